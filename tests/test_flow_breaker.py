@@ -1,4 +1,4 @@
-"""The breaker: a service that restarts is waited for, one that stays away ends a run resumably."""
+"""The circuit breaker: a run waits for a service that restarts, and stops if it stays away."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADD = operations.add_pet(Pet(name="Rex"))
 
 
 class Outage:
-    """A service that fails from a moment on, for so many seconds."""
+    """A service that fails for a time: it `begins` after and `lasts` for these seconds."""
 
     def __init__(self, error: object, *, begins: float, lasts: float) -> None:
         self.begins, self.ends = 1000.0 + begins, 1000.0 + begins + lasts
@@ -39,8 +39,8 @@ class Outage:
 @pytest.mark.parametrize("workers", [1, 2, 16, 128])
 @pytest.mark.parametrize("seconds", [3.0, 10.0, 45.0])
 def test_a_service_that_restarts_is_waited_for(workers: int, seconds: float) -> None:
-    """Nobody listens for a while: a run's requests, adds too, are all done afterwards, each once,
-    and within seconds of its return.
+    """If no server listens for a while, all requests of a run, adds included, are done afterwards,
+    each once and within seconds.
     """
 
     async def main() -> tuple[float, int]:
@@ -74,7 +74,9 @@ async def _adds(session: Session, count: int, workers: int) -> list[object]:
 
 @pytest.mark.parametrize("error", [says(502), says(503), lost()])
 def test_one_request_at_a_time_finds_out_whether_it_is_back(error: object) -> None:
-    """After twenty failures in a row all others wait and are not sent; then all are done."""
+    """After twenty failures in a row, only one request at a time probes the service; then all are
+    done.
+    """
 
     async def main() -> None:
         outage = Outage(error, begins=5.0, lasts=40.0)
@@ -95,8 +97,8 @@ def test_one_request_at_a_time_finds_out_whether_it_is_back(error: object) -> No
 
 @pytest.mark.parametrize("error", [says(503), gone(), lost()])
 def test_patience_ends(error: object) -> None:
-    """After a minute without success every request says so, whether it was sent or not; how long,
-    how often, why, and what to do then.
+    """After a minute without success, every request fails with the times, the number of attempts,
+    the reason and a hint to resume.
     """
 
     async def main() -> None:
@@ -121,8 +123,8 @@ def test_patience_ends(error: object) -> None:
 
 
 def test_what_was_sent_before_stays_uncertain() -> None:
-    """A PUT whose first attempt may have happened says so when the breaker ends it, and so does
-    the probe; one that was never sent says that nothing can have happened.
+    """When the breaker ends a PUT, the error tells whether an attempt may have been carried out; a
+    request never sent reports that it was not.
     """
 
     async def main() -> None:
@@ -146,7 +148,7 @@ def test_what_was_sent_before_stays_uncertain() -> None:
 
 
 def test_a_probe_now_and_then_finds_it_well_again() -> None:
-    """Once it is open, one request in five seconds is sent; with its success all go through."""
+    """An open breaker sends one request in five seconds, and closes after its success."""
 
     async def main() -> None:
         service = Service(Outage(says(503), begins=1.0, lasts=200.0))
@@ -168,7 +170,7 @@ def test_a_probe_now_and_then_finds_it_well_again() -> None:
 
 
 def test_an_answer_of_any_kind_shows_that_it_is_there() -> None:
-    """A pet that always fails, among others that are answered, even badly, opens nothing."""
+    """Failures between answers of any status do not open the breaker."""
 
     async def main() -> None:
         service = Service(lambda number: says(404) if number % 3 == 0 else says(500))
@@ -182,7 +184,9 @@ def test_an_answer_of_any_kind_shows_that_it_is_there() -> None:
 
 
 def test_one_pet_that_always_fails_is_its_own_matter() -> None:
-    """With one worker, six failures in a row are that pet's, and the next one is tried at once."""
+    """With one worker, six failures of one pet do not open the breaker, and the next request is
+    sent at once.
+    """
 
     async def main() -> float:
         service = Service(lambda number: says(500) if 2 <= number <= 7 else ok())
@@ -195,8 +199,8 @@ def test_one_pet_that_always_fails_is_its_own_matter() -> None:
 
 
 def test_a_service_that_never_answered_is_not_waited_for() -> None:
-    """A wrong port ends as before, after six attempts and three seconds; a bulk of requests ends
-    after twenty.
+    """A service that never answered is not waited for: one request ends after six attempts, a bulk
+    of them after twenty.
     """
 
     async def main() -> None:
@@ -216,9 +220,7 @@ def test_a_service_that_never_answered_is_not_waited_for() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 16, 128])
 def test_a_run_against_a_wrong_port_ends_after_twenty_seconds(workers: int) -> None:
-    """However many requests wait for their next attempt or for the budget of retries: all of them
-    end when the service is given up, and not one after the other.
-    """
+    """All waiting requests end together when the service is given up, however many there are."""
 
     async def main() -> None:
         service = Service(lambda _: gone())
@@ -233,14 +235,14 @@ def test_a_run_against_a_wrong_port_ends_after_twenty_seconds(workers: int) -> N
 
 @pytest.mark.parametrize("workers", [1, 4, 16])
 def test_a_service_that_takes_connections_and_never_answers_ends_a_run(workers: int) -> None:
-    """The first time-out is enough to know it: no change after it waits for one of its own."""
+    """If a service accepts connections but never answers, the first time-outs end the whole run."""
 
     async def main() -> None:
         service = Service(lambda _: httpx.ReadTimeout("no answer"), latency=30.0)
         session = service.session()
         begun = clock()
         results = await many(session, 1_000, workers, patient=True)
-        # One worker alone needs three time-outs to know that it is not its request alone.
+        # A single worker needs three time-outs to exclude a problem of one request.
         assert sum(not isinstance(each, UnavailableError) for each in results) == (workers == 1)
         assert clock() - begun < (100.0 if workers == 1 else 45.0)
 
@@ -249,7 +251,7 @@ def test_a_service_that_takes_connections_and_never_answers_ends_a_run(workers: 
 
 @pytest.mark.parametrize("error", [says(503), gone(), lost()])
 def test_look_ups_wait_and_then_end(error: object) -> None:
-    """An outage of half a minute leaves no trace in them; one for good ends them all."""
+    """Look-ups wait for the end of a short outage, and end with an error in a permanent one."""
 
     async def main(lasts: float) -> dict[int, object]:
         service = Service(Outage(error, begins=2.0, lasts=lasts), latency=0.2)
@@ -264,14 +266,14 @@ def test_look_ups_wait_and_then_end(error: object) -> None:
 
 
 class _Lenient(AsyncApi):
-    """Takes the one pet for every id."""
+    """Returns the one pet for every id."""
 
     async def get_pet_by_id(self, pet_id: int) -> Pet:
         return await self.session.send(GET)
 
 
 def test_the_doctor_s_questions_pass_an_open_breaker() -> None:
-    """A single answer is what it asks for, and what it gets."""
+    """The doctor's requests are sent despite an open breaker."""
 
     async def main() -> None:
         service = Service(Outage(says(503), begins=1.0, lasts=1e9))
@@ -285,7 +287,7 @@ def test_the_doctor_s_questions_pass_an_open_breaker() -> None:
 
 
 def test_a_refused_connection_of_a_real_server_is_waited_for() -> None:
-    """The port is closed and opened again while a request is tried."""
+    """A request waits for a real server whose port is closed and opened again."""
     pet = answer(200, PET, content_type="application/json")
     served: list[bytes] = []
 

@@ -1,4 +1,4 @@
-"""The retry budget: a sick service is not stormed, and no request fails for want of a token."""
+"""The retry budget limits the retries to a failing service, and fails no request for lack of it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ GET = operations.get_pet_by_id(7)
 
 @pytest.mark.parametrize("refusal", [says(429, retry_after="0"), says(503)])
 def test_a_service_that_refuses_everything_sees_a_bounded_stream(refusal: object) -> None:
-    """128 requests at a time with a hundred tries each: in a minute it is asked no more than by
-    the first tries, the burst, and two a second.
+    """A service that refuses everything gets the first tries, the burst, and two retries a second,
+    however many requests wait.
     """
 
     async def main() -> int:
@@ -35,7 +35,7 @@ def test_a_service_that_refuses_everything_sees_a_bounded_stream(refusal: object
 
 
 def test_successes_pay_for_retries() -> None:
-    """Where every sixth answer fails, nobody waits for a token."""
+    """Successes refill the budget: if every sixth answer fails, no request waits for a token."""
 
     async def main() -> tuple[float, int]:
         service = Service(lambda number: lost() if number % 6 == 0 else ok())
@@ -51,7 +51,7 @@ def test_successes_pay_for_retries() -> None:
 
 
 def test_an_empty_budget_makes_wait_and_fails_nothing() -> None:
-    """Forty retries at once: the last eight wait four seconds for their tokens."""
+    """With an empty budget, retries wait for tokens and do not fail."""
 
     async def main() -> float:
         service = Service(lambda number: says(500) if number <= 40 else ok(), latency=1.0)
@@ -67,7 +67,9 @@ def test_an_empty_budget_makes_wait_and_fails_nothing() -> None:
 
 
 def test_a_token_is_waited_for_within_the_time_for_retries() -> None:
-    """Then the last error is given, and nothing more is sent for it."""
+    """A wait for a token ends with the time for retries: the last error is raised, and nothing more
+    is sent.
+    """
 
     async def main() -> None:
         service = Service(lambda _: says(429, retry_after="0"))
@@ -83,7 +85,7 @@ def test_a_token_is_waited_for_within_the_time_for_retries() -> None:
 
 
 def test_those_that_wait_for_tokens_get_them_in_turn_or_leave() -> None:
-    """Whoever is cancelled or gives up takes none."""
+    """Waiting requests get tokens in order; one that is cancelled or gives up takes none."""
 
     async def main() -> list[int]:
         budget = RetryBudget(clock())
@@ -109,7 +111,7 @@ def test_those_that_wait_for_tokens_get_them_in_turn_or_leave() -> None:
 
 
 def test_the_attempts_of_one_request_are_as_many_as_ever() -> None:
-    """Six, with a budget that is full."""
+    """A single request has six attempts with a full budget."""
 
     async def main() -> int:
         service = Service(lambda _: says(500))

@@ -1,4 +1,4 @@
-"""The gate: how many requests are under way at a time, who is next, and how it learns."""
+"""The gate: the number of concurrent requests, their order, and how the limit adapts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ONCE = RetryPolicy(attempts=1)
 
 
 def test_it_starts_small_and_doubles_while_all_is_well() -> None:
-    """After three rounds of answers there are eight times as many under way as at first."""
+    """The limit starts at four and doubles with each round of answers without trouble."""
 
     async def main() -> None:
         service = Service(ok, latency=1.0)
@@ -37,7 +37,7 @@ def test_it_starts_small_and_doubles_while_all_is_well() -> None:
 
 @pytest.mark.parametrize(("asked", "most"), [(1, 1), (10, 10), (500, MAX_CONCURRENCY), (0, 1)])
 def test_its_bound_holds(asked: int, most: int) -> None:
-    """However well the service does, no more than `most` are under way, and that many are."""
+    """The number of requests under way reaches its configured limit and never exceeds it."""
 
     async def main() -> int:
         service = Service(ok)
@@ -52,9 +52,7 @@ def test_its_bound_holds(asked: int, most: int) -> None:
 
 @pytest.mark.parametrize("trouble", [says(429), says(503), lost()])
 def test_trouble_halves_it_once_a_round(trouble: object) -> None:
-    """Sixteen that are refused together are one sign, not sixteen; from there on it grows by about
-    one a round.
-    """
+    """Refusals of one round halve the limit once; afterwards it grows by about one per round."""
 
     async def main() -> list[int]:
         session = Service(lambda number: trouble if 401 <= number <= 416 else ok()).session(
@@ -74,7 +72,7 @@ def test_trouble_halves_it_once_a_round(trouble: object) -> None:
 
 
 def test_it_never_goes_below_one() -> None:
-    """A service that refuses everything is still asked, one request at a time."""
+    """A service that refuses everything still gets one request at a time."""
 
     async def main() -> tuple[int, int]:
         service = Service(lambda _: says(429, retry_after="0"))
@@ -88,7 +86,7 @@ def test_it_never_goes_below_one() -> None:
 
 
 def test_a_service_that_has_become_slow_gets_fewer() -> None:
-    """Three times its best and above half a second: the limit falls; no request fails."""
+    """The limit falls if a service becomes three times slower and takes more than half a second."""
 
     async def main() -> tuple[int, int]:
         service = Service(ok, latency=0.2)
@@ -106,7 +104,9 @@ def test_a_service_that_has_become_slow_gets_fewer() -> None:
 
 @pytest.mark.parametrize(("first", "then"), [(0.001, 0.45), (0.4, 1.1)])
 def test_a_service_that_is_a_little_slower_does_not(first: float, then: float) -> None:
-    """A quick one may be many times slower, and a slow one not three times, without a sign."""
+    """The limit does not fall if a fast service stays below half a second, or a slow one below
+    three times its best.
+    """
 
     async def main() -> tuple[int, int]:
         service = Service(ok, latency=first)
@@ -122,7 +122,7 @@ def test_a_service_that_is_a_little_slower_does_not(first: float, then: float) -
 
 
 def test_an_operation_is_compared_with_itself() -> None:
-    """A list that takes ten seconds is no sign of a slow service."""
+    """Each operation is compared with its own times: a slow list is no sign of a slow service."""
     window = Window()
     for _ in range(100):
         window.record_answer("getPetById", 0.0, 0.01, full=True)
@@ -135,7 +135,7 @@ def test_an_operation_is_compared_with_itself() -> None:
 
 
 def test_the_first_to_come_is_the_first_to_go() -> None:
-    """Requests are sent in the order in which they were asked for."""
+    """Requests are sent in the order in which they were made."""
 
     async def main() -> list[str]:
         service = Service(ok)
@@ -149,8 +149,8 @@ def test_the_first_to_come_is_the_first_to_go() -> None:
 
 
 def test_a_change_goes_ahead_of_reads() -> None:
-    """A pet that was just read is changed before others are read, three to one, so that reads get
-    their turn too.
+    """Changes go before waiting reads at three to one, so that a pet is changed soon after it was
+    read, and reads still proceed.
     """
 
     async def main() -> str:
@@ -167,8 +167,8 @@ def test_a_change_goes_ahead_of_reads() -> None:
 
 
 def test_a_paced_run_changes_each_pet_just_after_it_was_read() -> None:
-    """One request a second and sixteen workers: seconds pass between the two, and not half a
-    minute.
+    """At one request a second with sixteen workers, each pet is changed within seconds
+    of its read.
     """
 
     async def main() -> float:
@@ -190,7 +190,7 @@ def test_a_paced_run_changes_each_pet_just_after_it_was_read() -> None:
 
 
 def test_whoever_is_cancelled_holds_no_place() -> None:
-    """Cancelled while they wait, while they are let in, or on the way: the gate is empty again."""
+    """A request that is cancelled while it waits, enters or runs leaves the gate."""
 
     async def main() -> None:
         window = Window(most=2)
@@ -218,7 +218,7 @@ def test_whoever_is_cancelled_holds_no_place() -> None:
 
 
 def test_one_that_is_let_in_and_cancelled_at_once_gives_its_place_on() -> None:
-    """In the same turn of the loop, before it could begin."""
+    """A request that is admitted and cancelled in the same loop turn passes its place on."""
 
     async def main() -> None:
         gate = Gate(Window(most=1), Pace())
@@ -234,7 +234,7 @@ def test_one_that_is_let_in_and_cancelled_at_once_gives_its_place_on() -> None:
 
 
 def test_a_cancelled_request_leaves_the_session_as_it_was() -> None:
-    """Hundreds that are given up do not keep the next one from being sent."""
+    """Hundreds of cancelled requests do not delay the next one."""
 
     async def main() -> float:
         session = Service(ok, latency=100.0).session()

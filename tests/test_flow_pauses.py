@@ -1,4 +1,4 @@
-"""Pauses that a service asks for: all requests keep them, and they end at once when cancelled."""
+"""Pauses that a service asks for: all requests keep them, and a cancellation ends them at once."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ IN_9_SECONDS = format_datetime(NOW + timedelta(seconds=9), usegmt=True)
     ],
 )
 def test_all_wait_and_not_the_one_alone(status: int, headers: dict[str, str]) -> None:
-    """The second request is refused: for as long as its answer says, nobody sends anything. A date
-    is compared with the service's own clock.
+    """After a refusal with Retry-After, all requests wait; a date is compared with the service's
+    own clock.
     """
 
     async def main() -> None:
@@ -47,7 +47,7 @@ def test_all_wait_and_not_the_one_alone(status: int, headers: dict[str, str]) ->
 
 
 def test_many_refusals_at_once_are_one_pause() -> None:
-    """Thirty-two requests that are refused together wait one second, and not thirty-two."""
+    """Many refusals at once are one pause of one second, not one for each."""
 
     async def main() -> tuple[float, float]:
         busy = [False]
@@ -69,8 +69,8 @@ def test_many_refusals_at_once_are_one_pause() -> None:
 
 
 def test_a_wait_that_is_too_long_is_an_error_at_once_for_all() -> None:
-    """Nothing more is sent: the refused one says what the service said, the others that they were
-    not sent, until when, and that a run can be resumed.
+    """A too long Retry-After ends all requests at once; those not sent report the time, and that a
+    run can be resumed.
     """
 
     async def main() -> None:
@@ -94,7 +94,7 @@ def test_a_wait_that_is_too_long_is_an_error_at_once_for_all() -> None:
 
 
 def test_no_pause_is_longer_than_two_minutes() -> None:
-    """Two minutes are waited; one second more is an error."""
+    """A pause of two minutes is kept; a longer one is an error."""
 
     async def main(seconds: str) -> float:
         service = Service(lambda number: says(503, retry_after=seconds) if number == 1 else ok())
@@ -108,7 +108,9 @@ def test_no_pause_is_longer_than_two_minutes() -> None:
 
 
 def test_a_pause_does_not_use_up_the_time_for_retries() -> None:
-    """A service may ask for five waits of half a minute each: the request is served in the end."""
+    """Pauses do not count towards the time for retries: five of half a minute each still end in
+    success.
+    """
 
     async def main() -> int:
         service = Service(lambda number: says(429, retry_after="30") if number < 6 else ok())
@@ -120,7 +122,7 @@ def test_a_pause_does_not_use_up_the_time_for_retries() -> None:
 
 @pytest.mark.parametrize("wait", [says(429, retry_after="60"), says(503, retry_after="60")])
 def test_a_pause_ends_at_once_when_it_is_cancelled(wait: object) -> None:
-    """For the one that was refused, and for those that wait with it."""
+    """A cancellation ends a pause at once, for the refused request and all that wait with it."""
 
     async def main() -> float:
         session = Service(lambda _: wait).session()
@@ -140,7 +142,9 @@ def test_a_pause_ends_at_once_when_it_is_cancelled(wait: object) -> None:
 
 
 def test_a_refusal_without_a_time_pauses_a_little() -> None:
-    """Half a second at first, and twice as long for the one that is refused again."""
+    """A refusal without Retry-After pauses for half a second, doubled after each
+    further refusal.
+    """
 
     async def main() -> list[float]:
         service = Service(lambda number: says(429) if number < 4 else ok())

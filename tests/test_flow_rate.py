@@ -1,4 +1,4 @@
-"""The pace: a rate that is asked for is kept, and one that a service keeps is found out."""
+"""The pace: a configured rate is kept, and a service's own rate limit is learned."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 class Limited(Service):
-    """Takes so many requests a second, and answers the others with 429."""
+    """A service with a rate limit that answers further requests with 429."""
 
     def __init__(self, throttle: Throttle, *, latency: float = 0.002, phase: float = 0.0) -> None:
         super().__init__(lambda _: self._judge_now(), latency=latency)
@@ -32,7 +32,7 @@ class Limited(Service):
 
 
 def measured(service: Service, count: int, workers: int = 32) -> tuple[float, float]:
-    """Requests done a second, and the share of those sent that was refused."""
+    """Return the requests done per second, and the share of refused requests."""
 
     async def main() -> tuple[float, float]:
         begun = clock()
@@ -47,8 +47,8 @@ def measured(service: Service, count: int, workers: int = 32) -> tuple[float, fl
     ("limit", "burst", "latency"), [(200, 200, 0.002), (50, 50, 0.05), (50, 500, 0.002)]
 )
 def test_a_token_bucket_is_emptied_as_it_fills(limit: float, burst: float, latency: float) -> None:
-    """100 seconds' worth of requests, 32 at a time: at least 95 % of the rate, and of all that is
-    sent less than 2 % is refused.
+    """With a token bucket, at least 95 % of the rate is used, and less than 2 % of the requests are
+    refused.
     """
     service = Limited(Throttle(limit, burst=burst), latency=latency)
     rate, refused = measured(service, int(100 * limit))
@@ -58,7 +58,9 @@ def test_a_token_bucket_is_emptied_as_it_fills(limit: float, burst: float, laten
 
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.7])
 def test_a_window_by_the_clock_is_filled(phase: float) -> None:
-    """The same for fifty in every second, whenever a run begins."""
+    """With a limit per clock second, the rate is used and few requests are refused, at any phase of
+    the clock.
+    """
     throttle = Throttle(50.0, burst=50.0, window=1.0)
     rate, refused = measured(Limited(throttle, phase=phase), 5000)
     assert rate >= 47.5
@@ -67,7 +69,9 @@ def test_a_window_by_the_clock_is_filled(phase: float) -> None:
 
 @pytest.mark.parametrize("burst", [1.0, 5.0])
 def test_a_small_bucket_is_not_stormed(burst: float) -> None:
-    """Where a pause is not saved up for later, the rate is still found, and little is refused."""
+    """With a small bucket, where unused time is lost, the rate is learned and few requests are
+    refused.
+    """
     rate, refused = measured(Limited(Throttle(50.0, burst=burst), latency=0.05), 5000)
     assert rate >= 35
     assert refused < 0.02
@@ -75,9 +79,7 @@ def test_a_small_bucket_is_not_stormed(burst: float) -> None:
 
 @pytest.mark.parametrize("share", [0.02, 0.1])
 def test_refusals_by_chance_do_not_bring_it_down(share: float) -> None:
-    """A service may refuse at random, with a second's wait each time: then that wait is what
-    counts, and being slower does not help.
-    """
+    """Random refusals with a second's wait do not reduce the rate beyond these waits."""
     drawn = random.Random(1)
 
     def judge(_: int) -> object:
@@ -89,9 +91,7 @@ def test_refusals_by_chance_do_not_bring_it_down(share: float) -> None:
 
 @pytest.mark.parametrize(("before", "after"), [(50.0, 15.0), (15.0, 50.0)])
 def test_a_rate_that_changes_is_found_again(before: float, after: float) -> None:
-    """Others come or go, so the service allows less or more: at the end of two minutes that is
-    what is sent.
-    """
+    """If the service's limit changes, the new rate is reached within two minutes."""
 
     async def main() -> float:
         service = Limited(Throttle(before, burst=before))
@@ -110,7 +110,7 @@ def test_a_rate_that_changes_is_found_again(before: float, after: float) -> None
 
 
 def test_a_service_without_a_limit_is_not_paced() -> None:
-    """As long as nothing was refused, nothing is spread."""
+    """A service that refuses nothing is not paced."""
     rate, refused = measured(Service(ok, latency=0.01), 3000)
     assert rate > 2000
     assert refused == 0
@@ -118,7 +118,7 @@ def test_a_service_without_a_limit_is_not_paced() -> None:
 
 @pytest.mark.parametrize("rate", [0.5, 7.0, 200.0])
 def test_a_rate_that_is_asked_for_is_kept(rate: float) -> None:
-    """In every second no more than that many are sent, evenly, and hardly fewer."""
+    """A configured rate is never exceeded, and requests are evenly spread at nearly that rate."""
 
     async def main() -> list[float]:
         service = Service(ok)
@@ -134,7 +134,7 @@ def test_a_rate_that_is_asked_for_is_kept(rate: float) -> None:
 
 
 def test_late_timers_are_made_up_for() -> None:
-    """A loop that is busy for a moment does not lower the rate; a long break is not made up."""
+    """A short delay of the loop does not reduce the rate; a long break is not made up for."""
     pace = Pace()
     pace.rate = 100.0
     pace.take(0.0, waited=False)
@@ -148,7 +148,7 @@ def test_late_timers_are_made_up_for() -> None:
 
 
 def test_the_lower_of_two_rates_counts() -> None:
-    """What is asked for stands where the service would take more."""
+    """A configured rate below the service's limit is kept."""
 
     async def main() -> float:
         service = Limited(Throttle(200.0, burst=200.0))
@@ -163,7 +163,7 @@ def test_the_lower_of_two_rates_counts() -> None:
 
 
 def test_refusals_of_one_moment_are_one_lesson() -> None:
-    """However many requests were on their way when the first was refused."""
+    """Refusals of requests that were under way together reduce the rate once."""
     learnt = AdaptiveRate()
     for number in range(100):
         learnt.record_accepted(number * 0.001)
@@ -175,8 +175,8 @@ def test_refusals_of_one_moment_are_one_lesson() -> None:
 
 
 def test_a_limited_sandbox_is_not_stormed() -> None:
-    """A real service that takes fifty a second: all requests are done, and of those that are sent
-    few are refused.
+    """Against a sandbox with fifty requests a second, all requests are done, and few
+    are refused.
     """
     with Sandbox(auth=False, pets=[Pet(id=7, name="Rex")], faults="limit=50,burst=25") as box:
 

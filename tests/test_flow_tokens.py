@@ -1,4 +1,4 @@
-"""Tokens that expire in mid-run: renewed once for all, masked for ever, and told of in words."""
+"""Tokens that expire in mid-run: renewed once for all requests, always masked, and reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OLD, NEW = "0ld-t0ken-aaaaaaaa", "n3w-t0ken-bbbbbbbb"
 
 
 class Guarded(Service):
-    """Takes the tokens of `valid`, and refuses others with a 401 that echoes them."""
+    """A service that accepts the tokens of `valid`, and echoes any other in a 401."""
 
     def __init__(self, *valid: str, latency: float = 0.1) -> None:
         super().__init__(lambda number: self._judge_of(self.requests[number - 1]), latency=latency)
@@ -46,17 +46,17 @@ class Guarded(Service):
 
 
 class Renewal:
-    """Gives one token after the other, and counts how often it was asked."""
+    """A renewal that gives one token after another, and counts its calls."""
 
     def __init__(self, *tokens: Any, seconds: float = 0.5) -> None:
         self.left, self.calls, self.seconds = list(tokens), 0, seconds
 
     async def __call__(self) -> Any:
-        """The next token."""
+        """Return the next token."""
         return await self.give()
 
     async def give(self) -> Any:
-        """The next token, after a while; an exception is raised."""
+        """Return the next token after a delay, or raise the next exception."""
         self.calls += 1
         await asyncio.sleep(self.seconds)
         token = self.left.pop(0)
@@ -66,7 +66,7 @@ class Renewal:
 
 
 def test_one_renewal_however_many_requests_were_refused() -> None:
-    """Thirty-two at once and a thousand behind them, adds among them: all are done, each sent at
+    """However many requests were refused, adds included, there is one renewal, and each is sent at
     most twice.
     """
 
@@ -86,7 +86,9 @@ def test_one_renewal_however_many_requests_were_refused() -> None:
 
 
 def test_one_that_carried_an_older_token_is_simply_sent_again() -> None:
-    """Its 401 comes after the renewal: there is no second one."""
+    """A request with an older token whose 401 comes after the renewal is sent again without another
+    renewal.
+    """
 
     async def main() -> None:
         service, renewal = Guarded(NEW, latency=1.0), Renewal(NEW, seconds=0.0)
@@ -102,7 +104,7 @@ def test_one_that_carried_an_older_token_is_simply_sent_again() -> None:
 
 
 def test_tokens_that_last_a_second_are_renewed_again_and_again() -> None:
-    """A run outlives any number of them."""
+    """A run continues through any number of expired tokens."""
 
     async def main() -> None:
         tokens = [f"token-{number}" for number in range(200)]
@@ -140,7 +142,9 @@ def test_tokens_that_last_a_second_are_renewed_again_and_again() -> None:
     ],
 )
 def test_a_renewal_that_does_not_help_is_an_auth_error(renewed: Any, words: str) -> None:
-    """It tells of the 401 and of the renewal, for each request that met it, and shows no secret."""
+    """A failed renewal is an AuthError for each request, which names the 401 and the renewal and
+    shows no secret.
+    """
 
     async def main() -> list[Any]:
         service, renewal = Guarded(), Renewal(renewed)
@@ -159,7 +163,7 @@ def test_a_renewal_that_does_not_help_is_an_auth_error(renewed: Any, words: str)
 
 
 def test_after_a_failed_renewal_the_next_request_tries_another() -> None:
-    """What renews may have been mended since."""
+    """After a failed renewal, the next request tries a new one."""
 
     async def main() -> None:
         service, renewal = Guarded(NEW), Renewal(RuntimeError(), NEW)
@@ -172,7 +176,7 @@ def test_after_a_failed_renewal_the_next_request_tries_another() -> None:
 
 
 def test_a_renewal_outlives_the_request_that_began_it() -> None:
-    """Its task is cancelled; the others get the token all the same."""
+    """A renewal continues if its request is cancelled, and the other requests use its token."""
 
     async def main() -> None:
         service, renewal = Guarded(NEW), Renewal(NEW, seconds=5.0)
@@ -189,7 +193,7 @@ def test_a_renewal_outlives_the_request_that_began_it() -> None:
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_without_a_way_to_renew_a_401_is_an_error_at_once(status: int) -> None:
-    """And a 403 is one in any case: a new token would lack the same scope."""
+    """A 401 without a renewal, and any 403, is an error after one request."""
 
     async def main() -> int:
         service = Service(lambda _: httpx.Response(status))
@@ -203,9 +207,7 @@ def test_without_a_way_to_renew_a_401_is_an_error_at_once(status: int) -> None:
 
 
 def test_whoever_looks_before_a_repetition_looks_here_too() -> None:
-    """A 401 surely did nothing, but time has passed: `before_retry` gets the error, and can
-    end it.
-    """
+    """`before_retry` is also called before the repetition after a renewal."""
 
     async def main() -> None:
         service = Guarded(NEW)
@@ -225,7 +227,9 @@ def test_whoever_looks_before_a_repetition_looks_here_too() -> None:
 
 @pytest.mark.parametrize("kind", ["plain", "async", "object", "partial"])
 def test_what_renews_may_be_any_function(kind: str) -> None:
-    """Async or not; one that blocks does so in a thread of its own, and holds up nobody."""
+    """A renewal may be any function, async or not; a blocking one runs in a thread and does not
+    block the loop.
+    """
 
     begun, may_end = threading.Event(), threading.Event()
 
@@ -257,7 +261,7 @@ def test_what_renews_may_be_any_function(kind: str) -> None:
 
 
 def test_two_loops_share_one_renewal() -> None:
-    """The store's own loop and a notebook's: the service sees one renewal."""
+    """Two event loops that share a session share one renewal."""
     service, renewal = Guarded(NEW, latency=0.05), Renewal(NEW, seconds=0.4)
     session = service.session(credentials=auth.bearer(OLD, renew=renewal.give))
 
@@ -271,7 +275,7 @@ def test_two_loops_share_one_renewal() -> None:
 
 
 def test_a_token_in_a_file_is_read_again(tmp_path: Path) -> None:
-    """Another program keeps it fresh; a sandbox ends it in the middle of a run."""
+    """A token file is read again when its token was revoked in mid-run."""
     file = tmp_path / "token"
     with Sandbox(pets=[Pet(id=7, name="Rex")]) as box:
         token = box.token()
@@ -297,7 +301,9 @@ def test_a_token_in_a_file_is_read_again(tmp_path: Path) -> None:
 
 
 def test_a_token_in_a_file_that_is_not_renewed_is_said_so(tmp_path: Path) -> None:
-    """With the file's name, where it is gone; and without what it holds."""
+    """The error names a token file that was not renewed or is missing, and never shows
+    its content.
+    """
     file = tmp_path / "token"
     file.write_text(OLD)
 
@@ -316,7 +322,9 @@ def test_a_token_in_a_file_that_is_not_renewed_is_said_so(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"two words", b"line\nline"])
 def test_a_file_without_a_token_is_refused_at_once(content: bytes, tmp_path: Path) -> None:
-    """By its name, and without showing what it holds; one that is not there too."""
+    """A missing file or one without a valid token is refused by name at once, and its content is
+    not shown.
+    """
     file = tmp_path / "token"
     with pytest.raises(SettingsError, match="No such file"):
         auth.from_file(file)
@@ -328,13 +336,13 @@ def test_a_file_without_a_token_is_refused_at_once(content: bytes, tmp_path: Pat
 
 
 def test_what_is_no_function_is_refused() -> None:
-    """At once, and not at the first 401."""
+    """A renewal that is not a function is refused at once, not at the first 401."""
     with pytest.raises(SettingsError, match="renew is str"):
         auth.bearer(OLD, renew="token")  # type: ignore[arg-type]
 
 
 def test_old_tokens_stay_masked(caplog: pytest.LogCaptureFixture) -> None:
-    """After two renewals none of the three shows in an error, a repr or a log."""
+    """After two renewals, none of the three tokens is in an error, a repr or a log."""
     third = "th1rd-t0ken-cccccc"
     caplog.set_level(logging.DEBUG)
 
@@ -356,7 +364,7 @@ def test_old_tokens_stay_masked(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_retries_and_renewals_go_together() -> None:
-    """A 401 in a later attempt is renewed too, and the attempts still end."""
+    """A 401 in a later attempt is renewed, and the remaining attempts go on."""
 
     async def main() -> None:
         answers = [500, 401, 500, 200]

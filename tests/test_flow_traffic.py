@@ -1,4 +1,4 @@
-"""What a session tells of its traffic, and how far an upload is."""
+"""The traffic counts of a session, and the progress of an upload."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ QUICK = RetryPolicy(first=0.001)
 
 
 def test_every_attempt_is_counted_by_what_it_is() -> None:
-    """First tries and retries, refusals and what was lost; nothing before anything was sent."""
+    """First tries, retries and refusals are counted separately, and nothing is counted before the
+    first request.
+    """
 
     async def main() -> None:
         troubles = {2: says(429, retry_after="0"), 3: says(503), 4: lost(), 6: says(404)}
@@ -38,7 +40,9 @@ def test_every_attempt_is_counted_by_what_it_is() -> None:
 
 
 def test_a_target_counts_from_when_it_is_made() -> None:
-    """Two runs on one session do not count each other's requests."""
+    """A target counts from its creation: two runs on one session do not count each other's earlier
+    requests.
+    """
 
     async def main() -> None:
         session = Service(ok, latency=1.0).session()
@@ -56,7 +60,7 @@ def test_a_target_counts_from_when_it_is_made() -> None:
 
 
 def test_a_pause_shows_how_long_it_lasts() -> None:
-    """And the limit shows that the service is spared."""
+    """The traffic shows the rest of a pause and the reduced limit."""
 
     async def main() -> None:
         service = Service(lambda number: says(429, retry_after="20") if number == 3 else ok())
@@ -72,7 +76,7 @@ def test_a_pause_shows_how_long_it_lasts() -> None:
 
 
 def test_it_can_be_asked_where_no_loop_runs() -> None:
-    """A progress bar need not live where the requests do."""
+    """The traffic can be read without a running loop."""
     session = Service(ok).session()
     run(many(session, 3, 1))
     assert session.traffic().requests == 3
@@ -81,8 +85,8 @@ def test_it_can_be_asked_where_no_loop_runs() -> None:
 @pytest.mark.parametrize("size", [0, 1, 65_536, 300_000])
 @pytest.mark.parametrize("metadata", [None, "front"])
 def test_an_upload_tells_how_far_it_is(size: int, metadata: str | None) -> None:
-    """In bytes of the image alone, never falling, in steps of 64 KiB, and to the end; what arrives
-    is what was sent.
+    """Upload progress counts the image's bytes only, in steps of at most 64 KiB up to the end, and
+    the whole image arrives.
     """
     content = b"\x89PNG\r\n\x1a\n" + bytes(size) if size else b""
     told: list[int] = []
@@ -105,7 +109,7 @@ def test_an_upload_tells_how_far_it_is(size: int, metadata: str | None) -> None:
 
 
 def test_an_upload_that_is_cut_is_not_told_to_its_end() -> None:
-    """The connection ends while most of it is still here."""
+    """The progress of an upload whose connection ends early does not reach the end."""
     told: list[int] = []
 
     async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -127,7 +131,7 @@ def test_an_upload_that_is_cut_is_not_told_to_its_end() -> None:
 
 
 def test_another_transport_tells_once() -> None:
-    """httpx does not say how far it is."""
+    """A transport of httpx reports the progress once, at the end."""
 
     async def main() -> list[int]:
         told: list[int] = []
@@ -140,7 +144,7 @@ def test_another_transport_tells_once() -> None:
 
 
 def test_all_asks_for_more_statuses_where_it_is_told_to() -> None:
-    """The union of the profile's and those of a plan, each pet once."""
+    """`all` queries the profile's and the given statuses, and returns each pet once."""
     pets = [Pet(id=n, name="x", status=s) for n, s in ((1, "sold"), (2, "lent"), (3, "lost"))]
     with Sandbox(auth=False, profile="live", pets=pets) as box:
 

@@ -1,4 +1,4 @@
-"""Pets as a DataFrame and back."""
+"""Pets to a DataFrame and back."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from petsync.table.frame import frame_from_json, frame_from_pets, pets_from_fram
 
 @given(st.lists(pets(), max_size=5))
 def test_pets_come_back_as_they_were(several: list[Pet]) -> None:
-    """pet -> row -> pet loses nothing: ids, missing and empty text, order, unknown fields."""
+    """Pet to row to pet loses nothing: ids, missing and empty text, order, unknown fields."""
     assert pets_from_frame(frame_from_pets(several)) == several
 
 
 @given(st.lists(pets(), max_size=5, unique_by=lambda pet: id(pet) if pet.id is None else pet.id))
 def test_bytes_become_the_same_table_as_pets(several: list[Pet]) -> None:
-    """The loader's short way gives what the long way gives."""
+    """The direct way from JSON to a frame gives the same pets as the way through objects."""
     frame = frame_from_json(json.encode_pets(several))
     assert pets_from_frame(frame) == several
 
 
 def test_the_columns_have_exact_dtypes() -> None:
-    """Int64, str and lists, for an empty store too."""
+    """The columns are Int64, str and lists, for an empty store too."""
     for frame in (frame_from_pets([]), frame_from_pets([Pet(id=MAX_ID, tags=(Tag(1, "a"),))])):
         assert tuple(frame) == COLUMNS
         assert [str(dtype) for dtype in frame.dtypes] == [
@@ -49,19 +49,19 @@ def test_the_largest_id_is_exact() -> None:
 
 
 def test_a_pet_that_is_there_twice_is_one_row() -> None:
-    """The live service lists a pet once for each matching tag; the later answer counts."""
+    """A pet that is listed twice is one row, and the later entry counts."""
     body = json.encode_pets([Pet(id=1, name="a"), Pet(id=2), Pet(id=1, name="b"), Pet(), Pet()])
     assert pets_from_frame(frame_from_json(body)) == [Pet(id=2), Pet(id=1, name="b"), Pet(), Pet()]
 
 
 def test_columns_that_are_not_there_are_empty() -> None:
-    """A table of ids and names is enough to make pets."""
+    """A missing column is empty: a table of ids and names is enough to make pets."""
     frame = pd.DataFrame({"id": pd.array([1], "Int64"), "name": ["Rex"]})
     assert pets_from_frame(frame) == [Pet(id=1, name="Rex")]
 
 
 def test_the_garbage_collector_is_as_it_was() -> None:
-    """Loading holds it back, and gives it back even after a failure."""
+    """Loading pauses the garbage collector, and enables it again even after a failure."""
     assert gc.isenabled()
     frame_from_json(b"[]")
     with pytest.raises(ResponseError):

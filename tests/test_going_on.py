@@ -1,4 +1,4 @@
-"""A person goes on in the sheet that was applied: the same cells are edited, or set back, later."""
+"""Later edits of an applied sheet: the same cells are edited again, or set back."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ TEXTS: Mapping[str, tuple[str, str, str, str]] = {
 }
 CATEGORIES = {"Dogs": 1, "Cats": 2, "Birds": 4, "Rabbits": 3}
 LISTS = ({"a"}, {"a", "b"}, {"a", "b", "c"}, {"d"})
-"""Of a list: as exported, after the first day, after the second, and what another one adds."""
+"""The items of a list: as exported, after the first and second day, and another
+client's addition.
+"""
 DAYS = {"left alone": FIRST, "edited again": SECOND, "set back": BASE}
 
 
 class Case(NamedTuple):
-    """What is edited, what the second day does to it, and what another one changes meanwhile."""
+    """The edited column, the second day's edit of it, and another client's change."""
 
     column: str
     day: str
@@ -56,7 +58,7 @@ CASES = {
 
 
 def pet_with(pet: Pet, column: str, value: Any) -> Pet:
-    """The pet with a value as the cases have it."""
+    """Return the pet with a value of the cases."""
     if column == "category":
         return replace(pet, category=Category(CATEGORIES[value], value))
     if column == "tags":
@@ -69,7 +71,7 @@ def pet_with(pet: Pet, column: str, value: Any) -> Pet:
 
 
 def value_of(pet: Pet, column: str) -> Any:
-    """The pet's value as the cases have it."""
+    """Return the pet's value in the form of the cases."""
     if column == "category":
         return None if pet.category is None else pet.category.name
     if column == "tags":
@@ -81,12 +83,12 @@ def value_of(pet: Pet, column: str) -> Any:
 
 
 def values(column: str) -> tuple[Any, ...]:
-    """As exported, after the first and second day, and what another one writes or adds."""
+    """Return the values of a column: exported, first day, second day, and another client's."""
     return TEXTS.get(column, LISTS)
 
 
 def exported(pet_id: int) -> Pet:
-    """A pet as it is exported."""
+    """Return a pet as it is exported."""
     pet = Pet(id=pet_id)
     for column in (*TEXTS, "tags", "photo_urls"):
         pet = pet_with(pet, column, values(column)[BASE])
@@ -103,7 +105,7 @@ SHOP = [
 
 
 def expected(case: Case, *, writes: bool, is_undone: bool) -> Any:
-    """What the store has after the second day, by the table of the three ways."""
+    """Return the store's value after the second day by the rules of the three-way merge."""
     all_values = values(case.column)
     base = all_values[BASE if is_undone and not writes else FIRST]
     store = all_values[BASE if is_undone else FIRST]
@@ -117,7 +119,7 @@ def expected(case: Case, *, writes: bool, is_undone: bool) -> Any:
 
 
 def cell_text(pet_id: int, column: str, value: Any) -> str:
-    """A value as a person types it."""
+    """Return a value as a person types it."""
     if column == "tags":
         return "; ".join(sorted(value))
     if column == "photo_urls":
@@ -126,7 +128,7 @@ def cell_text(pet_id: int, column: str, value: Any) -> str:
 
 
 def typed(pet_id: int, case: Case, day: int) -> dict[str, str]:
-    """What a person types for a case on a day."""
+    """Return the cells that a person types for a case on a day."""
     return {case.column: cell_text(pet_id, case.column, values(case.column)[day])}
 
 
@@ -168,29 +170,29 @@ def append(path: Path, said: Mapping[str, str]) -> None:
 
 
 class Desk(NamedTuple):
-    """A store, and the folder in which a person works."""
+    """A store, and a person's folder of sheets."""
 
     box: Sandbox
     store: ps.Store
     folder: Path
 
     def export(self, name: str = "sheet.xlsx") -> Path:
-        """A fresh export."""
+        """Return a new export."""
         path = self.folder / name
         ps.write_sheet(self.store.snapshot(), path)
         return path
 
     def plan(self, path: Path, **options: Any) -> Plan:
-        """The plan of the sheet, without limits."""
+        """Return the plan of the sheet, without limits."""
         guard = ps.Guard(max_update=ps.Limit(1.0), max_delete=ps.Limit(1.0))
         return self.store.plan(path, guard=guard, **options)
 
     def apply(self, path: Path, **options: Any) -> ps.types.Report:
-        """The sheet, applied."""
+        """Apply the sheet and return the report."""
         return self.store.apply(self.plan(path, **options), progress=False)
 
     def pet(self, pet_id: int) -> Pet:
-        """The pet as the store has it."""
+        """Return the pet in the store."""
         (pet,) = (pet for pet in self.box.pets() if pet.id == pet_id)
         return pet
 
@@ -203,7 +205,7 @@ def _open_box() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def desk(_open_box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """A store with a pet for each case, and an empty folder."""
+    """Yield a store with a pet for each case, and an empty folder."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "own"))
     _open_box.reset(SHOP)
     with ps.connect(_open_box.url, state=tmp_path / "state") as store:
@@ -211,7 +213,7 @@ def desk(_open_box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_cases_are_all_of_the_product() -> None:
-    """Each field, each second day and each change of the others has a pet of its own."""
+    """Each combination of field, second day and other change has a separate pet."""
     assert len({*CASES.values()}) == len(CASES) == 5 * 3 * 3
 
 
@@ -221,8 +223,8 @@ def test_the_cases_are_all_of_the_product() -> None:
 def test_the_second_day_in_the_same_sheet(
     desk: Desk, suffix: str, writes: bool, is_undone: bool
 ) -> None:
-    """Each cell is compared with what the first day sent, and with the export where the first day
-    was undone; a clash is a conflict, and nobody's change is lost without one.
+    """Each cell is compared with the value that the first day sent, or with the export if that was
+    undone; a clash is a conflict, and no change is lost without one.
     """
     path = desk.export(f"sheet.{suffix}")
     write(path, {n: typed(n, case, FIRST) for n, case in CASES.items()})
@@ -251,7 +253,7 @@ def test_the_second_day_in_the_same_sheet(
         if case.others == "another field":
             other = "status" if case.column == "name" else "name"
             assert value_of(desk.pet(n), other) == values(other)[THEIRS]
-    # Whatever was edited and is not there is a conflict.
+    # An edit that is not in the store is a conflict.
     base = BASE if is_undone and not writes else FIRST
     lost = {
         n
@@ -264,7 +266,7 @@ def test_the_second_day_in_the_same_sheet(
 
 
 def set_back_alone(desk: Desk) -> Path:
-    """A sheet whose only edit was applied and set back."""
+    """Return a sheet whose only edit was applied and set back."""
     path = desk.export()
     write(path, {1001: {"name": "First"}})
     desk.apply(path)
@@ -273,7 +275,7 @@ def set_back_alone(desk: Desk) -> Path:
 
 
 def test_the_only_cell_that_was_sent_is_edited_again(desk: Desk) -> None:
-    """Nothing tells of an older file, so it is a plain edit, day after day."""
+    """Another edit of the only cell that was sent is a plain edit, day after day."""
     path = desk.export()
     for name in ("First", "Second", "Third"):
         write(path, {1001: {"name": name}})
@@ -282,7 +284,7 @@ def test_the_only_cell_that_was_sent_is_edited_again(desk: Desk) -> None:
 
 
 def test_all_that_was_sent_is_set_back(desk: Desk) -> None:
-    """An older copy would say just that: a conflict names both values, and the person decides."""
+    """If all sent cells are set back, as in an older copy, a conflict names both values."""
     path = set_back_alone(desk)
     (conflict,) = desk.plan(path).conflicts
     assert "sheet: 'Bella 1001', store: 'First'" in conflict.problem
@@ -293,7 +295,9 @@ def test_all_that_was_sent_is_set_back(desk: Desk) -> None:
 
 
 def test_the_results_of_a_doubtful_row_are_doubtful_too(desk: Desk) -> None:
-    """Who goes on in the results file, or has ids written, sees the conflict again."""
+    """A results file, or ids written into the sheet, keep the conflict of a cell that
+    was set back.
+    """
     path = set_back_alone(desk)
     report, results = desk.apply(path), desk.folder / "results.xlsx"
     outputs = Outputs(desk.store.aio.history)
@@ -306,7 +310,9 @@ def test_the_results_of_a_doubtful_row_are_doubtful_too(desk: Desk) -> None:
 
 
 def test_a_copy_of_before_the_first_day(desk: Desk) -> None:
-    """Unedited it sends nothing; what is edited in it clashes with what the sheet sent."""
+    """A copy from before the first day sends nothing if unedited; its edits clash with the sent
+    values.
+    """
     path = desk.export()
     copy = desk.folder / "copy.xlsx"
     shutil.copy(path, copy)
@@ -321,7 +327,7 @@ def test_a_copy_of_before_the_first_day(desk: Desk) -> None:
 
 
 def test_a_copy_of_after_the_first_day_that_is_set_back(desk: Desk) -> None:
-    """It has the other edits of the run, so the row may mean what it says: a conflict."""
+    """In a copy with other edits of the run, a cell that is set back is a conflict."""
     path = desk.export()
     write(path, {1001: {"name": "First"}, 1002: {"name": "Also"}})
     desk.apply(path)
@@ -337,7 +343,9 @@ def test_a_copy_of_after_the_first_day_that_is_set_back(desk: Desk) -> None:
 def test_a_copy_deletes_no_pet_that_another_copy_changed(
     desk: Desk, edit: Mapping[str, str], is_put_back: bool
 ) -> None:
-    """Both have edits of a run, so the row to delete may be older."""
+    """A row to delete in a copy does not delete a pet that another copy changed, because it may be
+    older.
+    """
     path, copy = desk.export(), desk.folder / "copy.xlsx"
     shared = {1001: {"name": "First"}, 1002: {"name": "Also"}}
     if not is_put_back:
@@ -359,7 +367,7 @@ def test_a_copy_deletes_no_pet_that_another_copy_changed(
 
 
 def test_an_older_copy_under_the_name_of_the_sheet_takes_nothing_back(desk: Desk) -> None:
-    """It was edited elsewhere, and put over the sheet: what it says of old is a conflict."""
+    """An older copy that replaces the sheet reverts nothing: its old values are conflicts."""
     path = desk.export()
     copy = desk.folder / "copy.xlsx"
     shutil.copy(path, copy)
@@ -375,7 +383,7 @@ def test_an_older_copy_under_the_name_of_the_sheet_takes_nothing_back(desk: Desk
 
 
 def test_a_backup_of_between_two_days_takes_nothing_back(desk: Desk) -> None:
-    """It has what the first day sent, and nothing of the second."""
+    """A backup from between two days reverts nothing of the second day."""
     path = desk.export()
     write(path, {1001: {"name": "First"}, 1002: {"name": "Also"}})
     desk.apply(path)
@@ -390,7 +398,9 @@ def test_a_backup_of_between_two_days_takes_nothing_back(desk: Desk) -> None:
 
 
 def test_a_pet_that_the_sheet_changed_is_deleted_by_it(desk: Desk) -> None:
-    """By its action, and by its missing row where other rows show the later sheet."""
+    """A pet that the sheet changed can be deleted by its action, and by its missing row if other
+    rows prove the sheet's age.
+    """
     path = desk.export()
     write(path, {1001: {"name": "First"}, 1002: {"name": "Also"}, 1003: {"name": "Third"}})
     desk.apply(path)
@@ -406,7 +416,7 @@ def test_a_pet_that_the_sheet_changed_is_deleted_by_it(desk: Desk) -> None:
 
 
 def test_an_undo_that_was_undone_counts_again(desk: Desk) -> None:
-    """What was sent is sent, and the next edit is compared with it."""
+    """After an undo of an undo, the run's values count as sent again."""
     path = desk.export()
     write(path, {1001: {"name": "First"}})
     run = desk.apply(path).run_id
@@ -418,7 +428,7 @@ def test_an_undo_that_was_undone_counts_again(desk: Desk) -> None:
 
 
 def test_the_sheet_s_own_new_pet_is_not_set_back(desk: Desk) -> None:
-    """What the store changed since of a pet that the sheet added under its id stays."""
+    """The store's later change of a pet that the sheet added with an id is not reverted."""
     path = desk.export()
     append(path, {"id": "2001", "name": "New", "status": "sold", "category": "Cats"})
     assert desk.apply(path).counts["applied"] == 1
@@ -431,7 +441,7 @@ def test_the_sheet_s_own_new_pet_is_not_set_back(desk: Desk) -> None:
 
 
 def test_an_update_whose_end_nobody_saw_is_never_set_back_silently(desk: Desk) -> None:
-    """Where the store has what was about to be sent, a cell that says something else clashes."""
+    """If an update's outcome is unknown but the store has its value, a different cell clashes."""
     path = desk.export()
     sheet = desk.store.read(path)
     assert sheet.base is not None
@@ -452,7 +462,9 @@ def test_an_update_whose_end_nobody_saw_is_never_set_back_silently(desk: Desk) -
 def test_after_an_undo_all_kinds_of_changes_have_one_rule(
     desk: Desk, suffix: str, writes: bool
 ) -> None:
-    """The sheet makes them all again; where the run wrote into it, they all stay undone."""
+    """After an undo, the sheet makes all changes again, or none of them if the run wrote into the
+    sheet.
+    """
     path = desk.export(f"sheet.{suffix}")
     write(path, {1001: {"name": "First"}, 1002: {"action": "delete"}})
     append(path, {"name": "Nova", "status": "sold", "category": "Dogs"})
@@ -476,8 +488,8 @@ def test_after_an_undo_all_kinds_of_changes_have_one_rule(
 
 @pytest.mark.parametrize("suffix", ["xlsx", "csv"])
 def test_a_file_that_was_renamed_goes_on(desk: Desk, suffix: str) -> None:
-    """It has what its runs sent, and the old name is gone. Set back altogether, it clashes, as an
-    older copy would.
+    """A renamed file keeps the values that its runs sent; if all of them are set back, they clash
+    as in an older copy.
     """
     path, new = desk.export(f"sheet.{suffix}"), desk.folder / f"november.{suffix}"
     copy = desk.folder / f"copy.{suffix}"

@@ -1,4 +1,4 @@
-"""The guard at its edges: exactly at a limit, and one over, for stores of every size."""
+"""The guard at its limits: exactly at a limit, and one above, for stores of every size."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ from petsync.table.sheet import Sheet
 SIZES = [1, 9, 10, 10_000]
 FREE = Guard(max_update=Limit(1.0), max_delete=Limit(1.0), allow_empty=True)
 HIDDEN = 10**6
-"""Ids from here on are of pets that no query lists, so that a plan can hold more changes than the
-snapshot has pets."""
+"""The first id of pets that no query lists, so that a plan can have more changes than the snapshot
+has pets.
+"""
 
 
 @functools.cache
 def shop(size: int) -> tuple[Pet, ...]:
-    """So many pets."""
+    """Return this number of pets."""
     return tuple(Pet(id=n, name=f"p{n}", status="sold") for n in range(1, size + 1))
 
 
 def plan_to(kind: str, count: int, size: int, guard: Guard) -> Plan:
-    """A plan of `count` changes of a kind, for a store of `size` pets."""
+    """Return a plan of `count` changes of a kind, for a store of `size` pets."""
     if kind == "add":
         rows: list[dict[str, Any]] = [{"name": f"n{n}", "status": "sold"} for n in range(count)]
         return plan_of(shop(size), sheet_saying(*rows), guard=guard)
@@ -53,7 +54,7 @@ def plan_to(kind: str, count: int, size: int, guard: Guard) -> Plan:
 
 
 def overridden(plan: Plan) -> Guard:
-    """The plan's limits, changed by the options that its verdict names, read as they stand."""
+    """Return the plan's guard after the options that its verdict names."""
     guard = plan.guard
     for refusal in plan.verdict.refusals:
         option, _, value = refusal.override.partition(" ")
@@ -63,12 +64,14 @@ def overridden(plan: Plan) -> Guard:
 
 
 def limits(plan: Plan) -> list[str]:
-    """The names of the limits that a plan breaks, as its verdict lists them."""
+    """Return the names of the limits that a plan exceeds, in the order of its verdict."""
     return [refusal.limit for refusal in plan.verdict.refusals]
 
 
 def check_edge(kind: str, size: int, most: int, guard: Guard) -> None:
-    """`most` changes pass; one more is refused, and passes by the option that is named."""
+    """Check that `most` changes pass, and that one more is refused but passes with the
+    named option.
+    """
     assert limits(plan_to(kind, most, size, guard)) == []
     over = plan_to(kind, most + 1, size, guard)
     assert limits(over) == [kind]
@@ -80,7 +83,7 @@ def check_edge(kind: str, size: int, most: int, guard: Guard) -> None:
 
 @pytest.mark.parametrize(("size", "most"), [(1, 10), (9, 10), (10, 10), (34, 10), (10_000, 3000)])
 def test_updates_pass_up_to_30_percent_and_ten_always(size: int, most: int) -> None:
-    """By default: the share rounded down, and ten in the smallest store."""
+    """By default, updates of 30 % of the store, rounded down, pass, and always ten."""
     check_edge("update", size, most, Guard())
 
 
@@ -88,20 +91,20 @@ def test_updates_pass_up_to_30_percent_and_ten_always(size: int, most: int) -> N
     ("size", "most"), [(9, 1), (10, 1), (19, 1), (20, 2), (10_000, 1000)]
 )  # fmt: skip
 def test_deletes_pass_up_to_10_percent_and_one_always(size: int, most: int) -> None:
-    """By default: the share rounded down, and one in a small store."""
+    """By default, deletes of 10 % of the store, rounded down, pass, and always one."""
     check_edge("delete", size, most, Guard())
 
 
 @pytest.mark.parametrize(("size", "most"), [(1, 100), (150, 100), (202, 101), (1001, 500)])
 def test_adds_pass_up_to_half_of_the_store_and_100_always(size: int, most: int) -> None:
-    """By default: a catalogue whose ids were lost is not added once more."""
+    """By default, adds of half the store pass, and always 100, so that a catalogue without ids is
+    not added again.
+    """
     check_edge("add", size, most, Guard(allow_empty=True))
 
 
 def test_a_first_import_is_free() -> None:
-    """Into an empty store any number passes, but not where a share is asked for; and None is no
-    limit.
-    """
+    """Any number of adds passes into an empty store unless a share is set, and None is no limit."""
     assert plan_to("add", 500, 0, Guard()).verdict.ok
     assert limits(plan_to("add", 1, 0, Guard(max_add=Limit(0.5)))) == ["add"]
     assert plan_to("add", 500, 1, Guard(max_add=None)).verdict.ok
@@ -109,8 +112,8 @@ def test_a_first_import_is_free() -> None:
 
 @pytest.mark.parametrize(("size", "most"), [(1, 0), (9, 4), (10, 5), (10_000, 5000)])
 def test_adds_pass_up_to_a_share_that_is_asked_for(size: int, most: int) -> None:
-    """It is rounded down, to none at all in the smallest store."""
-    # A sheet of no adds at all has no row.
+    """A share for adds is rounded down, to zero in the smallest store."""
+    # A sheet without adds has no row.
     check_edge("add", size, most, Guard(max_add=Limit(0.5), allow_empty=True))
 
 
@@ -118,8 +121,8 @@ def test_adds_pass_up_to_a_share_that_is_asked_for(size: int, most: int) -> None
 @pytest.mark.parametrize("most", [0, 3])
 @pytest.mark.parametrize("kind", ["add", "update", "delete"])
 def test_a_number_is_exactly_that(kind: str, most: int, size: int) -> None:
-    """Without regard to the store's size; nothing passes a limit of none."""
-    # That all pets go is another limit.
+    """A number as a limit is exact for a store of any size, and zero lets nothing pass."""
+    # A delete of all pets is another limit.
     guard = replace(Guard(allow_empty=True), **{f"max_{kind}": Limit(most, is_share=False)})
     if most:
         check_edge(kind, size, most, guard)
@@ -129,7 +132,7 @@ def test_a_number_is_exactly_that(kind: str, most: int, size: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 9, 10])
 def test_a_share_of_nothing_lets_the_small_numbers_pass(size: int) -> None:
-    """Ten updates and one delete belong to every share."""
+    """A share of zero still lets ten updates and one delete pass."""
     none = Guard(max_update=Limit(0.0), max_delete=Limit(0.0), max_add=Limit(0.0), allow_empty=True)
     for kind, most in [("update", 10), ("delete", 1), ("add", 0)]:
         check_edge(kind, size, most, none)
@@ -137,7 +140,9 @@ def test_a_share_of_nothing_lets_the_small_numbers_pass(size: int) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_never_all_pets_are_deleted(size: int) -> None:
-    """All but one pass a wide limit, the last one does not, and --allow-empty lets it."""
+    """A delete of every pet is refused by any limit of deletes, and passes only with
+    --allow-empty.
+    """
     wide = Guard(max_delete=Limit(1.0))
     if size > 1:
         assert limits(plan_to("delete", size - 1, size, wide)) == []
@@ -150,13 +155,13 @@ def test_never_all_pets_are_deleted(size: int) -> None:
 
 
 def test_the_only_pet_is_everything() -> None:
-    """One delete is always within the share, but not the last pet's."""
+    """A delete of the only pet is a delete of every pet."""
     assert limits(plan_to("delete", 1, 1, Guard())) == ["everything"]
 
 
 @pytest.mark.parametrize("size", [0, *SIZES])
 def test_a_sheet_without_rows_is_refused(size: int) -> None:
-    """Somebody opened the wrong file; --allow-empty lets it pass."""
+    """A sheet without rows is refused as a probable wrong file; --allow-empty lets it pass."""
     empty = plan_of(shop(size), sheet_of([]), guard=Guard())
     assert limits(empty) == ["empty"]
     assert empty.changes == ()
@@ -170,7 +175,9 @@ def test_a_sheet_without_rows_is_refused(size: int) -> None:
 
 @pytest.mark.parametrize("size", [9, 10, 10_000])
 def test_an_empty_sheet_with_missing_pets_deleted_breaks_three_limits(size: int) -> None:
-    """One verdict lists them all, each with its own way out; all together they let it pass."""
+    """A verdict lists all exceeded limits, each with its option, and all options together let the
+    plan pass.
+    """
     sheet = sheet_of([])
     plan = plan_of(shop(size), sheet, delete_missing=True, guard=Guard())
     assert limits(plan) == ["empty", "delete", "everything"]
@@ -189,7 +196,7 @@ def test_an_empty_sheet_with_missing_pets_deleted_breaks_three_limits(size: int)
 
 
 def test_every_limit_at_once() -> None:
-    """Adds, updates, deletes and a sentinel: a person sees all that is to be decided."""
+    """A verdict lists exceeded limits of adds, updates, deletes and sentinels together."""
     rows: list[dict[str, Any]] = [{"id": n, "name": "x"} for n in range(1, 12)]
     rows += [{"id": n, "action": "delete"} for n in (12, 13)]
     rows += [{"name": "n", "status": "sold"}] * 3
@@ -209,7 +216,7 @@ def test_every_limit_at_once() -> None:
 
 @given(st.integers(0, 10_000), st.integers(0, 10**7), st.integers(0, 1000))
 def test_a_share_is_exact(hundredths: int, size: int, least: int) -> None:
-    """Rounded down as integers are, whatever a float makes of the percentage."""
+    """A percentage is rounded down exactly, without a float's error."""
     limit = Limit.parse(f"{hundredths // 100}.{hundredths % 100:02}%", "--max-update")
     assert limit.allows(size, least) == max(hundredths * size // 10_000, least)
 
@@ -218,39 +225,39 @@ def test_a_share_is_exact(hundredths: int, size: int, least: int) -> None:
     "text", ["", "x", "-1", "-1%", "101%", "10.5", "1e3", "10 % of all", "nan"]
 )
 def test_a_limit_that_cannot_be_read(text: str) -> None:
-    """It is an error that names the option, and never a wide limit."""
+    """An invalid limit is an error that names the option, and never a wide limit."""
     with pytest.raises(SettingsError, match="--max-delete"):
         Limit.parse(text, "--max-delete")
 
 
 class TestSentinels:
-    """Pets that must be there, as they were, and that the plan may not touch."""
+    """Sentinels: pets that must exist unchanged and that no plan may touch."""
 
     store = shop(20)
     guard = replace(FREE, sentinels=(7,))
 
     def plan(self, *rows: dict[str, Any], store: Any = None, **options: Any) -> Plan:
-        """The plan for these rows."""
+        """Return the plan for these rows."""
         base = options.pop("base", None)
         sheet = sheet_saying(*rows, base=None if base is None else base_of(base))
         pets = self.store if store is None else store
         return plan_of(pets, sheet, guard=self.guard, **options)
 
     def test_that_are_as_they_should_be(self) -> None:
-        """The plan may run, and carries them as they are, to be looked at once more."""
+        """A plan with unchanged sentinels passes, and carries them for the check before the run."""
         for base in (None, self.store):
             plan = self.plan({"id": 1, "name": "x"}, {"id": 7, "name": "p7"}, base=base)
             assert plan.verdict.ok
             assert plan.sentinels == (self.store[6],)
 
     def test_that_are_missing(self) -> None:
-        """Another store, or a query that lost half of it."""
+        """A missing sentinel is refused: the store may be another one, or its list incomplete."""
         plan = self.plan({"id": 1, "name": "x"}, store=self.store[:6])
         assert limits(plan) == ["sentinel"]
         assert "7" in plan.verdict.refusals[0].problem
 
     def test_that_were_found_by_id_alone_are_missing_too(self) -> None:
-        """They must be in the snapshot."""
+        """A sentinel that only getPetById finds counts as missing."""
         store, hidden = self.store[:6], {7: self.store[6]}
         plan = self.plan({"id": 7, "name": "p7"}, store=store, elsewhere=hidden)
         assert limits(plan) == ["sentinel"]
@@ -261,7 +268,9 @@ class TestSentinels:
         ids=str,
     )
     def test_that_somebody_changed_since_the_export(self, changed: dict[str, Any]) -> None:
-        """Only a base can tell."""
+        """A sentinel that changed since the export is refused; without a base, the
+        change is unknown.
+        """
         store = [replace(pet, **changed) if pet.id == 7 else pet for pet in self.store]
         assert limits(self.plan({"id": 1, "name": "x"}, store=store, base=self.store)) == [
             "sentinel"
@@ -274,39 +283,39 @@ class TestSentinels:
         ids=["update", "delete"],
     )
     def test_that_the_plan_would_touch(self, row: dict[str, Any]) -> None:
-        """Neither an update nor a delete may."""
+        """A plan that updates or deletes a sentinel is refused."""
         assert limits(self.plan(row)) == ["sentinel"]
         assert self.plan({"id": 7, "action": "ignore"}).verdict.ok
 
     def test_that_would_be_deleted_as_missing(self) -> None:
-        """No row names it."""
+        """A plan that deletes a sentinel as missing is refused."""
         rows = [{"id": pet.id} for pet in self.store if pet.id != 7]
         plan = self.plan(*rows, delete_missing=True)
         assert [delete.before.id for delete in plan.deletes] == [7]
         assert limits(plan) == ["sentinel"]
 
     def test_that_would_be_added(self) -> None:
-        """A sentinel that is not there is not made."""
+        """A plan that adds a missing sentinel is refused."""
         plan = self.plan({"id": 7, "name": "p7", "status": "sold"}, store=self.store[:6])
         assert plan.adds
         assert set(limits(plan)) == {"sentinel"}
 
     def test_no_option_lets_them_pass(self) -> None:
-        """Neither is there an override to name, nor does a wide guard help."""
+        """No option and no wide guard lets a change of a sentinel pass."""
         plan = self.plan({"id": 7, "name": "x"})
         assert [refusal.override for refusal in plan.verdict.refusals] == [""]
         with pytest.raises(GuardError, match="7"):
             plan.require_ok()
 
     def test_a_sentinel_that_is_no_id_is_refused(self) -> None:
-        """Typed settings, typed errors."""
+        """A sentinel that is not an id raises SettingsError."""
         for wrong in (("7",), [7], (7.0,), (True,), 7):
             with pytest.raises(SettingsError, match="sentinels"):
                 Guard(sentinels=wrong)  # type: ignore[arg-type]
 
 
 def test_a_part_of_a_plan_is_judged_anew() -> None:
-    """What is over a limit as a whole may be sent in parts, each within it."""
+    """A selected part of a plan is judged on its own and may pass."""
     plan = plan_to("update", 20, 9, Guard())
     assert limits(plan) == ["update"]
     part = plan.select(ids=range(1, 10))
@@ -318,7 +327,7 @@ def test_a_part_of_a_plan_is_judged_anew() -> None:
 
 
 def test_a_part_without_the_sentinel_s_change_may_be_sent() -> None:
-    """Only what a sentinel is, and not what was left out of the plan, holds it back."""
+    """A part without the sentinel's change passes."""
     sheet = sheet_saying({"id": 1, "name": "x"}, {"id": 7, "name": "x"})
     plan = plan_of(shop(20), sheet, guard=replace(FREE, sentinels=(7,)))
     assert limits(plan) == ["sentinel"]
@@ -334,7 +343,7 @@ def _open_box() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def box(_open_box: Sandbox) -> Sandbox:
-    """A store of twenty pets."""
+    """Return a store of twenty pets."""
     _open_box.reset(list(shop(20)))
     return _open_box
 
@@ -358,7 +367,9 @@ def box(_open_box: Sandbox) -> Sandbox:
 def test_a_file_whose_verdict_was_taken_out_is_refused_all_the_same(
     guard: Guard, rows: Any, missing: bool, box: Sandbox, tmp_path: Path
 ) -> None:
-    """Even with a fingerprint that fits: no file's own word is taken, and nothing is sent."""
+    """A plan file without its verdict is refused even with a valid fingerprint, and
+    nothing is sent.
+    """
     before = box.pets()
     with ps.connect(box.url, state=tmp_path / "state") as store:
         sheet = sheet_saying(*rows)
@@ -375,7 +386,7 @@ def test_a_file_whose_verdict_was_taken_out_is_refused_all_the_same(
 
 
 def test_a_sentinel_that_changed_after_the_plan_stops_the_run(box: Sandbox, tmp_path: Path) -> None:
-    """It is looked at once more before anything is sent."""
+    """A sentinel that changed after the plan stops the run before anything is sent."""
     with ps.connect(box.url, state=tmp_path / "state") as store:
         sheet = sheet_saying({"id": 1, "name": "x"})
         plan = store.plan(sheet, guard=Guard(sentinels=(7,)))
@@ -387,7 +398,7 @@ def test_a_sentinel_that_changed_after_the_plan_stops_the_run(box: Sandbox, tmp_
 
 
 def test_a_verdict_reads_back_from_its_file() -> None:
-    """With every refusal, as it was."""
+    """A verdict's JSON round-trip keeps every refusal."""
     verdict = Verdict((Refusal("update", "too many", "--max-update 3"), Refusal("sentinel", "x")))
     assert msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict) == verdict
     assert not verdict.ok
@@ -395,8 +406,8 @@ def test_a_verdict_reads_back_from_its_file() -> None:
 
 
 def test_a_catalogue_without_its_ids_is_not_added_once_more() -> None:
-    """Each row that looks like a pet is a conflict; where so much was edited that it does not, the
-    guard refuses the many names that are in no row. A number of adds lets them pass.
+    """A catalogue without ids is not added again: similar rows are conflicts, and the guard refuses
+    many known names; a number as the limit lets them pass.
     """
     said = [
         {"name": f"p{n}", "status": "sold", "category": "Dogs", "photo_urls": [f"u{n}"]}
@@ -429,8 +440,8 @@ def test_a_catalogue_without_its_ids_is_not_added_once_more() -> None:
 def test_a_catalogue_under_other_ids_is_not_added_once_more(
     ids: Sequence[int], edit: dict[str, Any], delete_missing: bool
 ) -> None:
-    """All ids are numbered anew, or some of them: each row that looks like a pet in no row is a
-    conflict, and nothing is deleted.
+    """In a catalogue with new ids, each row that looks like a pet in no row is a conflict, and
+    nothing is deleted.
     """
     pets = [
         Pet(
@@ -469,7 +480,9 @@ def test_a_catalogue_under_other_ids_is_not_added_once_more(
 
 
 def test_many_names_in_no_row_are_refused_under_other_ids() -> None:
-    """Where so much was edited that no row looks like a pet any more."""
+    """Under new ids, the guard refuses adds with the names of many pets in no row, even if every
+    row was edited.
+    """
     pets = [
         Pet(id=100 + n, name=f"p{n}", status="sold", category=Category(1, "Dogs"))
         for n in range(1, 31)
@@ -483,8 +496,8 @@ def test_many_names_in_no_row_are_refused_under_other_ids() -> None:
 
 
 def test_new_pets_under_ids_of_the_sheet_are_added() -> None:
-    """Under new names, also where they share all but the name with pets of the store; and under a
-    name that several pets have, of which none is the same.
+    """New pets with ids are added if their names are new, or if none of several pets with the name
+    is the same.
     """
     placeholder = "https://shop.example/none.jpg"
     pets = [
@@ -513,8 +526,8 @@ def test_new_pets_under_ids_of_the_sheet_are_added() -> None:
 
 @pytest.mark.parametrize("edit", [str.upper, str.title, "{} x".format])
 def test_a_copy_of_the_catalogue_with_other_names_is_not_added(edit: Callable[[str], str]) -> None:
-    """Without ids, also the rows that share all but the name with several pets, where most rows
-    look like pets; new pets that look like none are added.
+    """In a copy without ids in which most rows look like pets, renamed rows are conflicts too; new
+    pets are added.
     """
     pets = [
         Pet(
@@ -550,7 +563,7 @@ def test_a_copy_of_the_catalogue_with_other_names_is_not_added(edit: Callable[[s
 
 @pytest.mark.parametrize("has_base", [False, True])
 def test_two_exchanged_ids_are_noted(has_base: bool) -> None:
-    """Each row says what the other pet was; a name that is new is none of these."""
+    """Two rows with exchanged ids get a note; a new name does not."""
     pets = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 13)]
     base = base_of(pets) if has_base else None
     rows = [{"id": pet.id, "name": pet.name, "status": pet.status} for pet in pets]
@@ -564,7 +577,9 @@ def test_two_exchanged_ids_are_noted(has_base: bool) -> None:
 
 
 def test_rows_that_are_other_pets_are_added() -> None:
-    """With the action `add`, beside rows with ids, and where only the name is that of a pet."""
+    """A row is added if its action is `add`, if its namesake has its own row, or if only the name
+    agrees.
+    """
     pets = [Pet(id=1, name="Rex", status="sold"), Pet(id=2, name="Tom", status="sold")]
     new = {"name": "Rex", "status": "available"}
     assert plan_of(pets, sheet_saying(new | {"action": "add"})).adds[0].namesake is None
@@ -579,14 +594,16 @@ SHOP = [Pet(id=n, name=f"p{n}", status="available") for n in range(1, 11)]
 
 
 def held(*rows: dict[str, object], pets: Sequence[Pet] = SHOP) -> list[int | None]:
-    """The pets that the rows of a sheet look like."""
+    """Return the pets that the rows of a sheet look like."""
     plan = plan_of(pets, sheet_saying(*rows))
     assert {each.rule for each in plan.conflicts} <= {"looks-alike"}
     return [each.pet_id for each in plan.conflicts]
 
 
 def test_pets_of_whom_the_sheet_says_name_and_status_alone_are_not_doubled() -> None:
-    """Most rows have the name of one pet each, and all differ from these in one column."""
+    """If most rows share a pet's name and differ in one column, they are conflicts, not
+    new pets.
+    """
     sold = [{"name": f"p{n}", "status": "sold"} for n in range(1, 6)]
     assert held(*sold) == [1, 2, 3, 4, 5]
     assert held(*sold[:4], {"name": "p5", "status": "pending"}) == [1, 2, 3, 4, 5]
@@ -595,7 +612,9 @@ def test_pets_of_whom_the_sheet_says_name_and_status_alone_are_not_doubled() -> 
 
 
 def test_new_arrivals_that_share_a_name_or_two_with_the_store_are_added() -> None:
-    """A name of many pets says nothing, and so do rows that differ in more than one column."""
+    """Rows are added if few share a name with the store, if several pets have the name, or if more
+    than one column differs.
+    """
     new = [{"name": f"New {n}", "status": "sold"} for n in range(3)]
     assert held(*new, {"name": "p1", "status": "sold"}) == []
     assert held(*new, *({"name": f"p{n}", "status": "sold"} for n in (1, 2))) == []
@@ -625,8 +644,8 @@ MOVES: dict[str, Callable[[list[str]], list[str]]] = {
 @pytest.mark.parametrize("move", [*MOVES])
 @pytest.mark.parametrize("column", ["name", "status", "category", "tags", "photo_urls"])
 def test_a_column_that_left_its_rows_is_refused(column: str, move: str) -> None:
-    """Sorted alone or shifted by a cell, it is named and nothing is sent; without the export nobody
-    can tell. The part of the plan without it passes.
+    """A column that was sorted or shifted without its rows is refused by name; without an export it
+    is not recognised.
     """
     texts = STATUSES if column == "status" else NAMES
     pets = [exported(n, column, text) for n, text in enumerate(texts, 1)]
@@ -645,7 +664,9 @@ def test_a_column_that_left_its_rows_is_refused(column: str, move: str) -> None:
 @pytest.mark.parametrize("move", ["sorted", "sorted downwards", "turned over", "a cell inserted"])
 @pytest.mark.parametrize("column", ["category", "tags"])
 def test_a_column_of_few_values_that_left_its_rows_is_refused(column: str, move: str) -> None:
-    """Also where a new row is among those that were sorted, and a pet has several tags or none."""
+    """A shifted column of few values is refused, also with a new row or with several
+    tags in a cell.
+    """
     texts = ["shy", "calm", "", "old", "calm", "shy", "old", "calm", "", "shy"] * 2
     pets = [exported(n, column, text) for n, text in enumerate(texts, 1)]
     if column == "tags":
@@ -666,7 +687,7 @@ def test_a_column_of_few_values_that_left_its_rows_is_refused(column: str, move:
 
 
 def exchange(values: list[str]) -> list[str]:
-    """The values, each exchanged with its neighbour."""
+    """Return the values, each exchanged with its neighbour."""
     pairs = zip(values[1::2], values[0::2], strict=False)
     return [*(value for pair in pairs for value in pair), *values[len(values) // 2 * 2 :]]
 
@@ -681,7 +702,7 @@ PARTS: dict[str, Callable[[list[str]], list[str]]] = {
 
 
 def random_statuses(random: Random, count: int = 1240) -> list[str]:
-    """So many statuses, as a store may have them."""
+    """Return this number of random statuses."""
     return random.choices(["available", "pending", "sold"], [5, 2, 3], k=count)
 
 
@@ -690,7 +711,9 @@ def random_statuses(random: Random, count: int = 1240) -> list[str]:
 def test_a_column_that_left_its_rows_in_a_part_of_the_sheet_is_refused(
     move: str, part: tuple[int, int]
 ) -> None:
-    """The note names where the part begins; a few other edits, in it or elsewhere, hide nothing."""
+    """A column that was shifted in a part of the sheet is refused despite a few other edits, and
+    the note names where the part begins.
+    """
     random = Random(f"{move} {part}")
     texts = random_statuses(random)
     moved = texts.copy()
@@ -709,7 +732,7 @@ def test_a_column_that_left_its_rows_in_a_part_of_the_sheet_is_refused(
 
 
 def test_no_other_edit_of_statuses_is_taken_for_a_part_that_left_its_rows() -> None:
-    """Neither single ones, wherever they are, nor filled cells, nor one status for another."""
+    """Single edits, filled cells and replaced statuses are not taken for a shifted column."""
     random = Random(7)
     alarms = 0
     for _ in range(40):
@@ -729,26 +752,26 @@ def test_no_other_edit_of_statuses_is_taken_for_a_part_that_left_its_rows() -> N
 
 
 def scatter(random: Random, texts: list[str]) -> list[str]:
-    """Single statuses, of 5 to 200 rows."""
+    """Change single statuses in 5 to 200 rows."""
     places = random.sample(range(len(texts)), min(len(texts), random.randint(5, 200)))
     return retype(random, texts, places)
 
 
 def crowd(random: Random, texts: list[str]) -> list[str]:
-    """Most statuses of some rows that follow each other."""
+    """Change most statuses of some consecutive rows."""
     start, stop = sorted(random.sample(range(len(texts) + 1), 2))
     places = [n for n in range(start, stop) if random.random() < 0.8]
     return retype(random, texts, places)
 
 
 def retype(random: Random, texts: list[str], places: Iterable[int]) -> list[str]:
-    """Any status in each of these places."""
+    """Write any status in each of these places."""
     new = dict(zip(places, random_statuses(random), strict=False))
     return [new.get(n, text) for n, text in enumerate(texts)]
 
 
 def fill(random: Random, texts: list[str]) -> list[str]:
-    """One status for all rows of a part, or for those that a filter shows."""
+    """Write one status into all rows of a part, or into those that a filter shows."""
     start, stop = sorted(random.sample(range(len(texts) + 1), 2))
     shown, new = random.choice(["", "pending", "available"]), random.choice(["sold", "available"])
     part = [new if shown in ("", text) else text for text in texts[start:stop]]
@@ -756,13 +779,13 @@ def fill(random: Random, texts: list[str]) -> list[str]:
 
 
 def replace_all(random: Random, texts: list[str]) -> list[str]:
-    """One status for another, in all rows."""
+    """Replace one status by another in all rows."""
     old, new = random.sample(["available", "pending", "sold"], 2)
     return [new if text == old else text for text in texts]
 
 
 def test_names_that_left_their_rows_are_known_in_capitals() -> None:
-    """And names that only became capitals have left none."""
+    """Shifted names are recognised in capitals, and names that only became capitals are not."""
     names = [f"{letter}ex {n}" for n in (3, 1, 2) for letter in "DACB"]
     pets = [exported(n, "name", text) for n, text in enumerate(names, 1)]
     for said, shifted in ((sorted(names), ("name",)), (names, ())):
@@ -775,7 +798,7 @@ def test_names_that_left_their_rows_are_known_in_capitals() -> None:
 def test_categories_that_left_their_rows_are_known_beside_blank_cells(
     lost: list[str], blanks: str
 ) -> None:
-    """A blank cell says nothing, but was sorted with the others."""
+    """A shifted category column is recognised although blank cells were sorted with it."""
     kinds = ["Dogs", "Cats", "Fish", "Birds", ""]
     texts = [kinds[n % 4] if n % 9 else "" for n in range(44)]
     pets = [
@@ -790,7 +813,7 @@ def test_categories_that_left_their_rows_are_known_beside_blank_cells(
 
 
 def exported(number: int, column: str, text: str) -> Pet:
-    """A pet that has the text in a column."""
+    """Return a pet that has the text in a column."""
     pet = Pet(id=number, name="x", status="sold")
     if column in ("name", "status"):
         return replace(pet, **{column: text})
@@ -803,7 +826,7 @@ def exported(number: int, column: str, text: str) -> Pet:
 
 
 def replace_base(sheet: Sheet) -> Sheet:
-    """The sheet without its export."""
+    """Return the sheet without its export."""
     return dataclasses.replace(sheet, base=None)
 
 
@@ -818,15 +841,17 @@ def replace_base(sheet: Sheet) -> Sheet:
     ids=["all alike", "rewritten", "two exchanged", "all new"],
 )
 def test_what_people_do_to_a_column_passes(edit: Callable[[list[str]], list[str]]) -> None:
-    """Filled down, rewritten, two rows exchanged: no value of another row, or too few."""
+    """Filled, rewritten and renumbered columns, and two exchanged cells, are not taken for shifted
+    ones.
+    """
     pets = [exported(n, "name", text) for n, text in enumerate(NAMES, 1)]
     moved = [exported(n, "name", text) for n, text in enumerate(edit(NAMES), 1)]
     assert plan_of(pets, sheet_of(moved, base=base_of(pets)), guard=FREE).shifted == ()
 
 
 def test_the_store_is_counted_again_before_anything_is_sent(tmp_path: Path) -> None:
-    """A plan whose file says that the store has more pets than it has is refused, and so is one
-    that says it is empty; nothing is sent.
+    """The store's pets are counted again before a run, so a plan file with a false count is refused
+    and nothing is sent.
     """
     pets = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 41)]
     with (
@@ -862,8 +887,8 @@ def test_the_store_is_counted_again_before_anything_is_sent(tmp_path: Path) -> N
     ],
 )
 def test_letters_that_look_like_others_are_pointed_out(said: dict[str, Any], told: str) -> None:
-    """Mixed scripts in a word, and a text that the store has in other letters; never what is
-    written in one script, as people write.
+    """Mixed scripts in a word, and a text that looks like one in the store, get a note; text in one
+    script does not.
     """
     pets = [Pet(id=1, name="Rex", status="sold", category=Category(1, "COP"))]
     row = {"action": "add", **said}

@@ -1,4 +1,4 @@
-"""What a sheet takes from the store: merged by the base, or led by the store."""
+"""Changes from the store to the sheet: merged by the base, or led by the store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def taken(
     planned: bool = True,
     **more: Any,
 ) -> Inbound:
-    """What the sheet takes from a store of these pets."""
+    """Return the changes that the sheet takes from a store of these pets."""
     old = None if base is None else base_of(base)
     if planned and lead == "merge":
         sheet = dataclasses.replace(sheet, base=old)
@@ -44,7 +44,7 @@ def taken(
 
 
 def fields(one: Inbound) -> dict[int, tuple[str, ...]]:
-    """Which columns each row takes."""
+    """Return the columns that each row takes."""
     return {edit.row: edit.fields for edit in one.edits}
 
 
@@ -85,7 +85,7 @@ SAID: dict[str, Any] = {"id": 1, "name": "Rex", "status": "available"}
 def test_a_row_takes_what_only_the_store_changed(
     said: dict[str, Any], now: Pet, becomes: tuple[str, ...]
 ) -> None:
-    """Field by field; what the sheet changed itself, or both did apart, it keeps."""
+    """A row takes each field that only the store changed; it keeps its own edits and conflicts."""
     one = taken(sheet_saying(said), [now], [REX])
     assert fields(one) == ({2: becomes} if becomes else {})
     assert not one.added
@@ -98,7 +98,7 @@ def test_a_row_takes_what_only_the_store_changed(
 def test_a_clash_goes_to_the_sheet_where_the_store_is_to_win(
     winner: Any, becomes: dict[int, tuple[str, ...]]
 ) -> None:
-    """Undecided it stays on both sides, and the sheet's own is sent by the plan."""
+    """A clash changes the sheet only if the store wins; otherwise the row is unchanged."""
     sheet = sheet_saying({**SAID, "status": "pending"})
     one = taken(sheet, [SOLD], [REX], on_conflict=winner)
     assert fields(one) == becomes
@@ -119,7 +119,9 @@ def test_a_clash_goes_to_the_sheet_where_the_store_is_to_win(
 def test_a_blank_cell_is_filled_where_it_was_all_that_there_was_to_say(
     base: Pet | None, now: Pet, lead: Any, becomes: dict[int, tuple[str, ...]]
 ) -> None:
-    """In a merge only if the pet had nothing there before; always where the store leads."""
+    """In a merge, a blank cell is filled only if the pet had no value before; if the store leads,
+    it is always filled.
+    """
     tom = {"id": 2, "name": "Tom", "status": "sold", "tags": [OLD, SHY]}
     sheet = sheet_saying({**SAID, "tags": None}, tom)
     one = taken(sheet, [now, TOM], None if base is None else [base, TOM], lead)
@@ -128,7 +130,7 @@ def test_a_blank_cell_is_filled_where_it_was_all_that_there_was_to_say(
 
 
 def test_a_number_is_not_filled_beside_a_category_that_the_sheet_changed() -> None:
-    """It would be that of another category."""
+    """A category id is not filled in a row whose category the sheet changed."""
     now = replace(REX, category=DOGS)
     base = replace(REX, category=replace(DOGS, id=None))
     rows = [{**SAID, "category": name, "category_id": None} for name in ("Puppies", "Dogs")]
@@ -138,12 +140,14 @@ def test_a_number_is_not_filled_beside_a_category_that_the_sheet_changed() -> No
 
 
 def numbered() -> dict[str, Any]:
-    """A row that has a category's number, so that the sheet has the column."""
+    """Return a row with a category id, so that the sheet has the column."""
     return {"id": 2, "name": "Tom", "category": "Cats", "category_id": 2}
 
 
 def test_the_store_leads_in_all_that_the_sheet_says() -> None:
-    """What the sheet said is listed, whatever the base was; what it agrees in stays."""
+    """If the store leads, it replaces every differing value, and the sheet's old values
+    are listed.
+    """
     sheet = sheet_saying({**SAID, "name": "Max", "tags": [OLD], "category": ""})
     one = taken(sheet, [REX], [replace(REX, name="Max")], "store")
     (edit,) = one.edits
@@ -155,7 +159,7 @@ def test_the_store_leads_in_all_that_the_sheet_says() -> None:
 
 
 def test_rows_in_conflict_and_blocked_rows_are_left_alone() -> None:
-    """A person has to look at them first."""
+    """Rows in conflict and blocked rows take nothing."""
     nowhere = {"id": 1, "name": "Rex", "status": ""}
     conflict = sheet_saying(nowhere)
     assert plan_of([REX], conflict).conflicts[0].rule == "no-status"
@@ -170,7 +174,7 @@ def test_rows_in_conflict_and_blocked_rows_are_left_alone() -> None:
 def test_where_the_store_leads_the_sheet_says_the_same_afterwards(
     old: list[Pet], now: list[Pet]
 ) -> None:
-    """After all of it the rows are the store's pets, and nothing is left to take."""
+    """If the store leads, the rows afterwards are the store's pets, and nothing is left to take."""
     one = taken(sheet_of(old), now, old, "store", delete_missing=True)
     rows = {pet.id: pet for pet in old}
     rows |= {edit.pet.id: edit.pet for edit in one.edits} | {pet.id: pet for pet in one.added}
@@ -186,7 +190,7 @@ def test_where_the_store_leads_the_sheet_says_the_same_afterwards(
 @settings(max_examples=15)
 @given(shop_pets, shop_pets)
 def test_a_sheet_that_nobody_edited_becomes_the_store(old: list[Pet], now: list[Pet]) -> None:
-    """By the base a merge takes then what the store leading would."""
+    """For an unedited sheet, a merge takes the same changes as a leading store."""
     merge = taken(sheet_of(old), now, old, "merge", delete_missing=True, planned=False)
     leads = taken(sheet_of(old), now, old, "store", delete_missing=True)
     assert (merge.edits, merge.added, merge.removed) == (leads.edits, leads.added, leads.removed)
@@ -195,7 +199,7 @@ def test_a_sheet_that_nobody_edited_becomes_the_store(old: list[Pet], now: list[
 @settings(max_examples=15)
 @given(shop_pets, shop_pets)
 def test_a_store_that_nobody_changed_gives_nothing(old: list[Pet], said: list[Pet]) -> None:
-    """Whatever the sheet says: that is for the plan."""
+    """From an unchanged store, a sheet takes nothing but category cells."""
     one = taken(sheet_of(said), old, old, delete_missing=True)
     assert not [edit for edit in one.edits if set(edit.fields) - {"category", "category_id"}]
     assert not one.added
@@ -214,14 +218,14 @@ def test_a_store_that_nobody_changed_gives_nothing(old: list[Pet], said: list[Pe
     ],
 )
 def test_a_new_pet_of_the_scope_becomes_a_row(more: dict[str, Any], names: list[str]) -> None:
-    """Only pets that concern the job, and none where a folder's files are several."""
+    """A new pet becomes a row if it is in the job's scope and adds are enabled."""
     one = taken(sheet_of([REX]), [REX, NEW], [REX], **more)
     assert [pet.name for pet in one.added] == names
     assert [change.kind for change in one.changes] == ["add"] * len(names)
 
 
 def test_a_row_that_was_taken_out_does_not_come_back_in_a_merge() -> None:
-    """It is noted; where the store leads it comes back."""
+    """In a merge, a removed row stays removed, with a note; if the store leads, it returns."""
     one = taken(sheet_of([REX]), [REX, TOM], [REX, TOM])
     assert not one
     assert "was removed from the sheet" in one.notes[0].problem
@@ -231,7 +235,7 @@ def test_a_row_that_was_taken_out_does_not_come_back_in_a_merge() -> None:
 
 
 def test_what_the_plan_deletes_is_no_note() -> None:
-    """The plan tells it, as it does the pet that the store changed since."""
+    """A removed row whose pet the plan deletes gets no note."""
     sheet = dataclasses.replace(sheet_of([REX]), base=base_of([REX, TOM]))
     plan = plan_of([REX, TOM], sheet, delete_missing=True)
     assert plan.deletes
@@ -242,7 +246,9 @@ def test_what_the_plan_deletes_is_no_note() -> None:
 
 @pytest.mark.parametrize("lead", ["merge", "store"])
 def test_a_pet_that_a_row_may_mean_is_not_added_beside_it(lead: Any) -> None:
-    """A row whose id cannot be read, and one without an id that has the pet's name."""
+    """A pet is not added if a row with an unreadable id, or one without an id and with its name,
+    may mean it.
+    """
     doubtful = sheet_of([REX], problems=(error_at(3, "id"),), blocked=(3,), unidentified=(3,))
     one = taken(doubtful, [REX, TOM], [REX, TOM], lead)
     assert not one.added
@@ -256,7 +262,9 @@ def test_a_pet_that_a_row_may_mean_is_not_added_beside_it(lead: Any) -> None:
 
 
 def test_a_row_that_was_settled_gets_its_id() -> None:
-    """It takes no second row, and its action `add` goes."""
+    """A row that was matched with its pet gets the id, loses its action `add`, and gets
+    no second row.
+    """
     sheet = sheet_saying(SAID, {"name": "Neo", "status": "available", "action": "add"})
     one = taken(sheet, [REX, NEW], [REX], pet_ids={3: 9}, planned=False)
     (row,) = one.identified
@@ -267,7 +275,9 @@ def test_a_row_that_was_settled_gets_its_id() -> None:
 
 @pytest.mark.parametrize("lead", ["merge", "store"])
 def test_a_row_goes_with_its_pet_only_if_that_is_asked_for(lead: Any) -> None:
-    """Else it stays with a note, and so where the pet never was there or nobody could ask."""
+    """A row is removed with its pet only with `delete_missing` and if the base had the pet;
+    otherwise it stays.
+    """
     gone = taken(sheet_of([REX, TOM]), [REX], [REX, TOM], lead, delete_missing=True)
     assert [each.row for each in gone.removed] == [3]
     assert gone.changes[0].values["name"] == ("Tom", "")
@@ -280,13 +290,13 @@ def test_a_row_goes_with_its_pet_only_if_that_is_asked_for(lead: Any) -> None:
 
 
 def test_a_row_that_somebody_edited_stays_when_its_pet_goes() -> None:
-    """In a merge it is a conflict; the plan tells it."""
+    """In a merge, an edited row stays if its pet is deleted."""
     edited = sheet_of([REX, replace(TOM, name="Tim")])
     assert not taken(edited, [REX], [REX, TOM], delete_missing=True)
 
 
 def test_a_pet_that_could_not_be_looked_up_is_not_gone() -> None:
-    """The store has to say so."""
+    """A pet that could not be looked up does not count as deleted, and a note says why."""
     held = Conflict(
         row=3, source="Pets!A3", pet_id=2, rule="not-looked-up", problem="?", suggestion=""
     )
@@ -305,7 +315,9 @@ def test_a_pet_that_could_not_be_looked_up_is_not_gone() -> None:
 
 
 def test_what_is_not_sent_where_the_store_leads_is_noted() -> None:
-    """Rows without a pet, and those that ask for an add or a delete."""
+    """If the store leads, rows without a pet and rows that ask for an add or a delete
+    get a note.
+    """
     sheet = sheet_saying(
         SAID,
         {"id": 5, "name": "Five"},
@@ -319,7 +331,7 @@ def test_what_is_not_sent_where_the_store_leads_is_noted() -> None:
 
 
 def many(count: int) -> list[Pet]:
-    """So many pets."""
+    """Return this number of pets."""
     return [replace(REX, id=n) for n in range(1, count + 1)]
 
 
@@ -330,7 +342,9 @@ def many(count: int) -> list[Pet]:
 def test_the_guard_holds_the_sheet_to_shares_of_its_rows(
     changed: int, gone: int, limits: list[str]
 ) -> None:
-    """The limits are those of the store's side, and the message says which would let it pass."""
+    """The guard's limits apply to the sheet as shares of its rows, and a refusal names
+    the limit.
+    """
     old = many(200)
     now = [replace(p, status="sold") if (p.id or 0) <= changed else p for p in old[gone:]]
     one = taken(sheet_of(old), now, old, delete_missing=True, guard=Guard())
@@ -344,7 +358,7 @@ def test_the_guard_holds_the_sheet_to_shares_of_its_rows(
 
 
 def test_it_is_the_same_in_a_file_and_on_another_day() -> None:
-    """The fingerprint tells what is to be written, not when that was found out."""
+    """The fingerprint covers the changes and not the time, and survives the file."""
     one = taken(sheet_of([REX, TOM]), [SOLD, NEW], [REX, TOM], delete_missing=True)
     assert Inbound.from_json(one.to_json()) == one
     later = msgspec.structs.replace(one, created="2026-11-22")
@@ -362,13 +376,13 @@ def test_it_is_the_same_in_a_file_and_on_another_day() -> None:
     ],
 )
 def test_another_file_is_refused(body: bytes, message: str) -> None:
-    """By name and with the reason."""
+    """A file of another kind or format is refused with the reason."""
     with pytest.raises(PlanError, match=message):
         Inbound.from_json(body, "sheet.json")
 
 
 def test_a_file_that_somebody_changed_is_refused() -> None:
-    """What is written is what was judged."""
+    """A file that was edited is refused."""
     body = taken(sheet_of([REX]), [SOLD], [REX]).to_json()
     changed = re.sub(rb'"sold"', b'"lost"', body)
     with pytest.raises(PlanError, match="was changed"):
@@ -376,7 +390,7 @@ def test_a_file_that_somebody_changed_is_refused() -> None:
 
 
 def test_only_what_still_holds_is_kept() -> None:
-    """A pet that moved on since, came back or went again is left to the next round."""
+    """Changes whose pet changed, returned or was deleted since are left to the next round."""
     one = taken(sheet_of([REX, TOM]), [SOLD, NEW], [REX, TOM], delete_missing=True)
     assert one.still_valid({1: SOLD, 9: NEW}.get) == one
     assert not one.still_valid({1: REX, 2: TOM}.get)

@@ -1,8 +1,8 @@
-"""Ctrl-C and its relatives: a run stops within two seconds, says what became of every row, and can
-be resumed to the plan.
+"""Ctrl-C and other signals: a run stops within two seconds, reports an outcome for every row, and
+can be resumed to the plan.
 
-A machine for tests may be busy, so no test judges the two seconds. What a run waits for takes
-minutes, and a run that has not stopped long before has waited for it.
+A test machine may be busy, so no test measures the two seconds. Each wait in a run takes minutes,
+so a run that stops long before did not wait.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.slow
 
 PROMISED_S = 2.0
 PATIENCE_S = 60
-"""Below all that the runs wait for."""
+"""Less than every wait of the runs."""
 LONG = ("--settle", 600)
 WITHOUT_END_OF_GRACE = """
 from petsync.apply.engine import Stopper
@@ -50,7 +50,7 @@ Press = Callable[[pexpect.spawn], None]
 
 
 class Shop:
-    """A served store and a plan for it, and the plan applied in a terminal of its own."""
+    """A served store and a plan for it, which is applied in a separate terminal."""
 
     def __init__(self, nursery: Nursery, folder: Path) -> None:
         self.folder, self.state = folder, folder / "state"
@@ -60,8 +60,8 @@ class Shop:
     def open(
         self, faults: str, *, changes: int = 120, ids: str = "given", is_counted: bool = True
     ) -> None:
-        """A store that breaks like this, and a plan of so many changes; one without deletes if the
-        pets are not to be counted before the run.
+        """Start a store with these faults, and save a plan of this number of changes; it has no
+        deletes if the pets are not to be counted before the run.
         """
         rng = random.Random(changes)
         self.story = story(rng, pets=changes + 20, changes=changes, ids=ids)
@@ -79,23 +79,23 @@ class Shop:
 
     @property
     def service(self) -> Service:
-        """The store, once it is open."""
+        """The store, after it is started."""
         assert self._service is not None
         return self._service
 
     def close(self) -> None:
-        """End the store."""
+        """Stop the store."""
         if self._service is not None:
             self._service.close()
 
     def apply(self, *options: object, code: str = "") -> pexpect.spawn:
-        """The plan applied in a terminal, its JSON going to a file."""
+        """Apply the plan in a terminal; its JSON goes to a file."""
         command = ["apply", "plan.json", "--yes", "--json", *options]
         return self.terminal(*command, "--url", self.service.url, "--state", self.state, code=code)
 
     def terminal(self, *args: object, code: str = "") -> pexpect.spawn:
-        """A command in a terminal, or the code with its arguments; what it prints on standard
-        output goes to a file.
+        """Start a command, or the code with its arguments, in a terminal; its standard output goes
+        to a file.
         """
         program = ["-c", code] if code else ["-m", "petsync.cli"]
         words = shlex.join([sys.executable, *program, *map(str, args)])
@@ -104,26 +104,26 @@ class Shop:
         return pexpect.spawn("/bin/sh", shell, cwd=str(self.folder), env=env, timeout=PATIENCE_S)
 
     def until(self, holds: Callable[[], bool]) -> None:
-        """Wait for something to be so."""
+        """Wait until the condition holds."""
         limit = time.monotonic() + 2 * PATIENCE_S
         while not holds():
             assert time.monotonic() < limit
             time.sleep(0.01)
 
     def wrote(self, number: int) -> Callable[[], bool]:
-        """Whether so many writes have reached the store."""
+        """Return a condition: this number of writes has reached the store."""
         return lambda: self.service.writes() >= number
 
     def began(self) -> bool:
-        """Whether the run is in the journal."""
+        """Return whether the run is in the journal."""
         return bool(runs(self.state))
 
     def sends(self) -> bool:
-        """Whether a change is on its way."""
+        """Return whether a change is under way."""
         return self.began() and ledger(self.state, *runs(self.state)).counts[None] > 0
 
     def check_report(self) -> dict[str, Any]:
-        """The report on standard output, which has a row for each change and adds up."""
+        """Check that the report on standard output has a row for each change, and return it."""
         said: dict[str, Any] = json.loads((self.folder / "said.json").read_bytes())
         assert said["exit_code"] == 7, said
         assert len(said["results"]) == self.story.total
@@ -131,7 +131,7 @@ class Shop:
         return said
 
     def check_resumed(self) -> None:
-        """Resumed on a service that is well, it comes to the plan."""
+        """Check that a resume on a service without faults completes the plan."""
         self.service.kill()
         self.service.start()
         (run,) = runs(self.state)
@@ -144,14 +144,14 @@ class Shop:
 
 @pytest.fixture
 def shop(nursery: Nursery, tmp_path: Path) -> Iterator[Shop]:
-    """A shop that is to be opened."""
+    """Yield a shop that is not open yet."""
     made = Shop(nursery, tmp_path)
     yield made
     made.close()
 
 
 def _end(child: pexpect.spawn, press: Press) -> None:
-    """Press a key, or send a signal, and wait for the end with exit code 7."""
+    """Press a key or send a signal, and wait for the end with exit code 7."""
     begun = time.monotonic()
     press(child)
     child.expect(pexpect.EOF)
@@ -162,13 +162,13 @@ def _end(child: pexpect.spawn, press: Press) -> None:
 
 
 def test_the_promise_leaves_time_to_end() -> None:
-    """What is on its way is given less time than a stop may take."""
+    """The grace for requests under way is shorter than the promised time of a stop."""
     assert ApplyOptions().grace < PROMISED_S
 
 
 def test_ctrl_c_in_a_large_run(shop: Shop) -> None:
-    """In the midst of two thousand changes Ctrl-C stops, with a row for each change, and a resume
-    does exactly the rest.
+    """Ctrl-C in a run of two thousand changes stops with a row for each change, and a resume does
+    exactly the rest.
     """
     shop.open("latency=0.1", changes=2000, ids="mixed")
     child = shop.apply()
@@ -182,8 +182,8 @@ def test_ctrl_c_in_a_large_run(shop: Shop) -> None:
 
 
 def test_second_ctrl_c_waits_for_nothing(shop: Shop) -> None:
-    """A second Ctrl-C does not give the requests on the wire the time that the first one gives;
-    what was on its way is open in the journal, and a resume finds out what became of it.
+    """A second Ctrl-C stops without the grace of the first; requests under way stay open in the
+    journal, and a resume settles them.
     """
     shop.open("latency=600,only=updatePetWithForm+updatePet+addPet")
     child = shop.apply(*LONG, code=WITHOUT_END_OF_GRACE)
@@ -199,7 +199,7 @@ def test_second_ctrl_c_waits_for_nothing(shop: Shop) -> None:
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
 def test_a_stop_while_the_pets_are_counted(shop: Shop, sign: int) -> None:
-    """Before the run begins the command ends at once too, with 130: there is nothing to resume."""
+    """A signal before the run begins ends the command with 130, and no run is in the journal."""
     shop.open("429=1,retry_after=100")
     child = shop.apply("-v", *LONG)
     child.expect("429")
@@ -214,7 +214,7 @@ def test_a_stop_while_the_pets_are_counted(shop: Shop, sign: int) -> None:
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signals_stop_as_ctrl_c_does(shop: Shop, sign: int) -> None:
-    """A request to end, and a terminal that is closed, stop a run resumable too."""
+    """SIGTERM, SIGHUP and SIGINT stop a run that can be resumed."""
     shop.open("latency=0.3,retry_after=0,429=0.05,drop_after=0.03", changes=300, ids="mixed")
     child = shop.apply()
     shop.until(shop.wrote(20))
@@ -251,8 +251,8 @@ print(len(error.report.results), error.report.exit_code, report.exit_code)
 
 
 def test_interrupted_kernel(shop: Shop) -> None:
-    """Interrupting a notebook's kernel ends the cell with an InterruptedRunError whose
-    report is complete; the next cell resumes the run to the plan.
+    """An interrupted notebook kernel ends the cell with an InterruptedRunError with a complete
+    report, and the next cell resumes the run.
     """
     shop.open("latency=0.3", changes=300, ids="mixed")
     manager, client = start_new_kernel(cwd=str(shop.folder))
@@ -287,7 +287,7 @@ def _reply(client: Any, asked: str) -> dict[str, Any]:
 
 
 class TestWaiting:
-    """The run waits for something that takes long."""
+    """Stops of a run that waits for a slow event."""
 
     @pytest.mark.parametrize(
         ("faults", "ids"),
@@ -313,7 +313,7 @@ class TestWaiting:
         ],
     )
     def test_ctrl_c_while_it_waits(self, shop: Shop, faults: str, ids: str) -> None:
-        """Whatever a run waits for, Ctrl-C ends it."""
+        """Ctrl-C ends a run in any of its waits."""
         shop.open(faults, ids=ids, is_counted=False)
         child = shop.apply(*LONG)
         shop.until(shop.began)
@@ -329,9 +329,8 @@ class TestWaiting:
 def test_a_signal_at_any_point_until_the_first_change(
     sign: signal.Signals, nursery: Nursery, shop: Shop
 ) -> None:
-    """Wherever a signal comes until a change is sent, the command ends with 7 if a run is in the
-    journal, else with 130: with a sentence, without a traceback. No change is ever answered, so the
-    run cannot end by itself.
+    """A signal at any point before the first answer ends the command without a traceback: with 7 if
+    a run is in the journal, else with 130.
     """
     shop.open("latency=600,only=updatePetWithForm+updatePet+addPet", changes=40)
     codes = []

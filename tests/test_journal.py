@@ -1,4 +1,4 @@
-"""The journal: what is written before and after each request, and what is read of it later."""
+"""The journal: the records of each request, and how they are read later."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from petsync.plan.report import Entry
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
-    """A new journal."""
+    """Return a new journal."""
     return Journal.open(tmp_path / "state", create=True)
 
 
 async def closed(sitting: RunSession, *, stopped: str | None = "") -> None:
-    """End a sitting."""
+    """Finish and close a session."""
     if stopped is not None:
         await sitting.finish(stopped=stopped)
     await sitting.close()
 
 
 def test_what_a_run_did_is_read_back_as_it_was_written(journal: Journal) -> None:
-    """Each change's intent and outcome, with the images of the pet before and after."""
+    """Each change's intent and outcome is read back, with the pet before and after."""
     plan = small_plan(PETS[:3])
     first, second, third = plan.changes
     found = msgspec.structs.replace(PETS[0], name="as the service said")
@@ -69,7 +69,7 @@ def test_what_a_run_did_is_read_back_as_it_was_written(journal: Journal) -> None
 def test_two_runs_of_one_second_that_drew_the_same_end_have_their_own_ids(
     journal: Journal,
 ) -> None:
-    """Ids end in four random digits."""
+    """Two runs with the same generated id get different ids."""
 
     async def work() -> list[str]:
         sittings = []
@@ -86,7 +86,7 @@ def test_two_runs_of_one_second_that_drew_the_same_end_have_their_own_ids(
 
 
 def test_an_intent_is_on_disk_when_it_returns(journal: Journal, tmp_path: Path) -> None:
-    """Another connection sees it before anything could have been sent."""
+    """Another connection sees an intent before its request can be sent."""
     plan = small_plan()
 
     async def work() -> None:
@@ -103,11 +103,11 @@ def test_an_intent_is_on_disk_when_it_returns(journal: Journal, tmp_path: Path) 
 
 
 def test_changes_that_run_together_share_a_transaction(journal: Journal) -> None:
-    """A hundred intents at a time cost a few waits for the disk, not a hundred."""
+    """Intents that are recorded together share a few transactions."""
     plan = small_plan()
 
     def commits() -> int:
-        # Each transaction adds every page that it changed to the log.
+        # Each transaction appends every page that it changed to the log.
         return Path(f"{journal.path}-wal").stat().st_size
 
     async def work() -> None:
@@ -124,7 +124,7 @@ def test_changes_that_run_together_share_a_transaction(journal: Journal) -> None
 
 
 def test_a_result_without_an_intent_is_kept(journal: Journal) -> None:
-    """A change that the pet's present state forbids is never sent, and yet accounted for."""
+    """A result without an intent, of a change that was never sent, is kept."""
     plan = small_plan(PETS[:1])
 
     async def work() -> None:
@@ -143,7 +143,7 @@ def test_a_result_without_an_intent_is_kept(journal: Journal) -> None:
 
 
 def test_a_later_result_takes_the_place_of_an_earlier_one(journal: Journal) -> None:
-    """A resumed run tells what became of the change in the end."""
+    """The last result of a change replaces an earlier one."""
     change = small_plan(PETS[:1]).changes[0]
 
     async def work() -> None:
@@ -160,7 +160,7 @@ def test_a_later_result_takes_the_place_of_an_earlier_one(journal: Journal) -> N
 
 
 def test_a_change_that_is_intended_anew_is_open_again(journal: Journal) -> None:
-    """What was said of the first attempt says nothing of the second."""
+    """A change with a new intent is open again, without the result of its earlier attempt."""
     change = small_plan(PETS[:1]).changes[0]
     seen = msgspec.structs.replace(PETS[0], status="sold")
 
@@ -180,7 +180,7 @@ def test_a_change_that_is_intended_anew_is_open_again(journal: Journal) -> None:
 
 
 def test_repeated_requests_are_counted_and_told(journal: Journal) -> None:
-    """An auditor sees every attempt, and why it was made."""
+    """Each repeated request is counted, with its reason."""
     change = small_plan(PETS[:1]).changes[0]
 
     async def work() -> None:
@@ -213,7 +213,7 @@ OPS = st.lists(
 def test_the_rows_say_what_was_last_handed_over(
     ops: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The law of the recorder: whatever is grouped with what, order is kept, in every sitting."""
+    """The journal keeps the order of records across groups and sessions."""
     journal = Journal.open(tmp_path_factory.mktemp("state"), create=True)
     changes = small_plan(PETS[:4]).changes
     wanted: dict[int, tuple[str | None, int]] = {}
@@ -250,7 +250,7 @@ def test_the_rows_say_what_was_last_handed_over(
 
 
 def test_a_plan_is_used_once(journal: Journal) -> None:
-    """The second run of a plan is refused, and told which one was the first."""
+    """A second run of a plan is refused, and the error names the first run."""
     plan = small_plan()
 
     async def work() -> None:
@@ -266,7 +266,7 @@ def test_a_plan_is_used_once(journal: Journal) -> None:
 
 
 def test_a_refused_beginning_leaves_no_lock(journal: Journal) -> None:
-    """A used plan does not keep the next one out."""
+    """A run that is refused for its used plan leaves no lock."""
     plan = small_plan()
 
     async def work() -> None:
@@ -280,7 +280,7 @@ def test_a_refused_beginning_leaves_no_lock(journal: Journal) -> None:
 
 
 def test_runs_are_told_the_newest_first_and_by_store(journal: Journal) -> None:
-    """What they were begun with, how they ended, and how many changes had which outcome."""
+    """Runs are listed with the newest first, by store, with their start, end and counts."""
     change = small_plan().changes[0]
 
     async def work() -> None:
@@ -309,7 +309,7 @@ def test_runs_are_told_the_newest_first_and_by_store(journal: Journal) -> None:
 
 
 def test_a_run_is_found_by_the_beginning_of_its_id(journal: Journal) -> None:
-    """What is typed need not be all of it, but must mean one."""
+    """A run is found by a unique prefix of its id."""
 
     async def work() -> None:
         for run in ("20261121-0800-ab", "20261121-0900-cd", "20261121-0900-cde"):
@@ -335,7 +335,9 @@ def test_a_run_is_found_by_the_beginning_of_its_id(journal: Journal) -> None:
 
 
 def test_a_report_is_made_again_from_the_journal(journal: Journal) -> None:
-    """Every row of the plan is in it: done, open, not begun, in conflict and blocked."""
+    """A report from the journal has every row of the plan: done, open, not begun, in conflict and
+    blocked.
+    """
     rows = [{"id": pet.id, "name": "x"} for pet in PETS[:3]]
     problems = {"blocked": (9,), "problems": (error_at(9),)}
     sheet = sheet_saying(*rows, {"id": 99, "action": "update"}, **problems)
@@ -368,7 +370,7 @@ def test_a_report_is_made_again_from_the_journal(journal: Journal) -> None:
 
 
 def test_what_petsync_0_2_called_skipped_is_unchanged_or_not_sent(journal: Journal) -> None:
-    """A journal of that time is read by the causes in it, in its entries as in its counts."""
+    """The outcome `skipped` of petsync 0.2 is read as unchanged or not sent, by its cause."""
     stored = {
         "already-so": "unchanged",
         "already-gone": "unchanged",
@@ -396,7 +398,7 @@ def test_what_petsync_0_2_called_skipped_is_unchanged_or_not_sent(journal: Journ
 
 
 def test_times_of_all_sittings_add_up(journal: Journal) -> None:
-    """A run that was resumed has taken as long as somebody was at work on it."""
+    """The time of a run is the sum of its sessions, without the breaks."""
 
     async def work() -> float:
         start = time.monotonic()
@@ -419,7 +421,7 @@ def test_times_of_all_sittings_add_up(journal: Journal) -> None:
 
 
 def test_a_sitting_that_says_nothing_leaves_the_run_stopped(journal: Journal) -> None:
-    """Closed by an error on the way, it can be resumed."""
+    """A session that closes without an end leaves the run stopped and resumable."""
 
     async def work() -> None:
         sitting = begun(journal, "run")
@@ -433,7 +435,7 @@ def test_a_sitting_that_says_nothing_leaves_the_run_stopped(journal: Journal) ->
 
 
 def test_a_sitting_that_is_forgotten_gives_its_lock_back(journal: Journal) -> None:
-    """A cell that failed does not keep the store locked for as long as the kernel lives."""
+    """A session that is garbage collected releases its lock."""
 
     async def work() -> None:
         begun(journal, "one")
@@ -444,12 +446,12 @@ def test_a_sitting_that_is_forgotten_gives_its_lock_back(journal: Journal) -> No
 
 
 async def closed_run(journal: Journal, run: str) -> None:
-    """A run from beginning to end."""
+    """Begin and finish a run."""
     await closed(begun(journal, run))
 
 
 def test_the_ids_known_before_are_there_in_a_later_sitting(journal: Journal) -> None:
-    """A resume tells new pets from old ones, with every id that an int64 holds."""
+    """A later session reads the known ids, with every id that an int64 holds."""
     ids = {1, -5, 2**63 - 1, -(2**63)}
 
     async def work() -> None:
@@ -471,7 +473,7 @@ def test_the_ids_known_before_are_there_in_a_later_sitting(journal: Journal) -> 
 
 
 def test_images_are_kept_with_their_digest(journal: Journal) -> None:
-    """A second run finds what was uploaded, and where; what failed or is open does not count."""
+    """Applied uploads are found by pet and digest; failed and open ones are not."""
     entry = Entry(number=0, kind="upload", pet_id=2**62, source="2.jpg", digest="ab" * 32)
     lost = Entry(number=1, kind="upload", pet_id=3, digest="cd" * 32)
     after = Pet(id=2**62, name="x", photo_urls=("a", "b"))
@@ -502,7 +504,7 @@ def test_images_are_kept_with_their_digest(journal: Journal) -> None:
 
 
 def test_any_pet_comes_back_as_it_was(journal: Journal) -> None:
-    """Large ids, fields that petsync does not know, and text of every kind."""
+    """Any pet is read back unchanged: large ids, unknown fields and any text."""
     odd = Pet(
         id=2**63 - 1,
         name='\x00 "quoted" \u2028 \U0001f436',
@@ -526,7 +528,7 @@ def test_any_pet_comes_back_as_it_was(journal: Journal) -> None:
 
 
 def test_the_journal_is_for_this_user_alone(tmp_path: Path) -> None:
-    """Folder and files, those that SQLite puts beside it too."""
+    """Only the user can read the folder and its files, SQLite's own files included."""
     journal = Journal.open(tmp_path / "a" / "state", create=True)
 
     async def work() -> None:
@@ -543,7 +545,7 @@ def test_the_journal_is_for_this_user_alone(tmp_path: Path) -> None:
 
 
 def test_without_a_journal_there_is_an_empty_one_and_no_file(tmp_path: Path) -> None:
-    """To look at the past makes nothing."""
+    """Reading a missing journal gives an empty one and creates no file."""
     state = tmp_path / "state"
     journal = Journal.open(state, create=False)
     assert journal.runs() == []
@@ -556,7 +558,7 @@ def test_without_a_journal_there_is_an_empty_one_and_no_file(tmp_path: Path) -> 
 
 
 def test_each_transaction_is_on_disk_before_it_is_told(journal: Journal) -> None:
-    """SQLite waits for the disk at each commit, and marks the file as petsync's."""
+    """SQLite waits for the disk at each commit, and the file has petsync's application id."""
     from petsync.apply.journal.schema import connect
 
     connection = connect(journal.path)
@@ -567,7 +569,7 @@ def test_each_transaction_is_on_disk_before_it_is_told(journal: Journal) -> None
 
 
 def test_the_journal_is_read_in_any_thread_while_a_run_writes(journal: Journal) -> None:
-    """A second terminal, or another cell, sees how far it is."""
+    """Other threads can read the journal while a run writes."""
     plan = small_plan()
     seen: list[int] = []
 
@@ -594,7 +596,7 @@ def test_the_journal_is_read_in_any_thread_while_a_run_writes(journal: Journal) 
 
 
 def test_who_no_longer_waits_is_not_written(journal: Journal) -> None:
-    """An intent that was cancelled before it was on disk was never sent, and is not open."""
+    """An intent that is cancelled before the disk write does not disturb the others."""
     changes = small_plan().changes
 
     async def work() -> None:
@@ -614,7 +616,7 @@ def test_who_no_longer_waits_is_not_written(journal: Journal) -> None:
 
 
 def test_a_thousand_changes_cost_the_loop_little_and_no_memory(journal: Journal) -> None:
-    """The loop's thread hands over; encoding and the disk are the writer's."""
+    """The event loop does little work per change, and memory does not grow with their number."""
     import tracemalloc
 
     changes = small_plan().changes
@@ -638,7 +640,7 @@ def test_a_thousand_changes_cost_the_loop_little_and_no_memory(journal: Journal)
     def cost(count: int) -> int:
         return steps(lambda: asyncio.run(alone(f"run of {count}", count)))
 
-    # Lines of Python in the loop's thread for each change, those of asyncio among them.
+    # Lines of Python in the loop's thread per change, asyncio's included.
     assert (cost(2000) - cost(1000)) / 1000 < 300
 
     async def work() -> None:
@@ -657,7 +659,7 @@ def test_a_thousand_changes_cost_the_loop_little_and_no_memory(journal: Journal)
 
 
 def test_what_cannot_be_written_down_is_told_and_never_waited_for(journal: Journal) -> None:
-    """Text that is no text, numbers that are too large: an error, and the lock is given back."""
+    """A value that cannot be stored is an error, not an endless wait, and the lock is released."""
     change = small_plan().changes[0]
     bad = msgspec.structs.replace(PETS[0], name="\ud800")
 
@@ -679,7 +681,7 @@ def test_what_cannot_be_written_down_is_told_and_never_waited_for(journal: Journ
 
 
 def test_after_its_end_a_sitting_writes_nothing(journal: Journal) -> None:
-    """And keeps nobody waiting for it."""
+    """A closed session refuses further writes at once."""
     change = small_plan().changes[0]
 
     async def work() -> None:

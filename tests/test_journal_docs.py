@@ -1,4 +1,4 @@
-"""docs/journal.md and the journal itself say the same."""
+"""docs/journal.md describes the journal's real tables, queries and checksums."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _QUERY = re.compile(r"^```sql\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def described() -> dict[str, list[str]]:
-    """The tables and columns that the page tells of."""
+    """Return the tables and columns that the page describes."""
     tables = {}
     for part in PAGE.partition("## The tables")[2].split("\n### ")[1:]:
         name, _, text = part.partition("\n")
@@ -33,7 +33,7 @@ def described() -> dict[str, list[str]]:
 
 
 def test_every_table_and_column_is_described() -> None:
-    """And no other, in the order that they have."""
+    """The page describes every table and column in order, and no other."""
     with closing(open_empty()) as connection:
         names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         tables = {
@@ -47,7 +47,7 @@ def test_every_table_and_column_is_described() -> None:
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
-    """A journal with a run that is stopped."""
+    """Return a journal with a stopped run."""
     journal = Journal.open(tmp_path / ".petsync", create=True)
     plan = small_plan([PETS[0], ps.Pet(id=17, name="Rex", status="sold")])
 
@@ -64,7 +64,7 @@ def journal(tmp_path: Path) -> Journal:
 
 
 def test_the_queries_answer_what_they_say(journal: Journal) -> None:
-    """As they stand on the page, each finds its row."""
+    """Each query of the page runs unchanged and finds its row."""
     pet, opened, repeated = _QUERY.findall(PAGE)
     with closing(sqlite3.connect(journal.path)) as connection:
         ((run, kind, fields, _, outcome, message, before, after),) = connection.execute(pet)
@@ -82,7 +82,7 @@ def test_the_queries_answer_what_they_say(journal: Journal) -> None:
 
 
 def test_the_checksums_are_those_of_the_page(journal: Journal) -> None:
-    """Whoever checks a journal without petsync comes to the same numbers."""
+    """A row's checksum can be computed from the columns that the page names."""
     columns = described()["change"]
     told = columns.index("ended")
     with closing(sqlite3.connect(journal.path)) as connection:
@@ -97,13 +97,13 @@ def test_the_checksums_are_those_of_the_page(journal: Journal) -> None:
 
 
 def test_no_secret_is_in_it_at_any_time(tmp_path: Path) -> None:
-    """Neither in the file nor in its log, while the run is at work, after failures, and later."""
+    """No secret is in the journal's files during a run, after failures or later."""
     seen: list[bytes] = []
     state = tmp_path / "state"
 
     def look(_: object) -> None:
-        # By another process: to close the files in this one would drop the locks on them. The
-        # log first: what leaves it between the two reads is in the file by then.
+        # Another process reads: closing the files in this one would drop their locks. The
+        # log comes first: its content may move to the file between the two reads.
         names = sorted((str(path) for path in state.iterdir()), reverse=True)
         seen.append(subprocess.run(["cat", *names], capture_output=True, check=False).stdout)
 
@@ -126,7 +126,7 @@ def test_no_secret_is_in_it_at_any_time(tmp_path: Path) -> None:
                 box.break_with(None)
     look(None)
     assert len(seen) > 4
-    # Which pets are sent depends on which requests fail; the file was read in mid-run.
+    # The failed requests decide which pets are sent; the file was read in mid-run.
     sent = re.compile(rb"pet \d!")
     assert any(sent.search(body) for body in seen[:-1])
     assert sent.search(seen[-1])

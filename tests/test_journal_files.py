@@ -1,4 +1,4 @@
-"""The journal's file: what is refused, what is set aside, and what a full disk does."""
+"""The journal's file: refused and damaged files, and a full disk."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ OTHER = small_plan(name="other")
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """A state folder that is not there yet."""
+    """Return a state folder that does not exist yet."""
     return tmp_path / "state"
 
 
 def files(state: Path) -> dict[str, bytes]:
-    """Every file below the state folder, and what is in it."""
+    """Return the content of every file in the state folder."""
     return {path.name: path.read_bytes() for path in sorted(state.iterdir())}
 
 
 def filled(state: Path) -> Journal:
-    """A journal with three runs, one of which has open changes, and one uploads."""
+    """Return a journal with three runs: one with open changes, and one of uploads."""
 
     async def work() -> None:
         journal = Journal.open(state, create=True)
@@ -65,7 +65,7 @@ def filled(state: Path) -> Journal:
 
 
 def told(journal: Journal) -> Iterator[tuple[str, Any]]:
-    """All that a journal says, question by question; PetsyncError where it says none."""
+    """Yield each question to a journal with its answer; PetsyncError if it has none."""
     for run in ("run-1", "run-2", "run-3"):
         yield f"entries {run}", _or_error(lambda run=run: _sealed(journal.entries(run)))
         yield f"payload {run}", _or_error(lambda run=run: journal.payload(run))
@@ -91,12 +91,12 @@ def _or_error(question: Any) -> Any:
 
 
 def _sealed(entries: Any) -> list[Entry]:
-    """The entries but for their count of attempts, which has no seal."""
+    """Return the entries without their count of attempts, which has no checksum."""
     return [msgspec.structs.replace(entry, attempts=0) for entry in entries]
 
 
 def database(path: Path, *statements: str) -> None:
-    """Another program's way with a database."""
+    """Run statements in a database, as another program does."""
     path.parent.mkdir(exist_ok=True)
     with closing(sqlite3.connect(path)) as connection, connection:
         for statement in statements:
@@ -106,7 +106,7 @@ def database(path: Path, *statements: str) -> None:
 @pytest.mark.parametrize("wal", [False, True])
 @pytest.mark.parametrize("create", [False, True])
 def test_another_programs_database_is_left_as_it_is(state: Path, create: bool, wal: bool) -> None:
-    """Not a byte of it is changed, and nothing is put beside it."""
+    """Another program's database is refused, and no byte of its folder changes."""
     database(
         state / "journal.db",
         f"PRAGMA journal_mode = {'WAL' if wal else 'DELETE'}",
@@ -121,7 +121,7 @@ def test_another_programs_database_is_left_as_it_is(state: Path, create: bool, w
 
 
 def test_a_journal_of_petsync_0_2_is_read_and_continued(state: Path) -> None:
-    """Version 2 differs by one table, which is empty; its runs are known, and more can follow."""
+    """A journal of petsync 0.2 (version 2) is read, and new runs are added to it."""
     journal = filled(state)
     before = dict(told(journal))
     used = "CREATE TABLE used (fingerprint TEXT PRIMARY KEY, run TEXT, seal INTEGER) WITHOUT ROWID"
@@ -134,7 +134,7 @@ def test_a_journal_of_petsync_0_2_is_read_and_continued(state: Path) -> None:
 
 
 def test_a_newer_petsyncs_journal_is_left_as_it_is(state: Path) -> None:
-    """An older petsync does not guess what a newer one means."""
+    """A newer petsync's journal is refused and not changed."""
     filled(state)
     database(state / "journal.db", "PRAGMA user_version = 4", "DROP TABLE lock")
     before = files(state)
@@ -144,7 +144,7 @@ def test_a_newer_petsyncs_journal_is_left_as_it_is(state: Path) -> None:
 
 
 def test_a_newer_journal_with_its_log_beside_it_keeps_both(state: Path) -> None:
-    """What a crash left of it is the newer petsync's to recover."""
+    """A newer petsync's journal with a log is refused, and both files stay unchanged."""
     journal = filled(state)
     with closing(sqlite3.connect(journal.path)) as connection:
         connection.execute("PRAGMA user_version = 4")
@@ -163,7 +163,7 @@ def test_a_newer_journal_with_its_log_beside_it_keeps_both(state: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"no database at all", b"SQLite format 3\0" + bytes(5000)])
 def test_a_damaged_journal_is_set_aside(state: Path, content: bytes) -> None:
-    """It is told where it is and what that means; the next run begins anew; nothing is lost."""
+    """A damaged journal is renamed and reported with a hint, and the next run begins a new one."""
     state.mkdir()
     (state / "journal.db").write_bytes(content)
     for _ in range(2):
@@ -180,7 +180,7 @@ def test_a_damaged_journal_is_set_aside(state: Path, content: bytes) -> None:
 
 
 def test_a_damaged_journal_takes_its_log_with_it(state: Path) -> None:
-    """Beside the new journal, the old one's log would be taken for its own."""
+    """The log of a damaged journal is renamed too, so that the new journal does not use it."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         assert other.ask("intend", 0) == "ok"
@@ -188,7 +188,7 @@ def test_a_damaged_journal_takes_its_log_with_it(state: Path) -> None:
     assert log
     path = state / "journal.db"
     path.write_bytes(b"garbage" * 2000)
-    # As the log holds every page, SQLite mends the file with it; without its head it cannot.
+    # The log has every page, so SQLite could repair the file; without the log's header it cannot.
     (state / "journal.db-wal").write_bytes(bytes(32) + log[32:])
     with pytest.raises(PetsyncError, match="renamed to"):
         Journal.open(state, create=True)
@@ -198,7 +198,7 @@ def test_a_damaged_journal_takes_its_log_with_it(state: Path) -> None:
 
 
 def test_a_run_whose_lock_file_cannot_be_made_changes_nothing(state: Path) -> None:
-    """It is refused by name before it holds the store, so that the next run can begin."""
+    """A run whose lock file cannot be created is refused before it locks the store."""
     journal = Journal.open(state, create=True)
     (state / "journal.1.lock").symlink_to(state / "elsewhere")
     with pytest.raises(PetsyncError, match="symbolic link"):
@@ -210,7 +210,7 @@ def test_a_run_whose_lock_file_cannot_be_made_changes_nothing(state: Path) -> No
 
 
 def test_a_damaged_journal_in_use_is_not_moved(state: Path) -> None:
-    """Two runs on one store would not know of each other any more."""
+    """A damaged journal that another process uses is not renamed."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         content = (state / "journal.db").read_bytes()
@@ -225,7 +225,7 @@ def test_a_damaged_journal_in_use_is_not_moved(state: Path) -> None:
 
 
 def test_a_journal_in_use_by_this_process_is_not_moved(state: Path) -> None:
-    """Not even looked at in a way that would let go of its locks."""
+    """A damaged journal that this process uses is not renamed."""
 
     async def work() -> None:
         sitting = begun(Journal.open(state, create=True), "run")
@@ -242,7 +242,7 @@ def test_a_journal_in_use_by_this_process_is_not_moved(state: Path) -> None:
 
 
 def test_damage_in_the_middle_of_a_run_is_told_to_who_waits(state: Path) -> None:
-    """Nothing more is sent, and the file stays where it is."""
+    """Damage in mid-run is an error for each waiting intent, and the file is not renamed."""
 
     async def work() -> None:
         journal = Journal.open(state, create=True)
@@ -267,7 +267,7 @@ def test_damage_in_the_middle_of_a_run_is_told_to_who_waits(state: Path) -> None
 
 
 def test_a_missing_table_is_damage(state: Path) -> None:
-    """A journal in which somebody has cleared up is not written to as if it were whole."""
+    """A journal without one of its tables is refused as damaged."""
     filled(state)
     database(state / "journal.db", "DROP TABLE sitting")
     with pytest.raises(PetsyncError, match="it has no table sitting"):
@@ -275,7 +275,7 @@ def test_a_missing_table_is_damage(state: Path) -> None:
 
 
 def test_a_run_goes_on_only_in_the_file_that_it_began_with(state: Path) -> None:
-    """Somebody deletes the folder, or puts another file there: nothing is sent without a record."""
+    """If the journal is deleted, moved or replaced in mid-run, the next intent fails."""
 
     async def work(spoil: Any) -> None:
         journal = Journal.open(state, create=True)
@@ -299,7 +299,7 @@ def test_a_run_goes_on_only_in_the_file_that_it_began_with(state: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="limits are POSIX's")
 def test_a_full_disk_stops_the_run_before_anything_is_sent(state: Path) -> None:
-    """What was on disk stays, what waited is told, and with room again the run goes on."""
+    """On a full disk, intents fail and earlier entries stay; with free space, the run continues."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         assert other.ask("intend", 0) == "ok"
@@ -311,13 +311,13 @@ def test_a_full_disk_stops_the_run_before_anything_is_sent(state: Path) -> None:
         assert other.ask("limit", 10**9) == "ok"
         assert other.ask("intend", 4) == other.ask("finish") == other.ask("close") == "ok"
     found = {e.number: e.outcome for e in Journal.open(state, create=False).entries("first")}
-    # The result that could not be written was kept, and came with the next group.
+    # The result that could not be written was kept, and was written with the next group.
     assert found == {0: "applied", 4: None}
 
 
 @pytest.mark.parametrize("what", ["file", "folder"])
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, what: str) -> None:
-    """With the way out: make room, or another folder."""
+    """A state folder that cannot be written is an error whose hint names --state."""
     state = tmp_path / "state"
     if what == "file":
         state.write_text("in the way")
@@ -329,7 +329,7 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, what: str) -> No
 
 
 def test_a_journal_that_a_killed_process_left_opens(state: Path) -> None:
-    """With its log beside it, and without the lock that only memory held."""
+    """A journal of a killed process opens with its log."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         for number in range(6):
@@ -340,7 +340,7 @@ def test_a_journal_that_a_killed_process_left_opens(state: Path) -> None:
 
 
 def test_a_torn_log_is_no_damage(state: Path) -> None:
-    """A power loss in the middle of a group: all groups before it are there, whole."""
+    """A truncated log is no damage: all complete groups before the end are read."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         for number in range(6):
@@ -362,7 +362,7 @@ def test_a_torn_log_is_no_damage(state: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_damage_is_taken_for_the_truth(state: Path, seed: int) -> None:
-    """Bytes are flipped, cut off, zeroed: each answer is right or an error, and no byte is lost."""
+    """With any damage, each answer is correct or an error, and no byte of the file is lost."""
     truth = dict(told(filled(state)))
     body = (state / "journal.db").read_bytes()
     chance = random.Random(seed)
@@ -402,7 +402,7 @@ def _spoilt(body: bytes, chance: random.Random) -> bytes:
 
 
 def test_a_plan_that_was_damaged_is_no_plan(state: Path) -> None:
-    """A byte of the plan itself, in the middle of what the database does not look into."""
+    """A run, plan or change that does not match its checksum is refused."""
     journal = filled(state)
     with closing(sqlite3.connect(journal.path)) as connection, connection:
         connection.execute("UPDATE run SET plan = CAST(x'00' || plan AS BLOB) WHERE id = 'run-1'")
@@ -419,7 +419,7 @@ def test_a_plan_that_was_damaged_is_no_plan(state: Path) -> None:
 
 
 def test_a_change_of_no_run_may_be_anybodys(state: Path) -> None:
-    """A run from which a change has strayed does not count as one that never began it."""
+    """A change of a missing run is damage, because any run may lack it."""
     journal = filled(state)
     assert len(list(journal.entries("run-1"))) == 6
     with closing(sqlite3.connect(journal.path)) as connection, connection:
@@ -429,7 +429,7 @@ def test_a_change_of_no_run_may_be_anybodys(state: Path) -> None:
 
 
 def test_a_damaged_log_ends_where_the_damage_begins(state: Path) -> None:
-    """Bits are flipped in the log that a killed process left: what is read is whole, and true."""
+    """Of a damaged log, only the entries before the damage are read, complete and correct."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         for number in range(6):
@@ -451,7 +451,7 @@ def test_a_damaged_log_ends_where_the_damage_begins(state: Path) -> None:
 
 
 def test_an_open_beside_a_busy_writer_finds_no_damage(state: Path) -> None:
-    """A journal that is opened and closed all the time by others is sound whenever one looks."""
+    """Opening a journal beside a busy writer never finds damage."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
     before = files(state)

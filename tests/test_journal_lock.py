@@ -1,4 +1,6 @@
-"""One run at a time on one store: the lock, its heartbeat, and what becomes of a dead holder's."""
+"""One run at a time on a store: the lock, its heartbeat, and the takeover of a dead
+holder's lock.
+"""
 
 from __future__ import annotations
 
@@ -29,30 +31,30 @@ pytestmark = [
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """A state folder that is not there yet."""
+    """Return a state folder that does not exist yet."""
     return tmp_path / "state"
 
 
 def altered(state: Path, text: str, *values: object) -> None:
-    """Change the lock behind everybody's back."""
+    """Change the lock directly in the database."""
     with closing(sqlite3.connect(state / "journal.db", timeout=120)) as connection, connection:
         assert connection.execute(f"UPDATE lock SET {text}", values).rowcount == 1
 
 
 def heartbeat(state: Path) -> float:
-    """When the lock's holder last gave a sign of life."""
+    """Return the time of the holder's last heartbeat."""
     with closing(sqlite3.connect(state / "journal.db", timeout=120)) as connection:
         (beat,) = connection.execute("SELECT heartbeat FROM lock").fetchone()
     return float(beat)
 
 
 def past(state: Path, run: str = "first") -> PastRun:
-    """What the journal tells of a run."""
+    """Return a run in the journal."""
     return Journal.open(state, create=False).find(run)
 
 
 async def sat(state: Path, run: str = "second") -> None:
-    """Sit down to a run, and get up again."""
+    """Open a session of a run, and finish it."""
     journal = Journal.open(state, create=True)
     known = [each.run_id for each in journal.runs()]
     sitting = journal.resume(run) if run in known else begun(journal, run)
@@ -61,7 +63,9 @@ async def sat(state: Path, run: str = "second") -> None:
 
 
 def test_a_second_run_on_the_same_store_is_locked_out(state: Path) -> None:
-    """It is told who is at work, since when, and what to do."""
+    """A second run on the same store is refused, and the error names the holder, its start and the
+    command to resume.
+    """
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         with pytest.raises(LockedError) as caught:
@@ -81,7 +85,7 @@ def test_a_second_run_on_the_same_store_is_locked_out(state: Path) -> None:
 
 
 def test_a_second_run_of_the_same_process_is_locked_out(state: Path) -> None:
-    """Two cells of a notebook are two runs as well."""
+    """A second run of the same process is refused too."""
 
     async def work() -> None:
         journal = Journal.open(state, create=True)
@@ -97,7 +101,7 @@ def test_a_second_run_of_the_same_process_is_locked_out(state: Path) -> None:
 
 
 def test_runs_on_two_stores_do_not_lock_each_other_out(state: Path) -> None:
-    """Two processes write to one file at the same time."""
+    """Two processes with runs on different stores write to one journal at the same time."""
     plan = small_plan()
 
     async def work() -> None:
@@ -123,7 +127,9 @@ def test_runs_on_two_stores_do_not_lock_each_other_out(state: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc")
 def test_a_killed_holders_lock_is_taken_over_at_once(state: Path) -> None:
-    """Nobody waits for a process that is not there, whether its parent has noticed or not."""
+    """The lock of a killed process is taken over at once, even if its parent has not
+    waited for it.
+    """
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         assert other.ask("intend", 0) == other.ask("intend", 1) == other.ask("done", 1) == "ok"
@@ -131,7 +137,7 @@ def test_a_killed_holders_lock_is_taken_over_at_once(state: Path) -> None:
         deadline = time.monotonic() + 120
         while past(state).state == "running" and time.monotonic() < deadline:
             time.sleep(0.01)
-        # Nobody has waited for it: the process is a zombie still.
+        # The process is still a zombie, because its parent has not waited for it.
         asyncio.run(sat(state))
         killed = past(state)
     assert (killed.state, killed.stopped) == ("stopped", "killed")
@@ -142,7 +148,7 @@ def test_a_killed_holders_lock_is_taken_over_at_once(state: Path) -> None:
 
 
 def test_a_run_that_was_killed_is_told_to_be(state: Path) -> None:
-    """Before anybody has taken over, `petsync runs` says that it is stopped, not running."""
+    """A killed run is listed as stopped even before another process takes over."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         assert past(state).state == "running"
@@ -153,7 +159,7 @@ def test_a_run_that_was_killed_is_told_to_be(state: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc")
 def test_another_process_with_the_same_number_holds_nothing(state: Path) -> None:
-    """After a restart, numbers are given out anew; when a process began tells them apart."""
+    """A process with a reused id does not hold the lock: its start time differs."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
     altered(state, "pid = ?", os.getpid())
@@ -161,7 +167,7 @@ def test_another_process_with_the_same_number_holds_nothing(state: Path) -> None
 
 
 def test_the_lock_of_another_host_is_left_to_it_until_it_is_silent(state: Path) -> None:
-    """Whether a process of another machine lives cannot be asked; its heartbeat tells."""
+    """The lock of another host is held until its heartbeat stops."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
     altered(state, "machine = 'elsewhere', host = 'elsewhere', heartbeat = ?", time.time() - 15)
@@ -174,7 +180,7 @@ def test_the_lock_of_another_host_is_left_to_it_until_it_is_silent(state: Path) 
 
 
 def test_a_suspended_holder_whose_lock_was_taken_over_writes_nothing_more(state: Path) -> None:
-    """A laptop that wakes up does not go on with what another process has finished since."""
+    """A suspended holder whose lock was taken over writes nothing more when it continues."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         assert other.ask("intend", 0) == "ok"
@@ -197,7 +203,7 @@ def test_a_suspended_holder_whose_lock_was_taken_over_writes_nothing_more(state:
 
 
 def test_who_has_taken_over_is_named(state: Path) -> None:
-    """The one who lost the lock learns where to look."""
+    """The error of a holder that lost its lock names the run and process that took over."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         altered(state, "claim = 'another', run = 'second', pid = 77, host = 'desk'")
@@ -208,7 +214,7 @@ def test_who_has_taken_over_is_named(state: Path) -> None:
 
 
 def test_the_heart_beats_while_the_loop_is_busy(state: Path) -> None:
-    """A long computation, or a blocked callback, is no death."""
+    """The heartbeat continues while the event loop is blocked."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         first = heartbeat(state)
@@ -221,7 +227,7 @@ def test_the_heart_beats_while_the_loop_is_busy(state: Path) -> None:
 
 
 def test_a_holder_in_the_same_second_is_no_stranger(state: Path) -> None:
-    """A clock that was set back makes nobody dead before his time."""
+    """A clock that was set back does not make a living holder look dead."""
     lock = Lock.for_this_process(STORE, "run", 1)
     assert lock.is_alive
     assert lock.born
@@ -232,7 +238,7 @@ def test_a_holder_in_the_same_second_is_no_stranger(state: Path) -> None:
 
 @pytest.mark.parametrize("round_", range(3))
 def test_no_intent_is_lost_with_a_killed_process(state: Path, round_: int) -> None:
-    """Whatever a process was told to be on disk is there, and no row is half written."""
+    """After a kill, every entry reported as on disk is there, and no row is partly written."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         other.tell("race")
@@ -251,7 +257,7 @@ def test_no_intent_is_lost_with_a_killed_process(state: Path, round_: int) -> No
 
 
 def test_two_processes_that_begin_at_once_make_one_journal(state: Path) -> None:
-    """Neither finds half a database, and one of them has the lock."""
+    """Two processes that start at once make one journal, and one of them has the lock."""
     with other_process(state, "one") as one, other_process(state, "two") as two:
         answers = sorted([one.answer().split()[0], two.answer().split()[0]])
     assert answers == ["LockedError", "sat"]
@@ -259,7 +265,7 @@ def test_two_processes_that_begin_at_once_make_one_journal(state: Path) -> None:
 
 
 def test_nothing_is_left_behind(state: Path) -> None:
-    """A closed sitting leaves neither its thread nor a file open."""
+    """A closed session leaves no thread and no open file."""
     asyncio.run(sat(state))
     assert not [t for t in threading.enumerate() if t.name.startswith("petsync journal")]
     if Path("/proc/self/fd").exists():
@@ -271,7 +277,7 @@ def test_nothing_is_left_behind(state: Path) -> None:
 def test_on_windows_no_process_is_asked_by_a_signal(
     monkeypatch: pytest.MonkeyPatch, state: Path
 ) -> None:
-    """There, the signal 0 would end the holder: only its heartbeat is believed."""
+    """On Windows only the heartbeat is checked, because signal 0 would end the holder."""
     lock = Lock.for_this_process(STORE, "run", 1)
     killed: Callable[..., None] = pytest.fail
     monkeypatch.setattr(os, "kill", killed)
