@@ -41,18 +41,18 @@ LUNA: Row = {"name": "Luna", "status": "sold", "category": "Cats"}
 
 @dataclass
 class Desk:
-    """A person's sheet and the store."""
+    """A store, and a person's sheet for it."""
 
     box: Sandbox
     store: ps.Store
     path: Path
 
     def names(self) -> list[str]:
-        """What the store's pets are called."""
+        """Return the names of the store's pets."""
         return sorted(pet.name or "" for pet in self.box.pets())
 
     def pet(self, name: str) -> Pet:
-        """The only pet of that name."""
+        """Return the only pet with this name."""
         (pet,) = (pet for pet in self.box.pets() if pet.name == name)
         return pet
 
@@ -62,7 +62,7 @@ class Desk:
         pd.DataFrame(rows, columns=columns, dtype=object).to_csv(self.path, index=False)
 
     def export(self) -> None:
-        """Begin with an export."""
+        """Export the store to the workbook."""
         ps.write_sheet(self.store.snapshot(), self.path)
 
     def edit(self, change: Callable[[Worksheet], object]) -> None:
@@ -82,11 +82,11 @@ class Desk:
         )
 
     def plan(self, path: Path | None = None) -> Plan:
-        """The plan of the sheet."""
+        """Return the plan of the sheet."""
         return self.store.plan(path or self.path)
 
     def apply(self) -> ps.types.Report:
-        """Apply it."""
+        """Apply the sheet and return the report."""
         return self.store.apply(self.plan(), progress=False)
 
 
@@ -98,7 +98,7 @@ def _open_box() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def desk(_open_box: Sandbox, tmp_path: Path) -> Iterator[Desk]:
-    """A desk with nothing but a name for a CSV, beside a store of six pets."""
+    """Yield a store of six pets, and the name of a CSV file that does not exist yet."""
     _open_box.break_with(None)
     _open_box.reset(SHOP)
     with ps.connect(_open_box.url, state=tmp_path / "state") as store:
@@ -107,7 +107,7 @@ def desk(_open_box: Sandbox, tmp_path: Path) -> Iterator[Desk]:
 
 @pytest.fixture
 def book(desk: Desk) -> Desk:
-    """A desk with an exported workbook, to which Rex was added in row 8."""
+    """Return a desk with an exported workbook, in which Rex was added in row 8."""
     desk.path = desk.path.with_suffix(".xlsx")
     desk.export()
     desk.write(8, REX)
@@ -117,19 +117,19 @@ def book(desk: Desk) -> Desk:
 
 @pytest.fixture
 def list_(desk: Desk) -> Desk:
-    """A desk with a CSV of two new pets without an id, which were added."""
+    """Return a desk with a CSV of two new pets without an id, which were added."""
     desk.csv(REX, LUNA)
     desk.apply()
     return desk
 
 
 def come_since(desk: Desk, *pets: Pet) -> None:
-    """Somebody else adds these pets after the export."""
+    """Reset the store to the six pets and these, as if another client added them."""
     desk.box.reset([*SHOP, *pets])
 
 
 def typed(desk: Desk, *rows: Row) -> Plan:
-    """The plan of an exported workbook below whose rows these were typed, before pets came."""
+    """Return the plan of an exported workbook with these new rows below, typed before pets came."""
     desk.path = desk.path.with_suffix(".xlsx")
     desk.box.reset(SHOP)
     desk.export()
@@ -139,7 +139,7 @@ def typed(desk: Desk, *rows: Row) -> Plan:
 
 
 def only_conflict(plan: Plan) -> Conflict:
-    """The plan's only conflict, of a plan that sends nothing."""
+    """Return the only conflict of a plan that sends nothing."""
     assert not plan.changes
     (conflict,) = plan.conflicts
     return conflict
@@ -159,7 +159,9 @@ def _set(sheet: Worksheet, row: int, column: int, value: object) -> None:
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_a_row_that_was_added_is_its_pet_s_whatever_is_edited(book: Desk, edit: str) -> None:
-    """Its cells change, and rows come and go around it."""
+    """A row that added a pet stays that pet's after edits of its cells and of the rows
+    around it.
+    """
     rex = book.pet("Rex")
     book.edit(EDITS[edit])
     plan = book.plan()
@@ -175,7 +177,7 @@ def test_a_row_that_was_added_is_its_pet_s_whatever_is_edited(book: Desk, edit: 
 
 
 def test_rows_that_were_sorted_and_edited(book: Desk) -> None:
-    """A name that nobody else has is enough, wherever the row stands now."""
+    """A row that added a pet is recognised in a sorted sheet by its unique name."""
     rex = book.pet("Rex")
 
     def sort(sheet: Worksheet) -> None:
@@ -191,7 +193,9 @@ def test_rows_that_were_sorted_and_edited(book: Desk) -> None:
 
 
 def test_what_the_store_changed_since_stays(book: Desk) -> None:
-    """A row that a run added has a base: what it said then. What nobody edited says nothing."""
+    """A row that added a pet has its values then as a base, so a later change in the
+    store stays.
+    """
     rex = book.pet("Rex")
     book.store.api.update_pet(msgspec.structs.replace(rex, status="sold"))
     plan = book.plan()
@@ -204,7 +208,7 @@ def test_what_the_store_changed_since_stays(book: Desk) -> None:
 
 @pytest.mark.parametrize("is_copy", [True, False])
 def test_a_copy_and_a_renamed_file(book: Desk, is_copy: bool) -> None:
-    """They are known by what they carry of their export."""
+    """A copy and a renamed file are recognised by the metadata of their export."""
     rex = book.pet("Rex")
     book.write(8, {"status": "sold"})
     other = book.path.with_name("other.xlsx")
@@ -214,7 +218,9 @@ def test_a_copy_and_a_renamed_file(book: Desk, is_copy: bool) -> None:
 
 
 def test_the_number_beside_the_name_in_a_new_row_stays_no_edit(desk: Desk) -> None:
-    """The name won as the row was added; what is edited later alone is sent."""
+    """In an added row, the category id that lost to the name is no edit; only later
+    edits are sent.
+    """
     dogs, cats = desk.box.pets()[0].category, Category(2, "Cats")
     desk.box.put(msgspec.structs.replace(desk.box.pets()[0], category=cats))
     desk.path = desk.path.with_suffix(".xlsx")
@@ -236,7 +242,7 @@ def test_the_number_beside_the_name_in_a_new_row_stays_no_edit(desk: Desk) -> No
 
 @pytest.mark.parametrize("edit", [{}, {"status": "sold"}])
 def test_a_copy_of_a_copy_knows_each_pet_once(book: Desk, edit: Row) -> None:
-    """A new row above those of earlier days is a new pet, though each copy was applied."""
+    """In a copy of an applied copy, each added row is one pet, and a new row above is an add."""
     for name in ("tuesday.xlsx", "wednesday.xlsx"):
         book.path = Path(shutil.copy(book.path, book.path.with_name(name)))
         book.write(8, edit)
@@ -250,7 +256,7 @@ def test_a_copy_of_a_copy_knows_each_pet_once(book: Desk, edit: Row) -> None:
 
 
 def test_a_copy_of_a_list_is_known_by_its_rows(list_: Desk) -> None:
-    """Half of the rows of an earlier run in it make it a copy."""
+    """A list is a copy if it has half of the rows of an earlier run."""
     other = list_.path.with_name("other.csv")
     list_.path = other
     list_.csv(REX, LUNA, {**LUNA, "name": "Ivy"})
@@ -266,8 +272,8 @@ def test_a_copy_of_a_list_is_known_by_its_rows(list_: Desk) -> None:
 
 
 def test_a_list_that_has_the_id_of_a_pet_it_added_is_no_new_one(desk: Desk) -> None:
-    """An edited row beside that pet may be the other one that it added, though the rows that stood
-    beside both have gone.
+    """In a list with the id of a pet that it added, an edited row is a conflict, because it may be
+    another added pet.
     """
     first, last = ({"id": number} for number in (1, 2))
     desk.csv(first, REX, LUNA, last)
@@ -280,7 +286,9 @@ def test_a_list_that_has_the_id_of_a_pet_it_added_is_no_new_one(desk: Desk) -> N
 
 
 def test_a_row_that_was_written_over_is_a_conflict(book: Desk) -> None:
-    """Nothing in it is as it was: nobody can tell whether it is another pet."""
+    """An added row whose every value changed is a conflict, because it may be another pet;
+    `add-another` adds it.
+    """
     rex = book.pet("Rex")
     book.write(8, {**LUNA, "tags": None})
     conflict = only_conflict(book.plan())
@@ -296,7 +304,7 @@ def test_a_row_that_was_written_over_is_a_conflict(book: Desk) -> None:
 
 
 def test_a_new_row_below_is_an_add(book: Desk) -> None:
-    """One that is edited and one that is new, side by side."""
+    """A new row below an edited one is an add."""
     rex = book.pet("Rex")
     book.write(8, {"name": "Rexy"})
     book.write(9, LUNA)
@@ -336,7 +344,7 @@ def _stay(_: Worksheet) -> None:
 
 @pytest.fixture
 def newby(desk: Desk) -> Desk:
-    """A desk with an exported workbook, to which Newby was added in row 8."""
+    """Return a desk with an exported workbook, in which Newby was added in row 8."""
     desk.path = desk.path.with_suffix(".xlsx")
     desk.export()
     desk.write(8, NEWBY)
@@ -345,7 +353,7 @@ def newby(desk: Desk) -> Desk:
 
 
 def as_csv(path: Path) -> Path:
-    """The rows of a workbook, saved as CSV."""
+    """Save the rows of a workbook as CSV and return its path."""
     rows = load_workbook(path).worksheets[0].iter_rows(values_only=True)
     header, *values = [row[:8] for row in rows]
     frame = pd.DataFrame(values, columns=header, dtype=object)
@@ -364,7 +372,9 @@ def as_csv(path: Path) -> Path:
 def test_a_row_that_was_renamed_adds_no_second_pet(
     newby: Desk, name: str, saved: str, move: Callable[[Worksheet], None]
 ) -> None:
-    """Wherever it stands, and whatever its file is called: it is its pet's, or a conflict."""
+    """A renamed row is its pet's or a conflict, and never an add, in any place and in a copied or
+    converted file.
+    """
     pet = newby.pet("Newby")
     newby.write(8, {"name": name})
     newby.edit(move)
@@ -383,7 +393,7 @@ def test_a_row_that_was_renamed_adds_no_second_pet(
 
 
 def test_the_way_out_of_a_row_that_was_renamed_and_moved(newby: Desk) -> None:
-    """Its id, or the word that it is another one."""
+    """A row that was renamed and moved is a conflict until it has its pet's id or `add-another`."""
     pet = newby.pet("Newby")
     newby.write(8, {"name": "Newby II"})
     newby.edit(_move_up)
@@ -400,7 +410,9 @@ def test_the_way_out_of_a_row_that_was_renamed_and_moved(newby: Desk) -> None:
 
 @pytest.mark.parametrize("gone", [True, False], ids=["one row is gone", "both are there"])
 def test_several_rows_that_were_renamed_in_a_copy(newby: Desk, gone: bool) -> None:
-    """Each may be either's."""
+    """Several renamed rows in a copy are each a conflict, because each may be any of
+    the added pets.
+    """
     newby.write(9, {**NEWBY, "name": "Bbb"})
     newby.apply()
     newby.write(8, {"name": "Bbb X"})
@@ -415,7 +427,7 @@ def test_several_rows_that_were_renamed_in_a_copy(newby: Desk, gone: bool) -> No
 
 
 def test_a_new_row_in_a_copy_whose_other_rows_are_there_is_an_add(newby: Desk) -> None:
-    """Every pet that a run added has its row, or its pet is gone."""
+    """A new row is an add if every added pet has its row or is deleted."""
     newby.write(9, {**NEWBY, "name": "Bbb"})
     newby.edit(_move_up)
     other = Path(shutil.copy(newby.path, newby.path.with_name("other.xlsx")))
@@ -429,7 +441,9 @@ def test_a_new_row_in_a_copy_whose_other_rows_are_there_is_an_add(newby: Desk) -
 
 
 def test_a_row_that_is_clearly_another_one_is_an_add(newby: Desk) -> None:
-    """The old row was taken out, or is ignored; the new one elsewhere has nothing of it."""
+    """A row without any value of a removed or ignored row is an add; one that shares enough is a
+    conflict.
+    """
     newby.edit(lambda sheet: sheet.delete_rows(8))
     newby.edit(lambda sheet: sheet.insert_rows(4))
     newby.write(4, LUNA)
@@ -447,7 +461,9 @@ def test_a_row_that_is_clearly_another_one_is_an_add(newby: Desk) -> None:
 
 @pytest.fixture
 def pair(newby: Desk) -> Desk:
-    """A desk with an exported workbook, to which Newby was added in row 8, and Bbb in row 9."""
+    """Return a desk with an exported workbook, in which Newby was added in row 8, and
+    Bbb in row 9.
+    """
     newby.write(9, {**NEWBY, "name": "Bbb"})
     newby.apply()
     return newby
@@ -457,7 +473,7 @@ def pair(newby: Desk) -> Desk:
     "other", [{"status": "sold"}, {"tags": "shy"}, {"category": "Cats"}, {"category": None}]
 )
 def test_a_new_row_of_a_deleted_row_s_category_is_an_add(pair: Desk, other: Row) -> None:
-    """Pets share categories and statuses: these alone make no row the one that was deleted."""
+    """A category or status in common with a removed row does not make a new row that row."""
     pair.edit(lambda sheet: sheet.delete_rows(8))
     pair.write(9, {**NEWBY, "name": "Zoe", **other})
     pair.write(10, {**NEWBY, "name": "Ada", **other})
@@ -467,8 +483,8 @@ def test_a_new_row_of_a_deleted_row_s_category_is_an_add(pair: Desk, other: Row)
 
 
 def test_a_deleted_row_is_asked_about_once(pair: Desk) -> None:
-    """A row that says all that the deleted one said but its name may be that one, renamed and
-    moved. One word settles that, and rows that come later are new.
+    """A row with all values but the name of a removed row is a conflict; after `add-another`, later
+    rows are adds.
     """
     pair.edit(lambda sheet: sheet.delete_rows(8))
     pair.write(9, {**NEWBY, "name": "Zoe"})
@@ -483,8 +499,8 @@ def test_a_deleted_row_is_asked_about_once(pair: Desk) -> None:
 
 
 def test_a_new_row_where_a_deleted_one_stood_is_an_add(pair: Desk) -> None:
-    """A run saw the sheet without the row: what is typed there later is another pet, and none takes
-    its values. The row itself, put back, is still its pet's.
+    """After a run of the sheet without a row, a new row in its place is an add, and the old row put
+    back is its pet's.
     """
     pair.edit(lambda sheet: sheet.delete_rows(9))
     pair.write(8, {"status": "pending"})
@@ -498,7 +514,9 @@ def test_a_new_row_where_a_deleted_one_stood_is_an_add(pair: Desk) -> None:
 
 @pytest.mark.parametrize("other", ["held", "ignored"])
 def test_a_row_that_may_be_an_added_one_stays_in_doubt(pair: Desk, other: str) -> None:
-    """A run that leaves such a row out has not seen that it is gone."""
+    """A run that skips a row in conflict or an ignored row does not decide it: the
+    conflict stays.
+    """
     pair.write(8, {"name": "Zoe"})
     pair.edit(_move_up)
     pair.edit(lambda sheet: _write(sheet, [_rows(sheet)[-1], *_rows(sheet)[:-1]]))
@@ -510,7 +528,7 @@ def test_a_row_that_may_be_an_added_one_stays_in_doubt(pair: Desk, other: str) -
 
 
 def test_a_row_that_is_edited_in_its_place_in_a_copy(newby: Desk) -> None:
-    """It has another name, and more to say; what it said else is enough there."""
+    """In a copy, a renamed row with further values in its old place is a conflict."""
     newby.write(8, {"name": "Maximilian", "tags": "calm"})
     newby.edit(_name_tab)
     path = Path(shutil.move(newby.path, newby.path.with_name("other.xlsx")))
@@ -518,10 +536,12 @@ def test_a_row_that_is_edited_in_its_place_in_a_copy(newby: Desk) -> None:
 
 
 def test_an_export_in_the_place_of_an_older_one_has_none_of_its_rows(newby: Desk) -> None:
-    """What is not in it was not asked for, and is no row that was edited."""
+    """In a new export under the same file name, a missing pet was not queried, so a new
+    row is an add.
+    """
     newby.store.api.update_pet(msgspec.structs.replace(newby.pet("Newby"), status="sold"))
     snapshot = newby.store.snapshot(statuses=["available"])
-    # An export's moment has seconds.
+    # The time of an export has a resolution of seconds.
     later = replace(snapshot, taken_at=snapshot.taken_at + timedelta(seconds=2))
     ps.write_sheet(later, newby.path, force=True)
     newby.edit(lambda sheet: sheet.insert_rows(4))
@@ -531,7 +551,9 @@ def test_an_export_in_the_place_of_an_older_one_has_none_of_its_rows(newby: Desk
 
 
 def test_a_list_that_was_renamed_and_sorted(list_: Desk) -> None:
-    """A row that has the category of one that is nowhere may be that one."""
+    """In a list, a row with the category of a missing row may be that row; one without
+    is an add.
+    """
     list_.csv({**LUNA, "name": "Moon"}, REX)
     conflict = only_conflict(list_.plan())
     assert (conflict.rule, conflict.pet_id) == ("added-before", list_.pet("Luna").id)
@@ -541,7 +563,7 @@ def test_a_list_that_was_renamed_and_sorted(list_: Desk) -> None:
 
 
 def test_a_pet_that_is_gone_is_a_conflict(book: Desk) -> None:
-    """Its row does not add it again."""
+    """A row whose added pet was deleted is a conflict and does not add the pet again."""
     rex = book.pet("Rex")
     book.store.api.delete_pet(rex.id or 0)
     conflict = only_conflict(book.plan())
@@ -551,7 +573,9 @@ def test_a_pet_that_is_gone_is_a_conflict(book: Desk) -> None:
 
 @pytest.mark.parametrize("action", ["", "add", "add-another"])
 def test_a_pet_that_is_gone_is_added_again_with_its_id(book: Desk, action: str) -> None:
-    """As the conflict's hint says, whatever the row's action was; the next plan agrees with it."""
+    """A deleted pet is added again with its id by the hint of the conflict, whatever the row's
+    action was.
+    """
     rex = book.pet("Rex")
     book.store.api.delete_pet(rex.id or 0)
     book.write(8, {"action": action})
@@ -567,7 +591,7 @@ def test_a_pet_that_is_gone_is_added_again_with_its_id(book: Desk, action: str) 
 
 
 def test_a_pet_that_another_row_names_is_a_conflict(book: Desk) -> None:
-    """A row was copied from the result workbook, and the old one is there still."""
+    """A row whose added pet is named by id in another row is a conflict."""
     rex = book.pet("Rex")
     book.write(9, {**REX, "id": str(rex.id)})
     conflict = only_conflict(book.plan())
@@ -575,7 +599,7 @@ def test_a_pet_that_another_row_names_is_a_conflict(book: Desk) -> None:
 
 
 def test_ids_in_another_row_s_place_are_no_conflict(book: Desk) -> None:
-    """The row has its id by now; a new one beside it is new."""
+    """A new row below an added row that has its id is an add."""
     rex = book.pet("Rex")
     book.write(8, {"id": str(rex.id)})
     book.write(9, LUNA)
@@ -584,7 +608,9 @@ def test_ids_in_another_row_s_place_are_no_conflict(book: Desk) -> None:
 
 
 def test_an_undone_add_is_no_identity(book: Desk) -> None:
-    """The row adds its pet anew, and one whose undo was taken back is known again."""
+    """A row whose add was undone adds its pet again; if the undo is undone, the row is
+    recognised.
+    """
     (run,) = book.store.runs()["id"]
     undone = book.store.apply(book.store.undo(run), progress=False)
     (add,) = book.plan().changes
@@ -596,7 +622,7 @@ def test_an_undone_add_is_no_identity(book: Desk) -> None:
 
 
 def told_everywhere(desk: Desk) -> tuple[str, str, str]:
-    """What plan, summary and results say of the row that an undo explains, in a few words."""
+    """Return the parts of plan, summary and results that explain a row by an undo."""
     plan, sheet = desk.plan(), desk.store.read(desk.path)
     said = " ".join(repr(plan).split())
     summary = " ".join(repr(plan.summary()).split())
@@ -613,7 +639,9 @@ def told_everywhere(desk: Desk) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize("is_edited", [False, True])
 def test_a_row_whose_add_was_undone_says_so(desk: Desk, is_edited: bool) -> None:
-    """The row has its pet's id by then; what was undone is named, and `add` adds it again."""
+    """A row with the id of a pet whose add was undone is reported with the run, and `add` adds the
+    pet again.
+    """
     desk.path = desk.path.with_suffix(".xlsx")
     desk.export()
     desk.write(8, REX)
@@ -638,7 +666,7 @@ def test_a_row_whose_add_was_undone_says_so(desk: Desk, is_edited: bool) -> None
 
 
 def test_a_row_whose_change_was_undone_says_so(desk: Desk) -> None:
-    """The row says what the run wrote, and nobody has changed the pet since the undo."""
+    """A row with the values of an undone run is reported with the undo, and is not sent."""
     desk.path = desk.path.with_suffix(".xlsx")
     desk.export()
     desk.write(2, {"name": "Renamed"})
@@ -660,7 +688,7 @@ def test_a_row_whose_change_was_undone_says_so(desk: Desk) -> None:
 
 
 def test_a_row_that_others_changed_after_an_undo_names_no_undo(desk: Desk) -> None:
-    """What the store has is newer than what the undo set back."""
+    """If the pet changed after an undo, the note names a newer value and not the undo."""
     desk.path = desk.path.with_suffix(".xlsx")
     desk.export()
     desk.write(2, {"name": "Renamed"})
@@ -677,7 +705,7 @@ def test_a_row_that_others_changed_after_an_undo_names_no_undo(desk: Desk) -> No
 
 
 def test_another_store_knows_nothing_of_it(book: Desk, tmp_path: Path) -> None:
-    """Ids are a store's own."""
+    """In another store, an added row is an add."""
     with (
         Sandbox(pets=SHOP, auth=False) as other,
         ps.connect(other.url, state=tmp_path / "state") as store,
@@ -687,7 +715,7 @@ def test_another_store_knows_nothing_of_it(book: Desk, tmp_path: Path) -> None:
 
 
 def test_a_list_that_is_edited(list_: Desk) -> None:
-    """Without any id in the sheet, too."""
+    """In a list without ids, edited and sorted rows update the pets that they added."""
     rex, luna = list_.pet("Rex"), list_.pet("Luna")
     list_.csv({**LUNA, "status": "pending"}, {**REX, "status": "sold"})
     assert {each.pet_id for each in list_.plan().updates} == {rex.id, luna.id}
@@ -695,7 +723,7 @@ def test_a_list_that_is_edited(list_: Desk) -> None:
 
 
 def test_a_list_of_other_pets_under_the_same_name(list_: Desk) -> None:
-    """Rows that have nothing in common with earlier ones are new, and a note says so."""
+    """Rows with nothing in common with earlier ones in the same file are adds, with a note."""
     list_.csv({"name": "Fin", "status": "sold"}, {"name": "Ada", "status": "available"})
     plan = list_.plan()
     assert [each.after.name for each in plan.adds] == ["Fin", "Ada"]
@@ -703,7 +731,7 @@ def test_a_list_of_other_pets_under_the_same_name(list_: Desk) -> None:
 
 
 def test_two_rows_that_say_the_same(desk: Desk) -> None:
-    """Each has a pet; where one of them is gone, nothing is added, and nothing is lost."""
+    """Two equal rows have a pet each; if one of them is removed, nothing is added or changed."""
     desk.csv(REX, REX)
     desk.apply()
     assert desk.names().count("Rex") == 2
@@ -718,7 +746,7 @@ def test_two_rows_that_say_the_same(desk: Desk) -> None:
 @pytest.mark.parametrize("action", ["add", "add-another"])
 @pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
 def test_a_row_that_adds_adds_once(desk: Desk, action: str, suffix: str) -> None:
-    """Applied three times it has one pet; once it has its id, the row merges."""
+    """A row with `add` that is applied three times has one pet, and merges after it has the id."""
     desk.path = desk.path.with_suffix(suffix)
     if suffix == ".csv":
         desk.csv({**REX, "action": action})
@@ -736,7 +764,9 @@ def test_a_row_that_adds_adds_once(desk: Desk, action: str, suffix: str) -> None
 def test_add_is_refused_where_its_twin_is(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another user, who knows nothing of the run, still adds nothing twice; add-another says so."""
+    """For a user without the journal, `add` conflicts with an equal pet; `add-another` adds one
+    more, once.
+    """
     desk.csv({**REX, "action": "add"})
     desk.apply()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user's"))
@@ -750,7 +780,9 @@ def test_add_is_refused_where_its_twin_is(
 
 
 def test_an_add_whose_end_nobody_saw_is_not_sent_again(desk: Desk) -> None:
-    """The row waits for the resume that finds out, edited or not."""
+    """A row whose add has an unknown outcome, edited or not, is a conflict until a
+    resume settles it.
+    """
     desk.csv(REX)
     plan = desk.plan()
     desk.box.break_with("drop_after=1,only=addPet")
@@ -777,7 +809,9 @@ EDITED: tuple[dict[str, Any], ...] = (
 
 
 def _lose_add(desk: Desk, fault: str = "drop_after") -> str:
-    """Apply the sheet, which adds Rex: no answer comes, and the run is stopped. Returns its id."""
+    """Apply the sheet, which adds Rex, so that no answer arrives and the run stops; return the
+    run's id.
+    """
     desk.csv(REX)
     plan = desk.plan()
     desk.box.break_with(f"{fault}=1,only=addPet")
@@ -792,7 +826,9 @@ def _lose_add(desk: Desk, fault: str = "drop_after") -> str:
 def test_a_lost_add_whose_pet_was_edited_is_not_sent_again(
     desk: Desk, edited: dict[str, Any], answer: str
 ) -> None:
-    """Somebody edits the pet before petsync looks: a person says whether it is the row's."""
+    """If the pet of a lost add was edited before petsync looks, it is not added again, and a person
+    must decide whether it is the row's.
+    """
     run = _lose_add(desk)
     rex = desk.pet("Rex")
     desk.box.put(msgspec.structs.replace(rex, **edited))
@@ -820,7 +856,9 @@ def test_a_lost_add_whose_pet_was_edited_is_not_sent_again(
 
 
 def test_a_lost_add_whose_pet_was_edited_and_deleted_waits_for_the_resume(desk: Desk) -> None:
-    """Its pet is no longer one that the row may be."""
+    """If the edited pet of a lost add was deleted, the row waits for a resume, which
+    adds it once.
+    """
     run = _lose_add(desk)
     rex = desk.pet("Rex")
     desk.box.put(msgspec.structs.replace(rex, status="sold"))
@@ -838,7 +876,7 @@ def test_a_lost_add_whose_pet_was_edited_and_deleted_waits_for_the_resume(desk: 
 def test_an_add_that_never_arrived_is_sent_once_more_beside_other_new_pets(
     desk: Desk, other: dict[str, Any]
 ) -> None:
-    """They are not like it: one has the next name of a series, the other nothing in common."""
+    """A lost add that did not arrive is sent again, although other new pets exist."""
     run = _lose_add(desk, "drop_before")
     pet = Pet(id=900, name="", status="available", tags=(ps.Tag(1, "calm"), ps.Tag(2, "big")))
     desk.box.put(msgspec.structs.replace(pet, category=Category(1, "Dogs"), **other))
@@ -855,9 +893,7 @@ def test_an_add_that_never_arrived_is_sent_once_more_beside_other_new_pets(
 def test_another_state_folder_knows_the_rows_too(
     book: Desk, tmp_path: Path, is_copy: bool, column: int, value: str
 ) -> None:
-    """The workbook is applied from another current folder: its new row is the pet that it became,
-    also where it is edited, or in a copy.
-    """
+    """With another state folder, an added row is still its pet's, edited or in a copy."""
     rex = book.pet("Rex")
     book.edit(lambda sheet: _set(sheet, 8, column, value))
     path = book.path
@@ -872,7 +908,9 @@ def test_another_state_folder_knows_the_rows_too(
 
 
 def test_an_add_of_another_state_folder_whose_end_nobody_saw(desk: Desk, tmp_path: Path) -> None:
-    """The row waits, and the way out names the other folder."""
+    """A row whose add in another state folder has an unknown outcome is a conflict that names that
+    folder.
+    """
     desk.csv(REX)
     desk.box.break_with("drop_after=1,only=addPet")
     plan = desk.plan()
@@ -899,7 +937,9 @@ def stopped(desk: Desk, plan: Plan) -> None:
 def test_a_resume_sends_no_row_that_another_folder_s_run_came_to(
     desk: Desk, tmp_path: Path
 ) -> None:
-    """A run is stopped, another folder applies the sheet, edited, and then the run is resumed."""
+    """A resume does not send rows that a run from another state folder added in the meantime, even
+    if they were edited.
+    """
     rows = [{**REX, "name": f"Rex the {n}."} for n in range(20)]
     desk.csv(*rows)
     plan = desk.plan()
@@ -914,8 +954,8 @@ def test_a_resume_sends_no_row_that_another_folder_s_run_came_to(
 
 @pytest.mark.parametrize("name", ["Zoe", "Rexy"])
 def test_a_row_in_the_place_of_one_that_got_its_id_is_a_conflict(desk: Desk, name: str) -> None:
-    """`--write-ids` wrote the id, the row was taken out, and another pet was typed there. A row
-    with a like name is of the sheet before.
+    """After `--write-ids`, a row without the id in the same place is a conflict, or its pet's if
+    the name is similar.
     """
     desk.path = desk.path.with_suffix(".xlsx")
     desk.export()
@@ -938,8 +978,8 @@ def test_a_row_in_the_place_of_one_that_got_its_id_is_a_conflict(desk: Desk, nam
 def test_a_resume_sends_no_row_that_a_copy_s_run_came_to(
     desk: Desk, tmp_path: Path, how: str
 ) -> None:
-    """A run is stopped after its first add, a copy of its sheet is edited and applied, and then the
-    run is resumed.
+    """A resume does not send rows that a run of a copy, edited or renamed, added in the
+    meantime.
     """
     desk.path = desk.path.with_suffix(".xlsx")
     desk.export()
@@ -964,8 +1004,8 @@ def test_a_resume_sends_no_row_that_a_copy_s_run_came_to(
 
 @pytest.mark.parametrize("is_late", [False, True])
 def test_rows_of_another_worksheet_are_new_pets(desk: Desk, *, is_late: bool) -> None:
-    """A workbook with a worksheet for each month: the rows of one are in no place of the other's.
-    A row that was moved there is a conflict.
+    """Rows of another worksheet are new pets, except for a row that was moved there, which is a
+    conflict.
     """
     desk.path = desk.path.with_suffix(".xlsx")
     book = Workbook()
@@ -989,7 +1029,9 @@ def test_rows_of_another_worksheet_are_new_pets(desk: Desk, *, is_late: bool) ->
 
 @pytest.mark.parametrize("new", [[REX], [REX, LUNA], [REX, LUNA, NEWBY]])
 def test_renamed_rows_of_a_renamed_file_are_not_added_again(desk: Desk, new: list[Row]) -> None:
-    """Nothing but their names has changed, and the file's; a row below them is new."""
+    """In a renamed file, rows that were only renamed are conflicts, and a row below
+    them is an add.
+    """
     desk.csv(*new)
     desk.apply()
     desk.path = desk.path.rename(desk.path.with_name("later.csv"))
@@ -1004,7 +1046,9 @@ def test_renamed_rows_of_a_renamed_file_are_not_added_again(desk: Desk, new: lis
     "said", [{"name": "Otto"}, {"name": "Regina R."}, {"name": "Ada 2"}, {"name": "Ada"}]
 )
 def test_an_undone_row_with_an_id_takes_no_pet_of_another_client(desk: Desk, said: Row) -> None:
-    """An undo took the pet of the row, and the service assigned its id to another client's."""
+    """If the id of an undone add was assigned to another client's pet, the row does not change that
+    pet unless it has its name.
+    """
     desk.path = desk.path.with_suffix(".xlsx")
     desk.export()
     desk.write(8, REX)
@@ -1022,7 +1066,7 @@ def test_an_undone_row_with_an_id_takes_no_pet_of_another_client(desk: Desk, sai
 
 
 def test_the_note_on_a_journal_is_the_user_s_own(book: Desk) -> None:
-    """It and its folders are for the user alone, whatever the umask; nobody needs it to apply."""
+    """The file that lists journals is readable for the user only, and an apply works without it."""
     home = Path(os.environ["XDG_STATE_HOME"])
     shutil.rmtree(home)
     before = os.umask(0)
@@ -1041,7 +1085,7 @@ def test_the_note_on_a_journal_is_the_user_s_own(book: Desk) -> None:
 
 
 def test_a_journal_that_cannot_be_read_is_left_out(book: Desk, tmp_path: Path) -> None:
-    """What is wrong in another folder stops nobody's plan here, and is left as it is."""
+    """A damaged journal in another state folder is ignored and not changed."""
     (journal,) = (tmp_path / "state").glob("*.db")
     damaged = b"no database" * 100
     with ps.connect(book.box.url, state=tmp_path / "elsewhere") as other:
@@ -1057,7 +1101,9 @@ def test_a_journal_that_cannot_be_read_is_left_out(book: Desk, tmp_path: Path) -
 def test_a_renamed_row_of_a_table_without_ids(
     desk: Desk, row: int, columns: list[str] | None
 ) -> None:
-    """It stands where its pet belongs, and says what that pet says: no second pet is added."""
+    """In a table without ids, a renamed row in its pet's place and with its values is a conflict,
+    not an add.
+    """
     frame = desk.store.find_by_status("available").drop(columns="id")
     old = frame["name"].iloc[row]
     frame.iloc[row, frame.columns.get_loc("name")] = "Maximilian"
@@ -1069,7 +1115,9 @@ def test_a_renamed_row_of_a_table_without_ids(
 
 
 def test_the_only_row_of_a_table_without_ids(desk: Desk) -> None:
-    """Its other values are those of one pet alone."""
+    """In a table without ids, the only row is a conflict if its other values are those of one pet
+    alone.
+    """
     cats = Pet(id=7, name="Minka", status="sold", category=Category(2, "Cats"))
     desk.box.reset([*SHOP, cats])
     frame = desk.store.find_by_status("sold").drop(columns="id").assign(name="Minka II")
@@ -1077,7 +1125,7 @@ def test_the_only_row_of_a_table_without_ids(desk: Desk) -> None:
 
 
 def test_a_row_that_was_recognised_was_not_added(desk: Desk) -> None:
-    """What is said of a row tells a pet that a run added from one that was there before."""
+    """Notes distinguish a pet that a run added from one that a run recognised."""
     dog = {"name": "Pet 1", "status": "available", "category": "Dogs"}
     desk.csv(dog, REX)
     desk.apply()
@@ -1092,7 +1140,7 @@ def test_a_row_that_was_recognised_was_not_added(desk: Desk) -> None:
 
 
 def test_new_pets_beside_one_that_is_there(desk: Desk) -> None:
-    """One row that says what a pet says makes no table of the store's pets."""
+    """One recognised row does not make a list a table of the store: other rows are adds."""
     desk.csv(
         {"name": "Pet 1", "status": "available", "category": "Dogs"},
         {"name": "Zoe", "status": "available", "category": "Dogs"},
@@ -1101,7 +1149,7 @@ def test_new_pets_beside_one_that_is_there(desk: Desk) -> None:
 
 
 def test_a_list_that_grows_is_no_table_of_renamed_rows(desk: Desk) -> None:
-    """New rows below, above or between those that were added are new pets."""
+    """In a growing list, new rows below, above or between the added ones are adds."""
     dog = {"name": "Rex", "status": "available", "category": "Dogs"}
     rows = [{**dog, "name": name} for name in ("Rex", "Bodo")]
     desk.csv(*rows)
@@ -1120,7 +1168,9 @@ XAVER: Row = {"name": "Xaver", "status": "available"}
 
 @pytest.fixture
 def another(desk: Desk) -> Desk:
-    """A desk with an exported workbook, to which Twin was added in row 8 with `add-another`."""
+    """Return a desk with an exported workbook, in which Twin was added in row 8 with
+    `add-another`.
+    """
     desk.path = desk.path.with_suffix(".xlsx")
     desk.export()
     desk.write(8, TWIN)
@@ -1132,8 +1182,8 @@ def another(desk: Desk) -> Desk:
 def test_a_row_with_add_another_that_is_renamed_adds_no_second_pet(
     another: Desk, is_above: bool
 ) -> None:
-    """A new row beside it leaves it in doubt, and is in none itself. With the id of its pet in
-    another row it is a new one.
+    """A renamed row with `add-another` is a conflict, and a new row next to it an add; if another
+    row has the pet's id, both are adds.
     """
     twin = another.pet("Twin")
     other, xaver = (9, 8) if is_above else (8, 9)
@@ -1152,7 +1202,7 @@ def test_a_row_with_add_another_that_is_renamed_adds_no_second_pet(
 
 
 def test_a_row_with_add_another_that_is_renamed_and_moved(another: Desk) -> None:
-    """A later run that knew the row keeps its action."""
+    """A row with `add-another` that was renamed and moved is a conflict, also after a later run."""
     another.write(2, {"status": "pending"})
     another.apply()
     another.write(8, {"name": "Other"})
@@ -1162,7 +1212,7 @@ def test_a_row_with_add_another_that_is_renamed_and_moved(another: Desk) -> None
 
 
 def test_a_list_s_row_with_add_another_that_is_renamed(desk: Desk) -> None:
-    """Where no row has an id, the journal still knows what its row said."""
+    """In a list without ids, a renamed row with `add-another` is a conflict."""
     desk.csv(REX, TWIN, LUNA)
     desk.apply()
     desk.csv(REX, {**TWIN, "name": "Other"}, XAVER, LUNA)
@@ -1172,7 +1222,7 @@ def test_a_list_s_row_with_add_another_that_is_renamed(desk: Desk) -> None:
 
 
 def test_one_of_two_rows_with_add_another_is_left(another: Desk) -> None:
-    """It is one of the two, and no third."""
+    """If one of two equal rows with `add-another` is removed, the other adds no third pet."""
     another.write(9, TWIN)
     another.apply()
     assert another.names().count("Twin") == 2
@@ -1183,7 +1233,7 @@ def test_one_of_two_rows_with_add_another_is_left(another: Desk) -> None:
 
 
 def test_a_new_row_with_add_another_is_an_add(another: Desk) -> None:
-    """The row that was added stands, and another one says the action for itself."""
+    """A new row with `add-another` next to an added one is an add."""
     another.write(9, {**TWIN, "name": "Other"})
     assert [add.after.name for add in another.plan().changes] == ["Other"]
     another.write(9, {"name": "Twin"})
@@ -1192,7 +1242,9 @@ def test_a_new_row_with_add_another_is_an_add(another: Desk) -> None:
 
 @pytest.fixture
 def three(desk: Desk) -> Desk:
-    """A desk with an exported workbook, to which three calm dogs were added in rows 8 to 10."""
+    """Return a desk with an exported workbook, in which three calm dogs were added in
+    rows 8 to 10.
+    """
     desk.path = desk.path.with_suffix(".xlsx")
     desk.export()
     for row, name in enumerate(("Ann", "Ben", "Cid"), 8):
@@ -1205,7 +1257,9 @@ def three(desk: Desk) -> Desk:
 def test_a_row_that_was_edited_and_sorted_is_its_pet_s_in_a_copy_too(
     three: Desk, is_copy: bool
 ) -> None:
-    """One record and one row have its name, all else agrees, and the rows beside it are known."""
+    """In a sorted sheet or a copy, an edited row is its pet's if its name is unique and its other
+    values agree.
+    """
     three.write(10, {"status": "sold"})
     three.edit(_move_up)
     if is_copy:
@@ -1218,7 +1272,7 @@ def test_a_row_that_was_edited_and_sorted_is_its_pet_s_in_a_copy_too(
 
 @pytest.mark.parametrize("other", [{"tags": "shy"}, {"category": "Cats"}, {"tags": None}])
 def test_a_copy_s_moved_row_that_says_something_else_is_in_doubt(three: Desk, other: Row) -> None:
-    """It may be another pet of the name; one that says less of itself is its pet's."""
+    """A moved row in a copy with other values is a conflict; one with a value less is its pet's."""
     three.write(10, {"status": "sold", **other})
     three.edit(_move_up)
     three.path = Path(shutil.copy(three.path, three.path.with_name("copy.xlsx")))
@@ -1229,7 +1283,9 @@ def test_a_copy_s_moved_row_that_says_something_else_is_in_doubt(three: Desk, ot
 
 
 def test_a_row_in_doubt_by_its_name_draws_no_other_into_doubt(three: Desk) -> None:
-    """A new row that looks like that pet, and has another name, is a new one."""
+    """A new row with another name is an add, although it looks like a pet whose own row is in
+    conflict.
+    """
     three.write(10, {"status": "sold", "tags": "shy"})
     three.edit(_move_up)
     three.edit(lambda sheet: sheet.insert_rows(5))
@@ -1251,7 +1307,9 @@ NEW_REX = Pet(
 
 
 def test_a_row_that_another_machine_added_and_that_was_edited_since(desk: Desk) -> None:
-    """No journal here knows it: it is a conflict with both ways out, and never a second pet."""
+    """An edited row that another machine added is a conflict with both choices in its hint, and
+    never a second pet.
+    """
     plan = typed(desk, REX)
     assert len(plan.adds) == 1
     come_since(desk, NEW_REX)
@@ -1268,7 +1326,9 @@ def test_a_row_that_another_machine_added_and_that_was_edited_since(desk: Desk) 
 
 
 def test_a_row_that_looks_like_a_pet_stays_in_conflict_until_a_person_decides(desk: Desk) -> None:
-    """It was held once, and looks like another pet by now."""
+    """A row that was held as similar to a pet stays a conflict until a person decides, even after
+    it is edited.
+    """
     typed(desk, REX)
     come_since(desk, NEW_REX)
     desk.write(8, {"status": "sold"})
@@ -1284,7 +1344,9 @@ def test_a_row_that_looks_like_a_pet_stays_in_conflict_until_a_person_decides(de
 
 
 def test_of_rows_of_one_name_one_is_the_pet_that_came_since(desk: Desk) -> None:
-    """Five pets are to be called Bella, and one came since: one row is held, the most alike."""
+    """Of several new rows with the name of one pet added since the export, only the most similar is
+    held.
+    """
     bellas = [
         {"name": "Bella", "status": "sold", "category": group, "tags": tags}
         for group, tags in [
@@ -1313,7 +1375,9 @@ def test_of_rows_of_one_name_one_is_the_pet_that_came_since(desk: Desk) -> None:
     ],
 )
 def test_a_name_alone_is_no_pet_that_came_since(desk: Desk, said: Row) -> None:
-    """Neither is the status beside it, nor less than half of what the row says."""
+    """A row is an add if only its name, or less than half of its values, agree with a
+    pet added since.
+    """
     typed(desk, {"name": "Rex", **said})
     come_since(desk, msgspec.structs.replace(NEW_REX, tags=()))
     plan = desk.plan()
@@ -1322,7 +1386,9 @@ def test_a_name_alone_is_no_pet_that_came_since(desk: Desk, said: Row) -> None:
 
 
 def test_a_pet_of_the_export_did_not_come_since(desk: Desk) -> None:
-    """Its row is there, or an export of a part of the store did not have it."""
+    """A pet that the export had, or whose status it did not cover, does not hold a row
+    with its name.
+    """
     row = {"name": "Pet 1", "status": "sold", "category": "Dogs"}
     assert len(typed(desk, row).adds) == 1
     desk.box.reset([*SHOP, msgspec.structs.replace(NEW_REX, status="pending")])
@@ -1335,7 +1401,7 @@ def test_a_pet_of_the_export_did_not_come_since(desk: Desk) -> None:
 
 @pytest.fixture
 def renumbering(tmp_path: Path) -> Iterator[Desk]:
-    """A desk beside a service that gives every new pet an id of its own."""
+    """Yield a desk for a service that assigns its own id to every new pet."""
     own = replace(STANDARD, own_ids=True)
     old = Pet(id=9000, name="Old", status="sold")
     with (
@@ -1350,8 +1416,8 @@ def renumbering(tmp_path: Path) -> Iterator[Desk]:
 def test_an_id_that_the_service_exchanges(
     renumbering: Desk, suffix: str, action: str | None
 ) -> None:
-    """The row gets the pet's real id, in the results and in the sheet, and goes on from there; a
-    sheet that keeps the old id adds nothing, however often it is applied.
+    """If the service assigns another id than the row's, results and sheet get the real id, and a
+    sheet with the old id adds nothing.
     """
     desk = renumbering
     desk.path = desk.path.with_suffix(suffix)
@@ -1388,8 +1454,8 @@ def test_an_id_that_the_service_exchanges(
 
 
 def test_a_row_that_only_has_an_id_that_was_exchanged_is_new(renumbering: Desk) -> None:
-    """In another sheet and under another name it is another pet; one that says `add-another`, or
-    whose pet was undone, is added.
+    """A row with an exchanged id is an add in another sheet under another name, with `add-another`,
+    or after an undo.
     """
     desk = renumbering
     desk.csv({**REX, "id": 5})
@@ -1416,7 +1482,9 @@ def _sort_down(sheet: Worksheet) -> None:
 def test_a_place_in_a_sorted_sheet_gives_no_row_another_row_s_pet(
     book: Desk, tags: str | None, status: str
 ) -> None:
-    """The row of the pet was renamed, and sorting puts a new row into its place."""
+    """If sorting moves a new row into the place of a renamed one, neither is taken for the pet:
+    both are conflicts.
+    """
     rex = book.pet("Rex")
     book.write(8, {"name": "Aaron", "status": status})
     book.write(9, {"name": "Rufus", "status": "available", "category": "Dogs", "tags": tags})
@@ -1442,7 +1510,9 @@ EDITED: dict[str, Row] = {
 def test_a_row_of_a_sorted_sheet_that_has_anything_of_an_added_one_is_in_doubt(
     book: Desk, edit: str
 ) -> None:
-    """It stays so, whatever is added beside it, until a person says which pet it is."""
+    """In a sorted sheet, a row with any value of an added row is a conflict until a
+    person decides.
+    """
     rex = book.pet("Rex")
     book.write(8, EDITED[edit])
     book.edit(_sort_down)
@@ -1463,7 +1533,9 @@ def test_a_row_of_a_sorted_sheet_that_has_anything_of_an_added_one_is_in_doubt(
 def test_a_row_in_conflict_stays_so_until_a_person_decides(
     book: Desk, sort: Callable[[Worksheet], None], decision: str
 ) -> None:
-    """It is edited from run to run until it has nothing of the row that was added."""
+    """A row in conflict stays one through any further edits until it gets an id or `add-another`,
+    or is removed.
+    """
     rex = book.pet("Rex")
     book.write(8, {"name": "Vroni", "tags": "shy; calm"})
     book.edit(sort)
@@ -1489,7 +1561,9 @@ def test_a_row_in_conflict_stays_so_until_a_person_decides(
 def test_a_day_s_new_rows_are_adds_while_each_older_one_is_found(
     three: Desk, sort: Callable[[Worksheet], None]
 ) -> None:
-    """They have all in common with the rows of the day before but their names."""
+    """New rows that differ from the older ones only in name are adds if each older row
+    is recognised.
+    """
     for row, name in enumerate(("Dora", "Emil", "Fritz", "Gitta", "Hans"), 11):
         three.write(row, {**NEWBY, "name": name, "tags": "calm"})
     three.write(9, {"status": "sold"})
@@ -1500,7 +1574,9 @@ def test_a_day_s_new_rows_are_adds_while_each_older_one_is_found(
 
 
 def test_a_row_that_was_renamed_in_its_place_is_its_pet_s_beside_new_rows(three: Desk) -> None:
-    """The rows around it are where they were, and none is nearer to what it said."""
+    """A row that was renamed in its place is its pet's, although new rows with equal
+    values follow.
+    """
     three.write(9, {"name": "Otto"})
     for row, name in enumerate(("Dora", "Emil", "Fritz", "Gitta", "Hans"), 11):
         three.write(row, {**NEWBY, "name": name, "tags": "calm"})
@@ -1511,7 +1587,7 @@ def test_a_row_that_was_renamed_in_its_place_is_its_pet_s_beside_new_rows(three:
 
 
 def test_a_row_that_was_renamed_in_its_place_in_a_copy_is_its_pet_s(three: Desk) -> None:
-    """All else of it and its neighbours are as they were, and one more row is new."""
+    """In a copy, a row that was renamed in its place between unchanged rows is its pet's."""
     three.write(9, {"name": "Otto"})
     three.write(11, {"name": "Dora", "status": "available"})
     plan = three.plan(Path(shutil.copy(three.path, three.path.with_name("copy.xlsx"))))
@@ -1522,7 +1598,9 @@ def test_a_row_that_was_renamed_in_its_place_in_a_copy_is_its_pet_s(three: Desk)
 
 @pytest.mark.parametrize("is_original", [True, False])
 def test_a_row_of_one_copy_is_no_other_copy_s_pet(newby: Desk, is_original: bool) -> None:
-    """Two people add a pet each in the same place, and nothing but the names differs."""
+    """If two copies have a new row in the same place that differs only in name, the second is a
+    conflict.
+    """
     mine = newby.path
     other = Path(shutil.copy(mine, mine.with_name("other.xlsx")))
     if not is_original:
@@ -1549,7 +1627,9 @@ KINDS = {
 def test_two_people_s_new_rows_in_two_copies_of_an_export_stay_apart(
     desk: Desk, names: str, suffix: str, writes: bool
 ) -> None:
-    """They fill the same free rows with the same values but the names: no pet becomes another's."""
+    """New rows in two copies of an export, in the same places and with the same values but the
+    names, never become each other's pets.
+    """
     mine, theirs = KINDS[names]
     desk.path = desk.path.with_suffix(suffix)
     desk.export()
@@ -1575,7 +1655,9 @@ def test_two_people_s_new_rows_in_two_copies_of_an_export_stay_apart(
 
 
 def test_a_rename_that_only_the_place_tells_is_named_in_the_plan(newby: Desk) -> None:
-    """The row may be a new pet in the place of one that was taken out: the person decides."""
+    """A rename that only the row's place shows is named in a note, and `add-another` makes the row
+    an add.
+    """
     pet = newby.pet("Newby")
     newby.write(8, {"name": "Zorgon"})
     plan = newby.plan()
@@ -1594,7 +1676,7 @@ def test_a_rename_that_only_the_place_tells_is_named_in_the_plan(newby: Desk) ->
 
 @pytest.mark.parametrize("edit", [{"name": "Newbie"}, {"status": "sold"}])
 def test_a_rename_that_more_than_the_place_tells_needs_no_note(newby: Desk, edit: Row) -> None:
-    """The name is nearly the same, or the same."""
+    """A rename to a similar name, or an edit with the same name, gets no note."""
     newby.write(8, edit)
     plan = newby.plan()
     assert len(plan.updates) == 1
@@ -1616,7 +1698,9 @@ RENAMED = (
 def test_a_new_row_of_a_dataframe_that_was_edited_is_not_added_again(
     desk: Desk, edit: Row, is_whole: bool, is_more: bool
 ) -> None:
-    """The frame is the export with new rows, or has new rows alone. It has the row's position."""
+    """An edited new row of a DataFrame, in an export or alone, is recognised by its position and
+    not added again.
+    """
     desk.box.reset(
         [msgspec.structs.replace(pet, name=f"{'MCTAXF'[n]}-Pet") for n, pet in enumerate(SHOP)]
     )
@@ -1636,7 +1720,7 @@ def test_a_new_row_of_a_dataframe_that_was_edited_is_not_added_again(
 
 
 def test_other_new_rows_of_another_dataframe_are_new_pets(desk: Desk) -> None:
-    """No row before them says that it is the frame of the run before."""
+    """New rows of another DataFrame are adds, because no row connects it with the earlier one."""
     for new in ([REX, LUNA], [{**REX, "name": "Vroni"}, {**LUNA, "name": "Otto"}]):
         plan = desk.store.plan(pd.DataFrame(new))
         assert len(plan.adds) == 2
@@ -1645,7 +1729,7 @@ def test_other_new_rows_of_another_dataframe_are_new_pets(desk: Desk) -> None:
 
 @pytest.mark.parametrize("new", [[REX], [REX, LUNA]])
 def test_renamed_rows_of_a_dataframe_are_not_added_again(desk: Desk, new: list[Row]) -> None:
-    """All of them have another name, and nothing else has changed."""
+    """Rows of a DataFrame that were only renamed are conflicts, not adds."""
     desk.store.apply(desk.store.plan(pd.DataFrame(new)), progress=False)
     plan = desk.store.plan(pd.DataFrame([{**row, "name": f"{row['name']} II"} for row in new]))
     assert not plan.changes
@@ -1653,7 +1737,7 @@ def test_renamed_rows_of_a_dataframe_are_not_added_again(desk: Desk, new: list[R
 
 
 def test_a_row_in_the_place_of_one_that_a_run_no_longer_saw_is_new(newby: Desk) -> None:
-    """That run has seen rows with ids alone."""
+    """After a run of the sheet without an added row, a new row in its place is an add."""
     newby.edit(lambda sheet: sheet.delete_rows(8))
     newby.write(2, {"status": "sold"})
     assert newby.apply().exit_code == 0
@@ -1665,7 +1749,7 @@ def test_a_row_in_the_place_of_one_that_a_run_no_longer_saw_is_new(newby: Desk) 
 
 
 def test_a_renamed_row_is_not_taken_for_its_neighbour_that_was_taken_out(three: Desk) -> None:
-    """Both have the same values, and the rows that were added below it have other ones."""
+    """A renamed row is not taken for a removed neighbour with equal values: it is a conflict."""
     three.edit(lambda sheet: sheet.delete_rows(9))
     three.write(9, {"name": "Otto"})
     for row, name in enumerate(("Dora", "Emil"), 10):
@@ -1676,7 +1760,7 @@ def test_a_renamed_row_is_not_taken_for_its_neighbour_that_was_taken_out(three: 
 
 
 def _sold_in_a_copy(three: Desk) -> None:
-    """Ben is sold in a copy, and the workbook says what it said."""
+    """Set Ben to sold in a copy and apply it; the workbook keeps its values."""
     mine = three.path
     three.path = Path(shutil.copy(mine, mine.with_name("copy.xlsx")))
     three.write(9, {"status": "sold"})
@@ -1686,7 +1770,7 @@ def _sold_in_a_copy(three: Desk) -> None:
 
 
 def test_a_new_row_of_two_copies_keeps_what_was_agreed_on_in_each(three: Desk) -> None:
-    """Two people edit it: the second one's value is a conflict at each apply."""
+    """If two copies edit an added row, the second value is a conflict at each apply."""
     _sold_in_a_copy(three)
     three.write(9, {"status": "pending"})
     for _ in range(3):
@@ -1697,7 +1781,9 @@ def test_a_new_row_of_two_copies_keeps_what_was_agreed_on_in_each(three: Desk) -
 
 @pytest.mark.parametrize("is_copy", [True, False])
 def test_an_unedited_new_row_does_not_revert_what_a_copy_edited(three: Desk, is_copy: bool) -> None:
-    """It is older than the store in each plan, whatever else changes in its file."""
+    """An unedited added row does not revert an edit from a copy, whatever else changes
+    in its file.
+    """
     third = shutil.copy(three.path, three.path.with_name("third.xlsx"))
     _sold_in_a_copy(three)
     three.path = Path(third) if is_copy else three.path
@@ -1708,7 +1794,7 @@ def test_an_unedited_new_row_does_not_revert_what_a_copy_edited(three: Desk, is_
 
 
 def _stopped(desk: Desk) -> None:
-    """Apply the sheet, and stop before anything is added."""
+    """Apply the sheet, and stop the run before anything is added."""
     plan = desk.plan()
     desk.box.break_with("portal=1,only=findPetsByStatus")
     with pytest.raises(PetsyncError):
@@ -1719,7 +1805,9 @@ def _stopped(desk: Desk) -> None:
 def test_a_row_in_the_place_of_one_that_a_stopped_run_left_may_be_an_added_one(
     book: Desk,
 ) -> None:
-    """The stopped run says of no row that its pet is new."""
+    """A row that a stopped run did not add leaves no mark: an added row renamed and moved to its
+    place is a conflict.
+    """
     rex = book.pet("Rex")
     book.edit(lambda sheet: sheet.insert_rows(2))
     book.write(2, NEWBY)
@@ -1732,7 +1820,9 @@ def test_a_row_in_the_place_of_one_that_a_stopped_run_left_may_be_an_added_one(
 
 
 def test_a_row_that_a_later_run_added_is_none_that_a_stopped_run_left(book: Desk) -> None:
-    """A new row beside it is not taken for it, also where the later run left out another row."""
+    """A row that a stopped run did not reach and a later run added is settled: a new row next to it
+    is an add.
+    """
     book.write(10, {**LUNA, "action": "ignore"})
     book.write(9, NEWBY)
     _stopped(book)
@@ -1748,8 +1838,10 @@ def test_a_row_that_a_later_run_added_is_none_that_a_stopped_run_left(book: Desk
 
 @dataclass
 class Diary:
-    """What a person does with a workbook from day to day. Each row that is added keeps its mark in
-    column I; `owner` gives the mark of each name that its row ever had.
+    """A person's daily work in a workbook.
+
+    Each added row keeps a mark in column I; `owner` gives the mark for each name that its row ever
+    had.
     """
 
     desk: Desk
@@ -1758,7 +1850,7 @@ class Diary:
 
     @classmethod
     def begin(cls, desk: Desk, seed: int) -> Diary:
-        """The diary of an export of six pets, whose names are in no order."""
+        """Return the diary of an export of six pets with unordered names."""
         desk.box.reset(
             [
                 msgspec.structs.replace(pet, name=f"{'MCTAXF'[n]}-Pet {pet.id}")
@@ -1771,13 +1863,13 @@ class Diary:
         return cls(desk, Random(seed), {})
 
     def word(self, ref: str) -> str:
-        """A new name for a row."""
+        """Return a new name for a row."""
         name = "".join(self.random.choices("abdefgiklmnoprstuz", k=8)).capitalize()
         self.owner[name] = ref
         return name
 
     def work(self, sheet: Worksheet) -> None:
-        """Edit two rows, put in new ones, and perhaps sort the sheet."""
+        """Edit two rows, insert new ones, and perhaps sort the sheet."""
         random = self.random
         rows = [[cell.value for cell in row[:9]] for row in sheet.iter_rows(min_row=2)]
         rows = [row for row in rows if row[1]]
@@ -1799,18 +1891,18 @@ class Diary:
         _write(sheet, rows)
 
     def marks(self, without: Collection[int] = ()) -> list[str]:
-        """The marks of the rows, but for these."""
+        """Return the marks of the rows, except for the rows in `without`."""
         sheet = load_workbook(self.desk.path).worksheets[0]
         marks = {row: sheet.cell(row, 9).value for row in range(2, sheet.max_row + 1)}
         return [ref for row, ref in marks.items() if ref and row not in without]
 
     def pets(self) -> dict[int, str]:
-        """The marks of the rows that added pets, by the pets' ids."""
+        """Return the mark of the row that added each pet, by the pet's id."""
         pets = {pet.id or 0: pet.name or "" for pet in self.desk.box.pets()}
         return {n: self.owner[name] for n, name in pets.items() if n > len(SHOP)}
 
     def apply(self) -> ps.Report:
-        """Apply the workbook: each of its rows has one pet then, or is in conflict."""
+        """Apply the workbook, and check that each row has one pet or is in conflict."""
         plan = self.desk.plan()
         report = self.desk.store.apply(plan, progress=False)
         there = [*self.pets().values()]
@@ -1821,7 +1913,7 @@ class Diary:
 
 @pytest.mark.parametrize("seed", [0, 1, 8, 58])
 def test_each_row_has_one_pet_or_is_in_conflict(desk: Desk, seed: int) -> None:
-    """Rows are edited, sorted, put in and added from day to day, and keep something of theirs."""
+    """Over days of edits, sorting and new rows, each row has exactly one pet or is in conflict."""
     diary = Diary.begin(desk, seed)
     for _ in range(4):
         desk.edit(diary.work)
@@ -1830,8 +1922,8 @@ def test_each_row_has_one_pet_or_is_in_conflict(desk: Desk, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, 8, 22, 46])
 def test_each_row_has_one_pet_in_copies_and_after_an_undo(desk: Desk, seed: int) -> None:
-    """Rows are taken out too, the work goes on in a copy or in an older file, and runs are undone.
-    No pet becomes another row's, unless its own row was taken out.
+    """With removed rows, copies, older files and undone runs, no pet becomes another row's unless
+    its own row was removed.
     """
     diary = Diary.begin(desk, seed)
     random, files, gone = diary.random, [desk.path], set[str]()
@@ -1853,7 +1945,7 @@ def test_each_row_has_one_pet_in_copies_and_after_an_undo(desk: Desk, seed: int)
         if report.plan.changes and random.random() < 0.3:
             undo = desk.store.undo(report.run_id, guard=ps.Guard(max_delete=ps.Limit(1.0)))
             desk.store.apply(undo, progress=False)
-            # In each other file, what was undone would be a new row of its own.
+            # In every other file, an undone row would be a new row.
             files = [desk.path]
         elif random.random() < 0.4:
             files.append(Path(shutil.copy(desk.path, desk.path.with_name(f"day {day}.xlsx"))))
@@ -1862,7 +1954,7 @@ def test_each_row_has_one_pet_in_copies_and_after_an_undo(desk: Desk, seed: int)
 
 @pytest.mark.parametrize("faults", ["portal=1", "503=1,only=getPetById"])
 def test_an_edit_that_did_not_arrive_is_sent_again(book: Desk, faults: str) -> None:
-    """A new row is edited, and the run that was to send it fails: the next one sends it."""
+    """An edit of an added row whose run failed is sent by the next run."""
     book.write(9, LUNA)
     book.apply()
     book.write(9, {"status": "pending"})
@@ -1876,7 +1968,7 @@ def test_an_edit_that_did_not_arrive_is_sent_again(book: Desk, faults: str) -> N
 
 
 def test_a_clash_of_a_new_row_stays_one(book: Desk) -> None:
-    """A new row and its pet are changed on both sides: it is a conflict at each apply."""
+    """A clash between an added row and its pet is a conflict at each apply."""
     book.write(9, LUNA)
     book.apply()
     book.write(9, {"status": "pending"})
@@ -1891,7 +1983,7 @@ def test_a_clash_of_a_new_row_stays_one(book: Desk) -> None:
 
 @pytest.fixture(params=["xlsx", "csv", "DataFrame"])
 def drafts(desk: Desk, request: pytest.FixtureRequest) -> Callable[[Row], Plan]:
-    """Plans of a sheet with one new row, which says this, and ends in another new row."""
+    """Return a function that plans a sheet of this new row and another one."""
 
     def draft(row: Row) -> Plan:
         if request.param == "DataFrame":
@@ -1913,8 +2005,8 @@ def drafts(desk: Desk, request: pytest.FixtureRequest) -> Callable[[Row], Plan]:
 def test_a_plan_adds_no_row_that_was_added_since_it_was_made(
     desk: Desk, drafts: Callable[[Row], Plan], edit: Row
 ) -> None:
-    """Of two plans of one sheet, edited or not, the second one finds its rows added. What is not
-    clear is a conflict: "plan again".
+    """A plan adds no row that another plan of the same sheet added since; a row that may be the
+    same is a conflict.
     """
     older, newer = drafts(REX), drafts({**REX, **edit})
     desk.store.apply(newer, progress=False)
@@ -1934,7 +2026,7 @@ def test_a_plan_adds_no_row_that_was_added_since_it_was_made(
 def test_a_plan_of_a_copy_adds_no_row_that_was_added_from_the_other(
     desk: Desk, tmp_path: Path
 ) -> None:
-    """The row may be the same one: planned again it is a conflict, too."""
+    """A plan adds no row that was added from an edited copy of its sheet: the row is a conflict."""
     desk.path = desk.path.with_suffix(".xlsx")
     desk.export()
     desk.write(8, REX)
@@ -1950,9 +2042,7 @@ def test_a_plan_of_a_copy_adds_no_row_that_was_added_from_the_other(
 
 
 def test_parts_of_a_plan_add_all_of_its_rows(desk: Desk) -> None:
-    """Two rows say the same, and both are to be added; a part that has a row of the part before
-    does not add it again.
-    """
+    """Overlapping parts of a plan add each row exactly once, two equal rows included."""
     twin = {**REX, "action": "add-another"}
     desk.csv(twin, twin, LUNA)
     plan = desk.plan()
