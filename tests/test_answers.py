@@ -61,7 +61,7 @@ def box(open_box: Sandbox) -> Iterator[Sandbox]:
 
 
 def store_of(box: Sandbox, state: Path, *, profile: str, media: str) -> Store:
-    """Return a connection in this profile and format, whatever the service's own profile."""
+    """Return a connection in this profile and format; the service may have another profile."""
     spoken = replace(PROFILES[profile], media=media)
     return connect(box.url, environ={}, profile=spoken, state=state)
 

@@ -83,8 +83,8 @@ def check(report: Report, target: MemoryTarget) -> None:
 @pytest.mark.parametrize("admits", [True, False])
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_applied_is_stored(tmp_path: Path, admits: bool, seed: int) -> None:
-    """Every applied add is stored, whether the profile says that ids may be assigned twice or the
-    run finds out.
+    """Every applied add is stored, whether the profile declares that ids may be assigned twice or
+    the run detects it.
     """
     target = RacingTarget([OLD], seed=seed, admits=admits)
     report = carry_out(new_pets(60), target, tmp_path, concurrency=16)
@@ -112,7 +112,9 @@ def test_what_is_applied_is_stored_after_a_crash(tmp_path: Path, seed: int) -> N
 
 
 def test_a_lost_answer_and_its_rival(tmp_path: Path) -> None:
-    """A pet whose answer was lost may have replaced another one: in the end, both are stored."""
+    """If a pet whose answer was lost replaced another pet, both are stored at the end
+    of the run.
+    """
 
     class Cut(RacingTarget):
         async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:

@@ -151,7 +151,7 @@ class Endless:
     ("status", "error", "why"), [(200, ResponseError, "16 MB"), (500, ServiceError, "500")]
 )
 def test_an_endless_answer_ends(status: int, error: type[ApiError], why: str) -> None:
-    """Of an endless answer, no more than the limit is read."""
+    """No more than the limit is read of an endless answer."""
     endless = Endless(b" " * 65_536, 0.0, status)
     with ScriptedServer(endless) as server, pytest.raises(error, match=why):
         do(get, server.url)

@@ -33,7 +33,7 @@ QUERY = 'query = "SELECT 1"\ndatabase = "sqlite:///a.db"'
 
 
 class Arrives(NamedTuple):
-    """Where the example of an option is in the configuration, and its value; `beside` are other
+    """The place of an option's example in the configuration, and its value; `beside` are other
     options that it needs, in place of a sheet if they are a source.
     """
 

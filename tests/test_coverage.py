@@ -1,4 +1,4 @@
-"""Snapshots and their coverage: failed queries, repeated or moving pets, and what is proved."""
+"""Snapshots and their coverage: failed queries, and pets that are listed twice or move."""
 
 from __future__ import annotations
 

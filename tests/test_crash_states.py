@@ -41,7 +41,7 @@ class Case:
         return self._run(doom, "apply", "plan.json", "--yes", "--concurrency", 1)
 
     def resume(self, doom: str = "") -> Running:
-        """Resume the run; apply the plan if no run has begun."""
+        """Resume the run; apply the plan if there is no run."""
         if not runs(self.state):
             return self.apply(doom)
         return self._run(doom, "resume", *runs(self.state), "--settle", 0.2, "--concurrency", 1)

@@ -118,7 +118,7 @@ class TestDisk:
             first = world.apply()
             world.until(first, 10)
             first.kill()
-            # Requests that were under way at the kill have arrived by then, or never arrive.
+            # The requests that were under way at the kill have arrived now, or never arrive.
             world.service.kill()
             world.service.start()
         writes = world.service.writes()

@@ -58,8 +58,8 @@ def _decoys() -> set[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder with all decoys; a decoy that runs writes its name to `ran`
-    beside the folder.
+    """Return a folder with all decoys; a decoy that runs writes its name to the file `ran` in the
+    parent folder.
     """
     folder = tmp_path / "from a stranger"
     folder.mkdir()

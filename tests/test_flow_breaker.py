@@ -123,8 +123,8 @@ def test_patience_ends(error: object) -> None:
 
 
 def test_what_was_sent_before_stays_uncertain() -> None:
-    """When the breaker ends a PUT, the error tells whether an attempt may have been carried out; a
-    request never sent reports that it was not.
+    """When the breaker ends a PUT, the error shows whether an attempt may have been carried out;
+    for a request that was never sent, none was.
     """
 
     async def main() -> None:

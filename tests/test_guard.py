@@ -771,7 +771,7 @@ def retype(random: Random, texts: list[str], places: Iterable[int]) -> list[str]
 
 
 def fill(random: Random, texts: list[str]) -> list[str]:
-    """Write one status into all rows of a part, or into those that a filter shows."""
+    """Write one status into all rows of a part, or into the rows that a filter shows."""
     start, stop = sorted(random.sample(range(len(texts) + 1), 2))
     shown, new = random.choice(["", "pending", "available"]), random.choice(["sold", "available"])
     part = [new if shown in ("", text) else text for text in texts[start:stop]]

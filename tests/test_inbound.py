@@ -296,7 +296,7 @@ def test_a_row_that_somebody_edited_stays_when_its_pet_goes() -> None:
 
 
 def test_a_pet_that_could_not_be_looked_up_is_not_gone() -> None:
-    """A pet that could not be looked up does not count as deleted, and a note says why."""
+    """A pet that could not be looked up does not count as deleted, and a note gives the reason."""
     held = Conflict(
         row=3, source="Pets!A3", pet_id=2, rule="not-looked-up", problem="?", suggestion=""
     )

@@ -89,13 +89,13 @@ class Shop:
             self._service.close()
 
     def apply(self, *options: object, code: str = "") -> pexpect.spawn:
-        """Apply the plan in a terminal; its JSON goes to a file."""
+        """Apply the plan in a terminal, with its JSON in a file."""
         command = ["apply", "plan.json", "--yes", "--json", *options]
         return self.terminal(*command, "--url", self.service.url, "--state", self.state, code=code)
 
     def terminal(self, *args: object, code: str = "") -> pexpect.spawn:
-        """Start a command, or the code with its arguments, in a terminal; its standard output goes
-        to a file.
+        """Start a command, or the code with its arguments, in a terminal, with its standard output
+        in a file.
         """
         program = ["-c", code] if code else ["-m", "petsync.cli"]
         words = shlex.join([sys.executable, *program, *map(str, args)])

@@ -429,7 +429,7 @@ def test_a_change_of_no_run_may_be_anybodys(state: Path) -> None:
 
 
 def test_a_damaged_log_ends_where_the_damage_begins(state: Path) -> None:
-    """Of a damaged log, only the entries before the damage are read, complete and correct."""
+    """The entries before the damage in a log are read, complete and correct, and no others."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         for number in range(6):
@@ -451,7 +451,7 @@ def test_a_damaged_log_ends_where_the_damage_begins(state: Path) -> None:
 
 
 def test_an_open_beside_a_busy_writer_finds_no_damage(state: Path) -> None:
-    """Opening a journal beside a busy writer never finds damage."""
+    """Opening a journal while another connection writes finds no damage."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
     before = files(state)

@@ -573,8 +573,8 @@ def test_a_pet_that_is_gone_is_a_conflict(book: Desk) -> None:
 
 @pytest.mark.parametrize("action", ["", "add", "add-another"])
 def test_a_pet_that_is_gone_is_added_again_with_its_id(book: Desk, action: str) -> None:
-    """A deleted pet is added again with its id by the hint of the conflict, whatever the row's
-    action was.
+    """A deleted pet is added again with its id, as the conflict suggests, after any earlier action
+    of its row.
     """
     rex = book.pet("Rex")
     book.store.api.delete_pet(rex.id or 0)
@@ -787,7 +787,7 @@ def test_an_add_whose_end_nobody_saw_is_not_sent_again(desk: Desk) -> None:
     plan = desk.plan()
     desk.box.break_with("drop_after=1,only=addPet")
     with pytest.raises(InterruptedRunError):
-        # The answer is lost, and from then on every other one.
+        # The answer is lost, and so are all later ones.
         desk.store.apply(plan, on_progress=lambda _: desk.box.break_with("drop_after=1"))
     desk.box.break_with(None)
     desk.csv({**REX, "status": "sold"})
@@ -1344,8 +1344,8 @@ def test_a_row_that_looks_like_a_pet_stays_in_conflict_until_a_person_decides(de
 
 
 def test_of_rows_of_one_name_one_is_the_pet_that_came_since(desk: Desk) -> None:
-    """Of several new rows with the name of one pet added since the export, only the most similar is
-    held.
+    """If several new rows have the name of a pet that was added since the export, only the most
+    similar row is held.
     """
     bellas = [
         {"name": "Bella", "status": "sold", "category": group, "tags": tags}
@@ -1781,8 +1781,8 @@ def test_a_new_row_of_two_copies_keeps_what_was_agreed_on_in_each(three: Desk) -
 
 @pytest.mark.parametrize("is_copy", [True, False])
 def test_an_unedited_new_row_does_not_revert_what_a_copy_edited(three: Desk, is_copy: bool) -> None:
-    """An unedited added row does not revert an edit from a copy, whatever else changes
-    in its file.
+    """An unedited added row does not revert an edit from a copy, even if other rows of its file
+    change.
     """
     third = shutil.copy(three.path, three.path.with_name("third.xlsx"))
     _sold_in_a_copy(three)

@@ -167,7 +167,7 @@ def most_said(line: Line) -> Any:
 
 
 def merge_tags(base: Pet, sheet: list[Tag], store: Pet, words: Words) -> tuple[Tag, ...]:
-    """Return the store's tags, without those that the sheet removed and with those it added."""
+    """Return the store's tags without the sheet's removals, and with the sheet's additions."""
     in_base = [words.tag(tag, base) for tag in sheet]
     kept_or_new = [(tag.id, plain(tag.name)) for tag in in_base]
     taken = [tag for tag in base.tags if (tag.id, plain(tag.name)) not in kept_or_new]
@@ -243,8 +243,8 @@ class Expected:
 class Reference:
     """A store, the last export, and the options of a comparison with both.
 
-    `listed` are the pets of the snapshot, `elsewhere` those that only getPetById knows; `base` is
-    None for a comparison with the store alone.
+    `listed` are the pets of the snapshot, and only getPetById knows the pets in `elsewhere`; `base`
+    is None for a comparison with the store alone.
     """
 
     listed: Mapping[int, Pet]
@@ -405,7 +405,9 @@ class Reference:
                 self.expected.conflict(row, number, "looks-alike")
 
     def edited_in_one_column(self, lines: Mapping[int, Line]) -> dict[int, Pet]:
-        """Where most rows are pets by their names, with one column edited: the pets of those."""
+        """Return the pets of the rows by name, if most rows have a pet's name and differ from it in
+        at most one column.
+        """
         found: dict[int, Pet] = {}
         merging = [row for row, line in lines.items() if line["action"] == "merge"]
         adds = {row: self.expected.adds[row] for row in merging if row in self.expected.adds}

@@ -192,7 +192,7 @@ def report_of(*results: Result, stopped: str = "", plan: Plan | None = None) -> 
 
 
 def small_report() -> Report:
-    """Return a report with every outcome that a run of a plan can have."""
+    """Return a report with five different outcomes."""
     busy = "updatePet: the service answered 503"
     held = "held back, as 1 earlier changes failed"
     several = "matches several pets: 3, 8."

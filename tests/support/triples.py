@@ -227,8 +227,8 @@ def stranger(number: int, chance: Random) -> dict[str, Any]:
 
 
 def triple_of(size: int, chance: Random, *, based: bool, strangers: int = 0) -> Triple:
-    """Return a triple of this number of pets, with rows of unknown pets; `based` says whether the
-    sheet carries its export.
+    """Return a triple of this number of pets, with rows of unknown pets; if `based`, the sheet
+    carries its export.
     """
     history = [life_of(number, chance) for number in range(1, 1 + size)]
     rows = []
@@ -255,8 +255,8 @@ def triple_of(size: int, chance: Random, *, based: bool, strangers: int = 0) -> 
 
 
 def triples(*, based: bool | None = None) -> st.SearchStrategy[Triple]:
-    """Return a strategy for small triples; `based` says whether the sheet carries its export, None
-    for either.
+    """Return a strategy for small triples; `based` decides whether the sheet carries its export,
+    None for either.
     """
     return st.builds(
         triple_of,

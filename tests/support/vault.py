@@ -45,7 +45,7 @@ def entries() -> Entries:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Make this process, and those that it starts, keep passwords in a file of this folder."""
+    """Make this process and its children keep passwords in a file of this folder."""
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "vault.Vault")
     monkeypatch.setenv("PETSYNC_TEST_VAULT", str(folder / "vault.json"))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))

@@ -28,7 +28,7 @@ FAR = 9_223_372_036_854_775_000
 
 
 class Editor:
-    """Makes random edits; records them in `deeds` and its typing errors in `mistakes`."""
+    """Makes random edits; `deeds` lists them, and `mistakes` has its typing errors."""
 
     def __init__(self, world: World, rng: random.Random) -> None:
         self.world, self.rng = world, rng
@@ -89,7 +89,7 @@ class Editor:
         """Change a cell of a row."""
         rows = self._rows(job)
         if JOBS[job] == "push":
-            # Where no id is written back, an edited row without one is another row.
+            # If no id is written back, an edited row without an id is a different row.
             rows = [line for line in rows if line.id is not None]
         if row is None and not rows:
             return

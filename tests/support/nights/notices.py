@@ -16,8 +16,8 @@ _TO_DECIDE = {"conflict", "finding", "drift"}
 
 @dataclass
 class Notices:
-    """What people know of each job: which still needs a recovery notice, which file waits, and
-    whether the job was well at the last notice.
+    """The notices that people got for each job: which job still needs a recovery notice, which file
+    waits, and whether the job was well at the last notice.
     """
 
     owed: set[str] = field(default_factory=set)

@@ -42,7 +42,7 @@ def outcomes(field: str, candidates: Iterable[Any], sheet: Any, store: Any) -> l
 
 
 def merge_tags(last: frozenset[str], sheet: frozenset[str], store: frozenset[str]) -> Any:
-    """Return the store's tags, without those that the sheet removed and with those it added."""
+    """Return the store's tags without the sheet's removals, and with the sheet's additions."""
     return (store - (last - sheet)) | (sheet - last)
 
 

@@ -140,7 +140,7 @@ class Nights:
         self._slept(_WELL)
 
     def _overlap(self) -> None:
-        """Of two processes, one works and the other ends with exit code 6."""
+        """One of two processes works, and the other ends with exit code 6."""
         self._day()
         before, since = self.world.look(), self.world.writes()
         self.world.box.break_with("latency=0.1")

@@ -113,7 +113,7 @@ class Auditor:
         # A killed round may have sent the new name, but not written its id into the row yet.
         open_ = ledger.sheet | ledger.store
         self.renamed |= {key for key, unit in open_ if unit == ("category", "")}
-        # Nor does the id in a new row count, if pets with that category name have another id.
+        # The id in a new row does not count either, if pets with that category name have another.
         self.renamed |= ledger.rows_added
         for key in view.pets.keys() & view.rows.keys():
             for keys in (ledger.rows_added, ledger.pets_added):

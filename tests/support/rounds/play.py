@@ -94,7 +94,7 @@ class Play:
         return self.auditor.ledger
 
     def play(self, rounds: int) -> None:
-        """Play this number of rounds, then those that settle the rest."""
+        """Play this number of rounds, and then rounds until both sides agree."""
         try:
             self._open()
             for number in range(1, rounds + 1):
@@ -622,7 +622,7 @@ class Play:
             self.log.append(f"decided: pet {key} goes")
 
     def _decide_whose(self, key: str, view: View) -> None:
-        """Mark a row as a pet of its own; add a row for a pet without one."""
+        """Mark a row as a separate pet; add a row for a pet without one."""
         ledger = self.ledger
         if key in view.rows and key in ledger.rows_added:
             grid = next(g for g in map(read_grid, self.paths) if g.row_of(key) is not None)
@@ -649,7 +649,7 @@ class Play:
         grid.save()
 
     def _answer(self) -> None:
-        """Write the pet's id into a row that may be that pet and that nobody added since. If photos
+        """Write the pet's id into a row that may be that pet, unless the row is new. If photos
         differ only in order, the sheet takes the store's.
         """
         view = self.view()
