@@ -1,4 +1,4 @@
-"""sample_data/: what the demo and the other tests rely on, and that the script still makes it."""
+"""The files of sample_data/: the contents that the demo and the tests rely on, and their script."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def images(folder: Path = SAMPLES) -> list[Path]:
 
 
 def members(path: Path) -> list[tuple[str, tuple[int, ...], bytes]]:
-    """A workbook's parts; the deflated bytes around them depend on the zlib at hand."""
+    """Return the parts of a workbook; the deflated bytes around them depend on the zlib version."""
     with zipfile.ZipFile(path) as archive:
         return [(item.filename, item.date_time, archive.read(item)) for item in archive.infolist()]
 
 
 def distance(one: Path, other: Path) -> float:
-    """The mean difference of two pictures' samples, of 255."""
+    """Return the mean difference of two pictures' samples, out of 255."""
     with Image.open(one) as a, Image.open(other) as b:
         difference = ImageChops.difference(a.convert("RGB"), b.convert("RGB"))
     return sum(ImageStat.Stat(difference).mean) / 3
 
 
 def rows(name: str) -> dict[int, Cells]:
-    """The rows of `Pets` that are not blank, by row number."""
+    """Return the rows of `Pets` that are not blank, by row number."""
     sheet = openpyxl.load_workbook(SAMPLES / name)["Pets"]
     head, *body = sheet.iter_rows(values_only=True)
     return {
@@ -70,7 +70,7 @@ def rows(name: str) -> dict[int, Cells]:
 
 
 def content(pet: Cells) -> Cells:
-    """A pet as the text of its cells, written by the grammar independently of the script."""
+    """Return a pet as the text of its cells, written by the grammar independently of the script."""
     tags = [f'"{tag["name"]}"' if ";" in tag["name"] else tag["name"] for tag in pet["tags"]]
     texts = {
         "name": pet["name"],
@@ -126,21 +126,25 @@ def test_kept_file_is_the_made_one(name: str, fresh: Path) -> None:
 
 
 def test_kept_pictures_are_the_drawn_ones(fresh: Path) -> None:
-    """Each picture shows what the script draws, up to what encoders may differ in."""
+    """Each kept picture shows what the script draws, within a tolerance for different encoders."""
     assert [path.name for path in images()] == [path.name for path in images(fresh)]
     for kept, drawn in zip(images(), images(fresh), strict=True):
         assert distance(kept, drawn) < 1.0, kept.name
 
 
 def test_pictures_differ() -> None:
-    """No two pictures are alike, so the tolerance above cannot hide an exchanged one."""
+    """No two pictures are alike, so the tolerance of the comparison cannot hide an exchanged
+    picture.
+    """
     paths = images()
     pairs = [(a, b) for n, a in enumerate(paths) for b in paths[n + 1 :]]
     assert min(distance(a, b) for a, b in pairs) > 10.0
 
 
 def test_catalogue_size(pets: list[Cells]) -> None:
-    """The store has at least 1,200 pets, unique ids up to the edge of int64, and all statuses."""
+    """The store has at least 1,200 pets with unique ids, some near the limit of int64, in all
+    statuses.
+    """
     ids = {pet["id"] for pet in pets}
     assert len(pets) == len(ids) >= 1200
     assert {9007199254740993, 9223372036854775806} <= ids
@@ -149,7 +153,7 @@ def test_catalogue_size(pets: list[Cells]) -> None:
 
 
 def test_catalogue_names(pets: list[Cells]) -> None:
-    """Names come in many scripts, and those that trip spreadsheets are among them."""
+    """The pets' names use many scripts and include names that spreadsheets convert."""
     names = {pet["name"] for pet in pets}
     assert sum(not pet["name"].isascii() for pet in pets) >= 100
     assert {"Zoë", "Björn", "小雪", "Łatka", "Чернышка", "Ñandú", "مشمش", "O'Malley"} <= names
@@ -170,7 +174,7 @@ def test_catalogue_contents(pets: list[Cells]) -> None:
 
 
 def test_clean_workbook_agrees(pets: list[Cells]) -> None:
-    """catalogue_clean.xlsx says of every pet exactly what the store says, ids as text."""
+    """catalogue_clean.xlsx holds exactly the store's values of every pet, with ids as text."""
     said = list(rows("catalogue_clean.xlsx").values())
     assert [row.pop("id") for row in said] == [str(pet["id"]) for pet in pets]
     assert {row.pop("action") for row in said} == {None}
@@ -180,7 +184,7 @@ def test_clean_workbook_agrees(pets: list[Cells]) -> None:
 def test_edited_workbook_keeps_the_limits(
     edited: dict[int, Cells], pets: list[Cells], mistakes: list[Cells]
 ) -> None:
-    """The edits are as many as promised and stay below the guard's default limits."""
+    """The number of edits is as documented and stays below the guard's default limits."""
     known = {str(pet["id"]): content(pet) for pet in pets}
     spoilt = {int("".join(filter(str.isdigit, m["address"]))) for m in mistakes if m["blocks"]}
     usable = [row for number, row in edited.items() if number not in spoilt]
@@ -203,7 +207,7 @@ def test_edited_workbook_keeps_the_limits(
 
 
 def test_mistakes_have_addresses(edited: dict[int, Cells], mistakes: list[Cells]) -> None:
-    """Every planted mistake names a cell of a row that is there, with a reason in words."""
+    """Every planted mistake names a cell of an existing row and gives a reason in words."""
     sheet = openpyxl.load_workbook(SAMPLES / "catalogue_edited.xlsx")["Pets"]
     assert 40 <= len(mistakes) == len({mistake["address"] for mistake in mistakes})
     for mistake in mistakes:
@@ -217,7 +221,7 @@ def test_mistakes_have_addresses(edited: dict[int, Cells], mistakes: list[Cells]
 
 
 def test_mistakes_are_in_the_cells(mistakes: list[Cells]) -> None:
-    """The cells hold what the list says: errors, dates, formulas, damaged numbers."""
+    """The cells hold the mistakes that the list names: errors, dates, formulas, damaged numbers."""
     sheet = openpyxl.load_workbook(SAMPLES / "catalogue_edited.xlsx")["Pets"]
     kinds = {"error-cell": "e", "date-instead-of-text": "d", "formula-without-value": "f"}
     kinds |= {"id-imprecise": "n", "id-fraction": "n", "id-scientific": "s", "id-decimal": "s"}
@@ -249,7 +253,7 @@ def test_formulas_are_only_the_planted_ones(mistakes: list[Cells]) -> None:
     ],
 )
 def test_csv(name: str, delimiter: str, count: int, first: str) -> None:
-    """Each CSV has its rows, all as wide as the header, and non-ASCII text."""
+    """Each CSV file has its number of rows, all as wide as the header, and non-ASCII text."""
     text = (SAMPLES / name).read_bytes().decode("utf-8-sig")
     head, *body = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     assert head[0] == first
@@ -267,7 +271,9 @@ def test_excel_csv_looks_like_excel() -> None:
 
 
 def test_pictures_are_what_their_suffix_says(pets: list[Cells]) -> None:
-    """Twenty small pictures open, are of their suffix's type, and belong to a pet of the store."""
+    """Each of the twenty small pictures opens, has the type of its suffix, and belongs to a pet of
+    the store.
+    """
     ids = {str(pet["id"]) for pet in pets}
     assert len(images()) == 20
     for path in images():
@@ -281,6 +287,6 @@ def test_pictures_are_what_their_suffix_says(pets: list[Cells]) -> None:
 
 
 def test_everything_is_small() -> None:
-    """The folder stays below 1.5 MB, so that it can travel with the package."""
+    """The folder stays below 1.5 MB, so that the package can include it."""
     files = [*SAMPLES.glob("*.*"), *images()]
     assert sum(path.stat().st_size for path in files if path.is_file()) < 1_500_000

@@ -1,4 +1,6 @@
-"""Plans as files: used once, refused where a byte was changed, and true to the store of today."""
+"""Saved plans: applied once, refused after any change of a byte, and checked against the current
+store.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ SHY, OLD = Tag(1, "shy"), Tag(2, "old")
 DOGS, CATS = Category(1, "Dogs"), Category(2, "Cats")
 REX = Pet(id=1, name="Rex", status="available", category=DOGS, tags=(SHY,), photo_urls=("u",))
 TOM = Pet(id=2, name="Tom", status="sold", category=CATS, tags=(OLD, SHY))
-# Far beyond what a float can hold exactly, with room for the adds of a run above it.
+# Larger than any exact float, with room above for the ids of a run's adds.
 FAR_ID = MAX_ID - 9
 ADA = Pet(id=FAR_ID, name="Ada", status="sold", extra={"chip": "x"})
 PETS = [REX, TOM, ADA]
@@ -58,32 +60,32 @@ def _open_box() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def box(_open_box: Sandbox) -> Sandbox:
-    """A store of three pets."""
+    """Return a running sandbox with three pets."""
     _open_box.reset(PETS)
     return _open_box
 
 
 @pytest.fixture
 def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
-    """A store connected to it, with a state folder of its own."""
+    """Yield a store that is connected to the sandbox, with its own state folder."""
     with ps.connect(box.url, state=tmp_path / "state") as store:
         yield store
 
 
 def saved(store: ps.Store, folder: Path) -> Path:
-    """The file of the plan for the sheet above."""
+    """Save the plan of the sheet above, and return its file."""
     path = folder / "plan.json"
     store.plan(SHEET, guard=NO_LIMITS).save(path)
     return path
 
 
 class TestUsedOnce:
-    """A plan is carried out one time."""
+    """A plan is applied only once."""
 
     def test_the_second_time_nothing_is_sent(
         self, store: ps.Store, box: Sandbox, tmp_path: Path
     ) -> None:
-        """Not even a question: it is refused before any request, with exit code 5."""
+        """A plan that was applied is refused before any request, with exit code 5."""
         path = saved(store, tmp_path)
         report = store.apply(Plan.load(path))
         assert report.counts["applied"] == 4
@@ -96,7 +98,9 @@ class TestUsedOnce:
     def test_another_process_with_the_same_state_knows_it(
         self, store: ps.Store, box: Sandbox, tmp_path: Path
     ) -> None:
-        """That a plan was used is on disk."""
+        """The state folder records that a plan was applied, so another process refuses the plan
+        too.
+        """
         path = saved(store, tmp_path)
         store.apply(Plan.load(path))
         requests = box.requests
@@ -107,7 +111,9 @@ class TestUsedOnce:
     def test_a_run_that_could_send_nothing_uses_it_up(
         self, store: ps.Store, box: Sandbox, tmp_path: Path
     ) -> None:
-        """From the moment at which it begins nobody can be sure of it any more."""
+        """A plan counts as used from the start of its run, because the effect of its requests is
+        uncertain.
+        """
         path = saved(store, tmp_path)
         box.break_with("status=400,only=updatePet")
         store.apply(Plan.load(path))
@@ -118,7 +124,7 @@ class TestUsedOnce:
     def test_without_that_state_nothing_is_done_twice(
         self, store: ps.Store, box: Sandbox, tmp_path: Path
     ) -> None:
-        """Elsewhere it runs again, and finds everything done."""
+        """With another state folder the plan runs again and finds every change already made."""
         path = saved(store, tmp_path)
         store.apply(Plan.load(path))
         before = box.pets()
@@ -128,7 +134,7 @@ class TestUsedOnce:
         assert box.pets() == before
 
     def test_two_parts_of_one_plan_are_two_plans(self, store: ps.Store, box: Sandbox) -> None:
-        """Each is used once, and together they are the whole."""
+        """Each of two parts of a plan is applied once, and together they make all its changes."""
         plan = store.plan(SHEET, guard=NO_LIMITS)
         parts = [plan.select(actions="update"), plan.select(actions=["add", "delete"])]
         assert [store.apply(part).counts["applied"] for part in parts] == [2, 2]
@@ -139,10 +145,10 @@ class TestUsedOnce:
 
 
 class TestTampering:
-    """A file in which anything was changed is refused."""
+    """A plan file with any change is refused."""
 
     def test_every_byte(self) -> None:
-        """Whatever byte is put into whatever place, blanks between tokens too."""
+        """A plan file with one byte changed at any place is refused, also between tokens."""
         chance = random.Random(4)
         for place, old in enumerate(BODY):
             others = {old ^ 1, old ^ 32, chance.randrange(256), ord(chance.choice('",:0 \n}'))}
@@ -151,7 +157,7 @@ class TestTampering:
 
     @pytest.mark.parametrize("seed", range(3))
     def test_bytes_put_in_and_taken_out(self, seed: int) -> None:
-        """Also where the file became longer or shorter."""
+        """A plan file with bytes inserted, removed or replaced is refused."""
         chance = random.Random(seed)
         for _ in range(1000):
             place, length = chance.randrange(len(BODY)), chance.choice([0, 1, 1, 2, 40])
@@ -161,7 +167,7 @@ class TestTampering:
                 self.is_refused(changed)
 
     def test_a_part_of_the_file(self) -> None:
-        """A copy that was broken off."""
+        """A truncated plan file is refused."""
         for length in range(0, len(BODY.rstrip()), 7):
             with pytest.raises(PlanError):
                 Plan.from_json(BODY[:length])
@@ -182,7 +188,9 @@ class TestTampering:
         ids=lambda changed: next(iter(changed)),
     )
     def test_every_part_is_covered_by_the_fingerprint(self, changed: dict[str, Any]) -> None:
-        """With the old fingerprint another plan is refused, and what is wrong is said."""
+        """A changed plan that has the old fingerprint is refused, and the error names the file and
+        the reason.
+        """
         other = replace(PLAN, **changed)
         assert other.fingerprint != PLAN.fingerprint
         body = other.to_json().replace(other.fingerprint.encode(), PLAN.fingerprint.encode())
@@ -192,7 +200,9 @@ class TestTampering:
         assert caught.value.hint
 
     def test_a_second_plan_in_the_same_file(self) -> None:
-        """Whichever of two counts, it is the one of the fingerprint or none."""
+        """A file with two plans yields the plan of the fingerprint or an error, whichever of the
+        two is read.
+        """
         other = replace(PLAN, changes=PLAN.changes[:1])
         both = b'{"plan":%s,%s' % (msgspec.json.encode(other), BODY.lstrip()[1:])
         self.is_refused(both)
@@ -201,7 +211,7 @@ class TestTampering:
             Plan.from_json(swapped)
 
     def is_refused(self, body: bytes) -> None:
-        """The file is no plan, or not the one that was made, and the error names it."""
+        """Require a PlanError that names the file."""
         with pytest.raises(PlanError, match=r"p\.json"):
             Plan.from_json(body, "p.json")
 
@@ -211,7 +221,7 @@ class TestTampering:
         ids=["empty", "null", "list", "object", "no text", "wrong types", "deep"],
     )
     def test_what_is_no_plan(self, body: bytes, tmp_path: Path) -> None:
-        """A typed error that names the file."""
+        """A file that holds no plan raises a PlanError that names the file."""
         path = tmp_path / "plan.json"
         path.write_bytes(body)
         with pytest.raises(PlanError, match=r"plan\.json"):
@@ -219,12 +229,12 @@ class TestTampering:
 
     @pytest.mark.parametrize("number", [0, 1, 2, 3, 99])
     def test_another_format(self, number: int) -> None:
-        """An older or newer petsync's plan is refused, and its number named."""
+        """A plan of an older or newer petsync is refused, and the error names its format."""
         with pytest.raises(PlanError, match=rf"format {number}"):
             Plan.from_json(replace(PLAN, format=number).to_json())
 
     def test_no_file_and_no_place(self, tmp_path: Path) -> None:
-        """A typed error in either direction."""
+        """Loading a missing file or saving to an impossible path raises a PlanError."""
         with pytest.raises(PlanError, match="missing"):
             Plan.load(tmp_path / "missing.json")
         with pytest.raises(PlanError, match="nowhere"):
@@ -234,11 +244,13 @@ class TestTampering:
 
 
 class TestFile:
-    """What lies on the disk."""
+    """A plan file on disk: its mode and its contents."""
 
     @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
     def test_its_owner_alone_reads_it(self, umask: int, tmp_path: Path) -> None:
-        """Mode 0600 whatever the process's mask, and in the place of a file that all could read."""
+        """A saved plan has mode 0600 with any umask, even where it replaces a file that everybody
+        can read.
+        """
         path = tmp_path / "plan.json"
         path.write_text("open to all")
         path.chmod(0o644)
@@ -251,7 +263,9 @@ class TestFile:
         assert [*tmp_path.iterdir()] == [path]
 
     def test_it_gives_the_plan_back(self, tmp_path: Path) -> None:
-        """To the last bit of an id and every odd character; by a path or its text."""
+        """A loaded plan equals the saved plan, with large ids and unusual characters, by path or by
+        text.
+        """
         path = tmp_path / "plan.json"
         for place in (path, str(path)):
             PLAN.save(place)
@@ -261,7 +275,7 @@ class TestFile:
             assert path.read_bytes() == BODY
 
     def test_plans_are_equal_that_say_the_same(self) -> None:
-        """Equality is by value, and a plan that differs in one thing is another."""
+        """Plans are compared by value, and a plan that differs in one field is not equal."""
         assert plan_of(PETS, SHEET) == PLAN
         assert plan_of([REX, TOM], SHEET) != PLAN
         assert replace(PLAN, created="2026-11-21T00:00:00+00:00") != PLAN
@@ -270,8 +284,8 @@ class TestFile:
 
 
 def drifting() -> tuple[list[Pet], Any, dict[int, Pet | None]]:
-    """A store of 300 pets; a sheet of 330 changes of it; and what 30 of these pets became after
-    the plan, None for gone.
+    """Return a store of 300 pets, a sheet with 330 changes, and the 30 pets that changed after the
+    plan, with None for a deleted pet.
     """
     pets = [
         Pet(id=n, name=f"p{n}", status="sold", tags=(SHY,), photo_urls=(f"u{n}",), extra={"n": n})
@@ -291,8 +305,8 @@ def drifting() -> tuple[list[Pet], Any, dict[int, Pet | None]]:
 
 
 def test_what_drifted_is_set_aside_and_the_rest_is_applied(tmp_path: Path) -> None:
-    """30 of 330 changes are about pets that others changed since the plan: these stay as they
-    are, one by one, and are conflicts; all else is done.
+    """Of 330 changes, the 30 whose pets changed after the plan are conflicts and send nothing; all
+    others are applied.
     """
     pets, sheet, drift = drifting()
     assert len(drift) == 30
@@ -325,12 +339,12 @@ def test_what_drifted_is_set_aside_and_the_rest_is_applied(tmp_path: Path) -> No
 
 
 class TestSelect:
-    """A part of a plan is a plan."""
+    """`Plan.select` returns a part of a plan as a plan."""
 
     update = PLAN.updates[0]
 
     def test_by_id(self) -> None:
-        """Those pets' changes, in the plan's order; an id that is in none picks nothing."""
+        """Ids select these pets' changes in the plan's order; an unknown id selects nothing."""
         assert PLAN.select(ids=[1]).changes == (self.update,)
         assert PLAN.select(ids={2, FAR_ID}).changes == tuple(
             change for change in PLAN.changes if change.pet_id in (2, FAR_ID)
@@ -339,12 +353,14 @@ class TestSelect:
         assert PLAN.select(ids=[]).changes == ()
 
     def test_by_action(self) -> None:
-        """One or several."""
+        """Changes are selected by one action or by several."""
         assert PLAN.select(actions="add").changes == PLAN.adds
         assert PLAN.select(actions=["delete", "update"]).changes == (*PLAN.updates, *PLAN.deletes)
 
     def test_by_field(self) -> None:
-        """An update keeps these fields alone; adds and deletes are no change of a field."""
+        """A selected update changes only the named fields; adds and deletes are never selected by
+        field.
+        """
         (part,) = PLAN.select(fields=["name", "tags"]).changes[:1]
         assert part.fields == ("name", "tags")
         assert part.before == REX
@@ -354,14 +370,16 @@ class TestSelect:
 
     @pytest.mark.parametrize("field", ["category", "category_id"])
     def test_a_category_stays_whole(self, field: str) -> None:
-        """Half of one would be another category."""
+        """A category is selected whole by its name or its id, because half of it is a different
+        category.
+        """
         (part,) = PLAN.select(fields=field).changes
         assert part.fields == ("category", "category_id")
         assert part.after == replace(REX, category=CATS)
         assert PLAN.select(query=f"column == '{field}'").changes == (part,)
 
     def test_by_query(self) -> None:
-        """On the rows of to_frame()."""
+        """A query selects by the rows of to_frame()."""
         assert PLAN.select(query="kind == 'delete'").changes == PLAN.deletes
         assert PLAN.select(query=f"id == {FAR_ID}").changes == PLAN.select(ids=[FAR_ID]).changes
         (part,) = PLAN.select(query="column == 'status' and after == 'sold' and id == 1").changes
@@ -371,7 +389,7 @@ class TestSelect:
         assert PLAN.select(query="kind == 'nothing'").changes == ()
 
     def test_all_that_is_asked_must_hold(self) -> None:
-        """Filters narrow each other."""
+        """Several filters must all match."""
         part = PLAN.select(ids=[1, 2], actions="update", fields=["name", "status"])
         assert [change.fields for change in part.changes] == [("name", "status")]
         again = part.select(query="column == 'name'")
@@ -384,7 +402,7 @@ class TestSelect:
          "kind = 'add'", "id > 'a'", "import os", "'", "kind == 'add'\nkind == 'update'"],
     )  # fmt: skip
     def test_a_query_that_cannot_be_answered(self, query: str) -> None:
-        """A typed error that says which names there are; never another plan."""
+        """An invalid query raises a PlanError whose hint names the columns."""
         with pytest.raises(PlanError) as caught:
             PLAN.select(query=query)
         assert "column" in caught.value.hint
@@ -395,7 +413,7 @@ class TestSelect:
         ids=str,
     )
     def test_what_cannot_be_selected_by(self, wrong: dict[str, Any]) -> None:
-        """A typed error that names what can."""
+        """An unknown action or field raises a PlanError whose hint names the valid values."""
         with pytest.raises(PlanError) as caught:
             PLAN.select(**wrong)
         assert "name" in caught.value.hint or "update" in caught.value.hint
@@ -404,12 +422,12 @@ class TestSelect:
         "wrong", [{"ids": 1.5}, {"ids": "1"}, {"query": 1}, {"actions": 1}], ids=str
     )
     def test_arguments_of_another_type(self, wrong: dict[str, Any]) -> None:
-        """They pick nothing by chance: a typed error."""
+        """A filter of a wrong type raises a PetsyncError and never selects by chance."""
         with pytest.raises(PetsyncError):
             PLAN.select(**wrong)
 
     def test_what_is_left_out_is_counted(self) -> None:
-        """A part is not in sync, and says of how many rows it has taken the changes out."""
+        """A part of a plan is not in sync and counts the rows whose changes it leaves out."""
         part = PLAN.select(actions="add")
         assert part.left_out == len(PLAN.changes) - 1
         assert part.summary().left_out == 3
@@ -422,7 +440,9 @@ class TestSelect:
         assert Plan.from_json(part.to_json()) == part
 
     def test_a_clash_whose_field_is_left_out_is_open_again(self) -> None:
-        """The sheet was to win, and now the store's value stays: a person has to know."""
+        """A conflict that the sheet wins is open again where its field is left out, because the
+        store's value stays.
+        """
         line = row_of(REX) | {"name": "Max", "status": "sold"}
         now = replace(REX, name="Bello")
         triple = Triple(base={1: REX}, lines={2: line}, listed={1: now}, on_conflict="sheet")
@@ -434,7 +454,7 @@ class TestSelect:
 
 
 def test_a_summary_counts_what_the_plan_holds() -> None:
-    """Changes by kind, changed fields, and the rows that are none."""
+    """A summary counts changes by kind, changed fields, and rows without a change."""
     summary = PLAN.summary()
     assert (summary.adds, summary.updates, summary.deletes) == (1, 2, 1)
     assert summary.fields == {
@@ -451,7 +471,7 @@ def test_a_summary_counts_what_the_plan_holds() -> None:
 def test_every_row_of_a_part_is_accounted_for(
     tmp_path_factory: pytest.TempPathFactory, triple: Triple, data: st.DataObject
 ) -> None:
-    """Each row and each missing pet has one outcome, also those that a part leaves out."""
+    """Each row and each missing pet has exactly one outcome, also where the part leaves it out."""
     plan = triple.plan()
     without_row = sum(each.row is None for each in (*plan.changes, *plan.conflicts))
     ids = st.sets(st.sampled_from([1, 2, 3, 4, 8, 9]))
@@ -472,7 +492,9 @@ def test_every_row_of_a_part_is_accounted_for(
 
 
 def test_a_pipe_or_a_device_is_read_for_no_plan(tmp_path: Path) -> None:
-    """Neither as the plan itself, nor as the sheet that a plan names: reading it might not end."""
+    """A pipe or a device is never read, as a plan or as the sheet of a plan, because the read might
+    not end.
+    """
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)
     for source in (pipe, Path("/dev/zero")):

@@ -1,5 +1,5 @@
-"""No secret is in anything that petsync leaves behind: notebooks that were run with every log
-turned on and the most talkative tracebacks, journals, plans, reports, what commands say.
+"""Secrets never appear in petsync's output: notebooks with debug logs and verbose tracebacks,
+journals, plans, reports and command output.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
 
-# Each is unlike anything else, and changes when it is escaped for an address, HTML or JSON.
+# Each is unique in the output and changes when it is escaped for a URL, HTML or JSON.
 MARK = "KnOwN7Zq"
 CLIENT_SECRET = "c11ent&S3cret/+=\"<pässword>'"
 API_KEY = "ap1~k3y/9?Xq&Wv+=<zT>"
@@ -119,7 +119,7 @@ CELLS = _NOTEBOOK.split("#\n")
 
 @pytest.fixture
 def box(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
-    """A pet store all of whose tokens and codes can be known again."""
+    """Yield a sandbox whose tokens and codes all contain MARK."""
     made = secrets.token_urlsafe
     monkeypatch.setattr(secrets, "token_urlsafe", lambda size=32: MARK + made(size))
     with Sandbox(
@@ -130,7 +130,7 @@ def box(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
 
 @pytest.fixture
 def environment(box: Sandbox, tmp_path: Path) -> dict[str, str]:
-    """What the notebook and the commands run with."""
+    """Return the environment variables of the notebook and the commands."""
     fresh = {
         name: text
         for name, text in os.environ.items()
@@ -149,7 +149,7 @@ def environment(box: Sandbox, tmp_path: Path) -> dict[str, str]:
 
 
 def forms_of(secret: str) -> set[str]:
-    """A secret as it may be written: plain, escaped, or in base64 wherever it begins in there."""
+    """Return a secret in every written form: plain, escaped, and in base64 at any offset."""
     told = {secret, quote(secret), quote(secret, safe=""), quote_plus(secret)}
     told |= {html.escape(secret), json.dumps(secret)[1:-1], repr(secret)[1:-1]}
     for before in ("", ":", "::"):
@@ -160,7 +160,7 @@ def forms_of(secret: str) -> set[str]:
 
 
 def leaks(text: str) -> list[str]:
-    """Where a secret is in the text, with what stands around it."""
+    """Return each secret that the text contains, with the surrounding text."""
     wanted = forms_of(MARK) | forms_of(CLIENT_SECRET) | forms_of(API_KEY)
     wanted |= {CLIENT_SECRET[:12], API_KEY[:9]}
     found = [(form, text.find(form)) for form in wanted]
@@ -168,7 +168,9 @@ def leaks(text: str) -> list[str]:
 
 
 def leaks_in(folder: Path) -> list[str]:
-    """The files of a folder that hold a secret, and where; workbooks are looked into."""
+    """Return the files in a folder that contain a secret, with the place; workbooks are searched
+    too.
+    """
     found = []
     for file in sorted(folder.rglob("*")):
         if file.is_file():
@@ -185,7 +187,7 @@ def _texts(file: Path) -> Iterator[str]:
 
 
 def test_the_scan_finds_what_it_looks_for(tmp_path: Path) -> None:
-    """Each way of writing a secret is found, in a file and in a workbook; other text is not."""
+    """The scan finds each written form of a secret in files and workbooks, and no other text."""
     for secret in (MARK + "abc", CLIENT_SECRET, API_KEY):
         basic = base64.b64encode(f"sandbox:{secret}".encode()).decode()
         for text in (secret, quote_plus(secret), html.escape(secret), json.dumps(secret), basic):
@@ -199,8 +201,8 @@ def test_the_scan_finds_what_it_looks_for(tmp_path: Path) -> None:
 def test_a_notebook_keeps_no_secret(
     environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A saved notebook holds none, with every log at DEBUG and verbose tracebacks of all that can
-    go wrong at a sign-in; nor do the plan, report, workbook and journal that it wrote.
+    """A saved notebook contains no secret, with all logs at DEBUG and verbose tracebacks of failed
+    sign-ins; nor do its plan, report, workbook and journal.
     """
     monkeypatch.setattr(os, "environ", {**os.environ, **environment})
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in CELLS])
@@ -230,8 +232,8 @@ def test_a_notebook_keeps_no_secret(
 def test_commands_tell_no_secret(
     environment: dict[str, str], tmp_path: Path, nursery: Nursery
 ) -> None:
-    """No command tells one, nor writes it anywhere, with -vv and with JSON, when it works and when
-    the service refuses it.
+    """No command prints or writes a secret, with -vv or --json, whether it succeeds or the service
+    refuses it.
     """
     told = []
     for name in ("T", "OLD"):
@@ -255,7 +257,7 @@ def test_commands_tell_no_secret(
             err = done.err.read_text("utf-8")
             assert "Usage:" not in err, f"{command}: {err}"
             told.append(f"{name} {command} → {code}\n{out}\n{err}")
-            # What was typed is no trace of the command's.
+            # The file with the typed input is written by the test, not by the command.
             done.out.with_suffix(".in").unlink()
     assert any("→ 0" in text for text in told)
     assert any("Traceback" in text for text in told)

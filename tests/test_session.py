@@ -1,4 +1,4 @@
-"""The session: what is sent where, what is tried again, and what an error shows."""
+"""The session: which requests are sent where, which are retried, and what errors show."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ Act = Callable[[AsyncApi], Coroutine[Any, Any, Any]]
 
 
 def get(api: AsyncApi) -> Coroutine[Any, Any, Any]:
-    """GetPetById, which may be repeated."""
+    """Call getPetById, which is safe to repeat."""
     return api.get_pet_by_id(7)
 
 
 def add(api: AsyncApi) -> Coroutine[Any, Any, Any]:
-    """AddPet, which may not."""
+    """Call addPet, which is not safe to repeat."""
     return api.add_pet(Pet(name="Rex"))
 
 
 def do(act: Act, url: str, **options: Any) -> Any:
-    """What the call returns or raises, from a session that is closed again."""
+    """Return or raise the result of the call in a session that is closed afterwards."""
 
     async def work() -> Any:
         session = Session(url, **{"credentials": SECRET, "retry": QUICK, **options})
@@ -69,14 +69,14 @@ def do(act: Act, url: str, **options: Any) -> Any:
 
 
 def failure(act: Act, url: str, **options: Any) -> ApiError:
-    """The error that the call raises."""
+    """Return the error that the call raises."""
     with pytest.raises(ApiError) as caught:
         do(act, url, **options)
     return caught.value
 
 
 def test_token_and_key_travel_in_their_headers() -> None:
-    """The token with everything, the key with getPetById and deletePet."""
+    """The token is sent with every request, the key only with getPetById and deletePet."""
     with ScriptedServer(PET) as server:
         do(get, server.url)
         do(add, server.url)
@@ -89,14 +89,14 @@ def test_token_and_key_travel_in_their_headers() -> None:
 
 
 def test_a_key_that_is_given_stands_before_the_configured_one() -> None:
-    """deletePet's own parameter counts."""
+    """deletePet's own parameter overrides the configured API key."""
     with ScriptedServer(OK) as server:
         do(lambda api: api.delete_pet(7, api_key="other"), server.url)
     assert "api_key: other\r\n" in server.requests[0].lower()
 
 
 def test_a_cookie_is_not_kept() -> None:
-    """A service cannot make two requests into a session."""
+    """A cookie from the service is never sent back."""
     first = answer(404, set_cookie="a=b; Path=/")
     with ScriptedServer(first, PET) as server:
 
@@ -111,7 +111,7 @@ def test_a_cookie_is_not_kept() -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_to_another_origin_never_gets_the_token(status: int) -> None:
-    """The other server sees no request at all, and the error says where it pointed."""
+    """A redirect to another origin sends no request there, and the error names the target."""
     with ScriptedServer(PET) as other:
         there = answer(status, location=other.url + "/pet/7")
         with ScriptedServer(there) as server:
@@ -122,7 +122,7 @@ def test_a_redirect_to_another_origin_never_gets_the_token(status: int) -> None:
 
 
 def test_a_redirect_on_the_same_origin_is_followed() -> None:
-    """A service may move its paths."""
+    """A redirect to the same origin is followed."""
     with ScriptedServer(answer(307, location="/v2/moved/7"), PET) as server:
         assert do(get, server.url).id == 7
     assert server.requests[1].startswith("GET /v2/moved/7 ")
@@ -130,8 +130,8 @@ def test_a_redirect_on_the_same_origin_is_followed() -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 303, 304])
 def test_a_redirect_that_would_turn_a_post_into_a_get_is_refused(status: int) -> None:
-    """A changed request is not what was asked. What the first one did is not known: a service may
-    answer a change that it made with the address of the result.
+    """A redirect that changes the method is refused. The change may have happened: a service may
+    redirect to the result of a change that it made.
     """
     with ScriptedServer(answer(status, location="/v2/pet")) as server:
         error = failure(add, server.url)
@@ -141,13 +141,13 @@ def test_a_redirect_that_would_turn_a_post_into_a_get_is_refused(status: int) ->
 
 
 def test_a_redirect_that_asks_for_the_request_again_has_done_nothing() -> None:
-    """307 and 308 to another origin are refused, and the change was not made."""
+    """A 307 to another origin is refused, and the error reports that the change was not made."""
     with ScriptedServer(answer(307, location="http://other.example/pet")) as server:
         assert failure(add, server.url).may_have_happened is False
 
 
 def test_a_circle_of_redirects_ends() -> None:
-    """After a few, it is an error."""
+    """A redirect loop raises a RedirectError after five redirects."""
     with ScriptedServer(answer(307, location="/v2/pet/7")) as server:
         error = failure(get, server.url)
     assert isinstance(error, RedirectError)
@@ -160,7 +160,7 @@ def test_a_circle_of_redirects_ends() -> None:
     ["http://shop.example/v2", "http://10.0.0.1/v2", "http://127.0.0.1.evil.example/v2"],
 )
 def test_a_token_over_plain_http_is_refused_unless_allowed_by_name(url: str) -> None:
-    """Loopback is free; every other host has to be named."""
+    """A token over plain HTTP is refused unless the host is loopback or listed in allow_http."""
     with pytest.raises(SettingsError, match="unencrypted"):
         Session(url, credentials=SECRET)
     host = url.split("/")[2]
@@ -181,7 +181,7 @@ def test_a_token_over_plain_http_is_refused_unless_allowed_by_name(url: str) -> 
     ],
 )
 def test_an_address_that_is_no_base_url_is_refused(url: str) -> None:
-    """At once, and without showing a password."""
+    """An invalid base URL is refused at once, and the error shows no password."""
     with pytest.raises(SettingsError) as caught:
         Session(url)
     assert "pw" not in str(caught.value)
@@ -189,7 +189,7 @@ def test_an_address_that_is_no_base_url_is_refused(url: str) -> None:
 
 @pytest.mark.parametrize("act", [get, add])
 def test_429_is_tried_again_for_everything(act: Act) -> None:
-    """It was surely not carried out."""
+    """Every request is retried after a 429, because the service did not carry it out."""
     with ScriptedServer(answer(429, retry_after="0"), PET) as server:
         assert do(act, server.url).id == 7
     assert len(server.requests) == 2
@@ -197,7 +197,7 @@ def test_429_is_tried_again_for_everything(act: Act) -> None:
 
 @pytest.mark.parametrize("trouble", [answer(500), answer(503), None, PET[:-5]])
 def test_a_lost_answer_is_asked_for_again_only_where_that_is_safe(trouble: bytes | None) -> None:
-    """5xx, a closed connection, half a body: a GET is repeated, an add is not."""
+    """After a 5xx, a closed connection or half a body, a GET is retried and an add is not."""
     with ScriptedServer(trouble, PET) as server:
         assert do(get, server.url).id == 7
         assert len(server.requests) == 2
@@ -221,7 +221,7 @@ def test_a_lost_answer_is_asked_for_again_only_where_that_is_safe(trouble: bytes
     ],
 )
 def test_which_operations_are_repeated(act: Act, times: int) -> None:
-    """All but addPet and uploadFile leave the store the same the second time."""
+    """Every operation is retried except addPet and uploadFile, which are not idempotent."""
     with ScriptedServer(answer(503)) as server:
         error = failure(act, server.url, retry=RetryPolicy(attempts=2, first=0.001))
     assert isinstance(error, ServiceError)
@@ -229,7 +229,7 @@ def test_which_operations_are_repeated(act: Act, times: int) -> None:
 
 
 def test_a_delete_whose_first_answer_was_lost_may_find_the_pet_gone() -> None:
-    """A 404 to the repetition is what success looks like; to the first try it is an error."""
+    """A 404 to a retried delete is success; a 404 to the first attempt is an error."""
     with ScriptedServer(None, answer(404)) as server:
         assert do(lambda api: api.delete_pet(7), server.url) is None
     with ScriptedServer(answer(404)) as server:
@@ -237,7 +237,7 @@ def test_a_delete_whose_first_answer_was_lost_may_find_the_pet_gone() -> None:
 
 
 def test_retry_after_is_waited_for() -> None:
-    """The service's wish stands before petsync's own back-off."""
+    """The service's Retry-After header overrides petsync's own back-off."""
     with ScriptedServer(answer(503, retry_after="1"), PET) as server:
         begun = time.monotonic()
         do(get, server.url)
@@ -245,7 +245,9 @@ def test_retry_after_is_waited_for() -> None:
 
 
 def test_retries_end_after_so_many_attempts_and_before_too_long_a_wait() -> None:
-    """Both caps hold, and the last error is what the caller sees."""
+    """Retries end at the limit of attempts and at too long a wait, and the caller gets the last
+    error.
+    """
     with ScriptedServer(answer(429)) as server:
         error = failure(get, server.url, retry=replace(QUICK, attempts=3))
         assert len(server.requests) == 3
@@ -260,7 +262,7 @@ def test_retries_end_after_so_many_attempts_and_before_too_long_a_wait() -> None
 
 
 def test_no_service_is_a_transport_error_that_says_nothing_was_sent() -> None:
-    """A closed port is safe to try again, even for an add."""
+    """A closed port is a TransportError which reports that nothing was sent, even for an add."""
     with ScriptedServer(PET) as server:
         url = server.url
     error = failure(add, url)
@@ -271,7 +273,7 @@ def test_no_service_is_a_transport_error_that_says_nothing_was_sent() -> None:
 
 
 def test_silence_is_a_timeout() -> None:
-    """A service that never answers holds nobody longer than the timeout."""
+    """A service that never answers is a TransportError after the timeout."""
 
     is_over = threading.Event()
 
@@ -288,13 +290,15 @@ def test_silence_is_a_timeout() -> None:
 
 
 def test_nonsense_instead_of_http_is_a_transport_error() -> None:
-    """No library's exception escapes."""
+    """An answer that is not HTTP is a TransportError; no library's exception escapes."""
     with ScriptedServer(b"SSH-2.0-OpenSSH_9\r\n\r\n") as server:
         assert isinstance(failure(add, server.url), TransportError)
 
 
 def test_an_answer_that_is_no_pet_is_a_response_error() -> None:
-    """With operation, pet id and status; an add may have happened all the same."""
+    """An answer that is no pet is a ResponseError with operation and status; the add may have
+    happened.
+    """
     body = answer(200, b'{"id":[]}', content_type="application/json")
     with ScriptedServer(body) as server:
         error = failure(add, server.url)
@@ -304,7 +308,7 @@ def test_an_answer_that_is_no_pet_is_a_response_error() -> None:
 
 
 def test_a_compressed_answer_is_read() -> None:
-    """gzip is asked for and understood; a broken one is a transport error."""
+    """A gzip answer is read; a broken one is a TransportError."""
     body = gzip.compress(b'{"id":7}')
     zipped = answer(200, body, content_encoding="gzip", content_type="application/json")
     broken = answer(200, b"\x00nonsense", content_encoding="gzip")
@@ -315,7 +319,7 @@ def test_a_compressed_answer_is_read() -> None:
 
 
 def test_secrets_stay_out_of_everything_that_shows(caplog: pytest.LogCaptureFixture) -> None:
-    """Not in repr, message, traceback or log, even where the service echoes them."""
+    """No repr, message, traceback or log shows a secret, even where the service echoes it."""
     echo = answer(401, f"bad token {TOKEN} or key {KEY}".encode(), content_type="text/plain")
     caplog.set_level(logging.DEBUG)
     with ScriptedServer(echo) as server:
@@ -337,14 +341,14 @@ def test_secrets_stay_out_of_everything_that_shows(caplog: pytest.LogCaptureFixt
 
 @pytest.mark.parametrize("token", ["", "  ", "a\r\nX: y", "tökén", "a b"])
 def test_a_token_that_no_header_can_carry_is_refused_without_being_shown(token: str) -> None:
-    """Line breaks from a copied token never become headers."""
+    """A token that no header can carry is refused, and the error does not show it."""
     with pytest.raises(SettingsError) as caught:
         auth.bearer(token)
     assert not token.strip() or token.strip() not in str(caught.value)
 
 
 def test_the_live_profile_asks_for_each_value_alone() -> None:
-    """Where only the first of repeated parameters counts, three statuses are three requests."""
+    """The live profile sends one request for each status; the standard profile sends one."""
     pets = answer(200, b'[{"id":1},{"id":2},{}]', content_type="application/json")
     with ScriptedServer(pets) as server:
         find: Act = lambda api: api.find_pets_by_status(["a", "b"])  # noqa: E731
@@ -355,7 +359,7 @@ def test_the_live_profile_asks_for_each_value_alone() -> None:
 
 
 def test_a_missing_image_is_named_before_anything_is_sent() -> None:
-    """uploadFile takes a path; a wrong one is said so."""
+    """uploadFile with a missing path raises an error that names the path, and sends nothing."""
     with ScriptedServer(OK) as server:
         act: Act = lambda api: api.upload_file(7, "no/such.png")  # noqa: E731
         error = failure(act, server.url)
@@ -365,7 +369,7 @@ def test_a_missing_image_is_named_before_anything_is_sent() -> None:
 
 
 def test_a_rate_spreads_requests() -> None:
-    """With 50 a second, six requests take at least a tenth of one."""
+    """At a rate of 50 a second, six requests take at least a tenth of a second."""
     with ScriptedServer(PET) as server:
 
         async def paced(api: AsyncApi) -> None:
@@ -381,7 +385,7 @@ def test_a_rate_spreads_requests() -> None:
     "where", [f"http://{TOKEN}.evil.example/", f"http://{KEY.upper()}.example"]
 )
 def test_a_redirect_that_holds_a_secret_does_not_show_it(where: str) -> None:
-    """A service can put what it was sent where the error will speak of it."""
+    """The error of a redirect masks a secret that the target contains."""
     with ScriptedServer(answer(307, location=where)) as server:
         error = failure(get, server.url)
     assert isinstance(error, RedirectError)
@@ -393,7 +397,7 @@ def test_a_redirect_that_holds_a_secret_does_not_show_it(where: str) -> None:
 
 @pytest.mark.parametrize("where", ["http://[::1", "http://127.0.0.1:port/", "http://a:99999999/"])
 def test_a_redirect_to_no_address_is_said_so(where: str) -> None:
-    """No bare ValueError comes out of a service's header."""
+    """A redirect to an invalid address is a RedirectError, not a bare ValueError."""
     with ScriptedServer(answer(307, location=where)) as server:
         error = failure(get, server.url)
     assert isinstance(error, RedirectError)
@@ -401,7 +405,7 @@ def test_a_redirect_to_no_address_is_said_so(where: str) -> None:
 
 
 def test_a_redirect_without_an_address_is_said_so() -> None:
-    """There is nowhere to point to."""
+    """A redirect without a Location header is a RedirectError which reports that."""
     with ScriptedServer(answer(302)) as server:
         error = failure(get, server.url)
     assert isinstance(error, RedirectError)
@@ -409,7 +413,7 @@ def test_a_redirect_without_an_address_is_said_so() -> None:
 
 
 def test_an_unreadable_answer_does_not_show_the_token_either() -> None:
-    """What cannot be read is quoted without it."""
+    """The error of an unreadable answer quotes the answer with the token masked."""
     body = answer(200, f"<Pet><id>{TOKEN}</id></Pet>".encode(), content_type="text/xml")
     with ScriptedServer(body) as server:
         error = failure(get, server.url)
@@ -419,7 +423,9 @@ def test_an_unreadable_answer_does_not_show_the_token_either() -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 418, 429, 501])
 def test_an_error_after_a_lost_answer_says_that_it_may_have_happened(status: int) -> None:
-    """The last attempt's answer says nothing of what the first one did."""
+    """After a lost answer, the error of a later attempt still reports that the change may have
+    happened.
+    """
     act: Act = lambda api: api.update_pet(Pet(id=7, name="x"))  # noqa: E731
     policy = replace(QUICK, attempts=2)
     for script, doubtful in ([None, answer(status)], True), ([answer(429), answer(status)], False):
@@ -430,7 +436,7 @@ def test_an_error_after_a_lost_answer_says_that_it_may_have_happened(status: int
 
 
 def test_a_delete_that_was_lost_in_any_attempt_may_find_the_pet_gone() -> None:
-    """Not only in the first one; a 429 alone is no reason to believe so."""
+    """A 404 to a delete is success after a lost answer in any attempt, not after a 429 alone."""
     act: Act = lambda api: api.delete_pet(7)  # noqa: E731
     with ScriptedServer(answer(429), None, answer(404)) as server:
         assert do(act, server.url) is None
@@ -439,7 +445,9 @@ def test_a_delete_that_was_lost_in_any_attempt_may_find_the_pet_gone() -> None:
 
 
 def test_an_update_answered_with_another_pet_may_have_happened() -> None:
-    """The service was asked, and what it did cannot be told."""
+    """An update that is answered with another pet raises a ResponseError, and its effect is
+    uncertain.
+    """
     with ScriptedServer(PET) as server:
         error = failure(lambda api: api.update_pet(Pet(id=3, name="x")), server.url)
     assert isinstance(error, ResponseError)
@@ -449,14 +457,14 @@ def test_an_update_answered_with_another_pet_may_have_happened() -> None:
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), None, "30", True], ids=repr)
 def test_a_timeout_that_is_no_time_is_refused(timeout: Any) -> None:
-    """At once, and by its name."""
+    """An invalid timeout is refused at once, and the error names the setting."""
     with pytest.raises(SettingsError, match="the timeout is"):
         Session("http://127.0.0.1", timeout=timeout)
 
 
 @pytest.mark.parametrize("token", [None, 7, b"token"])
 def test_a_token_that_is_no_text_is_refused(token: Any) -> None:
-    """A variable that is not set gives None."""
+    """A token or API key that is not text is refused, such as the None of an unset variable."""
     with pytest.raises(SettingsError, match=r"the token is \w+, not text"):
         auth.bearer(token)
     with pytest.raises(SettingsError, match=r"the api key is \w+, not text"):
@@ -464,7 +472,9 @@ def test_a_token_that_is_no_text_is_refused(token: Any) -> None:
 
 
 def test_a_bare_token_in_place_of_credentials_is_refused_without_being_shown() -> None:
-    """The way to give it is named."""
+    """A bare token in place of credentials is refused; the error names auth.bearer and hides the
+    token.
+    """
     token: Any = TOKEN
     with pytest.raises(SettingsError, match="bearer") as caught:
         Session("https://shop.example/v2", credentials=token)
@@ -474,7 +484,9 @@ def test_a_bare_token_in_place_of_credentials_is_refused_without_being_shown() -
 @pytest.mark.parametrize("profile", [STANDARD, LIVE])
 @pytest.mark.parametrize("values", [None, 7, [None], [["sold"]], b"sold"], ids=repr)
 def test_a_search_for_what_is_no_text_is_refused(values: Any, profile: ServiceProfile) -> None:
-    """By the operation's name, before anything is sent."""
+    """A search for a value that is not text raises an error that names the operation, and sends
+    nothing.
+    """
     with ScriptedServer(OK) as server:
         act: Act = lambda api: api.find_pets_by_status(values)  # noqa: E731
         error = failure(act, server.url, profile=profile)
@@ -484,7 +496,7 @@ def test_a_search_for_what_is_no_text_is_refused(values: Any, profile: ServicePr
 
 
 def test_a_secret_in_an_address_is_not_repeated() -> None:
-    """What stands behind a question mark is left out of the error."""
+    """The error of an invalid base URL leaves out the query string."""
     with pytest.raises(SettingsError) as caught:
         Session("https://shop.example/v2?token=S3cret")
     assert "S3cret" not in caught.value.message

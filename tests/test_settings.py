@@ -21,13 +21,13 @@ from petsync.settings import Secret, Settings, read_toml, resolve
 
 
 def toml(folder: Path, text: str) -> Path:
-    """A folder with this petsync.toml."""
+    """Write a petsync.toml with this text, and return its folder."""
     (folder / "petsync.toml").write_text(text, encoding="utf-8")
     return folder
 
 
 def test_an_argument_stands_before_a_variable_before_the_file_before_the_default() -> None:
-    """Each source is asked in its turn, key by key."""
+    """Each key takes the value of the first source that has it."""
     file = {"url": "file", "profile": "live", "state": "file-state", "timeout": 5}
     environ = {"PETSYNC_URL": "variable", "PETSYNC_STATE": "variable-state"}
     settings = resolve({"url": "argument", "profile": None}, environ, file)
@@ -37,7 +37,7 @@ def test_an_argument_stands_before_a_variable_before_the_file_before_the_default
 
 
 def test_secrets_come_from_the_environment_and_never_show() -> None:
-    """They are masked in every text of the settings, and trimmed."""
+    """Secrets from the environment are trimmed and are masked in every text of the settings."""
     environ = {"PETSYNC_TOKEN": " t0ken\n", "PETSYNC_API_KEY": "k3y"}
     settings = resolve({}, environ, {})
     assert settings.token == Secret("t0ken")
@@ -51,8 +51,8 @@ def test_secrets_come_from_the_environment_and_never_show() -> None:
 
 
 def test_the_environment_completes_the_file() -> None:
-    """${NAME} is filled in wherever the file has text; $$ is a dollar. What is not set is named,
-    unless something else comes before it.
+    """${NAME} in any text of the file is replaced and $$ is a dollar; an unset variable is an error
+    that names it, unless another source overrides the key.
     """
     file = {"url": "https://${HOST}/v2", "allow_http": ["${HOST}"], "columns": {"$$": "name"}}
     settings = resolve({}, {"HOST": "shop.example"}, file)
@@ -65,7 +65,7 @@ def test_the_environment_completes_the_file() -> None:
 
 
 def test_no_file_is_no_settings(tmp_path: Path) -> None:
-    """petsync.toml is not needed."""
+    """A missing petsync.toml gives no settings and no error."""
     assert read_toml(tmp_path) == {}
 
 
@@ -88,7 +88,7 @@ def test_no_file_is_no_settings(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_is_wrong_is_named_with_its_key(tmp_path: Path, text: str, says: str) -> None:
-    """File, key, value and the type it should have; a token in it is not shown."""
+    """The error names file, key, value and expected type, and shows no token."""
     with pytest.raises(SettingsError) as caught:
         read_toml(toml(tmp_path, text))
     assert says in str(caught.value)
@@ -98,7 +98,7 @@ def test_a_file_that_is_wrong_is_named_with_its_key(tmp_path: Path, text: str, s
 
 
 def test_a_mapping_may_name_each_column(tmp_path: Path) -> None:
-    """Every column of a sheet can be mapped to, written as loosely as a header."""
+    """A header can be mapped to every column of a sheet, in any spelling that a header may have."""
     from petsync.sheets.headers import ACTION
     from petsync.table.columns import COLUMNS
 
@@ -108,7 +108,7 @@ def test_a_mapping_may_name_each_column(tmp_path: Path) -> None:
 
 
 def test_an_argument_is_checked_as_the_file_is() -> None:
-    """A value that cannot be is refused wherever it comes from."""
+    """An invalid value of an argument is refused like one of the file."""
     for given in ({"timeout": -1.0}, {"state": ""}):
         with pytest.raises(SettingsError, match="must be"):
             resolve(given, {}, {})
@@ -122,7 +122,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
 
 
 def test_single_fields_of_a_profile_can_be_set() -> None:
-    """[service] replaces fields of the profile that is named."""
+    """[service] replaces single fields of the named profile."""
     profile = profile_from("live", {"array_style": "csv", "statuses": ["new", "old"]})
     assert (profile.array_style, profile.statuses) == ("csv", ("new", "old"))
     assert profile.required == LIVE.required
@@ -153,14 +153,14 @@ def test_single_fields_of_a_profile_can_be_set() -> None:
 def test_a_field_that_cannot_be_is_named(
     name: str, overrides: dict[str, object], says: str
 ) -> None:
-    """Field, value, and what it may be."""
+    """The error of an invalid profile or field names it and its valid values."""
     with pytest.raises(SettingsError, match=says):
         profile_from(name, overrides)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "large"])
 def test_a_file_that_never_ends_is_refused(kind: str, tmp_path: Path) -> None:
-    """A pipe that nobody writes to, a device, or a file of 20 MB: not read, whoever asks."""
+    """A petsync.toml that is a pipe, a device or a file of 20 MB is refused by every reader."""
     path = tmp_path / "petsync.toml"
     if kind == "pipe":
         os.mkfifo(path)
@@ -180,7 +180,7 @@ _READERS: dict[str, Callable[[Path], object]] = {"from_file": auth.from_file, "e
 
 @pytest.mark.parametrize("name", _READERS)
 def test_a_pipe_with_settings_or_secrets_is_refused(name: str, tmp_path: Path) -> None:
-    """Opening a pipe that nobody writes to would wait for ever."""
+    """A pipe is refused before it is opened, because a pipe without a writer blocks for ever."""
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(SettingsError, match="no ordinary file"):
         _READERS[name](tmp_path / "pipe")
@@ -193,7 +193,7 @@ def test_a_pipe_in_a_command_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It is named, and the command ends."""
+    """A command that is given a pipe reports it and ends with exit code 64."""
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
     with pytest.raises(SystemExit) as ended:
@@ -205,7 +205,7 @@ def test_a_pipe_in_a_command_is_refused(
 def test_a_pipe_in_place_of_the_records_of_confirmed_files_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing counts as confirmed then."""
+    """A pipe in place of trusted.json is an error, and no file counts as confirmed."""
     monkeypatch.setenv("APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "petsync").mkdir()
     os.mkfifo(trust.record_path())
@@ -215,7 +215,7 @@ def test_a_pipe_in_place_of_the_records_of_confirmed_files_is_refused(
 
 @pytest.mark.parametrize("name", ["journal.db", "journal.db-wal", "sign-in.json", "deep/memory"])
 def test_a_pipe_in_the_state_folder_is_refused(name: str, tmp_path: Path) -> None:
-    """Whichever file it stands for."""
+    """A pipe in place of any file of the state folder is refused."""
     (tmp_path / name).parent.mkdir(exist_ok=True)
     os.mkfifo(tmp_path / name)
     with pytest.raises(OSError, match=f"{name} in it is no ordinary file"):
@@ -226,7 +226,7 @@ def test_a_pipe_in_the_state_folder_is_refused(name: str, tmp_path: Path) -> Non
 
 
 def test_a_journal_that_becomes_a_pipe_is_refused(tmp_path: Path) -> None:
-    """The folder was looked through when the process began."""
+    """A journal that is replaced by a pipe after the check of its folder is refused."""
     Journal.open(tmp_path, create=True).close()
     path = tmp_path / "journal.db"
     path.unlink()

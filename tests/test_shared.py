@@ -1,4 +1,4 @@
-"""Equal tags are one object in tables, and nothing else is."""
+"""Tags in tables: equal tags share one object, and nothing else is shared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from petsync.table.frame import frame_from_json, frame_from_pets, share_tags
 
 
 def test_tables_share_equal_tags_but_no_lists() -> None:
-    """A list that somebody appends to is nobody else's."""
+    """Two tables share a tag but not a list, so an append to one list changes no other."""
     body = b'[{"id":1,"photoUrls":[],"tags":[{"id":1,"name":"shared"}]}]'
     one = frame_from_json(body)
     other = frame_from_pets([Pet(id=2, tags=(Tag(1, "shared"),))])
@@ -18,7 +18,7 @@ def test_tables_share_equal_tags_but_no_lists() -> None:
 
 
 def test_a_tag_with_unknown_fields_stays_as_it_is() -> None:
-    """It equals no other, and is known to none."""
+    """A tag with unknown fields is shared with no other tag."""
     odd = Tag(71, "odd", {"colour": "red"})
     lists = [[odd], [Tag(71, "odd")]]
     share_tags(lists)
