@@ -1,4 +1,6 @@
-"""annotate_sheet: the user's own workbook with every finding at its cell, all else untouched."""
+"""annotate_sheet: a copy of the user's workbook with every finding at its cell and all else
+unchanged.
+"""
 
 import itertools
 import re
@@ -26,7 +28,7 @@ SAMPLES = Path(__file__).parent.parent / "sample_data"
 
 
 def annotated(path, out=None):
-    """The copy's path, what was said of it, and its worksheet as openpyxl reads it."""
+    """Return the copy's path, its result, and its worksheet as openpyxl reads it."""
     out = out or path.with_name("out.xlsx")
     sheet = read_sheet(path)
     done = annotate_sheet(sheet, out)
@@ -34,7 +36,7 @@ def annotated(path, out=None):
 
 
 def colours(worksheet):
-    """The cells with one of petsync's colours."""
+    """Return the cells that have one of petsync's colours."""
     return {
         cell.coordinate: cell.fill.fgColor.rgb[2:]
         for row in worksheet.iter_rows()
@@ -44,7 +46,7 @@ def colours(worksheet):
 
 
 def comments(worksheet):
-    """The texts of the comments by cell."""
+    """Return the texts of the comments by cell."""
     return {
         cell.coordinate: cell.comment.text
         for row in worksheet.iter_rows()
@@ -54,7 +56,7 @@ def comments(worksheet):
 
 
 def test_each_finding_is_at_its_cell(tmp_path):
-    """An error is red and a warning yellow, and the comment tells the problem and the cure."""
+    """An error is red and a warning yellow, and the comment names the problem and the fix."""
     _, done, sheet = annotated(rich(tmp_path / "pets.xlsx"))
     assert colours(sheet)["C3"] == colours(sheet)["A4"] == ERROR
     assert colours(sheet)["D3"] == WARNING
@@ -67,7 +69,9 @@ def test_each_finding_is_at_its_cell(tmp_path):
 
 
 def test_every_planted_mistake_of_the_samples_is_marked(tmp_path):
-    """In the edited catalogue each cell with a finding is coloured and commented, no other is."""
+    """In the edited catalogue each cell with a finding is coloured and commented, and no other cell
+    is.
+    """
     sheet = read_sheet(SAMPLES / "catalogue_edited.xlsx")
     _, done, marked = annotated(SAMPLES / "catalogue_edited.xlsx", tmp_path / "out.xlsx")
     found = {each.address.rpartition("!")[2] for each in sheet.problems}
@@ -97,8 +101,8 @@ def test_all_findings_of_a_cell_are_in_one_comment(tmp_path):
 
 
 def test_every_other_byte_stays(tmp_path):
-    """No part changes but the worksheet, the styles, the content types and the relations; in the
-    worksheet nothing but the marked cells' style and the name of the drawing.
+    """Only the worksheet, the styles, the content types and the relations change; in the worksheet
+    only the marked cells' styles and the name of the drawing.
     """
     path = rich(tmp_path / "pets.xlsx")
     out, done, sheet = annotated(path)
@@ -119,7 +123,7 @@ def test_every_other_byte_stays(tmp_path):
 
 
 def unstyled(text, cells):
-    """A worksheet without the styles of these cells."""
+    """Return a worksheet without the styles of these cells."""
 
     def bare(match):
         pairs = re.findall(rb' ([a-z]+)="([^"]*)"', match[0])
@@ -139,7 +143,7 @@ def test_a_cell_keeps_the_rest_of_its_format(tmp_path):
 
 
 def test_formulas_keep_their_values(tmp_path):
-    """A formula and its cached value are as they were."""
+    """A formula and its cached value stay unchanged."""
     path = rich(tmp_path / "pets.xlsx")
     out = annotated(path)[0]
     assert openpyxl.load_workbook(out)["Pets"]["E4"].value == "=SUM(E2:E3)"
@@ -147,8 +151,8 @@ def test_formulas_keep_their_values(tmp_path):
 
 
 def test_people_keep_their_comments(tmp_path):
-    """A person's comments stay, on other cells, other sheets and, above petsync's words, on the
-    marked cell; it is said that they were added to.
+    """A person's comments stay on all cells and sheets; on a marked cell petsync adds its text
+    below, and reports that.
     """
     said = [("A2", "is that right?"), ("C3", "Mia told me so")]
     path = rich(tmp_path / "pets.xlsx", comments=said, notes=[("A1", "for us")])
@@ -175,7 +179,7 @@ def test_annotating_again_does_not_pile_up(tmp_path):
 
 
 def boxes(path):
-    """The anchor or the style of each comment's box, by column and row from 0."""
+    """Return the anchor or the style of each comment's box, by column and row from 0."""
     text = b"".join(data for name, data in parts(path).items() if name.endswith(".vml"))
     found = {}
     for shape in re.findall(rb"<\w+:shape .*?:shape>", text, re.DOTALL):
@@ -188,12 +192,14 @@ def boxes(path):
 
 
 def high(style):
-    """The height in pixels that a style gives a box."""
+    """Return the height in pixels that a style gives a box."""
     return int(re.search(rb"height:([0-9]+)px", style)[1])
 
 
 def test_the_box_of_a_persons_comment_grows_and_shrinks(tmp_path):
-    """The box makes room for what petsync adds, and is as before when that goes."""
+    """The box of a person's comment grows for petsync's text and shrinks again when the text is
+    removed.
+    """
     path = rich(tmp_path / "pets.xlsx", comments=[("C3", "Mia told me so")])
     one, _, _ = annotated(path)
     assert high(boxes(one)[2, 2]) == high(boxes(path)[2, 2]) + 15 * 5
@@ -204,7 +210,7 @@ def test_the_box_of_a_persons_comment_grows_and_shrinks(tmp_path):
 
 
 def test_an_anchored_box_grows_by_whole_rows(tmp_path):
-    """A box with an anchor, as Excel has it, reaches further down, and back up again."""
+    """A box with an anchor, as Excel writes it, grows down by whole rows and shrinks back."""
     path = rich(tmp_path / "pets.xlsx", comments=[("C3", "Mia told me so")])
     anchor = rb"\1<ns2:Anchor>3, 15, 1, 10, 5, 31, 4, 9</ns2:Anchor>"
     data = rb"(<ns2:ClientData[^>]*>)"
@@ -217,8 +223,8 @@ def test_an_anchored_box_grows_by_whole_rows(tmp_path):
 
 
 def test_a_mended_cell_gets_its_own_colour_back(tmp_path):
-    """What was mended in an annotated copy loses petsync's colour and comment; the fill that the
-    cell had, and what a person said of it, come back.
+    """A cell that is fixed in an annotated copy gets its own fill and the person's comment back,
+    without petsync's colour and text.
     """
     path = rich(tmp_path / "pets.xlsx", comments=[("C3", "Mia told me so")])
     one = annotated(path)[0]
@@ -234,7 +240,7 @@ def test_a_mended_cell_gets_its_own_colour_back(tmp_path):
 
 
 def test_an_answer_to_petsync_is_kept(tmp_path):
-    """What a person wrote into petsync's comment stays when petsync's words go."""
+    """A person's text in petsync's comment stays when petsync's text is replaced."""
     one = annotated(rich(tmp_path / "pets.xlsx"))[0]
     answer = rb"(\(unknown-status\))</t>"
     change(one, {"comments1.xml": lambda data: re.sub(answer, rb"\1&#10;Anna: it is</t>", data)})
@@ -244,7 +250,7 @@ def test_an_answer_to_petsync_is_kept(tmp_path):
 
 
 def test_blank_and_absent_cells_are_marked(tmp_path):
-    """A finding on a cell that is not in the file makes one, with the format of its column."""
+    """A finding on a cell that the file lacks creates the cell with its column's format."""
     path = plain(tmp_path / "pets.xlsx", [["id", "name", "status"], [None, None, "sold"]])
     book = openpyxl.load_workbook(path)
     book.active.column_dimensions["B"].number_format = "@"
@@ -259,7 +265,9 @@ def test_blank_and_absent_cells_are_marked(tmp_path):
 
 
 def test_the_mark_of_a_merged_cell_is_at_the_one_that_is_seen(tmp_path):
-    """Of merged cells only the first is drawn, so it carries what is said of all of them."""
+    """The first of merged cells, the only visible one, has the mark and the findings of all of
+    them.
+    """
     path = plain(tmp_path / "pets.xlsx", [["id", "status"], ["1", "sold"], ["2", None]])
     book = openpyxl.load_workbook(path)
     book.active.merge_cells("B2:B3")
@@ -271,7 +279,7 @@ def test_the_mark_of_a_merged_cell_is_at_the_one_that_is_seen(tmp_path):
 
 
 def test_elements_with_a_prefix_are_marked_too(tmp_path):
-    """Where the elements of worksheet and styles have a prefix, what is added has it too."""
+    """Where the elements of worksheet and styles have a prefix, the added elements have it too."""
     path = rich(tmp_path / "pets.xlsx")
     change(path, {"sheet1.xml": prefixed, "styles.xml": prefixed})
     out = annotated_without_openpyxl(path)
@@ -282,7 +290,7 @@ def test_elements_with_a_prefix_are_marked_too(tmp_path):
 
 
 def annotated_without_openpyxl(path):
-    """The copy of a workbook that openpyxl cannot read but calamine can."""
+    """Return the annotated copy of a workbook that openpyxl cannot read but calamine can."""
     sheet, out = read_sheet(path), path.with_name("out.xlsx")
     annotate_sheet(sheet, out)
     again = read_sheet(out)
@@ -292,7 +300,7 @@ def annotated_without_openpyxl(path):
 
 
 def test_a_strict_workbook_stays_strict(tmp_path):
-    """In a strict workbook the new relations and the comments have the strict names."""
+    """In a strict workbook the new relations and comments use the strict namespaces."""
     path = rich(tmp_path / "pets.xlsx")
     change(path, {"": strict})
     out = annotated_without_openpyxl(path)
@@ -303,7 +311,7 @@ def test_a_strict_workbook_stays_strict(tmp_path):
 
 
 def test_a_workbook_without_styles_gets_them(tmp_path):
-    """Even a workbook that has no styles part can be coloured."""
+    """A workbook without a styles part gets one, and its cells are coloured."""
     path = plain(tmp_path / "pets.xlsx", ROWS)
     old = parts(path)
     gone = (rb'<(?:Override|Relationship)[^>]*styles\.xml"[^>]*>', rb"styles.xml")
@@ -322,7 +330,9 @@ def test_a_workbook_without_styles_gets_them(tmp_path):
 
 
 def test_macros_stay_in_an_xlsm(tmp_path):
-    """An .xlsm keeps its macros byte for byte; a copy named .xlsx leaves them out and says so."""
+    """An .xlsm keeps its macros byte for byte; a copy named .xlsx leaves the macros out and reports
+    that.
+    """
     path = rich(tmp_path / "pets.xlsm")
     add(path, **{"xl/vbaProject.bin": b"\xd0\xcf macros"})
     relation = (
@@ -351,7 +361,7 @@ def test_macros_stay_in_an_xlsm(tmp_path):
 
 
 def test_a_signature_that_no_longer_holds_is_left_out(tmp_path):
-    """A digital signature goes, with all that refers to it, and that is said."""
+    """A digital signature and all references to it are left out, and that is reported."""
     path = plain(tmp_path / "pets.xlsx", ROWS)
     add(path, **{"_xmlsignatures/origin.sigs": b"", "_xmlsignatures/sig1.xml": b"<s/>"})
     origin = (
@@ -367,7 +377,9 @@ def test_a_signature_that_no_longer_holds_is_left_out(tmp_path):
 
 
 def test_what_may_hide_a_mark_is_said(tmp_path):
-    """Conditional formats, protection, patterns and hidden rows are told in sentences."""
+    """Conditional formats, protection, patterns and hidden rows, which may hide a mark, are
+    reported.
+    """
     path = rich(tmp_path / "pets.xlsx")
     book = openpyxl.load_workbook(path)
     sheet = book["Pets"]
@@ -384,7 +396,7 @@ def test_what_may_hide_a_mark_is_said(tmp_path):
 
 
 def test_a_conversation_is_not_written_into(tmp_path):
-    """A cell with a threaded comment is coloured, its conversation stays, and that is said."""
+    """A cell with a threaded comment is coloured, its conversation stays, and that is reported."""
     path = rich(tmp_path / "pets.xlsx", comments=[("C3", "[Threaded comment] hello")])
     change(path, {"comment1.xml": lambda data: data.replace(b">Anna<", b">tc={1-2}<")})
     _, done, sheet = annotated(path)
@@ -394,7 +406,7 @@ def test_a_conversation_is_not_written_into(tmp_path):
 
 
 def test_the_drawing_stands_where_the_schema_has_it(tmp_path):
-    """`legacyDrawing` is before `tableParts` and behind `drawing`, or Excel would repair."""
+    """`legacyDrawing` follows `drawing` and precedes `tableParts`, or Excel would repair it."""
     path = rich(tmp_path / "pets.xlsx", table=True)
     text = parts(annotated(path)[0])["xl/worksheets/sheet1.xml"]
     order = [text.index(b"<" + name) for name in (b"drawing ", b"legacyDrawing ", b"tableParts")]
@@ -402,7 +414,7 @@ def test_the_drawing_stands_where_the_schema_has_it(tmp_path):
 
 
 def test_ids_of_shapes_are_unique_in_the_workbook(tmp_path):
-    """New boxes have ids of a block that no other sheet's boxes have."""
+    """New boxes have ids of a block that no other sheet's boxes use."""
     path = rich(tmp_path / "pets.xlsx", comments=[("A2", "one")], notes=[("A1", "two")])
     out, _, sheet = annotated(path)
     shapes = b"".join(data for name, data in parts(out).items() if name.endswith(".vml"))
@@ -414,7 +426,9 @@ def test_ids_of_shapes_are_unique_in_the_workbook(tmp_path):
 
 
 def test_shared_formulas_and_missing_columns_stay(tmp_path):
-    """A sheet without `cols`, `dimension` and `r` on its cells, with a shared formula, works."""
+    """A sheet with a shared formula and without `cols`, `dimension` and cell references is
+    annotated.
+    """
     path = plain(tmp_path / "pets.xlsx", ROWS)
     shared = b'<c><f t="shared" ref="E2:E3" si="0">1+1</f><v>2</v></c>'
     body = (
@@ -430,7 +444,7 @@ def test_shared_formulas_and_missing_columns_stay(tmp_path):
 
 
 def test_a_csv_becomes_a_workbook_with_the_same_line_numbers(tmp_path):
-    """Of a CSV file the copy is a workbook of texts; the row of a cell is its line in the file."""
+    """The copy of a CSV file is a workbook of texts; the row of a cell is its line in the file."""
     path = tmp_path / "pets.csv"
     path.write_bytes(
         "\ufeffsep=;\nSpring\nid;name;status\n007;'=x;sold\n\n2;a\u00a0\n".encode()
@@ -448,8 +462,8 @@ def test_a_csv_becomes_a_workbook_with_the_same_line_numbers(tmp_path):
 
 
 def test_the_base_of_an_export_goes_with_the_copy(tmp_path):
-    """A copy that is edited and planned is compared three ways as the export itself is; a base
-    that is refused stays refused.
+    """The copy of an export carries its base for a three-way comparison; a refused base stays
+    refused.
     """
     frame = pd.DataFrame({"id": pd.array([1], "Int64"), "name": ["Rex"]})
     base = Base(frame=frame, store="https://example.org", taken_at="2026-11-21T10:00:00+00:00")
@@ -464,7 +478,7 @@ def test_the_base_of_an_export_goes_with_the_copy(tmp_path):
 
 
 def test_an_export_s_own_conditional_formats_are_not_told(tmp_path):
-    """Nothing is noted of the colours that petsync itself gave rows; a person's own are told."""
+    """The conditional formats of the export itself are not reported; a person's own are."""
     path = tmp_path / "pets.xlsx"
     write_sheet(pd.DataFrame({"id": pd.array([1], "Int64"), "status": ["solld"]}), path)
     assert annotated(path)[1].lost == ()
@@ -477,7 +491,7 @@ def test_an_export_s_own_conditional_formats_are_not_told(tmp_path):
 
 
 def test_a_cell_too_long_for_a_workbook_is_refused(tmp_path):
-    """No text of a CSV file is cut short for the copy."""
+    """A CSV cell that is too long for a workbook is refused and never cut."""
     path = tmp_path / "pets.csv"
     path.write_text(f"id,name\n1,{'x' * 40_000}\n")
     with pytest.raises(SheetError, match="line 2 has a cell of more than"):
@@ -485,7 +499,7 @@ def test_a_cell_too_long_for_a_workbook_is_refused(tmp_path):
 
 
 def test_a_csv_copy_is_never_a_csv(tmp_path):
-    """Colours need a workbook, so another suffix is refused with the way out."""
+    """An output without a workbook's suffix is refused, and the hint names .xlsx."""
     path = tmp_path / "pets.csv"
     path.write_text("id,name\n1,a\n")
     with pytest.raises(SheetError, match="need a workbook") as caught:
@@ -494,7 +508,7 @@ def test_a_csv_copy_is_never_a_csv(tmp_path):
 
 
 def test_a_file_that_changed_is_not_annotated(tmp_path):
-    """Marks are never put beside other rows than those that were read."""
+    """A file that changed since it was read is not annotated, so no mark is at a wrong row."""
     path = plain(tmp_path / "pets.xlsx", ROWS)
     sheet = read_sheet(path)
     plain(path, ROWS[::-1])
@@ -504,7 +518,7 @@ def test_a_file_that_changed_is_not_annotated(tmp_path):
 
 
 def test_the_sheet_itself_is_never_annotated(tmp_path):
-    """The input is refused as output, also under another name."""
+    """The input is refused as the output, also under another name."""
     path = plain(tmp_path / "pets.xlsx", ROWS)
     before = path.read_bytes()
     (tmp_path / "link.xlsx").hardlink_to(path)
@@ -515,7 +529,7 @@ def test_the_sheet_itself_is_never_annotated(tmp_path):
 
 
 def test_a_clean_sheet_is_copied_as_it_is(tmp_path):
-    """Without findings no part of the copy differs."""
+    """The copy of a sheet without findings has the same parts."""
     path = rich(tmp_path / "pets.xlsx")
     book = openpyxl.load_workbook(path)
     book["Pets"].delete_rows(3, 3)
@@ -531,14 +545,16 @@ def _faulty(count):
 
 
 def test_findings_are_annotated_in_linear_time(tmp_path):
-    """No finding takes longer the more there are."""
+    """The time to annotate grows linearly with the number of findings."""
     sheets = {n: read_sheet(plain(tmp_path / f"{n}.xlsx", _faulty(n))) for n in (500, 2_000)}
     outs = map("{}.out.xlsx".format, itertools.count())
     assert growth(lambda n: annotate_sheet(sheets[n], tmp_path / next(outs)), 500) < 5
 
 
 def test_very_many_findings_are_coloured_and_the_first_errors_commented(tmp_path):
-    """Above the most comments cells are only coloured, errors last; that is said."""
+    """Above MAX_COMMENTS, errors get the comments first, the other cells are only coloured, and
+    that is reported.
+    """
     sheet = read_sheet(plain(tmp_path / "pets.xlsx", _faulty(12_000)))
     done = annotate_sheet(sheet, tmp_path / "out.xlsx")
     assert done.cells == len({each.address for each in sheet.problems}) > MAX_COMMENTS
@@ -548,7 +564,7 @@ def test_very_many_findings_are_coloured_and_the_first_errors_commented(tmp_path
 
 
 def test_a_merge_of_a_whole_sheet_costs_little(tmp_path):
-    """Its 17 thousand million cells are never listed."""
+    """The 17 thousand million cells of a merged range are never listed."""
     book = openpyxl.Workbook()
     for row in (["id", "name", "status"], [1, "Rex", "sold"], [2, "Tom", "solld"]):
         book.active.append(row)

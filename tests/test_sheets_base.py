@@ -1,4 +1,4 @@
-"""A sheet carries the store's records of its export, and what cannot be trusted is refused."""
+"""The base of a sheet: the store's records at its export, read back or refused."""
 
 import io
 import zipfile
@@ -34,7 +34,7 @@ KINDS = pytest.mark.parametrize("name", ["pets.xlsx", "pets.csv", "pets.tsv"])
 
 
 def a_snapshot(some=PETS):
-    """A snapshot of these pets, without a store behind it."""
+    """Return a snapshot of these pets, without a store behind it."""
     return Snapshot(
         frame=frame_from_pets(some),
         coverage=Coverage(("available", "sold")),
@@ -44,7 +44,7 @@ def a_snapshot(some=PETS):
 
 
 def test_a_workbook_of_the_same_pets_needs_no_backup(tmp_path):
-    """A workbook without a base that is written again, with nothing new but the time, has none."""
+    """A workbook without a base that is written again with only a new time has no backup."""
     path, frame = tmp_path / "pets.xlsx", frame_from_pets(PETS)
     write_sheet(frame, path)
     earlier = io.BytesIO()
@@ -59,7 +59,7 @@ def test_a_workbook_of_the_same_pets_needs_no_backup(tmp_path):
 
 @KINDS
 def test_a_replaced_export_is_read_once(tmp_path, name, monkeypatch):
-    """To write over an export reads it once: the reading of a large workbook takes long."""
+    """An export that is overwritten is read only once, because a large workbook is slow to read."""
     write_sheet(a_snapshot(), tmp_path / name)
     read = []
     monkeypatch.setattr(results, "read_sheet", lambda path: read.append(path) or read_sheet(path))
@@ -69,7 +69,7 @@ def test_a_replaced_export_is_read_once(tmp_path, name, monkeypatch):
 
 @KINDS
 def test_an_export_carries_its_snapshot(tmp_path, name):
-    """What a snapshot is written to reads back with the same records, store, time and query."""
+    """A written snapshot reads back with the same records, store, time and query."""
     snapshot = a_snapshot()
     write_sheet(snapshot, tmp_path / name)
     sheet = read_sheet(tmp_path / name)
@@ -87,7 +87,7 @@ PLAIN, ANY = (pets(st.text(max_size=9), extra, ids) for extra in (st.none(), ext
 @given(catalogue=st.lists(PLAIN, max_size=5) | st.lists(ANY, max_size=5))
 @settings(deadline=None, max_examples=60)
 def test_a_base_survives_its_lines(catalogue):
-    """A base comes back from its lines, sorted by id, whatever its pets are made of."""
+    """A base of any pets comes back from its lines, sorted by id."""
     once = {pet.id: pet for pet in catalogue}
     frame = frame_from_pets(once.values())
     base = Base.from_lines(Base(frame=frame, store="s", taken_at="t").to_lines())
@@ -95,7 +95,7 @@ def test_a_base_survives_its_lines(catalogue):
 
 
 def test_lines_are_plain_and_fit_a_cell():
-    """Every line is printable ASCII and no longer than a cell can hold, whatever its size."""
+    """Every line is printable ASCII and fits a cell, for data of any size."""
     data = bytes(range(256)) * 2_000 + b"".join(str(n * n).encode() for n in range(90_000))
     lines = pack(data)
     assert len(lines) > 3
@@ -105,7 +105,7 @@ def test_lines_are_plain_and_fit_a_cell():
 
 
 def test_what_packs_too_well_is_carried_too():
-    """Data of which a bomb could be made reads back, because it is carried unpacked."""
+    """Data that compresses like a ZIP bomb reads back, because it is stored uncompressed."""
     data = b"\0" * 20_000_000
     assert unpack(pack(data)) == data
 
@@ -170,7 +170,9 @@ REASONS = {
     ids=[f"{n} {reason}" for n, reason in enumerate(REASONS.values())],
 )
 def test_lines_that_were_tampered_with_are_refused(harm, reason):
-    """Whatever is changed, missing, too much, of another version or no pets is named."""
+    """Lines that are changed, missing, added, of another version or no pets are refused, with the
+    reason.
+    """
     lines = base_of(a_snapshot([Pet(id=n, name=str(n**5)) for n in range(5_000)])).to_lines()
     assert len(lines) > 3
     with pytest.raises(ParcelError, match=reason):
@@ -178,7 +180,7 @@ def test_lines_that_were_tampered_with_are_refused(harm, reason):
 
 
 def test_a_bomb_is_not_unpacked(monkeypatch):
-    """Lines that would unpack to far more than they are end after a bounded part of it."""
+    """Unpacking lines that would give far too much data ends at a limit."""
     monkeypatch.setattr("petsync.table.base._compute_size_limit", lambda packed: 1 << 40)
     lines = pack(b"\0" * 40_000_000)
     monkeypatch.undo()
@@ -188,14 +190,14 @@ def test_a_bomb_is_not_unpacked(monkeypatch):
 
 
 def edit_workbook(path, change):
-    """Change the hidden worksheet, as a person with a macro or another program would."""
+    """Change the hidden worksheet, as a macro or another program would."""
     book = openpyxl.load_workbook(path)
     change(book[BASE_TAB])
     book.save(path)
 
 
 def test_a_hidden_worksheet_that_was_edited_is_refused(tmp_path):
-    """The sheet is still read, has no base and says in a sentence why."""
+    """The sheet of an edited base is still read, has no base and gives the reason."""
     path = tmp_path / "pets.xlsx"
     write_sheet(a_snapshot(), path)
     edit_workbook(path, lambda tab: tab.cell(3, 1, "AAAA"))
@@ -206,7 +208,9 @@ def test_a_hidden_worksheet_that_was_edited_is_refused(tmp_path):
 
 
 def test_a_cell_far_away_in_the_hidden_worksheet_is_refused(tmp_path):
-    """A hidden worksheet cannot make reading take more memory than the sheet itself."""
+    """A cell far away in the hidden worksheet refuses the base, so that reading needs no more
+    memory.
+    """
     path = tmp_path / "pets.xlsx"
     write_sheet(a_snapshot(), path)
     edit_workbook(path, lambda tab: tab.cell(1_048_576, 16_384, "x"))
@@ -217,8 +221,8 @@ def test_a_cell_far_away_in_the_hidden_worksheet_is_refused(tmp_path):
 
 
 def test_a_hidden_worksheet_that_was_deleted_is_missed(tmp_path):
-    """A workbook that had a base is never compared as if it had none; one that had none has not
-    even a name for it.
+    """A workbook whose base was deleted is reported; a workbook that never had one has no name for
+    it and no report.
     """
     path = tmp_path / "pets.xlsx"
     write_sheet(a_snapshot(), path)
@@ -237,7 +241,7 @@ def test_a_hidden_worksheet_that_was_deleted_is_missed(tmp_path):
 
 
 def test_a_hidden_worksheet_that_was_shown_is_the_base_still(tmp_path):
-    """Who has looked at it has changed nothing."""
+    """A base whose worksheet was made visible is still valid."""
     path = tmp_path / "pets.xlsx"
     write_sheet(a_snapshot(), path)
     edit_workbook(path, lambda tab: setattr(tab, "sheet_state", "visible"))
@@ -246,7 +250,7 @@ def test_a_hidden_worksheet_that_was_shown_is_the_base_still(tmp_path):
 
 
 def test_the_base_is_very_hidden_and_never_the_data(tmp_path):
-    """No person sees the worksheet, and it is not read even where it is the only one."""
+    """The base's worksheet is veryHidden and is never read as the pets, even if it is alone."""
     path = tmp_path / "pets.xlsx"
     write_sheet(a_snapshot(), path)
     book = openpyxl.load_workbook(path)
@@ -262,7 +266,7 @@ def test_the_base_is_very_hidden_and_never_the_data(tmp_path):
 
 
 def a_book(path, change):
-    """An export of PETS whose workbook a person has changed."""
+    """Return an export of PETS whose workbook a person has changed."""
     path.unlink(missing_ok=True)
     write_sheet(a_snapshot(), path)
     book = openpyxl.load_workbook(path)
@@ -272,14 +276,16 @@ def a_book(path, change):
 
 
 def copied(book, name, rows, at=None):
-    """A worksheet with these rows of the pets, the header being the first."""
+    """Add a worksheet with these rows of the pets; the first row is the header."""
     tab = book.create_sheet(name, at)
     for row in rows:
         tab.append([cell.value for cell in book["Pets"][row]])
 
 
 def test_a_worksheet_in_front_is_not_read(tmp_path):
-    """The base knows the worksheet of its pets, wherever that stands and whatever others have."""
+    """The base names the worksheet of the pets, which is read wherever it is and whatever the
+    others hold.
+    """
 
     def change(book):
         copied(book, "For Anna", [1, 2], 0)
@@ -305,7 +311,7 @@ def test_a_worksheet_in_front_is_not_read(tmp_path):
 
 
 def test_a_base_knows_the_worksheet_of_its_file(tmp_path):
-    """Not that of the file from which its sheet came; text has none."""
+    """A base names the worksheet of its own file, not of the source file; a CSV has none."""
     write_sheet(a_snapshot(), tmp_path / "pets.xlsx", tab="Tiere")
     sheet = read_sheet(tmp_path / "pets.xlsx")
     write_sheet(sheet, tmp_path / "again.xlsx")
@@ -317,7 +323,9 @@ def test_a_base_knows_the_worksheet_of_its_file(tmp_path):
 
 
 def test_a_renamed_worksheet_is_read_where_it_is_certain(tmp_path):
-    """It is the only one with ids, and none of the base's is missing; else nobody can know."""
+    """A renamed worksheet is read if it alone has ids and has all ids of the base; otherwise the
+    error names the choices.
+    """
     path = tmp_path / "pets.xlsx"
 
     def renamed(book):
@@ -348,7 +356,7 @@ def test_a_renamed_worksheet_is_read_where_it_is_certain(tmp_path):
 
 
 def test_a_hidden_worksheet_of_pets_is_not_replaced_by_another(tmp_path):
-    """Who hides it shows something else, which is not what was exported."""
+    """If the worksheet of the pets is hidden, no other worksheet is read in its place."""
 
     def change(book):
         copied(book, "For Anna", [1, 2, 3, 4], 0)
@@ -361,7 +369,7 @@ def test_a_hidden_worksheet_of_pets_is_not_replaced_by_another(tmp_path):
 
 
 def test_the_worksheet_of_another_base_is_found(tmp_path):
-    """One that a job remembers; a file that was exported since has its own."""
+    """The worksheet that a job's base names is found; a file with its own base uses its own."""
     base = base_of(a_snapshot())
     for name in ("pets.csv", "pets.xlsx"):
         write_sheet(a_snapshot(), tmp_path / name)
@@ -378,14 +386,14 @@ def test_the_worksheet_of_another_base_is_found(tmp_path):
 
 
 def test_a_worksheet_that_cannot_be_read_may_have_any_id(tmp_path, monkeypatch):
-    """One that is too large to look through is named all the same."""
+    """A worksheet that is too large to search is named with unknown ids."""
     path = a_book(tmp_path / "pets.xlsx", lambda book: copied(book, "For Anna", [1, 2], 0))
     monkeypatch.setattr(read, "MAX_SEARCHED", 100)
     assert read_sheet(path).ids_elsewhere == {"For Anna": None}
 
 
 def test_who_carries_a_base(tmp_path):
-    """A snapshot is its own, a sheet keeps its own, a table has none; `base` says otherwise."""
+    """A snapshot is its own base, a sheet keeps its base, a table has none; `base` overrides."""
     path, again = tmp_path / "pets.xlsx", tmp_path / "again.csv"
     snapshot = a_snapshot()
     write_sheet(snapshot, path)
@@ -404,7 +412,7 @@ def test_who_carries_a_base(tmp_path):
 
 
 def test_a_sheet_without_base_says_nothing_of_one(tmp_path):
-    """A sheet of unknown origin has neither a base nor a reason why not."""
+    """A sheet of unknown origin has neither a base nor a reason for its absence."""
     path = tmp_path / "pets.csv"
     path.write_text("id,name\n1,Rex\n")
     sheet = read_sheet(path)
@@ -412,7 +420,7 @@ def test_a_sheet_without_base_says_nothing_of_one(tmp_path):
 
 
 def test_an_export_without_base_removes_the_old_sidecar(tmp_path):
-    """A CSV is never beside the base of another export that had its name."""
+    """An export without a base deletes the sidecar of an earlier export with its name."""
     path = tmp_path / "pets.csv"
     write_sheet(a_snapshot(), path)
     assert (tmp_path / "pets.csv.petsync-base").is_file()
@@ -422,7 +430,9 @@ def test_an_export_without_base_removes_the_old_sidecar(tmp_path):
 
 @pytest.mark.parametrize("stage", ["the file", "the sidecar"])
 def test_an_export_that_is_killed_leaves_no_wrong_base(tmp_path, monkeypatch, stage):
-    """Killed before the CSV or before its sidecar is written: the base is refused, and says why."""
+    """If an export is killed before its CSV or its sidecar is written, the base is refused with the
+    reason.
+    """
     path = tmp_path / "pets.csv"
     write_sheet(a_snapshot(PETS[:1]), path)
     replaced = _files.replace_sheet_file
@@ -445,7 +455,7 @@ def test_an_export_that_is_killed_leaves_no_wrong_base(tmp_path, monkeypatch, st
 
 
 def test_a_csv_that_cannot_be_written_keeps_its_sidecar(tmp_path, monkeypatch):
-    """Where the CSV stays as it was, so does what is said of it."""
+    """A CSV that cannot be replaced keeps its old sidecar."""
     path = tmp_path / "pets.csv"
     write_sheet(a_snapshot(PETS[:1]), path)
     replaced = _files.replace_sheet_file
@@ -463,7 +473,7 @@ def test_a_csv_that_cannot_be_written_keeps_its_sidecar(tmp_path, monkeypatch):
 
 
 def test_a_sidecar_is_as_private_as_its_csv(tmp_path):
-    """Who may not read the CSV may not read the records beside it."""
+    """A sidecar has the permissions of its CSV."""
     path = tmp_path / "pets.csv"
     path.touch(0o600)
     write_sheet(a_snapshot(), path)
@@ -471,7 +481,7 @@ def test_a_sidecar_is_as_private_as_its_csv(tmp_path):
 
 
 def test_a_link_has_the_sidecar_of_its_file(tmp_path):
-    """Whatever way leads to a CSV, it is read with the one base that was written with it."""
+    """A CSV has one base, whether it is read by its own path or through a link."""
     real, link = tmp_path / "real.csv", tmp_path / "link.csv"
     real.touch()
     link.symlink_to(real)
@@ -493,7 +503,7 @@ def test_a_sidecar_that_cannot_be_read_is_refused(tmp_path, content):
 
 
 def test_a_folder_in_the_place_of_a_sidecar_is_refused(tmp_path):
-    """What is no file is not read, and not written over."""
+    """A folder in place of a sidecar refuses the base and is never overwritten."""
     path = tmp_path / "pets.csv"
     path.write_text("id,name\n1,Rex\n")
     (tmp_path / "pets.csv.petsync-base").mkdir()
@@ -504,7 +514,7 @@ def test_a_folder_in_the_place_of_a_sidecar_is_refused(tmp_path):
 
 
 def test_no_worksheet_of_pets_takes_the_name_of_the_base(tmp_path):
-    """The pets' worksheet cannot be called as the hidden one is, in whatever case."""
+    """The worksheet of the pets cannot have the hidden worksheet's name, in any case."""
     with pytest.raises(SheetError, match="petsync itself"):
         write_sheet(a_snapshot(), tmp_path / "pets.xlsx", tab="Petsync Base")
 
@@ -525,7 +535,9 @@ def test_no_worksheet_of_pets_takes_the_name_of_the_base(tmp_path):
     ids=["headers", "none", "names", "pivot", "legend", "categories", "notes", "title", "empty"],
 )
 def test_a_worksheet_of_pets_without_a_known_header_is_told(tmp_path, rows, is_told):
-    """Only where its rows are like those of the store's pets, and nobody chose a worksheet."""
+    """Another visible worksheet is reported only if its rows are like the store's pets and no
+    worksheet was chosen.
+    """
     book = openpyxl.Workbook()
     book.active.append(["id", "name", "status"])
     book.active.append([1, "Rex", "sold"])

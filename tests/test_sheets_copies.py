@@ -1,4 +1,4 @@
-"""Copies with a few cells changed, of whatever workbook: nothing else of it is ever touched."""
+"""Copies of a workbook with a few changed cells: nothing else in the copy changes."""
 
 import random
 
@@ -22,7 +22,7 @@ RANGES = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 5)), max_size=6)
 
 
 def copies(sheet, folder):
-    """Makes an annotated copy and one with results, and returns their paths."""
+    """Make an annotated copy and a copy with results, and return their paths."""
     marked, told = folder / "marked.xlsx", folder / "told.xlsx"
     annotate_sheet(sheet, marked)
     rows = pd.DataFrame(
@@ -34,8 +34,8 @@ def copies(sheet, folder):
 
 @pytest.mark.parametrize("kind", ["rich", "annotated", "petsync"])
 def test_copies_of_mutated_workbooks_read_the_same_or_are_refused(tmp_path, kind):
-    """However a workbook is damaged, if it can be read a copy of it says the same, or a SheetError
-    says why there is none.
+    """A copy of a damaged workbook that can be read has the same values, or a SheetError refuses
+    the copy.
     """
     path = rich(tmp_path / "pets.xlsx", comments=[("C3", "hey")], notes=[("A1", "n")], table=True)
     if kind == "annotated":
@@ -58,7 +58,7 @@ def test_copies_of_mutated_workbooks_read_the_same_or_are_refused(tmp_path, kind
 
 
 def test_a_tab_whose_name_another_has_is_refused(tmp_path):
-    """Where two worksheets have one name, which Excel never allows, none is written to."""
+    """Two worksheets with one name, which Excel never allows, are refused and not written to."""
     path = plain(tmp_path / "pets.xlsx", [["id", "name"], ["1", "Rex"]])
     book = openpyxl.load_workbook(path)
     book.create_sheet("Other")
@@ -69,8 +69,8 @@ def test_a_tab_whose_name_another_has_is_refused(tmp_path):
 
 
 def test_buttons_on_a_sheet_stay(tmp_path):
-    """A drawing with form controls, not well-formed as Excel writes them, gets the boxes behind
-    its own shapes.
+    """A drawing with form controls that is not well-formed, as Excel writes it, keeps them and gets
+    the comments' boxes after them.
     """
     path = plain(tmp_path / "pets.xlsx", [["id", "status"], ["1", "solld"]])
     button = (
@@ -104,7 +104,7 @@ def test_buttons_on_a_sheet_stay(tmp_path):
 
 @given(RANGES, st.dictionaries(st.integers(0, 40), st.integers(1, 99), max_size=4))
 def test_other_columns_keep_their_width(gaps, widths):
-    """Of any `cols`, only the chosen columns change; ranges stay in order and apart."""
+    """Of any `cols`, only the chosen columns change; ranges stay in order and do not overlap."""
     first, cols, before = 1, "", {}
     for n, (gap, length) in enumerate(gaps):
         first += gap
@@ -126,7 +126,7 @@ def test_other_columns_keep_their_width(gaps, widths):
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.text("ab", max_size=3))))
 def test_splices_change_only_their_places(wanted):
-    """Bytes outside of the replaced places are the part's own, in their order."""
+    """Bytes outside the replaced places stay unchanged and in order."""
     data, splices, end, expected = b"0123456789abcdefghij", Splices(), 0, b""
     for start, stop, text in sorted(wanted):
         if end <= start <= stop:
@@ -148,7 +148,9 @@ def test_splices_change_only_their_places(wanted):
     ],
 )
 def test_a_colour_that_is_taken_away_leaves_the_style_of_before(fill):
-    """Painting and stripping gives the very same style, also when the part was written between."""
+    """Painting and then stripping a style gives the original style, also after the part was
+    written.
+    """
     text = (
         f'<styleSheet xmlns="x"><fills><fill>{fill}</fill></fills><cellXfs><xf fillId="0"/>'
         '<xf numFmtId="4" fillId="0"><alignment horizontal="center"/></xf></cellXfs></styleSheet>'
@@ -186,7 +188,7 @@ WRONG = {
     ("reason", "call"), [(reason, call) for reason, calls in WRONG.items() for call in calls]
 )
 def test_what_is_of_a_wrong_type_is_refused(tmp_path, monkeypatch, reason, call):
-    """Arguments in the wrong order, or a name for a sheet, are told with the way out; nothing is
+    """Arguments of a wrong type or in a wrong order are refused with a hint, and nothing is
     written.
     """
     monkeypatch.chdir(tmp_path)

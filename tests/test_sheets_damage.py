@@ -1,4 +1,4 @@
-"""Excel's own damage, many mistakes in one row, and what must not be taken for a mistake."""
+"""Findings on Excel's own damage, on many mistakes in one row, and no findings on valid text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ODD += ["[]", "['a']", "[Tag(1)", "(clear)", "[ clear ]", "a,b", "http://ahttps:
 
 
 def test_no_problem_hides_another_in_its_row(tmp_path: Path) -> None:
-    """A row that breaks a rule in each cell has a finding in each, in the columns' order."""
+    """A row that breaks a rule in each cell has a finding for each, in the columns' order."""
     header = ["id", "name", "status", "category", "category_id", "tags", "photo_urls", "action"]
     row = ["x1", "[clear]", "solld", "#N/A", "dogs", '"a', '"b', "zap"]
     rules = [
@@ -51,7 +51,7 @@ def test_no_problem_hides_another_in_its_row(tmp_path: Path) -> None:
 
 
 def test_no_problem_hides_another_in_its_cell(tmp_path: Path) -> None:
-    """All that is wrong with one cell is said."""
+    """A cell with several problems has a finding for each."""
     name = "ZoÃ« \u200b" + "x" * 260
     sheet = csv_of(tmp_path, f"id,name\n1,{name}\n")
     assert {each.rule for each in sheet.problems} == {
@@ -70,7 +70,7 @@ def test_no_problem_hides_another_in_its_cell(tmp_path: Path) -> None:
 
 
 def test_a_date_is_a_date_and_nothing_else(tmp_path: Path) -> None:
-    """A cell that holds no text is not an unknown status or action as well."""
+    """A date in a cell is one finding, and not an unknown status or action as well."""
     day = dt.date(2026, 5, 1)
     sheet = sheet_of(tmp_path, [["id", "status", "tags", "action"], [1, day, day, day]])
     assert [each.rule for each in sheet.problems] == ["date-instead-of-text"] * 3
@@ -91,7 +91,7 @@ def test_a_date_is_a_date_and_nothing_else(tmp_path: Path) -> None:
     ],
 )
 def test_dates_where_text_was_are_named(tmp_path: Path, day: object, typed: str) -> None:
-    """What Excel takes for a date is suggested as it may have been typed."""
+    """The suggestion for a date lists the texts from which Excel may have made it."""
     sheet = sheet_of(tmp_path, [["id", "name"], [1, day]])
     assert found(sheet) == [("Pets!B2", "date-instead-of-text")]
     assert sheet.problems[0].suggestion.startswith(typed)
@@ -106,7 +106,7 @@ def test_dates_where_text_was_are_named(tmp_path: Path, day: object, typed: str)
     ],
 )
 def test_errors_in_a_csv_file_are_errors(tmp_path: Path, shown: str) -> None:
-    """A CSV saved by a spreadsheet program has the texts of its errors; none reaches a store."""
+    """The text of a spreadsheet error in a CSV is an error, and none reaches a store."""
     sheet = csv_of(tmp_path, f"id,name,tags\n1,{shown},\n{shown},Bello,\n3,Rex,{shown}\n")
     assert found(sheet) == [
         ("line 2, column 2", "error-cell"),
@@ -119,7 +119,7 @@ def test_errors_in_a_csv_file_are_errors(tmp_path: Path, shown: str) -> None:
 
 @pytest.mark.parametrize("name", ["#1", "#winning", "##", "NA", "Ref!", "E.", "Err", "#"])
 def test_names_with_a_hash_are_names(tmp_path: Path, name: str) -> None:
-    """Only the whole text of an error is one."""
+    """Only the whole text of a spreadsheet error is an error."""
     sheet = csv_of(tmp_path, f"id,name\n1,{name}\n")
     assert not sheet.problems
     assert sheet.frame["name"].tolist() == [name]
@@ -133,7 +133,7 @@ def test_an_error_in_an_id_is_not_blank(tmp_path: Path) -> None:
 
 
 def test_errors_at_the_edge_of_the_table_are_found(tmp_path: Path) -> None:
-    """A row or a column in which nothing but errors stands is not taken for blank."""
+    """A row or a column with nothing but errors is not blank."""
     sheet = sheet_of(tmp_path, [["id", "name", "tags"], [1, "Bello", "#N/A"], [None, "#REF!"]])
     assert found(sheet) == [("Pets!C2", "error-cell"), ("Pets!B3", "error-cell")]
 
@@ -156,7 +156,7 @@ def test_what_excel_leaves_in_a_csv_file_is_named(tmp_path: Path, shown: str) ->
     "name", ["R2-D2", "Jean-2", "May", "May Day", "7-Up", "3 Dogs", "E+", "1E", "10-4", "Sept-11"]
 )
 def test_names_with_numbers_are_names(tmp_path: Path, name: str) -> None:
-    """What no program makes of a date or a number is no finding."""
+    """A name with a number that no program converts is no finding."""
     assert not csv_of(tmp_path, f"id,name\n1,{name}\n").problems
 
 
@@ -176,7 +176,7 @@ def test_names_with_numbers_are_names(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_the_spelling_of_scripts_and_emoji_is_no_finding(tmp_path: Path, text: str) -> None:
-    """Joiners in emoji and scripts, and marks in texts from right to left, are meant."""
+    """Joiners in emoji and scripts, and direction marks in right-to-left text, are no finding."""
     sheet = csv_of(tmp_path, f'id,name\n1,"{text}"\n')
     assert not [each for each in sheet.problems if each.rule == "invisible-characters"]
 
@@ -184,7 +184,7 @@ def test_the_spelling_of_scripts_and_emoji_is_no_finding(tmp_path: Path, text: s
 @pytest.mark.parametrize("code", [1, 0x7F, 0xAD, 0x200B, 0x200E, 0x202E, 0x2060, 0xFEFF, 0xE0020])
 @pytest.mark.parametrize("column", ["name", "status", "category", "tags"])
 def test_a_character_that_cannot_be_seen_is_named(tmp_path: Path, code: int, column: str) -> None:
-    """Wherever it stands, its code point is said."""
+    """An invisible character in any column is reported with its code point."""
     sheet = csv_of(tmp_path, f"id,{column}\n1,so{chr(code)}ld\n")
     finding = next(each for each in sheet.problems if each.rule == "invisible-characters")
     assert f"U+{code:04X} (" in finding.problem
@@ -195,7 +195,9 @@ def test_a_character_that_cannot_be_seen_is_named(tmp_path: Path, code: int, col
     "status", ["s\u043eld", "s\u200bold", "ѕоld", "ｓｏｌｄ", "so\u00adld"], ids=ascii
 )
 def test_a_status_that_only_looks_right_gets_its_suggestion(tmp_path: Path, status: str) -> None:
-    """Letters of another script and unseen ones: the status that is meant, and why."""
+    """A status with letters of another script or invisible characters gets the intended status and
+    the reason.
+    """
     sheet = csv_of(tmp_path, f"id,status\n1,{status}\n")
     hint = next(each.suggestion for each in sheet.problems if each.rule == "unknown-status")
     assert hint.startswith("Write sold if you mean that: th")
@@ -223,8 +225,8 @@ def test_a_status_that_only_looks_right_gets_its_suggestion(tmp_path: Path, stat
 def test_tags_that_are_separated_otherwise_are_never_one(
     tmp_path: Path, tags: list[str], found_: int
 ) -> None:
-    """Such a cell blocks its row, whatever the other cells of the column have; quotes make it one
-    tag.
+    """A cell with wrongly separated tags blocks its row, whatever other cells hold; quotes make it
+    one tag.
     """
     sheet = sheet_of(tmp_path, [["id", "tags"], *([n, tag] for n, tag in enumerate(tags, 1))])
     assert [each.rule for each in sheet.problems] == ["tags-commas"] * found_
@@ -240,7 +242,7 @@ def test_tags_that_are_separated_otherwise_are_never_one(
     )
 )
 def test_what_an_export_writes_of_a_list_is_never_doubted(texts: list[str]) -> None:
-    """Whatever tags and addresses look like, they come back as they are, without an error."""
+    """Tags and addresses of any text that come as lists stay unchanged, without an error."""
     frame = pd.DataFrame({"id": [1], "tags": [texts], "photo_urls": [texts]})
     sheet = sheet_from_frame(frame)
     assert not sheet.errors
@@ -250,18 +252,20 @@ def test_what_an_export_writes_of_a_list_is_never_doubted(texts: list[str]) -> N
 
 @pytest.mark.parametrize("run", [",", " ", ", ", " ,", "|", " |", "\uff1b", "x,", "https://"])
 def test_long_runs_of_separators_are_read_in_time(run: str) -> None:
-    """However often they stand there, in tags and in addresses."""
+    """Tags and addresses with very many separators are read within a minute."""
     text = f"https://a{run * 200_000}|b"
     start = time.process_time()
     sheet_from_frame(
         pd.DataFrame({"id": [1, 2], "tags": [text, "x"], "photo_urls": [text, [text]]})
     )
-    # Less than a second. A search that begins again at each character takes minutes.
+    # Usually less than a second; a quadratic search takes minutes.
     assert time.process_time() - start < 60
 
 
 def test_a_tag_that_the_export_has_is_one(tmp_path: Path) -> None:
-    """An export that was written before such tags were quoted is still in sync."""
+    """A tag with a comma that the base has is one tag, so an older export without quotes is in
+    sync.
+    """
     pet = Pet(id=1, name="Bello", tags=(Tag(None, "calm, shy"),), photo_urls=(f"{URL}|b",))
     path = tmp_path / "pets.csv"
     write_sheet(frame_from_pets([pet]), path, base=base_of([pet]))
@@ -305,7 +309,7 @@ def test_a_tag_that_the_export_has_is_one(tmp_path: Path) -> None:
 def test_the_list_of_a_program_is_an_error_with_what_is_meant(
     tmp_path: Path, text: str, meant: str | None
 ) -> None:
-    """A DataFrame that pandas saved is not taken for tags, and the right text is suggested."""
+    """The printed list of a program is an error, with the intended text if it is known."""
     sheet = sheet_of(tmp_path, [["id", "tags"], [1, text]])
     assert found(sheet) == [("Pets!B2", "list-text")]
     assert sheet.problems[0].meant == meant
@@ -317,7 +321,7 @@ EMPTY = ["()", "( )", "[ ]", "{}", "set()", "frozenset()", "deque([])", "dict_ke
 
 @pytest.mark.parametrize("text", [*EMPTY, "array([], dtype=object)", "Series([], dtype: object)"])
 def test_the_empty_list_of_a_program_is_an_error_in_each_column(tmp_path: Path, text: str) -> None:
-    """It is no tag, no address and no category; as a name it is pointed out."""
+    """An empty printed list is an error as tags, address or category, and a warning as a name."""
     sheet = sheet_of(tmp_path, [["id", "tags", "photo_urls", "category"], [1, text, text, text]])
     assert [each.rule for each in sheet.problems] == ["list-text", "list-text", "category-text"]
     for each in sheet.problems:
@@ -341,7 +345,9 @@ def test_the_empty_list_of_a_program_is_an_error_in_each_column(tmp_path: Path, 
 def test_a_name_or_category_in_the_list_of_a_program_is_pointed_out(
     tmp_path: Path, text: str, meant: str | None
 ) -> None:
-    """A category is an error; a name is sent, for a pet may be called anything."""
+    """A printed list is an error as a category and a warning as a name, because a pet may have any
+    name.
+    """
     sheet = sheet_of(tmp_path, [["id", "name", "category"], [1, text, text], [2, text, None]])
     assert [each.rule for each in sheet.problems] == ["name-text", "category-text", "name-text"]
     assert {each.meant for each in sheet.problems} == {meant}
@@ -352,12 +358,12 @@ def test_a_name_or_category_in_the_list_of_a_program_is_pointed_out(
     "text", ["calm (101)", "(old) cat", "5 (five)", "good(1)", "Rex (2)", "<3", "list", "(set)"]
 )
 def test_texts_with_brackets_of_their_own_are_left_alone(tmp_path: Path, text: str) -> None:
-    """Only what a program writes is one."""
+    """A text with brackets that no program prints for a list is no finding."""
     assert not sheet_of(tmp_path, [["id", "name", "category", "tags"], [1, *[text] * 3]]).problems
 
 
 def test_what_the_export_has_is_no_list_of_a_program(tmp_path: Path) -> None:
-    """A store may have such tags, addresses, names and categories."""
+    """Values of the base that look like printed lists are no error: a store may have them."""
     texts = ["()", "set()", "('a',)", "(1, 'a')", "deque(['a'])", "[1, 'a']", "<Array>"]
     pets = [
         Pet(
@@ -374,7 +380,7 @@ def test_what_the_export_has_is_no_list_of_a_program(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("write", ["to_excel", "to_csv", "to_json_lists"])
 def test_a_frame_that_pandas_saved_is_refused_cell_by_cell(tmp_path: Path, write: str) -> None:
-    """Its lists are errors in every row, and no row of it is used."""
+    """Each list in a file that pandas wrote is an error, and every row is blocked."""
     pets = [Pet(id=n, name="x", tags=(Tag(n, "calm"),), photo_urls=(URL,)) for n in range(1, 4)]
     frame, path = frame_from_pets(pets), tmp_path / "pets.csv"
     if write == "to_excel":
@@ -395,7 +401,7 @@ def test_a_frame_that_pandas_saved_is_refused_cell_by_cell(tmp_path: Path, write
 
 
 def test_commas_between_tags_of_an_export_are_mended_in_the_suggestion(tmp_path: Path) -> None:
-    """What is suggested keeps the ids that are there, and separates only what was not."""
+    """The suggestion keeps the tags' ids and separates only the tags that a comma joins."""
     sheet = csv_of(tmp_path, 'id,tags\n1,"104:shy; senior, calm"\n2,7:senior; 9:calm\n')
     assert sheet.problems[0].suggestion.startswith(
         "Write 104:shy; senior; calm (without quotes) if"
@@ -434,14 +440,14 @@ def test_commas_between_tags_of_an_export_are_mended_in_the_suggestion(tmp_path:
     ],
 )
 def test_addresses_that_stand_in_one_are_named(tmp_path: Path, photos: str, found_: int) -> None:
-    """A comma, semicolon or space before a second address is none of the separators."""
+    """Two addresses with a wrong separator in between are reported."""
     sheet = sheet_of(tmp_path, [["id", "photo_urls"], [1, photos]])
     assert [each.rule for each in sheet.problems] == ["photos-separators"] * found_
 
 
 @pytest.mark.parametrize("sign", [";", ",", ";;", "\uff1b", "\u3001", "|", " \u00a6"])
 def test_a_separator_at_the_end_of_an_address_is_none_of_it(tmp_path: Path, sign: str) -> None:
-    """The suggestion is the address alone, whatever stands in the next row."""
+    """A separator after an address is reported, and the suggestion is the address alone."""
     rows = [["id", "photo_urls"], [1, URL + sign], [2, URL], [3, URL + sign]]
     sheet = sheet_of(tmp_path, rows)
     assert found(sheet) == [("Pets!B2", "photos-separators"), ("Pets!B4", "photos-separators")]
@@ -460,7 +466,9 @@ def test_a_separator_at_the_end_of_an_address_is_none_of_it(tmp_path: Path, sign
 def test_the_marker_in_other_brackets_is_never_a_text(
     tmp_path: Path, text: str, suffix: str
 ) -> None:
-    """It may be meant to empty the field; a text that is so called is exported as one."""
+    """A [clear] in other brackets is a finding, as it may be meant to clear the field; an exported
+    text like it is none.
+    """
     header = ["id", "category", "tags", "photo_urls"]
     if suffix == ".csv":
         sheet = csv_of(tmp_path, f"{','.join(header)}\n1,{text},{text},{text}\n2,a,b; {text},\n")
@@ -480,7 +488,9 @@ def test_the_marker_in_other_brackets_is_never_a_text(
 
 @pytest.mark.parametrize("blank", ["\t", " \t", "\u3000", "\u2003", "\u200b", "\v"])
 def test_white_space_before_a_quote_is_an_error(tmp_path: Path, blank: str) -> None:
-    """The quotes would be part of the name; one that is so called is exported as it is."""
+    """White space before a quote is an error, as the quotes would be part of the name; an exported
+    name like it is none.
+    """
     sheet = csv_of(tmp_path, f'id,name,status\n1001,{blank}"Bella",sold\n1002,{blank}Rex,sold\n')
     assert found(sheet)[0] == ("line 2, column 2", "quote-after-space")
     assert sheet.blocked == (2,)
@@ -508,7 +518,7 @@ def test_white_space_before_a_quote_is_an_error(tmp_path: Path, blank: str) -> N
 def test_what_is_no_address_of_a_photo_gets_a_suggestion(
     tmp_path: Path, photo: str, hint: str
 ) -> None:
-    """Each with what may be meant, and the row is used."""
+    """A photo that is not an address is a warning with a suggestion, and its row is used."""
     sheet = sheet_of(tmp_path, [["id", "photo_urls"], [1, photo]])
     assert found(sheet) == [("Pets!B2", "photo-not-an-address")]
     assert sheet.problems[0].suggestion.startswith(hint)
@@ -520,12 +530,12 @@ def test_what_is_no_address_of_a_photo_gets_a_suggestion(
     ["HTTPS://E.ORG/1.JPG", "/images/1.jpg", "s3://bucket/1.jpg", "data:image/png;base64,x"],
 )
 def test_other_addresses_are_left_alone(tmp_path: Path, photo: str) -> None:
-    """A store may hold paths of its own, and other schemes."""
+    """A relative path or another scheme is a valid address."""
     assert not sheet_of(tmp_path, [["id", "photo_urls"], [1, photo]]).problems
 
 
 def test_merged_titles_are_no_finding(tmp_path: Path) -> None:
-    """Merged cells above the header, or in columns that are not ours, do no harm."""
+    """Merged cells above the header, or in columns that petsync does not use, are no finding."""
     rows = [["Pets of the month", None, None], ["id", "name", "Shelf"], [1, "Bello", "A"]]
     book = workbook_of([*rows, [2, "Rex", None]])
     book.active.merge_cells("A1:C1")
@@ -537,7 +547,7 @@ def test_merged_titles_are_no_finding(tmp_path: Path) -> None:
 
 
 def test_a_thousand_merged_ranges_cost_nothing(tmp_path: Path) -> None:
-    """Each range is looked up, not searched for."""
+    """The time to read merged ranges grows linearly with their number."""
     for count in (250, 1000):
         rows = range(2, 2 + 2 * count)
         book = workbook_of([["id", "name"], *([n, f"Pet {n}"] for n in rows)])
@@ -550,7 +560,7 @@ def test_a_thousand_merged_ranges_cost_nothing(tmp_path: Path) -> None:
 
 
 def test_hidden_columns_to_the_end_of_the_sheet_cost_nothing(tmp_path: Path) -> None:
-    """People hide all columns that they do not use; these are not ours."""
+    """Hidden columns that petsync does not use are no finding, up to the end of the sheet."""
     book = workbook_of([["id", "name"], [1, "Bello"]])
     book.active.column_dimensions.group("C", "XFD", hidden=True)
     book.save(tmp_path / "pets.xlsx")
@@ -558,7 +568,7 @@ def test_hidden_columns_to_the_end_of_the_sheet_cost_nothing(tmp_path: Path) -> 
 
 
 def test_the_same_mistake_in_every_row_is_found_in_every_row(tmp_path: Path) -> None:
-    """None is left out because there are many."""
+    """A mistake that every row has is reported in every row."""
     rows = "".join(f"{n},Sold\n" for n in range(1, 241))
     sheet = csv_of(tmp_path, f"id,status\n{rows}")
     assert [each.rule for each in sheet.problems] == ["status-spelling"] * 240
@@ -567,7 +577,9 @@ def test_the_same_mistake_in_every_row_is_found_in_every_row(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
 def test_what_an_export_wrote_is_no_mistake(tmp_path: Path, suffix: str) -> None:
-    """Texts like formulas, markers, errors and tags with commas come back without an error."""
+    """Exported texts like formulas, markers, errors and tags with commas read back without an
+    error.
+    """
     text = (
         "id,name,tags\n1,'=A1,\"calm, dogs\"\n2,'[clear],a; b\n3,'#N/A,c\n"
         '4,"\'=HYPERLINK(""x"")",d\n'

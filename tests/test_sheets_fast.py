@@ -1,4 +1,4 @@
-"""What is read fast is what the careful way reads, cell by cell and line by line."""
+"""The fast readers give the same result as the careful readers, cell by cell and line by line."""
 
 import zipfile
 from pathlib import Path
@@ -40,7 +40,7 @@ SIZES = st.integers(1, 60) | st.just(1 << 20)
 
 
 def grid(data, size):
-    """The grid as plain values, or what is said of a file that has none."""
+    """Return the grid as plain values, or the error of a file that has none."""
     source = Source(Path("pets.csv"), "text", data)
     try:
         found = csv.read_grid(source, Mapper.of("pets.csv", None), size=size)
@@ -60,7 +60,7 @@ def grid(data, size):
 @example(head="id\n", body='\n""\n\n7\n', size=100)
 @example(head="id\n", body="\ufeff7\n\ufeff8\n", size=5)
 def test_a_file_is_read_alike_in_blocks_of_any_size(head, body, size):
-    """The grid, or the error, is that of the careful way, for arbitrary text."""
+    """For any text, the grid or the error of a read in blocks is that of the careful reader."""
     data = (head + body).encode("utf-8", "surrogatepass")
     assert grid(data, size) == grid(data, 0)
 
@@ -68,7 +68,7 @@ def test_a_file_is_read_alike_in_blocks_of_any_size(head, body, size):
 @settings(max_examples=300, deadline=None)
 @given(body=st.binary(max_size=30) | ROUGH.map(lambda text: text.encode("utf-8", "replace")))
 def test_bytes_that_are_not_utf8_are_refused_alike(body):
-    """What Python does not decode is refused, and nothing else is."""
+    """Bytes are refused as not UTF-8 exactly if Python cannot decode them."""
     data = b"id,name\n" + body.replace(b"\0", b"0")  # many NULs are the mark of UTF-16
     try:
         data.decode()
@@ -79,7 +79,7 @@ def test_bytes_that_are_not_utf8_are_refused_alike(body):
 
 
 def test_blocks_are_in_use():
-    """Plain records and quoted ones are taken apart at once, so the law above is about blocks."""
+    """Plain and quoted records are parsed as a block, so the comparison above tests blocks."""
     data = b'7,"a ""b"", c",x\r\n\r\n8,"d\r\ne",\r\n9,f,'
     block = parse_block(data, Mark(0, 5), ",", 3)
     assert [column.to_pylist() for column in block.columns] == [
@@ -104,13 +104,15 @@ def test_blocks_are_in_use():
     ],
 )
 def test_what_is_doubtful_is_left_to_the_careful_way(data):
-    """A block with a doubtful quote, another width or a very long record is not taken apart."""
+    """A block with an ambiguous quote, another width or a very long record is left to the careful
+    reader.
+    """
     assert parse_block(data.encode(), Mark(0, 1), ",", 2) is None
     assert parse_block(b"7,a\n8,b\n", Mark(0, 1), ",", 2) is not None
 
 
 def test_a_cell_of_the_longest_kind_is_read():
-    """The limit of a cell is one of characters; a block that may hold it is not refused."""
+    """The limit of a cell counts characters, not bytes; a cell of just this length is read."""
     longest = "é" * MAX_CELL_LENGTH
     assert grid(f"id,name\n7,{longest}\n".encode(), 1 << 20)[3] == [["7"], [longest]]
     for size in (1 << 20, 0):
@@ -133,7 +135,7 @@ PHOTOS = LISTS | st.tuples(
 
 
 def column_of(texts):
-    """A column of these cells, and what gathers its findings."""
+    """Return a column of these cells that gathers its own findings."""
     cells = Cells(pa.array(texts, pa.large_string()))
     grid_ = Grid(
         tab="",
@@ -159,7 +161,7 @@ def column_of(texts):
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_lists_of_many_cells_are_those_of_each(judge, careful, texts, data):
-    """A whole column says, and is said of, what each cell's text is judged to be, alone."""
+    """The values and findings of a whole column are those of each of its cells alone."""
     cells = data.draw(st.lists(texts, max_size=6))
     column = column_of(cells)
     found = judge(column)
@@ -181,14 +183,14 @@ DAMAGE = ("damaged-characters", "decomposed-characters")
     )
 )
 def test_blanks_are_trimmed_alike(texts):
-    """A column is trimmed, and blank, where each of its texts is."""
+    """A column is trimmed, and is blank, exactly like each of its texts."""
     cells = Cells(pa.array(texts, pa.large_string()))
     assert cells.trim().to_pylist() == [trim(text) for text in texts]
     assert cells.blank().tolist() == [not trim(text) for text in texts]
 
 
 def test_equal_lists_are_not_one_list():
-    """A person who changes the list of one row does not change another row's."""
+    """Equal lists of two rows are separate objects, so a change to one row changes no other."""
     column = column_of(["calm; shy", "calm; shy", '"calm"', '"calm"'])
     first, second, third, fourth = columns.tags(column)
     assert first == second
@@ -201,13 +203,13 @@ PLACES = st.lists(st.tuples(st.integers(1, 1 << 20), st.integers(0, 25)), min_si
 
 
 def worksheet(cells):
-    """A worksheet part with these elements of cells."""
+    """Return a worksheet part with these cell elements."""
     return f"<worksheet><sheetData><row>{cells}</row></sheetData></worksheet>{' ' * 40}".encode()
 
 
 @given(places=PLACES, empty=st.booleans())
 def test_the_extent_holds_every_cell(places, empty):
-    """No cell is outside of it, and from the row 100,000 on it is exact."""
+    """The extent contains every cell, and its last row is exact from row 99,999 on."""
     content = "/>" if empty else "><v>1</v></c>"
     cells = "".join(f'<c r="{letter(column)}{row}"{content}' for row, column in places)
     rows, columns = zip(*places, strict=True)
@@ -221,7 +223,7 @@ def test_the_extent_holds_every_cell(places, empty):
     ["<c><v>1</v></c>", "<c/>", '<c s="1" r="A1"/>', '<c r="AA1"/>', '<c r="1"/>', "<c r='A1'/>"],
 )
 def test_cells_that_are_written_otherwise_take_a_walk(cell):
-    """Where a cell cannot be told from its first bytes, the extent is not known."""
+    """The extent is unknown if a cell is written in an unusual form."""
     usual = '<c r="B7"><v>1</v></c>'
     assert extent(worksheet(usual)) == Extent(99_999, 2, 1)
     assert extent(worksheet(usual + cell)) is None
@@ -248,7 +250,7 @@ def test_numbers_of_many_cells_are_shown_as_each(values):
 
 @given(parts=st.dictionaries(st.text(max_size=5).filter(lambda t: "\0" not in t), st.binary()))
 def test_a_stored_container_is_a_zip_file(parts):
-    """Every part is in it as it is, with a right checksum."""
+    """The container is a ZIP file that holds every part unchanged, with a correct checksum."""
     with zipfile.ZipFile(pack_parts({f"xl/é{name}": data for name, data in parts.items()})) as file:
         assert file.testzip() is None
         assert file.namelist() == [f"xl/é{name}" for name in parts]
@@ -256,7 +258,7 @@ def test_a_stored_container_is_a_zip_file(parts):
 
 
 def workbook(tmp_path_factory, cells):
-    """A workbook with these values at these places, below a header."""
+    """Return a workbook with these values at these places, below a header."""
     book = openpyxl.Workbook()
     for n, name in enumerate(("id", "name", "status"), 1):
         book.active.cell(2, n, name)
@@ -268,7 +270,7 @@ def workbook(tmp_path_factory, cells):
 
 
 def in_halves(source, large):
-    """The grid of a workbook as plain values."""
+    """Return the grid of a workbook as plain values."""
     found = read.read_grid(source, Mapper.of("pets.xlsx", None), None, large=large)
     columns = [
         (column.text.to_pylist(), None if column.kinds is None else column.kinds.tolist())
@@ -288,13 +290,17 @@ def in_halves(source, large):
 @example(cells={(0, 0): 7, (30, 0): 8})
 @example(cells={(n, n % 4): "x" for n in range(12)})
 def test_a_worksheet_is_read_alike_in_halves(tmp_path_factory, cells):
-    """Wherever its cells are, and whatever rows and columns between them are blank."""
+    """A worksheet that is read in halves gives the same grid, with any cells and blank rows or
+    columns.
+    """
     source = workbook(tmp_path_factory, cells)
     assert in_halves(source, 1) == in_halves(source, 1 << 30)
 
 
 def test_halves_are_in_use():
-    """A plain worksheet is cut where a row begins; one that may deceive is left whole."""
+    """A plain worksheet is cut where a row begins; a worksheet with a misleading comment stays
+    whole.
+    """
     rows = b"".join(b'<row r="%d"><c r="A%d"><v>1</v></c></row>' % (n, n) for n in range(1, 9))
     data = b"<worksheet><sheetData>" + rows + b"</sheetData><mergeCells/></worksheet>"
     first, second = halves(data, 1)
@@ -308,7 +314,7 @@ def test_halves_are_in_use():
 
 @pytest.mark.parametrize("name", ["catalogue_edited.xlsx", "catalogue_clean.xlsx"])
 def test_the_samples_are_read_alike_in_halves(name):
-    """With their hidden rows, formulas and errors."""
+    """The samples with hidden rows, formulas and errors give the same grid in halves."""
     path = sample_data() / name
     source = Source(path, "workbook", path.read_bytes())
     assert in_halves(source, 1) == in_halves(source, 1 << 30)
