@@ -1,4 +1,4 @@
-"""Files that cannot be read as a whole: a clear error for each, with the way out."""
+"""Files that cannot be read at all: each error names the problem and the fix."""
 
 import io
 import os
@@ -26,7 +26,7 @@ MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
 
 def workbook(*rows, packing=zipfile.ZIP_DEFLATED, **parts):
-    """The bytes of a workbook; `sheet` and `workbook` replace these parts' XML."""
+    """Return the bytes of a workbook; `sheet`, `workbook` and `styles` replace these parts."""
     book = openpyxl.Workbook()
     for row in rows or (["id", "name"], [1, "Bello"]):
         book.active.append(row)
@@ -42,7 +42,7 @@ def workbook(*rows, packing=zipfile.ZIP_DEFLATED, **parts):
 
 
 def worksheet(rows, prefix=""):
-    """A worksheet part with these rows in it."""
+    """Return a worksheet part with these rows."""
     space = f"xmlns{':' + prefix[:-1] if prefix else ''}"
     return (
         f'<{prefix}worksheet {space}="{MAIN}"><{prefix}sheetData>{rows}</{prefix}sheetData>'
@@ -51,7 +51,7 @@ def worksheet(rows, prefix=""):
 
 
 def text_cell(place, text, prefix=""):
-    """One cell with an inline string."""
+    """Return one cell with an inline string."""
     return (
         f'<{prefix}c r="{place}" t="inlineStr"><{prefix}is><{prefix}t>{text}</{prefix}t>'
         f"</{prefix}is></{prefix}c>"
@@ -63,12 +63,12 @@ HEADER = f'<row r="1">{text_cell("A1", "id")}{text_cell("B1", "name")}</row>'
 
 
 def zipped_again(name, text):
-    """The bytes of a workbook with a second part of that name."""
+    """Return the bytes of a workbook with a second part of that name."""
     return zipped([*unzipped(workbook()), (name, text)])
 
 
 def locked():
-    """The bytes of a workbook whose parts are said to be encrypted."""
+    """Return the bytes of a workbook whose parts are marked as encrypted."""
     data = bytearray(workbook())
     for entry in re.finditer(rb"PK\x01\x02", bytes(data)):
         data[entry.start() + 8] |= 1
@@ -202,7 +202,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_file_is_named_with_the_way_out(tmp_path, case):
-    """The error names the file, what is wrong with it, and what to do."""
+    """The error of a broken file names the file and the problem, and has a hint."""
     name, data, problem = BROKEN[case]
     path = tmp_path / name
     path.write_bytes(data)
@@ -213,7 +213,7 @@ def test_a_broken_file_is_named_with_the_way_out(tmp_path, case):
 
 
 def test_a_missing_file_names_its_neighbours(tmp_path):
-    """A typing error in a file's name is easy to see."""
+    """The hint of a missing file names files with a similar name."""
     (tmp_path / "catalogue.xlsx").touch()
     with pytest.raises(SheetError, match="no such file") as caught:
         read_sheet(tmp_path / "catalog.xlsx")
@@ -221,7 +221,7 @@ def test_a_missing_file_names_its_neighbours(tmp_path):
 
 
 def test_a_file_without_permission_is_named(tmp_path):
-    """A file that may not be read is told from one that is not there."""
+    """A file without read permission has its own error, different from a missing file."""
     path = tmp_path / "pets.csv"
     path.write_text("id\n1\n")
     path.chmod(0)
@@ -247,7 +247,7 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path):
 
 
 def test_an_unknown_tab_names_those_there_are(tmp_path):
-    """A wrong `tab` is answered with the right ones; case does not count."""
+    """An unknown `tab` is an error whose hint names the worksheets; case does not count."""
     path = tmp_path / "pets.xlsx"
     path.write_bytes(workbook())
     with pytest.raises(SheetError, match="no sheet 'Pets'") as caught:
@@ -257,7 +257,9 @@ def test_an_unknown_tab_names_those_there_are(tmp_path):
 
 
 def test_the_first_visible_tab_with_our_headers_is_read(tmp_path):
-    """Notes before the table and hidden sheets are passed over."""
+    """The first visible worksheet with known headers is read; notes before it and hidden worksheets
+    are skipped.
+    """
     book = openpyxl.Workbook()
     book.active.append(["How to use this sheet"])
     hidden = book.create_sheet("base")
@@ -272,7 +274,7 @@ def test_the_first_visible_tab_with_our_headers_is_read(tmp_path):
 
 
 def test_a_mapping_to_no_column_is_refused(tmp_path):
-    """A mapping names one of our columns."""
+    """A mapping to an unknown column is refused."""
     path = tmp_path / "pets.csv"
     path.write_text("Nr\n1\n")
     with pytest.raises(SheetError, match="names 'nummer', which is no column"):
@@ -292,21 +294,23 @@ def test_a_mapping_to_no_column_is_refused(tmp_path):
     ],
 )
 def test_the_delimiter_is_found(tmp_path, data):
-    """Comma, semicolon and tab, with and without a mark, with every kind of line break."""
+    """Comma, semicolon and tab are detected, with and without a byte order mark, with every line
+    end.
+    """
     path = tmp_path / "pets.csv"
     path.write_bytes(data)
     assert read_sheet(path).frame["name"].tolist() == ["Bello, the dog"]
 
 
 def test_a_workbook_is_known_by_its_bytes(tmp_path):
-    """A workbook that is called .csv is still a workbook."""
+    """A workbook with the suffix .csv is read as a workbook."""
     path = tmp_path / "pets.csv"
     path.write_bytes(workbook())
     assert read_sheet(path).tab == "Sheet"
 
 
 def test_texts_in_pieces_are_put_together(tmp_path):
-    """Comments, CDATA and references divide no text, and a formula's text keeps its line break."""
+    """Comments, CDATA and references split no text, and a formula's text keeps its line break."""
     rows = (
         f'{HEADER}<row r="2">{text_cell("A2", "<![CDATA[7]]>")}{text_cell("B2", "a<!-- b -->c")}'
         f'</row><row r="3">{text_cell("A3", "8")}<c r="B3" t="str"><v>3&#10;4&amp;</v></c></row>'
@@ -317,7 +321,7 @@ def test_texts_in_pieces_are_put_together(tmp_path):
 
 
 def test_a_wrong_extent_does_not_matter(tmp_path):
-    """What a worksheet says of its own extent is not believed."""
+    """A wrong `dimension` of a worksheet has no effect."""
     data = worksheet(HEADER + f'<row r="2"><c r="A2"><v>7</v></c>{text_cell("B2", "x")}</row>')
     for extent in (b"A1", b"A1:XFD1048576", b"Z9:Z9"):
         claim = b'<dimension ref="' + extent + b'"/><sheetData>'
@@ -327,7 +331,7 @@ def test_a_wrong_extent_does_not_matter(tmp_path):
 
 
 def test_shared_strings_are_read_from_wherever_they_are(tmp_path):
-    """A workbook may keep its texts in a part of any name; its relations tell which."""
+    """The shared strings are found by the workbook's relations, whatever the name of their part."""
     strings = f'<sst xmlns="{MAIN}"><si><t>id</t></si><si><t>7</t></si></sst>'
     rows = (
         '<row r="1"><c r="A1" t="s"><v>0</v></c></row><row r="2"><c r="A2" t="s"><v>1</v></c></row>'
@@ -349,7 +353,7 @@ def test_shared_strings_are_read_from_wherever_they_are(tmp_path):
 
 
 def test_elements_with_a_prefix_are_read(tmp_path):
-    """Some programs write `x:c` for `c`; errors in such sheets are found as well."""
+    """Worksheets whose elements have a prefix, such as `x:c`, are read, with the errors in them."""
     x = "x:"
     rows = (
         f'<x:row r="1">{text_cell("A1", "id", x)}{text_cell("B1", "name", x)}</x:row>'
@@ -369,8 +373,8 @@ ERRORS = ["#SPILL!", "#CALC!", "#ERROR!", "#CONNECT!", "#GETTING_DATA", "Err:508
 @pytest.mark.parametrize("shown", ERRORS)
 @pytest.mark.parametrize("prefix", ["", "x:"])
 def test_an_error_that_is_new_to_the_reader_is_one_of_its_row(tmp_path, shown, prefix):
-    """In a column that petsync reads it is a finding, in another one it is none; the rest of the
-    worksheet is read, also where the cells do not say where they are.
+    """An error of an unknown kind is a finding only in a column that petsync reads, and the rest of
+    the worksheet is read, also without cell references.
     """
     p = prefix
     head = "".join(text_cell(f"{at}1", name, p) for at, name in zip("ABC", NAMES, strict=True))
@@ -395,7 +399,9 @@ def test_an_error_that_is_new_to_the_reader_is_one_of_its_row(tmp_path, shown, p
 
 
 def test_a_large_worksheet_with_a_new_error_is_read_whole(tmp_path):
-    """The error is one of its row in whichever part of the worksheet it is."""
+    """An error of an unknown kind affects only its row, in whichever part of a large worksheet it
+    is.
+    """
     rows = [["id", "name", "Notes"], *([n, f"N{n}", "x"] for n in range(1, 301))]
     part = dict(unzipped(workbook(*rows)))["xl/worksheets/sheet1.xml"]
     new = re.sub(rb'<c r="C250".*?</c>', b'<c r="C250" t="e"><v>#SPILL!</v></c>', part)
@@ -407,7 +413,7 @@ def test_a_large_worksheet_with_a_new_error_is_read_whole(tmp_path):
 
 
 def test_cells_without_a_reference_are_read_in_order(tmp_path):
-    """A cell that does not say where it is stands behind the one before it."""
+    """A cell without a reference follows the cell before it."""
     rows = (
         "<row><c t='inlineStr'><is><t>id</t></is></c>"
         "<c t='inlineStr'><is><t>name</t></is></c></row>"
@@ -420,7 +426,7 @@ def test_cells_without_a_reference_are_read_in_order(tmp_path):
 
 
 def test_a_cell_beside_the_table_is_not_part_of_it(tmp_path):
-    """A stray value within reason is a warning, and the table is read."""
+    """A stray value near the table is a warning, and the table is read."""
     rows = HEADER + '<row r="2"><c r="A2"><v>7</v></c><c r="AB2"><v>1</v></c></row>'
     path = tmp_path / "pets.xlsx"
     path.write_bytes(workbook(sheet=worksheet(rows)))
@@ -432,20 +438,20 @@ def test_a_cell_beside_the_table_is_not_part_of_it(tmp_path):
 
 
 def test_importing_the_sheets_does_not_load_openpyxl():
-    """openpyxl and calamine are loaded when a workbook is read or written."""
+    """openpyxl and calamine are imported only when a workbook is read or written."""
     code = "import sys, petsync.sheets; print({'openpyxl', 'python_calamine'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
 def test_limits_hold_together():
-    """The least that is refused as a bomb is more than what is always allowed."""
+    """The size that is always allowed is smaller than the size that is refused as a ZIP bomb."""
     assert package.FREE < package.MAX_UNPACKED
 
 
 @pytest.mark.parametrize("name", ["x" * 300 + ".csv", "x" * 300 + ".xlsx", "a\0b.csv"])
 def test_a_name_that_no_file_can_have_is_refused(tmp_path, name):
-    """For a sheet that is written, and for one that is read."""
+    """A name that no file can have is refused by the writer and by the reader."""
     with pytest.raises(SheetError, match="cannot be written"):
         write_sheet(frame_from_pets([Pet(id=7, name="Rex")]), tmp_path / name)
     with pytest.raises(SheetError):
@@ -454,7 +460,9 @@ def test_a_name_that_no_file_can_have_is_refused(tmp_path, name):
 
 @pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
 def test_a_long_name_is_no_reason_to_lose_results(tmp_path, suffix):
-    """There is no room for a sidecar's or a lock's name beside it, so there is neither."""
+    """A sheet whose name is too long for a sidecar or a lock is written without them, and takes
+    results.
+    """
     path = tmp_path / ("x" * (255 - len(suffix)) + suffix)
     write_sheet(frame_from_pets([Pet(id=7, name="Rex", status="sold")]), path)
     sheet = read_sheet(path)
@@ -464,7 +472,7 @@ def test_a_long_name_is_no_reason_to_lose_results(tmp_path, suffix):
 
 
 def test_a_name_that_is_not_utf8_is_refused(tmp_path):
-    """No plan and no journal could hold it."""
+    """A file name that is not UTF-8 is refused, because no plan and no journal could store it."""
     path = os.fsencode(tmp_path / "bad") + b"\xff.csv"
     Path(os.fsdecode(path)).write_text("id,name\n7,Rex\n", "utf-8")
     with pytest.raises(SheetError, match="not UTF-8") as caught:

@@ -1,4 +1,4 @@
-"""A DataFrame as a sheet."""
+"""DataFrames as sheets: missing values, markers, exact ids, indexes and findings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLAIN = pets(extra=st.none(), pet_ids=ids).filter(lambda pet: bool((pet.name or 
 
 @given(st.lists(PLAIN, max_size=4, unique_by=lambda pet: pet.id))
 def test_a_table_from_the_store_says_what_the_store_says(store: list[Pet]) -> None:
-    """Whatever the pets hold, their own table plans as nothing to do."""
+    """The table of any pets plans no change against these pets."""
     known = {pet.status for pet in store if pet.status}
     sheet = sheet_from_frame(frame_from_pets(store), known_statuses=known)
     plan = plan_of(store, sheet)
@@ -36,7 +36,7 @@ def test_a_table_from_the_store_says_what_the_store_says(store: list[Pet]) -> No
 
 
 def test_missing_says_nothing_and_empty_clears() -> None:
-    """NaN, None, NA and NaT are silent; an empty text or list empties the field."""
+    """NaN, None, NA and NaT leave a field unchanged; an empty text or list clears it."""
     frame = pd.DataFrame(
         {
             "id": [1, 2, 3],
@@ -55,8 +55,8 @@ def test_missing_says_nothing_and_empty_clears() -> None:
 
 
 def test_the_marker_of_a_cell_is_a_text_only_where_texts_are() -> None:
-    """A text in place of a list or a number is read as a cell's is; the frame of a sheet says as a
-    DataFrame what it said as a sheet.
+    """[clear] is a text in a text column and clears a list column; a sheet's frame keeps its
+    meaning as a DataFrame.
     """
     frame = pd.DataFrame(
         {"id": [1], "category": ["[clear]"], "tags": ["[clear]"], "photo_urls": ["[Clear]"]}
@@ -74,7 +74,7 @@ MEANT = [CLEARED, "[clear]", "'[Clear]", "(clear)", "Dogs"]
 
 
 def _saved(sheet: Sheet, kind: str, folder: Path) -> Sheet:
-    """The sheet that is read after the frame was saved."""
+    """Return the sheet that is read after the frame was saved in this way."""
     frame, path = sheet.frame, folder / f"saved.{kind.rpartition('.')[2]}"
     match kind:
         case "DataFrame":
@@ -98,8 +98,8 @@ def _saved(sheet: Sheet, kind: str, folder: Path) -> Sheet:
     "kind", ["DataFrame", "parquet", "read_csv", "pandas.csv", "pandas.xlsx", "own.csv", "own.xlsx"]
 )
 def test_a_frame_shows_and_keeps_what_a_cell_clears(kind: str, tmp_path: Path) -> None:
-    """The frame of a sheet shows a category as its cell has it, and means the same wherever it is
-    saved: the marker empties the field, and no name is taken for the marker.
+    """A sheet's frame shows a category as in its cell and keeps its meaning in each format: the
+    marker clears the field, and no name becomes the marker.
     """
     path = tmp_path / "pets.csv"
     lines = [f"{n},Rex {n},{cell}" for n, cell in enumerate(CELLS, 1)]
@@ -114,7 +114,7 @@ def test_a_frame_shows_and_keeps_what_a_cell_clears(kind: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("times", [1, 33, 34, 1_000])
 def test_a_category_means_the_same_in_few_rows_and_in_many(times: int) -> None:
-    """The marker, a cell that is like it, a name and a missing value."""
+    """Markers, texts like them, names and missing values mean the same in few rows and in many."""
     cells = [*CELLS, "[cLeaR]", "'CLEAR]", "Nuclear", "\N{KELVIN SIGN}lear", None]
     meant = [*MEANT, "", CLEARED, "CLEAR]", "Nuclear", "\N{KELVIN SIGN}lear", ""]
     frame = pd.DataFrame({"row": range(times * len(cells)), "category": cells * times})
@@ -124,7 +124,7 @@ def test_a_category_means_the_same_in_few_rows_and_in_many(times: int) -> None:
 def test_a_table_of_values_with_a_category_called_like_the_marker_is_in_sync(
     tmp_path: Path,
 ) -> None:
-    """The store's own table, and its export, never empty a category that is called [clear]."""
+    """The store's table and its export never clear a category that has the name [clear]."""
     pets = [
         Pet(id=n, name="Rex", status="sold", category=Category(n, name))
         for n, name in enumerate(["[clear]", "'[clear]", "(Clear)"], 1)
@@ -138,7 +138,7 @@ def test_a_table_of_values_with_a_category_called_like_the_marker_is_in_sync(
 
 @pytest.mark.parametrize("column", ["name", "category"])
 def test_the_marker_of_a_cell_is_not_written_from_a_frame(column: str) -> None:
-    """A row of a DataFrame that says [clear] is held, if its pet does not say just that."""
+    """A DataFrame row with the text [clear] is a conflict, unless its pet has just this text."""
     rex = Pet(id=1, name="Rex", status="sold", category=Category(1, "Dogs"))
     frame = pd.DataFrame({"id": [1, 2], "name": ["Rex", "Tom"], "category": ["Dogs", "Dogs"]})
     frame.loc[0, column] = "[Clear]"
@@ -151,7 +151,7 @@ def test_the_marker_of_a_cell_is_not_written_from_a_frame(column: str) -> None:
 
 
 def test_mistakes_are_found_at_their_row_and_column() -> None:
-    """The same rules as in a file; rows are counted from 0."""
+    """The rules of a file apply to a DataFrame; the rows in addresses count from 0."""
     frame = pd.DataFrame(
         {"id": [1, 1.5, 7], "status": ["sold", "sold", "solld"], "Shelf": [1, 2, 3]}
     )
@@ -162,7 +162,7 @@ def test_mistakes_are_found_at_their_row_and_column() -> None:
 
 
 def test_ids_are_exact_and_a_float_that_lost_digits_is_a_finding() -> None:
-    """pandas makes floats of ids where one is missing; beyond 2^53 that is damage."""
+    """Ids are exact, and a float id beyond 2^53 is a finding."""
     exact = pd.DataFrame({"id": pd.array([MAX_ID, 2**53 + 1], "Int64")})
     assert sheet_from_frame(exact).frame["id"].tolist() == [MAX_ID, 2**53 + 1]
     damaged = pd.DataFrame({"id": [float(2**60), 12.0]})
@@ -191,7 +191,7 @@ NARROW = {
 @pytest.mark.parametrize("kind", NARROW)
 @pytest.mark.parametrize("column", ["id", "category_id"])
 def test_a_narrow_float_that_lost_digits_is_a_finding(kind: str, column: str) -> None:
-    """A float32 has 24 binary digits and a float16 has 11: a larger id is a neighbour's id."""
+    """An id beyond the exact range of its float32 or float16 is a finding."""
     frame = pd.DataFrame({"id": [7], "status": ["sold"], column: NARROW[kind]})
     (finding,) = sheet_from_frame(frame).problems
     assert (finding.column, finding.rule) == (column, "id-imprecise")
@@ -200,7 +200,7 @@ def test_a_narrow_float_that_lost_digits_is_a_finding(kind: str, column: str) ->
 
 
 def test_a_narrow_float_is_a_finding_in_the_index_and_in_a_parquet_file(tmp_path: Path) -> None:
-    """An index that holds the ids, a level of one, and a saved frame keep the type."""
+    """Narrow floats are found in an index, in an index level and in a Parquet file."""
     narrow = NARROW["float32"]
     names = pd.DataFrame({"name": ["Odd"]})
     names.assign(id=narrow).to_parquet(tmp_path / "a.parquet")
@@ -215,7 +215,7 @@ def test_a_narrow_float_is_a_finding_in_the_index_and_in_a_parquet_file(tmp_path
 
 
 def test_a_narrow_float_below_its_limit_is_exact_and_a_name_of_one_is_judged() -> None:
-    """The largest exact ids are read; a name that may be rounded is an error, not a warning."""
+    """Narrow floats up to the exact limit are read; a name that may be rounded is an error."""
     exact = pd.DataFrame({"id": np.array([2**24 - 1, 12], "float32"), "category_id": [5.0, 6.0]})
     assert sheet_from_frame(exact).frame["id"].tolist() == [2**24 - 1, 12]
     assert sheet_from_frame(pd.DataFrame({"id": [float(ODD)], "name": ["a"]})).problems == ()
@@ -226,7 +226,7 @@ def test_a_narrow_float_below_its_limit_is_exact_and_a_name_of_one_is_judged() -
 
 @pytest.mark.parametrize("wrong", [1.5, float(ODD), np.float16(2049), True, "x"], ids=repr)
 def test_the_id_of_a_tag_in_a_list_is_exact_or_refused(wrong: object) -> None:
-    """Nothing is cut off or rounded; a whole number of another type is the id."""
+    """The id of a tag in a list must be an exact whole number of any type, and is never rounded."""
     for tag in (Tag(wrong, "shy"), {"id": wrong, "name": "shy"}):  # type: ignore[arg-type]
         with pytest.raises(SheetError, match="no exact whole number"):
             sheet_from_frame(pd.DataFrame({"id": [1], "tags": [[tag]]}))
@@ -237,7 +237,7 @@ def test_the_id_of_a_tag_in_a_list_is_exact_or_refused(wrong: object) -> None:
 
 
 def test_the_id_of_a_tag_in_a_list_of_arrow_has_the_digits_of_its_type() -> None:
-    """Arrow knows the type of a field in a list."""
+    """The id of a tag in an Arrow list is checked against the digits of its Arrow type."""
     kind = pa.list_(pa.struct([("id", pa.float16()), ("name", pa.string())]))
     table = pa.table({"id": [1], "tags": pa.array([[{"id": 2049.0, "name": "shy"}]], kind)})
     with pytest.raises(SheetError, match="no exact whole number"):
@@ -245,7 +245,7 @@ def test_the_id_of_a_tag_in_a_list_of_arrow_has_the_digits_of_its_type() -> None
 
 
 def test_a_frame_that_is_no_catalogue_is_refused() -> None:
-    """Without a column of petsync's, and with two of one name."""
+    """A frame with no known column, or with two columns of one name, is refused."""
     with pytest.raises(SheetError, match="no column"):
         sheet_from_frame(pd.DataFrame({"a": [1]}))
     with pytest.raises(SheetError, match="two columns"):
@@ -254,7 +254,7 @@ def test_a_frame_that_is_no_catalogue_is_refused() -> None:
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT], ids=repr)
 def test_missing_items_of_a_list_say_nothing(missing: object) -> None:
-    """As groupby().agg(list) makes them: they are no tags and no addresses."""
+    """Missing items of a list, as groupby().agg(list) makes them, are no tags and no addresses."""
     columns = {"id": [1], "tags": [["shy", missing]], "photo_urls": [[missing]]}
     sheet = sheet_from_frame(pd.DataFrame(columns))
     assert sheet.frame["tags"].tolist() == [[Tag(None, "shy")]]
@@ -263,14 +263,14 @@ def test_missing_items_of_a_list_say_nothing(missing: object) -> None:
 
 @pytest.mark.parametrize(("column", "item"), [("tags", {"a"}), ("photo_urls", 5)])
 def test_items_of_another_kind_are_refused(column: str, item: object) -> None:
-    """They would be sent as what Python prints of them."""
+    """List items of another type are refused, as they would be sent as Python's repr."""
     with pytest.raises(SheetError, match=f"column {column} has a list with"):
         sheet_from_frame(pd.DataFrame({"id": [1], column: [[item]]}))
 
 
 @pytest.mark.parametrize("column", ["name", "tags", "photo_urls"])
 def test_half_a_character_is_refused(column: str) -> None:
-    """No file and no service could take it."""
+    """Half a surrogate pair is refused, because no file and no service accepts it."""
     value = "a\ud800" if column == "name" else ["a\ud800"]
     with pytest.raises(SheetError, match=f"column {column} has half a character at position"):
         sheet_from_frame(pd.DataFrame({"id": [1], column: [value]}, dtype=object))
@@ -292,7 +292,7 @@ CATALOGUE = pd.DataFrame({"id": [7, MAX_ID], "name": ["Bello", "Mia"], "status":
     ids=["id", "mapped", "both", "two levels", "own level", "Int64"],
 )
 def test_an_index_that_has_a_name_is_a_column(frame: pd.DataFrame) -> None:
-    """A frame that is indexed by id names its pets, and none of them is added again."""
+    """A named index is a column, so a frame indexed by id adds no pet again."""
     sheet = sheet_from_frame(frame, defaults={"Pet_Id": "id"})
     assert sheet.frame["id"].tolist() == [7, MAX_ID]
     assert sheet.frame["name"].tolist() == ["Bello", "Mia"]
@@ -303,7 +303,7 @@ def test_an_index_that_has_a_name_is_a_column(frame: pd.DataFrame) -> None:
 
 
 def test_an_index_without_a_name_says_nothing() -> None:
-    """It counts rows; and so does one that is named like petsync's own column of row numbers."""
+    """An index without a name, or with the name of petsync's row numbers, is no column."""
     for index in (pd.Index([5, 6]), pd.Index([5, 6], name="row")):
         sheet = sheet_from_frame(CATALOGUE.drop(columns="id").set_index(index))
         assert "id" not in sheet.frame
@@ -320,13 +320,13 @@ def test_an_index_without_a_name_says_nothing() -> None:
     ids=["extra", "row", "assigned_id"],
 )
 def test_ids_under_a_name_of_petsync_s_own_are_pointed_out(frame: pd.DataFrame) -> None:
-    """Only what petsync writes there is its own; numbers may be the ids."""
+    """Numbers in a column with a name of petsync's own are reported, as they may be the ids."""
     rules = [problem.rule for problem in sheet_from_frame(frame).problems]
     assert rules.count("header-numbers") == 1
 
 
 def test_an_index_and_a_column_that_disagree_about_the_id_are_refused() -> None:
-    """Nobody knows which of them is the pet's."""
+    """An index and a column with different ids are refused, as the right id is unknown."""
     frame = CATALOGUE.set_index(pd.Index([1, 2], name="id"))
     with pytest.raises(SheetError, match="index 'id' and its column 'id' hold different ids"):
         sheet_from_frame(frame)
@@ -334,7 +334,7 @@ def test_an_index_and_a_column_that_disagree_about_the_id_are_refused() -> None:
 
 @pytest.mark.parametrize("known", [{}, {"name": "Bello"}, {"name": "Bello", "status": "sold"}])
 def test_a_misspelt_column_is_an_error(known: dict[str, str]) -> None:
-    """Whatever else is there: its values would go nowhere, and the plan would be in sync."""
+    """A misspelt column is an error, whatever other columns there are, so no value is ignored."""
     with pytest.raises(SheetError, match="does not know: 'staus'") as caught:
         sheet_from_frame(pd.DataFrame([{"id": 7, "staus": "sold", **known}]))
     assert "'staus' may mean status" in str(caught.value.hint)
@@ -342,7 +342,7 @@ def test_a_misspelt_column_is_an_error(known: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("header", ["old_status", "Status 2", "Zustand", "status_x"])
 def test_a_column_like_one_that_is_there_is_reported(header: str) -> None:
-    """It may be a copy, or hold what was meant: the plan of it says that it is not used."""
+    """A column like a known column that is present is reported as not used."""
     sheet = sheet_from_frame(pd.DataFrame([{"id": 7, "status": "sold", header: "pending"}]))
     (finding,) = sheet.problems
     assert (finding.rule, finding.address) == ("header-near-miss", f"row 0, {header}")
@@ -351,7 +351,7 @@ def test_a_column_like_one_that_is_there_is_reported(header: str) -> None:
 
 @pytest.mark.parametrize(("header", "hint"), [("Zustand", "may mean status"), ("Regal", "Rename")])
 def test_a_frame_of_which_only_the_id_is_known_is_refused(header: str, hint: str) -> None:
-    """It could change nothing, and whoever gave it means a change."""
+    """A frame with ids and only unknown columns is refused, as it could change nothing."""
     with pytest.raises(SheetError, match="no known column but the ids") as caught:
         sheet_from_frame(pd.DataFrame({"id": [7], header: ["sold"]}))
     assert hint in str(caught.value.hint)
@@ -360,7 +360,7 @@ def test_a_frame_of_which_only_the_id_is_known_is_refused(header: str, hint: str
 
 
 def test_a_mapping_of_a_header_that_is_not_there_is_an_error() -> None:
-    """`defaults` are for headers that some frames have."""
+    """A mapping of a missing header is an error; `defaults` may name missing headers."""
     frame = pd.DataFrame({"id": [7], "name": ["Bello"]})
     with pytest.raises(SheetError, match="no column has the header 'Foo'") as caught:
         sheet_from_frame(frame, mapping={"Foo": "name"})
@@ -369,7 +369,7 @@ def test_a_mapping_of_a_header_that_is_not_there_is_an_error() -> None:
 
 
 def test_values_that_are_no_text_are_judged_as_in_a_workbook() -> None:
-    """A date and a truth in a column of text are errors, a number is a warning."""
+    """A date or a boolean in a text column is an error, a number is a warning."""
     values = [dt.date(2026, 5, 1), pd.Timestamp("2026-05-01"), np.datetime64("2026-05-01", "ns")]
     frame = pd.DataFrame(
         {"name": pd.Series([*values, True, np.bool_(False), 7, 8.0], dtype=object)}
@@ -390,13 +390,13 @@ def test_values_that_are_no_text_are_judged_as_in_a_workbook() -> None:
 
 @pytest.mark.parametrize("value", [b"Bello", {"name": "Bello"}, dt.timedelta(1), {"Bello"}])
 def test_values_that_no_cell_can_hold_are_refused(value: object) -> None:
-    """They would be sent as what Python prints of them."""
+    """Values that no cell can hold are refused, as they would be sent as Python's repr."""
     with pytest.raises(SheetError, match=f"column name has a {type(value).__name__}"):
         sheet_from_frame(pd.DataFrame({"id": [7], "name": pd.Series([value], dtype=object)}))
 
 
 def test_a_parquet_export_that_pandas_read_is_a_sheet(tmp_path: Path) -> None:
-    """Its lists are arrays, and its tags have fields."""
+    """A Parquet export that pandas reads, with arrays and structs, is a sheet in sync."""
     pets = [
         Pet(id=7, name="Bello", status="sold", tags=(Tag(3, "old"), Tag(None, "a, b"))),
         Pet(id=8, name="Mia", status="sold", photo_urls=("https://a/1.jpg", "https://a/2.jpg")),

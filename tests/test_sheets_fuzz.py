@@ -1,4 +1,4 @@
-"""Mutated spreadsheets end in a sheet or in a typed error, within a cap of memory and of time."""
+"""Mutated spreadsheets: each gives a sheet or a typed error, within limits of memory and time."""
 
 import json
 import subprocess
@@ -11,14 +11,14 @@ import pytest
 pytestmark = pytest.mark.slow
 
 SECONDS = 60.0
-"""The most of a processor that one small file may take, which ends what would never end."""
+"""The limit of processor time in seconds for one small file; it also ends endless loops."""
 SHARDS = {"container": 500, "parts": 600, "claims": 500, "text": 400}
 
 
 @pytest.mark.parametrize("kind", SHARDS)
 def test_no_bytes_end_in_another_error_or_over_the_cap(tmp_path, kind):
-    """Bytes, ZIP headers, XML parts and CSV text, mutated by seed: a sheet or a petsync error that
-    names the file and the way out; no other exception, no panic, no abort, no memory over the cap.
+    """Mutated bytes, ZIP headers, XML parts and CSV text give a sheet or a petsync error with file
+    name and hint, never another exception, an abort or memory over the limit.
     """
     program = Path(__file__).parent / "support" / "fuzzed.py"
     command = [sys.executable, str(program), kind, str(tmp_path), str(SHARDS[kind])]
@@ -29,7 +29,7 @@ def test_no_bytes_end_in_another_error_or_over_the_cap(tmp_path, kind):
     assert len(outcomes) == SHARDS[kind]
     assert not {name: each for name, each in outcomes.items() if each[0] not in OUTCOMES}
     assert not {name: each for name, each in outcomes.items() if each[1] > SECONDS}
-    # Both ends are reached, else the mutations would be too coarse or too fine to tell anything.
+    # Mutations that are all read, or all refused, would test nothing.
     counts = Counter(became for became, *_ in outcomes.values())
     assert min(counts[became] for became in OUTCOMES) > len(outcomes) // 10
 
@@ -38,5 +38,5 @@ OUTCOMES = ("sheet", "refused")
 
 
 def test_the_cases_are_enough():
-    """There are at least 2,000 of them."""
+    """There are at least 2,000 mutated files."""
     assert sum(SHARDS.values()) >= 2_000

@@ -1,4 +1,4 @@
-"""Headers: found under titles, matched loosely, near misses suggested, doubles named."""
+"""Headers: found below titles, matched loosely, near misses suggested, duplicates reported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from petsync.table.sheet import Sheet
 
 
 def test_headers_match_without_regard_to_case_spaces_and_underscores(tmp_path: Path) -> None:
-    """Case, spaces, underscores and hyphens in a header do not count."""
+    """Headers match without regard to case, spaces, underscores and hyphens."""
     sheet = csv_of(tmp_path, "ID,Photo URLs,category-ID,STATUS \n1,,2,sold\n")
     assert list(sheet.frame.columns) == ["id", "status", "category_id", "photo_urls", "action"]
     assert sheet.columns == {"id": "1", "photo_urls": "2", "category_id": "3", "status": "4"}
@@ -22,18 +22,18 @@ def test_headers_match_without_regard_to_case_spaces_and_underscores(tmp_path: P
 
 @pytest.mark.parametrize("header", ["photoUrls", "photo_urls", "Photo\u00a0URLs", "PHOTO-URLS"])
 def test_photo_urls_has_many_spellings(tmp_path: Path, header: str) -> None:
-    """All spellings of one header are one column."""
+    """All spellings of the header photo_urls give one column."""
     assert "photo_urls" in csv_of(tmp_path, f"id,{header}\n1,\n").frame
 
 
 def test_other_headers_by_a_mapping(tmp_path: Path) -> None:
-    """A mapping gives our column for a header of the file, however it is spelt."""
+    """A mapping assigns a known column to a header of the file, in any spelling."""
     sheet = csv_of(tmp_path, "Nr.,Tiername\n1,Bello\n", mapping={"nr.": "ID", "tiername": "name"})
     assert sheet.frame.iloc[0].tolist()[:2] == [1, "Bello"]
 
 
 def test_a_mapping_to_no_column_is_refused(tmp_path: Path) -> None:
-    """The error names the header, what it was mapped to, and the columns that there are."""
+    """The error of a mapping to an unknown column names the header, the target and the columns."""
     with pytest.raises(SheetError, match="'Nr' names 'number', which is no column") as caught:
         csv_of(tmp_path, "Nr\n1\n", mapping={"Nr": "number"})
     assert "The columns are: id, name" in caught.value.hint
@@ -77,7 +77,9 @@ def test_a_mapping_to_no_column_is_refused(tmp_path: Path) -> None:
 def test_near_misses_are_suggested_and_never_guessed(
     tmp_path: Path, header: str, ours: str
 ) -> None:
-    """The column is kept under its own name; the finding says what may be meant."""
+    """A column with a nearly right header keeps its name, and the finding suggests the known
+    header.
+    """
     first, second = [name for name in ("id", "status", "tags") if name != ours][:2]
     sheet = csv_of(tmp_path, f"{first},{second},{header}\n,,x\n")
     finding = next(each for each in sheet.problems if each.rule == "header-near-miss")
@@ -90,7 +92,7 @@ def test_near_misses_are_suggested_and_never_guessed(
 
 @pytest.mark.parametrize("header", ["Shelf", "Price", "Preis", "Notes", "Owner", "Breed", "Age"])
 def test_columns_of_the_shop_are_no_near_misses(tmp_path: Path, header: str) -> None:
-    """What people keep beside the catalogue is theirs."""
+    """A column for other data of the shop is no near miss."""
     assert not csv_of(tmp_path, f"id,{header}\n1,x\n").problems
 
 
@@ -107,7 +109,7 @@ def test_columns_of_the_shop_are_no_near_misses(tmp_path: Path, header: str) -> 
 def test_a_near_miss_is_reported_beside_the_column_that_it_is_like(
     tmp_path: Path, header: str, ours: str
 ) -> None:
-    """Whoever wrote into it means a change, and the plan would be in sync."""
+    """A column like a known column that is present is reported as not used."""
     sheet = csv_of(tmp_path, f"id,name,status,tags,{header}\n1,Bello,sold,calm,x\n")
     (finding,) = sheet.problems
     assert (finding.rule, finding.severity) == ("header-near-miss", "warning")
@@ -120,12 +122,12 @@ def test_a_near_miss_is_reported_beside_the_column_that_it_is_like(
 
 @pytest.mark.parametrize("header", ["SKU", "No.", "outcome", "assigned_id", "petsync row"])
 def test_other_numbers_and_results_beside_the_ids_are_none(tmp_path: Path, header: str) -> None:
-    """They change no pet."""
+    """Other numbers and results beside an id column are no finding."""
     assert not csv_of(tmp_path, f"id,name,{header}\n1,Bello,2\n").problems
 
 
 def test_the_header_is_found_under_title_lines(tmp_path: Path) -> None:
-    """The header is the row that names most of our columns; addresses count from the file."""
+    """The header is the row with most of the known headers; addresses count the file's rows."""
     rows = [["Pets of the month", "status: draft"], [], ["Name", "by Petra"], ["id", "name"]]
     sheet = sheet_of(tmp_path, [*rows, [1, "Bello"], [2, "[clear]"]])
     assert sheet.header_row == 4
@@ -136,7 +138,7 @@ def test_the_header_is_found_under_title_lines(tmp_path: Path) -> None:
 
 
 def test_a_sheet_without_a_known_header_is_refused_with_what_may_be_meant(tmp_path: Path) -> None:
-    """The error shows the row that is most like a header, under whatever titles."""
+    """The error of a sheet without a known header shows the row most like one, and suggestions."""
     with pytest.raises(SheetError, match="no column has a header that petsync knows") as caught:
         csv_of(tmp_path, "Our pets\n\nNmae,Staus,Preis\nBello,sold,3\n")
     assert "row 3 of it holds 'Nmae', 'Staus', 'Preis'" in caught.value.message
@@ -146,7 +148,7 @@ def test_a_sheet_without_a_known_header_is_refused_with_what_may_be_meant(tmp_pa
 
 
 def test_two_headers_that_mean_the_same_are_named(tmp_path: Path) -> None:
-    """All of them at once, with their columns: which one counts is not guessed."""
+    """All headers for the same column are named with their columns, and none is chosen."""
     with pytest.raises(SheetError) as caught:
         sheet_of(tmp_path, [["Name", "id", "NAME ", "Id", "name"], ["a", 1, "b", 2, "c"]])
     assert caught.value.message.endswith(
@@ -157,7 +159,7 @@ def test_two_headers_that_mean_the_same_are_named(tmp_path: Path) -> None:
 
 
 def test_other_headers_that_are_there_twice_are_numbered(tmp_path: Path) -> None:
-    """No column of the shop's is lost, whatever it is called."""
+    """Unknown columns with the same header are all kept, with numbers."""
     sheet = csv_of(tmp_path, "id,Note,Note,Note (2),Note\n1,a,b,c,d\n")
     assert sheet.others.iloc[0].to_dict() == {
         "Note": "a",
@@ -168,7 +170,7 @@ def test_other_headers_that_are_there_twice_are_numbered(tmp_path: Path) -> None
 
 
 def test_very_many_headers_are_read_in_time(tmp_path: Path) -> None:
-    """Neither equal nor different headers take longer the more there are."""
+    """The time to read headers grows linearly, for equal and for different headers."""
     for name in ("x", "column {}"):
 
         def read(count: int, name: str = name) -> Sheet:
@@ -183,7 +185,7 @@ IDS = "Nr,name,status\n1001,Bello,sold\n1002,Mia,sold\n"
 
 
 def test_a_column_of_numbers_is_pointed_out_where_no_column_has_ids(tmp_path: Path) -> None:
-    """Whatever it is called: without ids each row would be a new pet."""
+    """A column of numbers in a sheet without ids is reported, as each row would be a new pet."""
     sheet = csv_of(tmp_path, IDS.replace("Nr", "Regal"))
     assert found(sheet) == [("line 1, column 1", "header-numbers")]
     assert "Rename 'Regal' to id" in sheet.problems[0].suggestion
@@ -201,7 +203,7 @@ def test_a_column_of_numbers_is_pointed_out_where_no_column_has_ids(tmp_path: Pa
     ],
 )
 def test_other_columns_of_numbers_are_the_shops_own(tmp_path: Path, text: str) -> None:
-    """Beside ids, with the same numbers again, other texts, or from a result sheet."""
+    """Numbers beside ids, with repeats, with other texts or of results are no finding."""
     assert "header-numbers" not in {rule for _, rule in found(csv_of(tmp_path, text))}
 
 
@@ -218,15 +220,17 @@ def test_other_columns_of_numbers_are_the_shops_own(tmp_path: Path, text: str) -
     ],
 )
 def test_ids_under_the_header_of_a_result_are_pointed_out(tmp_path: Path, text: str) -> None:
-    """A column of that name is anybody's, unless all results are there; the ids that the service
-    assigned are ids, and the lines of the file are none.
+    """Numbers under a header of results are reported, unless all results are present; assigned ids
+    are then reported, and the row numbers never.
     """
     ((_, rule),) = found(csv_of(tmp_path, text))
     assert rule == "header-numbers"
 
 
 def test_a_mapping_of_a_header_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    """Also where another column is what it was mapped to; `defaults` are for some sheets only."""
+    """A mapping of a missing header is refused, even where its target column exists; `defaults` may
+    name missing headers.
+    """
     with pytest.raises(SheetError, match="no column has the header 'Foo'") as caught:
         csv_of(tmp_path, IDS, mapping={"nr": "id", "Foo": "name"})
     assert "'Nr', 'name', 'status'" in caught.value.hint

@@ -1,4 +1,4 @@
-"""Files that are something else than a sheet: each is named, with the way from it to a sheet."""
+"""Files of another kind than a sheet: each error names the kind and how to get a sheet from it."""
 
 import gzip
 import hashlib
@@ -20,7 +20,7 @@ RECORD = b"id,name\n1,Bello\n"
 
 
 def stream(name):
-    """The beginning of an old Office file, or of an encrypted one, with a stream of this name."""
+    """Return the start of an old or encrypted Office file with a stream of this name."""
     return OLE + name.encode("utf-16-le")
 
 
@@ -152,7 +152,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize("case", FOREIGN)
 def test_what_is_no_sheet_is_named_with_the_way_to_one(tmp_path, case):
-    """The error names the file and what it is, and the hint how a sheet is made of it."""
+    """The error names the file and its kind, and the hint how to get a sheet from it."""
     name, data, what, way = FOREIGN[case]
     path = tmp_path / name
     path.write_bytes(data)
@@ -163,7 +163,7 @@ def test_what_is_no_sheet_is_named_with_the_way_to_one(tmp_path, case):
 
 
 def test_a_workbook_that_holds_other_documents_is_a_workbook(tmp_path):
-    """Objects in a workbook, whose parts show in its bytes, do not make it another kind of file."""
+    """A workbook with embedded documents, whose parts are in its bytes, is read as a workbook."""
     path = tmp_path / "pets.xlsx"
     document = zipped({"word/document.xml": b"", "xl/workbook.bin": b"", "pets.csv": b""})
     members = [*unzipped(libreoffice()), ("xl/embeddings/letter.docx", document)]
@@ -175,7 +175,7 @@ def test_a_workbook_that_holds_other_documents_is_a_workbook(tmp_path):
 
 @pytest.mark.parametrize("style", ["no folder", "backslashes", "another folder"])
 def test_a_workbook_may_have_its_parts_anywhere(tmp_path, style):
-    """Its relations say where they are; some programs write backslashes for slashes."""
+    """A workbook's parts are found by its relations, in any folder and with backslashes."""
     path = tmp_path / "pets.xlsx"
     places = {"no folder": "", "another folder": "book/", "backslashes": "xl/"}
     members = []
@@ -202,7 +202,7 @@ def test_a_workbook_may_have_its_parts_anywhere(tmp_path, style):
 
 
 def results_of(sheet):
-    """Results of a run that left every row as it was."""
+    """Return the results of a run that left every row unchanged."""
     said = {"outcome": "unchanged", "message": "", "assigned_id": None}
     return pd.DataFrame([said] * len(sheet), index=sheet.frame.index)
 
@@ -212,7 +212,7 @@ ENCODED = 'id;name;status\r\n1;"Zoë; Müller";sold\r\n2;Łódź;sold\r\n'
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8", "utf-32", "cp1250", "CP1252"])
 def test_a_csv_file_is_read_in_the_encoding_that_is_named(tmp_path, encoding):
-    """It says what the same file says in UTF-8, and so does the copy with the results."""
+    """A CSV in the named encoding reads like one in UTF-8, and so does its copy with results."""
     text = ENCODED.replace("Łódź", "Rex") if encoding == "CP1252" else ENCODED
     path = tmp_path / "pets.csv"
     path.write_bytes(text.encode(encoding))
@@ -226,7 +226,7 @@ def test_a_csv_file_is_read_in_the_encoding_that_is_named(tmp_path, encoding):
 
 
 def test_results_that_an_encoding_cannot_hold_are_written_in_utf8(tmp_path):
-    """Nothing is lost, and the copy says by its mark what it is."""
+    """Results that an encoding cannot represent are written in UTF-8 with a byte order mark."""
     path = tmp_path / "pets.csv"
     path.write_bytes(ENCODED.replace("Łódź", "Rex").encode("cp1252"))
     sheet = read_sheet(path, encoding="cp1252")
@@ -249,7 +249,7 @@ def test_results_that_an_encoding_cannot_hold_are_written_in_utf8(tmp_path):
     ],
 )
 def test_an_encoding_that_cannot_be_is_refused(tmp_path, name, encoding, why):
-    """What it is not, and a kind of file that has none to choose."""
+    """An encoding that does not fit the file, or is given for a workbook, is refused."""
     path = tmp_path / name
     path.write_bytes(libreoffice() if name.endswith("x") else ENCODED.encode("cp1250") + b"x")
     with pytest.raises(SheetError, match=why) as caught:
@@ -260,7 +260,7 @@ def test_an_encoding_that_cannot_be_is_refused(tmp_path, name, encoding, why):
 @pytest.mark.parametrize("name", ["klingon", "base64", "rot13", "undefined", "idna", "", "a\0b"])
 @pytest.mark.parametrize("content", [ENCODED.encode(), ENCODED.encode("utf-8-sig"), b""])
 def test_an_unknown_encoding_is_a_mistake_in_the_call(tmp_path, name, content):
-    """Whatever the file is: a workbook, one with a byte order mark, or none at all."""
+    """An unknown encoding is a SettingsError for any file, also for a missing one."""
     path = tmp_path / "pets.csv"
     if content:
         path.write_bytes(content)
@@ -281,7 +281,7 @@ def test_an_unknown_encoding_is_a_mistake_in_the_call(tmp_path, name, content):
     ],
 )
 def test_a_byte_order_mark_is_not_contradicted(tmp_path, written, said):
-    """The file says itself what it is, and the error names that."""
+    """An encoding that contradicts the byte order mark is refused, and the error names the mark."""
     path = tmp_path / "pets.csv"
     path.write_bytes(ENCODED.encode(written))
     mark = written.removesuffix("-sig").upper()
@@ -292,7 +292,7 @@ def test_a_byte_order_mark_is_not_contradicted(tmp_path, written, said):
 
 
 def test_the_encoding_stays_with_a_sheet_that_is_judged_again(tmp_path):
-    """A status that the store has is known only later."""
+    """A sheet that is checked again with the store's statuses keeps its encoding."""
     path = tmp_path / "pets.csv"
     path.write_bytes(ENCODED.replace("sold", "lent").replace("Łódź", "Rex").encode("cp1252"))
     sheet = read_sheet(path, encoding="cp1252")
@@ -303,7 +303,7 @@ def test_the_encoding_stays_with_a_sheet_that_is_judged_again(tmp_path):
     "text", ['"id"|"name"\n"7"|"Bello, the dog"\n', "sep=|\nid|name\n7|Bello, the dog\n"]
 )
 def test_a_bar_separates_cells_too(tmp_path, text):
-    """Also where every cell is quoted."""
+    """A vertical bar is a delimiter, also where every cell is quoted."""
     (tmp_path / "pets.csv").write_text(text)
     sheet = read_sheet(tmp_path / "pets.csv")
     assert sheet.frame["name"].tolist() == ["Bello, the dog"]
@@ -311,7 +311,7 @@ def test_a_bar_separates_cells_too(tmp_path, text):
 
 
 def test_a_folder_names_the_sheets_in_it(tmp_path):
-    """A folder is not a sheet; those that it holds are named."""
+    """The error of a folder names the sheets in it."""
     (tmp_path / "pets.csv").touch()
     (tmp_path / "notes.md").touch()
     with pytest.raises(SheetError, match="this is a folder") as caught:
@@ -320,7 +320,7 @@ def test_a_folder_names_the_sheets_in_it(tmp_path):
 
 
 def test_a_missing_folder_is_told_from_a_missing_file(tmp_path):
-    """Where the folder is not there either, that is what is said."""
+    """The error of a file in a missing folder reports that the folder is missing."""
     with pytest.raises(SheetError, match="there is no such file") as caught:
         read_sheet(tmp_path / "summer" / "pets.csv")
     assert "There is no folder" in caught.value.hint
@@ -328,7 +328,7 @@ def test_a_missing_folder_is_told_from_a_missing_file(tmp_path):
 
 @pytest.mark.parametrize("path", ["/dev/zero", "pets\0.csv", "x" * 5000 + ".csv"])
 def test_a_path_that_leads_to_no_file_is_refused_at_once(path):
-    """A device that never ends, and names that no file can have: an error with a hint."""
+    """An endless device and a name that no file can have are refused with a hint."""
     with pytest.raises(SheetError) as caught:
         read_sheet(path)
     assert path in caught.value.message
@@ -336,7 +336,7 @@ def test_a_path_that_leads_to_no_file_is_refused_at_once(path):
 
 
 def test_a_pipe_is_not_waited_for(tmp_path):
-    """A pipe that nobody writes to does not make the reader wait."""
+    """A pipe without a writer is refused, and the reader does not wait."""
     path = tmp_path / "pets.csv"
     os.mkfifo(path)
     with pytest.raises(SheetError, match="a device or a pipe"):
@@ -344,7 +344,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 
 
 def test_a_file_over_the_limit_is_refused_before_it_is_read(tmp_path):
-    """Three gigabytes are not taken into memory; the limit is named."""
+    """A file of three gigabytes is refused before it is read, and the error names the limit."""
     path = tmp_path / "pets.csv"
     with path.open("wb") as file:
         file.truncate(3_000_000_000)
@@ -354,7 +354,7 @@ def test_a_file_over_the_limit_is_refused_before_it_is_read(tmp_path):
 
 
 def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path):
-    """Half of what a program writes is not taken for all of it, and no endless file is read."""
+    """A file that grows while it is read is refused, so that no half file is used."""
     path, begun, done = tmp_path / "pets.csv", threading.Event(), threading.Event()
     path.write_bytes(RECORD * 3_000_000)
 
@@ -379,7 +379,7 @@ def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path):
 @pytest.mark.parametrize("piece", [b"x", b",", b'""', b'"a",'])
 @pytest.mark.parametrize("head", [RECORD, RECORD.replace(b"\n", b"\r")])
 def test_a_line_without_an_end_is_refused_at_once(tmp_path, piece, head):
-    """A line longer than any row is an error that names it, before anything is taken apart."""
+    """A line that is longer than any row is an error that names the line, before it is parsed."""
     path = tmp_path / "pets.csv"
     path.write_bytes(head + piece * (files.MAX_LINE // len(piece) + 1))
     with pytest.raises(SheetError, match="line 3 has more than 17 MB without a line break"):
@@ -387,6 +387,6 @@ def test_a_line_without_an_end_is_refused_at_once(tmp_path, piece, head):
 
 
 def test_long_files_of_short_lines_pass():
-    """The search for a long line finds none where there is none, whatever ends the lines."""
+    """A long file of short lines is accepted, with any line end."""
     for end in (b"\n", b"\r", b"\r\n"):
         files._check_lines("pets.csv", (b"1,Bello" + end) * 3_000_000)

@@ -1,6 +1,6 @@
-"""Opened and saved by LibreOffice, an export says the same, and still carries its base.
+"""Exports that LibreOffice opens and saves: the same values and the same base.
 
-The real program does it, with many pets in one file; where it is missing the tests fail.
+The tests run the real program, and fail where it is missing.
 """
 
 import random
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.office, pytest.mark.slow]
 WORKBOOK = "xlsx:Calc MS Excel 2007 XML"
 # Separated by commas, quoted, UTF-8; cells are saved as they are shown.
 CSV = "csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,true"
-# ... and when it is opened every column is text.
+# The file is opened with every column as text.
 OPENED_AS_TEXT = "CSV:44,34,76,1," + "/".join(f"{column}/2" for column in range(1, 9))
 
 CHOSEN = [
@@ -51,7 +51,9 @@ CHOSEN = [
 
 @pytest.fixture(scope="module")
 def office(tmp_path_factory):
-    """Opens a file with LibreOffice, saves it elsewhere, and says where."""
+    """Return a function that opens a file with LibreOffice, saves it elsewhere and returns its
+    path.
+    """
     profile = tmp_path_factory.mktemp("office").as_uri()
 
     def save(path, kind=WORKBOOK, *options):
@@ -68,7 +70,7 @@ def office(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def snapshot():
-    """Some hundred pets of every kind, and those that have been trouble."""
+    """Return a snapshot of several hundred generated pets and of chosen difficult ones."""
     drawn = []
 
     @settings(
@@ -95,7 +97,7 @@ def snapshot():
 
 @pytest.fixture(scope="module")
 def exported(snapshot, tmp_path_factory):
-    """The workbook as petsync wrote it."""
+    """Return the workbook that petsync wrote."""
     path = tmp_path_factory.mktemp("exported") / "pets.xlsx"
     write_sheet(snapshot, path)
     return path
@@ -103,19 +105,19 @@ def exported(snapshot, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def resaved_once(exported, office):
-    """The workbook as LibreOffice saved it."""
+    """Return the workbook after LibreOffice saved it."""
     return office(exported)
 
 
 def read(path, snapshot):
-    """The sheet, read for a store that has such statuses, whatever the kind of their line ends."""
+    """Return the sheet, read with the statuses of the store in either form of line ends."""
     statuses = set(snapshot.frame["status"].dropna())
     fed = {re.sub(r"\r\n|\n\r|\r", "\n", status) for status in statuses}
     return read_sheet(path, known_statuses=statuses | fed)
 
 
 def test_a_workbook_says_the_same(resaved_once, snapshot):
-    """Every value of every pet is as it was, whatever it is made of, without an error."""
+    """Every value of every pet stays the same after the save, without an error."""
     sheet = read(resaved_once, snapshot)
     assert not sheet.errors
     said = sheet.rows[list(COLUMNS)].reset_index(drop=True)
@@ -123,7 +125,7 @@ def test_a_workbook_says_the_same(resaved_once, snapshot):
 
 
 def test_a_workbook_keeps_its_base(resaved_once, snapshot):
-    """The base is there, unchanged, and so is all that it says of the export."""
+    """The base and its facts about the export stay the same after the save."""
     sheet = read(resaved_once, snapshot)
     assert sheet.base_refused == ""
     pd.testing.assert_frame_equal(sheet.base.frame, snapshot.frame)
@@ -131,7 +133,7 @@ def test_a_workbook_keeps_its_base(resaved_once, snapshot):
 
 
 def test_a_base_that_was_deleted_is_missed_after_a_save(resaved_once, office, tmp_path):
-    """The name by which it is missed outlives the save, with the worksheet and without it."""
+    """The name of the base stays after a save, so a deleted base is still reported."""
     book = openpyxl.load_workbook(resaved_once)
     del book[BASE_TAB]
     path = tmp_path / "without.xlsx"
@@ -141,7 +143,7 @@ def test_a_base_that_was_deleted_is_missed_after_a_save(resaved_once, office, tm
 
 
 def test_a_workbook_is_in_sync(resaved_once, snapshot):
-    """Saved and not edited, it plans to nothing at all, three ways and two ways."""
+    """A saved workbook without edits plans no change."""
     sheet = read(resaved_once, snapshot)
     plan = compare(snapshot, sheet, found={}, created="2026-11-21T00:00:00+00:00")
     assert (plan.changes, plan.conflicts, plan.blocked) == ((), (), ())
@@ -149,7 +151,7 @@ def test_a_workbook_is_in_sync(resaved_once, snapshot):
 
 
 def test_what_helps_people_stays(resaved_once):
-    """The drop-downs, the filter and the guide outlive the save."""
+    """The drop-downs, the filter and the guide stay after the save."""
     book = openpyxl.load_workbook(resaved_once)
     sheet = book["Pets"]
     assert book.active.title == "Pets"
@@ -162,7 +164,7 @@ def test_what_helps_people_stays(resaved_once):
 
 
 def test_an_edit_is_still_an_edit(exported, office, snapshot, tmp_path):
-    """A cell that somebody changed in LibreOffice is read as it is now, and only that one."""
+    """A cell that was edited before LibreOffice saved the file is the only planned change."""
     book = openpyxl.load_workbook(exported)
     ids_column = [cell.value for cell in book["Pets"]["A"]]
     book["Pets"].cell(ids_column.index("5") + 1, 2).value = "two\nlines"
@@ -174,7 +176,7 @@ def test_an_edit_is_still_an_edit(exported, office, snapshot, tmp_path):
 
 
 def test_what_it_changes_is_known(office, tmp_path):
-    """LibreOffice changes a text just as `find_resaved_forms` says, and leaves all others alone."""
+    """LibreOffice changes a text exactly as `find_resaved_forms` predicts, and no other text."""
     pieces = ["_", "x", "_x0041_", "_x005F_", "x0001_", "_x00_", "_x1_", "a", "\x01", "\r", "\n"]
     draw = random.Random(7)
     drawn = {"".join(draw.choices(pieces, k=draw.randint(1, 6))) for _ in range(3_000)}
@@ -190,7 +192,7 @@ def test_what_it_changes_is_known(office, tmp_path):
 
 
 def with_line_feeds(frame):
-    """The table, every line end in its texts a line feed."""
+    """Return the table with every line end in its texts as a line feed."""
 
     def fed(value):
         if isinstance(value, list):
@@ -204,7 +206,7 @@ def with_line_feeds(frame):
 
 
 def test_a_csv_says_the_same(office, snapshot, tmp_path):
-    """A CSV whose columns are opened as text comes back too, but for the kind of its line ends."""
+    """A CSV that is opened with text columns keeps its values, except for the kind of line ends."""
     path = tmp_path / "pets.csv"
     write_sheet(snapshot, path)
     sheet = read(office(path, CSV, f"--infilter={OPENED_AS_TEXT}"), snapshot)

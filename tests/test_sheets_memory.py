@@ -1,4 +1,4 @@
-"""Files that are made to take all memory or time: an error at once, or a sheet within the cap."""
+"""Files that would take all memory or time: an error at once, or a sheet within the limits."""
 
 import json
 import random
@@ -19,11 +19,11 @@ from petsync.sheets.xlsx.package import Package, shared_size, strip_count, witho
 pytestmark = pytest.mark.slow
 
 SECONDS = 60.0
-"""Of a processor; most take less than one. What the cases were made to show took minutes."""
+"""The limit of processor time; most take less than a second. A slow algorithm takes minutes."""
 
 
 def cell(place, text):
-    """A cell with an inline text."""
+    """Return a cell with an inline text."""
     return f'<c r="{place}" t="inlineStr"><is><t>{text}</t></is></c>'
 
 
@@ -32,12 +32,12 @@ ROW = f'<row r="2"><c r="A2"><v>7</v></c>{cell("B2", "Bello")}</row>'
 
 
 def sheet(rows, before=""):
-    """A worksheet with these rows behind the header."""
+    """Return a worksheet with these rows after the header."""
     return f'<worksheet xmlns="{MAIN}">{before}<sheetData>{HEADER}{rows}</sheetData></worksheet>'
 
 
 def shared(count, text, *, index="0", kind='t="s"'):
-    """A workbook in which so many cells refer to one text."""
+    """Return a workbook in which this number of cells refer to one text."""
     rows = "".join(
         f'<row r="{n}"><c r="A{n}" {kind}><v>{index}</v></c></row>' for n in range(2, count + 2)
     )
@@ -45,19 +45,19 @@ def shared(count, text, *, index="0", kind='t="s"'):
 
 
 def letters(number):
-    """A column's letters; the first is 0."""
+    """Return a column's letters; the first column is 0."""
     return (letters(number // 26 - 1) if number > 25 else "") + chr(65 + number % 26)
 
 
 def lying():
-    """A part of 60 MB that says that it has a thousand bytes."""
+    """Return a workbook with a part of 60 MB whose declared size is a thousand bytes."""
     part = sheet(ROW + " " * 60_000_000)
     size, lie = len(part).to_bytes(4, "little"), (1000).to_bytes(4, "little")
     return package(part).replace(size, lie)
 
 
 def many_tabs():
-    """A workbook of 100,000 tabs that are all one part."""
+    """Return a workbook of 100,000 tabs that all share one part."""
     tabs = "".join(f'<sheet name="t{n}" sheetId="{n}" r:id="rId1"/>' for n in range(100_000))
     book = f'<workbook xmlns="{MAIN}" xmlns:r="{KINDS}"><sheets>{tabs}</sheets></workbook>'
     parts = unzipped(package(sheet("")))
@@ -65,7 +65,7 @@ def many_tabs():
 
 
 def tabs_of_one_part(count):
-    """A workbook of so many tabs that are all one part of a megabyte, without a header."""
+    """Return a workbook of many tabs that all share one part of a megabyte without a header."""
     rows = "".join(f'<row r="{n}"><c r="A{n}"><v>{n}</v></c></row>' for n in range(1, 25_000))
     part = f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData></worksheet>'
     tabs = "".join(f'<sheet name="t{n}" sheetId="{n}" r:id="rId1"/>' for n in range(count))
@@ -75,7 +75,7 @@ def tabs_of_one_part(count):
 
 
 def many_parts(count, rows):
-    """A workbook of so many tabs without a header, each with a part of its own."""
+    """Return a workbook of many tabs without a header, each with its own part."""
     part = f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData></worksheet>'
     tabs = "".join(f'<sheet name="t{n}" sheetId="{n}" r:id="tab{n}"/>' for n in range(count))
     links = "".join(
@@ -94,7 +94,7 @@ def many_parts(count, rows):
 
 
 def blank_rows(style, count):
-    """Rows that are only formatted, as Excel or as LibreOffice leaves them."""
+    """Return rows that have only formats, as Excel or LibreOffice writes them."""
     if style == "Excel":
         return "".join(
             f'<row r="{n}" spans="1:2" s="1" customFormat="1"><c r="A{n}" s="1"/></row>'
@@ -285,7 +285,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def became(tmp_path_factory):
-    """What reading each file came to, in one process with a cap: outcome, seconds, message."""
+    """Return the outcome, seconds and message of reading each file, in one process with limits."""
     folder = tmp_path_factory.mktemp("files")
     for name, (make, _) in CASES.items():
         (folder / name).write_bytes(make())
@@ -299,7 +299,7 @@ def became(tmp_path_factory):
 
 @pytest.mark.parametrize("name", CASES)
 def test_no_file_takes_all_memory_or_time(became, name):
-    """A sheet, or an error that says what is too much, and where: within the cap, and in time."""
+    """Each file gives a sheet or an error that names the excess, within the limits."""
     outcome, seconds, message = became[name]
     assert outcome in ("sheet", "refused")
     assert seconds < SECONDS
@@ -308,7 +308,7 @@ def test_no_file_takes_all_memory_or_time(became, name):
 
 
 def test_a_part_that_is_larger_than_it_says_is_not_unpacked(tmp_path):
-    """No more is unpacked than the file says, whatever there is; that it lies is damage."""
+    """A part is unpacked only up to its declared size, and a larger part is reported as damage."""
     path = tmp_path / "pets.xlsx"
     path.write_bytes(lying())
     tracemalloc.start()
@@ -323,8 +323,8 @@ def test_a_part_that_is_larger_than_it_says_is_not_unpacked(tmp_path):
 
 @pytest.mark.parametrize("style", ["Excel", "LibreOffice"])
 def test_trailing_formatted_rows_are_not_even_looked_at(tmp_path, style):
-    """What is read of the worksheet is to the byte that of the sheet without them, at the cost of
-    unpacking, and there is no finding about them.
+    """Trailing rows with only formats are cut before parsing, give no finding, and cost only the
+    unpacking.
     """
     clean, blank = tmp_path / "clean.xlsx", tmp_path / "blank.xlsx"
     clean.write_bytes(package(sheet(ROW)))
@@ -355,14 +355,14 @@ def test_trailing_formatted_rows_are_not_even_looked_at(tmp_path, style):
     ],
 )
 def test_nothing_but_formatted_cells_is_cut_off(odd):
-    """Where anything else stands behind the last cell, the part is left as it is."""
+    """A part with anything else after its last cell is left unchanged."""
     data = sheet(ROW + blank_rows("Excel", 200) + odd).encode()
     assert without_trailing(data) == data
     assert without_trailing(data.replace(odd.encode(), b"")) == sheet(ROW).encode()
 
 
 def test_the_text_of_cells_is_never_underestimated():
-    """The bound is over what the cells will hold, and near it where it counts."""
+    """The bound of the cells' text is never too low, and is close where many cells share texts."""
     strings = b"<sst><si><t>" + b"x" * 1000 + b"</t></si><si><t>y</t></si></sst>"
     many = b'<c t="s"><v>1</v></c>' * 1000 + b"<c t='s'><v>0</v></c>" * 10
     assert 11_000 <= shared_size(many, strings, 0) < 50_000
@@ -371,7 +371,7 @@ def test_the_text_of_cells_is_never_underestimated():
 
 
 def test_a_claimed_count_of_texts_is_taken_away_and_no_text_is_changed():
-    """Only the table's own tag loses its count; a text that reads like one stays."""
+    """Only the table's own tag loses its count, and no text changes."""
     text = b'<si><t>uniqueCount="9" &lt;sst uniqueCount="9"</t></si></sst>'
     assert strip_count(b'<x:sst count="2" uniqueCount="9">' + text) == (
         b'<x:sst count="2" was="9">' + text
@@ -379,7 +379,7 @@ def test_a_claimed_count_of_texts_is_taken_away_and_no_text_is_changed():
 
 
 def test_a_part_that_many_tabs_share_is_read_once(tmp_path, monkeypatch):
-    """And the texts and styles of the workbook once, whatever many sheets are looked through."""
+    """A part that many tabs share, and the workbook's texts and styles, are read once."""
     read = []
     whole = Package.part
 
