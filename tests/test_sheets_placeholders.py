@@ -1,4 +1,4 @@
-"""The clear marker beside other items, and texts that stand for nothing."""
+"""The clear marker beside other items, and texts that stand for a missing value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ URL = "https://example.org/1.jpg"
     ["[clear];", "[clear]; shy", "a;[CLEAR]", "7:a; [clear]; b", "a\n[clear]", '"a"; [clear]'],
 )
 def test_a_marker_beside_tags_blocks_its_row(tmp_path: Path, text: str) -> None:
-    """Nobody knows whether all tags are to go or one was forgotten, so nothing is sent."""
+    """A clear marker beside tags is ambiguous, so its row is blocked."""
     sheet = sheet_of(tmp_path, [["id", "tags"], [1, text], [2, "[clear]"]])
     assert ("Pets!B2", "clear-beside-others") in found(sheet)
     assert sheet.blocked == (2,)
@@ -29,7 +29,7 @@ def test_a_marker_beside_tags_blocks_its_row(tmp_path: Path, text: str) -> None:
 
 
 def test_a_marker_beside_photos_blocks_its_row(tmp_path: Path) -> None:
-    """Likewise for the addresses of photos."""
+    """A clear marker beside photo addresses is ambiguous, so its row is blocked."""
     sheet = sheet_of(tmp_path, [["id", "photo_urls"], [1, f"[clear]\n{URL}"], [2, URL]])
     assert ("Pets!B2", "clear-beside-others") in found(sheet)
     assert sheet.blocked == (2,)
@@ -39,14 +39,14 @@ def test_a_marker_beside_photos_blocks_its_row(tmp_path: Path) -> None:
     "text", ['"[clear]"; shy', "see [clear]; shy", '"a; [clear]; b"', "7:[clear]; shy"]
 )
 def test_what_is_no_marker_is_a_tag(tmp_path: Path, text: str) -> None:
-    """A tag in quotes, with an id or with more words may have the marker in it."""
+    """A tag in quotes, with an id or with more words may contain the marker's text."""
     sheet = sheet_of(tmp_path, [["id", "tags"], [1, text]])
     assert not sheet.problems
     assert any("[clear]" in tag.name for tag in sheet.frame["tags"].iloc[0])
 
 
 def test_another_marker_is_refused_beside_tags(tmp_path: Path) -> None:
-    """Whatever the marker is, it stands alone; the usual one is then a tag."""
+    """A configured marker must be alone in its cell; [clear] is then a tag."""
     text = "id,tags\n1,Leeren; shy\n2,[clear]; shy\n3,leeren\n"
     sheet = csv_of(tmp_path, text, clear="LEEREN")
     assert found(sheet) == [("line 2, column 2", "clear-beside-others")]
@@ -66,7 +66,7 @@ TAGS = [
 
 @pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
 def test_tags_called_like_the_marker_come_back(tmp_path: Path, suffix: str) -> None:
-    """An export writes them so that they are what they are, alone and beside others."""
+    """Tags and addresses with the marker's text come back from an export, alone or in a list."""
     pets = [
         Pet(id=n, name="x", tags=tuple(Tag(None, name) for name in names), photo_urls=tuple(names))
         for n, names in enumerate(TAGS)
@@ -79,7 +79,7 @@ def test_tags_called_like_the_marker_come_back(tmp_path: Path, suffix: str) -> N
 
 
 def test_a_dataframe_says_such_tags_too() -> None:
-    """A list in a DataFrame holds texts, and no marker."""
+    """A list in a DataFrame holds texts and never the marker."""
     frame = pd.DataFrame({"id": range(len(TAGS)), "tags": TAGS, "photo_urls": TAGS})
     sheet = sheet_from_frame(frame)
     assert not sheet.errors
@@ -89,7 +89,9 @@ def test_a_dataframe_says_such_tags_too() -> None:
 
 @pytest.mark.parametrize("text", ["-", " -- ", "N/A", "null", "?", "TBD", "none", "\u2014"])
 def test_a_placeholder_is_pointed_out(tmp_path: Path, text: str) -> None:
-    """It is used as it stands, with a warning; a pet may be called so."""
+    """A placeholder as category or tag is used unchanged with a warning; as a name it is no
+    finding.
+    """
     rows = [["id", "name", "category", "tags"], [1, text, text, f"shy; {text}"]]
     sheet = sheet_of(tmp_path, rows)
     assert found(sheet) == [("Pets!C2", "placeholder-text"), ("Pets!D2", "placeholder-text")]
@@ -98,7 +100,7 @@ def test_a_placeholder_is_pointed_out(tmp_path: Path, text: str) -> None:
 
 
 def test_what_only_looks_like_a_placeholder_is_none(tmp_path: Path) -> None:
-    """Real words are not, nor are tags that the store gave an id."""
+    """A category NA, and tags with an id or more letters, are no placeholder."""
     sheet = sheet_of(tmp_path, [["id", "category", "tags"], [1, "NA", "7:?; nonesuch; -shy"]])
     assert not sheet.problems
 
@@ -118,7 +120,7 @@ TAGS_IN_BRACKETS = {
 
 @pytest.mark.parametrize(("text", "meant"), TAGS_IN_BRACKETS.items())
 def test_tags_in_brackets_are_a_list(tmp_path: Path, text: str, meant: str) -> None:
-    """The brackets are no part of a tag, so the row is blocked and the tags are suggested."""
+    """Brackets around all tags block the row, and the tags without them are suggested."""
     sheet = sheet_of(tmp_path, [["id", "tags"], [1, text], [2, "shy"]])
     assert found(sheet) == [("Pets!B2", "list-text")]
     assert sheet.suggested(guesses=True) == {"Pets!B2": meant}
@@ -127,7 +129,9 @@ def test_tags_in_brackets_are_a_list(tmp_path: Path, text: str, meant: str) -> N
 
 @pytest.mark.parametrize("text", ["(calm)", "[a] b", "calm [a]", '"[calm]"', "[a]; [b]"])
 def test_brackets_of_a_tag_are_its_own(tmp_path: Path, text: str) -> None:
-    """Brackets around a part of a cell, round ones around one tag, and quoted ones are meant."""
+    """Brackets around a part of a cell, round brackets around one tag, and quoted brackets are part
+    of the tags.
+    """
     sheet = sheet_of(tmp_path, [["id", "tags"], [1, text]])
     assert not sheet.problems
 
@@ -144,7 +148,7 @@ BROKEN_TAGS = [
 
 @pytest.mark.parametrize("text", BROKEN_TAGS)
 def test_line_breaks_of_other_formats_separate_no_tags(tmp_path: Path, text: str) -> None:
-    """They would be sent as one tag, so the row is blocked and two tags are suggested."""
+    """Tags with a line break of another format block the row, and two tags are suggested."""
     sheet = csv_of(tmp_path, f"id,tags\n1,{text}\n")
     assert ("line 2, column 2", "tags-commas") in found(sheet)
     assert sheet.suggested(guesses=True) == {"line 2, column 2": "calm; shy"}
@@ -166,7 +170,7 @@ BROKEN_PHOTOS = {
 def test_line_breaks_of_other_formats_separate_no_photos(
     tmp_path: Path, text: str, meant: str
 ) -> None:
-    """They would be sent as one address, so the row is blocked and the addresses are suggested."""
+    """Addresses with a line break of another format block the row and are suggested separately."""
     sheet = csv_of(tmp_path, f'id,photo_urls\n1,"{text}"\n')
     assert found(sheet) == [("line 2, column 2", "photos-separators")]
     assert sheet.suggested(guesses=True) == {"line 2, column 2": meant}
@@ -182,7 +186,7 @@ def test_line_breaks_of_other_formats_separate_no_photos(
     ],
 )
 def test_photos_in_brackets_are_a_list(tmp_path: Path, text: str, meant: str) -> None:
-    """The brackets are no part of an address."""
+    """Brackets around photo addresses are an error, and the addresses are suggested."""
     sheet = sheet_of(tmp_path, [["id", "photo_urls"], [1, text]])
     assert found(sheet) == [("Pets!B2", "list-text")]
     assert sheet.suggested(guesses=True) == {"Pets!B2": meant}
@@ -190,7 +194,7 @@ def test_photos_in_brackets_are_a_list(tmp_path: Path, text: str, meant: str) ->
 
 @pytest.mark.parametrize("text", [f"<{URL}>", f"[photo]({URL})"])
 def test_the_address_of_a_link_is_suggested(tmp_path: Path, text: str) -> None:
-    """Markdown and mail programs write brackets around an address."""
+    """The address in a link of Markdown or of a mail program is suggested."""
     sheet = sheet_of(tmp_path, [["id", "photo_urls"], [1, text]])
     assert found(sheet) == [("Pets!B2", "photo-not-an-address")]
     assert sheet.suggested(guesses=True) == {"Pets!B2": URL}
@@ -209,7 +213,7 @@ RECORDS = {
 def test_a_category_as_a_program_writes_it_is_an_error(
     tmp_path: Path, text: str, meant: str
 ) -> None:
-    """It is no name, and its name is suggested."""
+    """A category in a program's notation is an error, and its name is suggested."""
     sheet = sheet_of(tmp_path, [["id", "category"], [1, text], [2, "Dogs (small)"]])
     assert found(sheet) == [("Pets!B2", "category-text")]
     assert sheet.suggested(guesses=True) == {"Pets!B2": meant}
@@ -217,7 +221,7 @@ def test_a_category_as_a_program_writes_it_is_an_error(
 
 
 def test_a_category_with_its_number_is_pointed_out(tmp_path: Path) -> None:
-    """`1:Dogs` is a tag's grammar; as a category it is a name, with a warning."""
+    """A category in the tag grammar `1:Dogs` is used as a name, with a warning."""
     sheet = sheet_of(tmp_path, [["id", "category"], [1, "1:Dogs"], [2, "24: The Cats"], [3, "7up"]])
     assert found(sheet) == [(f"Pets!B{row}", "category-numbered") for row in (2, 3)]
     assert sheet.suggested(guesses=True) == {"Pets!B2": "Dogs", "Pets!B3": "The Cats"}
@@ -225,7 +229,7 @@ def test_a_category_with_its_number_is_pointed_out(tmp_path: Path) -> None:
 
 
 def test_the_word_of_the_marker_is_pointed_out(tmp_path: Path) -> None:
-    """Without its brackets it is a text like another, which would take the place of all tags."""
+    """The marker's word without brackets is used as text, with a warning."""
     rows = [["id", "name", "category", "tags"], [1, "Clear", "clear", "Clear "]]
     sheet = sheet_of(tmp_path, rows)
     assert found(sheet) == [(f"Pets!{column}2", "placeholder-text") for column in "CD"]
@@ -235,7 +239,7 @@ def test_the_word_of_the_marker_is_pointed_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
 def test_what_an_export_has_is_meant(tmp_path: Path, suffix: str) -> None:
-    """Names, categories and tags that the store has so come back without a finding."""
+    """Unusual names, categories and tags of the store are exported and read without a finding."""
     pet = Pet(
         id=1,
         name="None",

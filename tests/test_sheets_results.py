@@ -1,4 +1,4 @@
-"""write_results: the user's own sheet comes back with what became of each row, all else kept."""
+"""write_results: a copy of the user's sheet with each row's outcome and all else unchanged."""
 
 import io
 import re
@@ -31,7 +31,7 @@ ROWS = [
 
 
 def results(**rows):
-    """Results by row number, as a run reports them."""
+    """Return results by row number, as a run reports them."""
     frame = pd.DataFrame.from_dict(
         {int(row[1:]): value for row, value in rows.items()},
         orient="index",
@@ -49,7 +49,7 @@ RESULTS = results(
 
 @pytest.fixture
 def workbook(tmp_path):
-    """A workbook as people make it: titles, colours, formulas with values, another sheet."""
+    """Return a workbook as people make it: title, colours, formulas with values, another sheet."""
     book = openpyxl.Workbook()
     sheet = book.active
     sheet.title = "Pets"
@@ -63,14 +63,14 @@ def workbook(tmp_path):
     book.save(plain)
     with zipfile.ZipFile(plain) as old, zipfile.ZipFile(path, "w") as new:
         for name in old.namelist():
-            # openpyxl writes the empty value in one of three ways, as its XML library does.
+            # openpyxl writes the empty value in one of three ways, which depend on its XML library.
             value = rb"(<f>2\*3</f>)<v(?: ?/>|></v>)"
             new.writestr(name, re.sub(value, rb"\1<v>6</v>", old.read(name)))
     return path
 
 
 def test_each_row_tells_what_became_of_it(workbook, tmp_path):
-    """Outcome, message, assigned id and row stand beside each row, blocked rows too."""
+    """Outcome, message, assigned id and row are written beside each row, blocked rows included."""
     write_results(read_sheet(workbook), RESULTS, tmp_path / "out.xlsx")
     rows = list(openpyxl.load_workbook(tmp_path / "out.xlsx")["Pets"].iter_rows(values_only=True))
     assert rows[0][:6] == ("Spring list", None, None, None, None, None)
@@ -85,7 +85,7 @@ def test_each_row_tells_what_became_of_it(workbook, tmp_path):
 
 
 def test_the_rest_of_the_workbook_stays(workbook, tmp_path):
-    """Formats, widths, formulas with their values and other sheets are as they were."""
+    """Formats, widths, formulas with their values and other sheets stay unchanged."""
     write_results(read_sheet(workbook), RESULTS, tmp_path / "out.xlsx")
     book = openpyxl.load_workbook(tmp_path / "out.xlsx")
     assert book["Pets"]["A4"].fill.fgColor.rgb == "00FF0000"
@@ -101,7 +101,7 @@ def test_the_rest_of_the_workbook_stays(workbook, tmp_path):
 
 
 def test_the_copy_can_be_read_again(workbook, tmp_path):
-    """The copy reads like the sheet, with the assigned ids; the results are further columns."""
+    """The copy reads like the sheet, with the assigned ids and the results as further columns."""
     first = read_sheet(workbook)
     write_results(first, RESULTS, tmp_path / "out.xlsx")
     second = read_sheet(tmp_path / "out.xlsx")
@@ -125,7 +125,7 @@ def test_results_of_results_use_the_same_columns(workbook, tmp_path):
 
 
 def test_a_formula_is_never_replaced(tmp_path):
-    """A formula in the column action stays, whatever became of the row."""
+    """A formula in the column action stays, whatever the outcome of the row."""
     book = openpyxl.Workbook()
     for row in (["id", "name", "action"], [None, "Rex", "=A9"]):
         book.active.append(row)
@@ -164,7 +164,7 @@ def test_elements_with_a_prefix_are_filled_in(tmp_path):
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_a_csv_copy_keeps_delimiter_mark_and_rows(tmp_path, delimiter):
-    """Every row of the file is in the copy, in order, also those that could not be read."""
+    """The copy of a CSV has every row in order, also rows that cannot be read."""
     path, out = tmp_path / "pets.csv", tmp_path / "out.csv"
     lines = [
         ["title"],
@@ -194,7 +194,7 @@ def test_a_csv_copy_keeps_delimiter_mark_and_rows(tmp_path, delimiter):
 
 
 def test_ids_are_added_where_the_sheet_has_none(tmp_path):
-    """A sheet without ids gets a column of them, or else the copy would add the pets again."""
+    """A sheet without ids gets an id column, or the copy would add its pets again."""
     path, out = tmp_path / "pets.csv", tmp_path / "out.csv"
     path.write_text("name\nBello\nRex\n")
     write_results(read_sheet(path), results(r2=("applied", "", 7), r3=("failed", "", None)), out)
@@ -202,7 +202,7 @@ def test_ids_are_added_where_the_sheet_has_none(tmp_path):
 
 
 def test_a_sheet_that_changed_meanwhile_is_refused(workbook, tmp_path):
-    """Results are never written beside rows that are not the ones that were applied."""
+    """A sheet that changed since it was read is refused, so no result is at a wrong row."""
     sheet = read_sheet(workbook)
     book = openpyxl.load_workbook(workbook)
     book["Pets"].delete_rows(3)
@@ -212,7 +212,7 @@ def test_a_sheet_that_changed_meanwhile_is_refused(workbook, tmp_path):
 
 
 def test_the_sheet_itself_is_never_written(workbook):
-    """The copy has another name than the user's file."""
+    """The input is refused as the output."""
     before = workbook.read_bytes()
     with pytest.raises(SheetError, match="this is the sheet itself"):
         write_results(read_sheet(workbook), RESULTS, workbook)
@@ -220,8 +220,8 @@ def test_the_sheet_itself_is_never_written(workbook):
 
 
 def test_results_are_a_pleasure_to_read(tmp_path):
-    """The new columns have the header's look, a width and a coloured outcome; the filter covers
-    them, and the panes stay frozen.
+    """The result columns have the header's style, a width and coloured outcomes, and the filter
+    covers them; the frozen panes stay.
     """
     path = rich(tmp_path / "pets.xlsx")
     rows = results(r2=("applied", "", None), r5=("conflict", "x" * 90, None))
@@ -246,7 +246,7 @@ def test_results_are_a_pleasure_to_read(tmp_path):
 
 
 def test_a_second_run_changes_the_colours_too(tmp_path):
-    """An outcome's colour is that of the last run; where it says nothing now there is none."""
+    """An outcome has the colour of the last run; an empty outcome has none."""
     path = rich(tmp_path / "pets.xlsx")
     write_results(read_sheet(path), results(r2=("failed", "", None)), tmp_path / "one.xlsx")
     one = openpyxl.load_workbook(tmp_path / "one.xlsx")["Pets"]
@@ -263,7 +263,7 @@ def test_a_second_run_changes_the_colours_too(tmp_path):
 
 
 def test_a_table_object_stays_as_it_is(tmp_path):
-    """New columns stand beside a table; its part and its range are not touched."""
+    """New columns are beside a table, whose part and range stay unchanged."""
     path = rich(tmp_path / "pets.xlsx", table=True)
     write_results(read_sheet(path), results(r2=("applied", "", None)), tmp_path / "out.xlsx")
     old, new = parts(path), parts(tmp_path / "out.xlsx")
@@ -275,7 +275,7 @@ def test_a_table_object_stays_as_it_is(tmp_path):
 
 
 def test_hidden_columns_do_not_hide_the_results(tmp_path):
-    """Where the columns to the right are hidden or of a width, only the new ones change."""
+    """Of hidden columns or columns with a width to the right, only the result columns change."""
     path = rich(tmp_path / "pets.xlsx")
     cols = b'<cols><col min="1" max="2" width="9"/><col min="5" max="16384" width="3" hidden="1"/>'
     change(path, {"sheet1.xml": lambda data: re.sub(rb"<cols>.*</cols>", cols + b"</cols>", data)})
@@ -293,7 +293,7 @@ def test_hidden_columns_do_not_hide_the_results(tmp_path):
 
 
 def test_a_row_that_repeats_another_is_told_so(tmp_path):
-    """A row that was used once already is `unchanged`, and its copy can still be read."""
+    """A row that repeats another is `unchanged`, and its copy can be read."""
     path = tmp_path / "pets.csv"
     path.write_text("id,name\n1,Bello\n1,Bello\n2,Rex\n")
     sheet = read_sheet(path)
@@ -306,7 +306,9 @@ def test_a_row_that_repeats_another_is_told_so(tmp_path):
 
 
 def test_an_id_that_the_service_exchanged_is_replaced(tmp_path):
-    """Under the id that a person wrote the next plan would add the pet again."""
+    """An id that the service replaced is replaced in the sheet, or the next plan would add the pet
+    again.
+    """
     path = plain(tmp_path / "pets.xlsx", [["id", "name"], ["7", "Rex"], [None, "Mia"]])
     rows = results(r2=("applied", "", 99), r3=("applied", "", 98))
     write_results(read_sheet(path), rows, tmp_path / "out.xlsx")
@@ -317,8 +319,8 @@ def test_an_id_that_the_service_exchanged_is_replaced(tmp_path):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_of_a_csv_every_other_byte_stays(tmp_path, end, mark):
-    """Line ends, quotes, mark, `sep=` line, title and a missing last line end are as they were:
-    the copy is the file with cells behind its records.
+    """The copy of a CSV is the file with cells after its records; line ends, quotes, mark, `sep=`
+    line and title stay.
     """
     path = tmp_path / "pets.csv"
     old = ["sep=;", "Spring", 'id;"name"', '1;"Rex"', "", "2 ; Mia;;", '"3";"a;b"']
@@ -340,7 +342,7 @@ def test_of_a_csv_every_other_byte_stays(tmp_path, end, mark):
 
 
 def test_a_csv_that_quotes_everything_still_does(tmp_path):
-    """Where a record is written anew, it is quoted as the file's header is."""
+    """A record that is rewritten is quoted like the file's header."""
     path = tmp_path / "pets.csv"
     path.write_text('"id","name"\n"","Rex"\n')
     write_results(read_sheet(path), results(r2=("applied", "", 7)), tmp_path / "out.csv")
@@ -350,7 +352,7 @@ def test_a_csv_that_quotes_everything_still_does(tmp_path):
 
 
 def test_headers_that_only_a_mapping_explains_are_found_again(tmp_path):
-    """The delimiter is the one that the sheet was read with, its mapping known."""
+    """The copy uses the delimiter and the mapping with which the sheet was read."""
     path = tmp_path / "pets.csv"
     path.write_text("Nummer;Name, kurz, so;Preis\n1;Rex;2,50\n")
     sheet = read_sheet(path, mapping={"Nummer": "id", "Name, kurz, so": "name"})
@@ -359,7 +361,7 @@ def test_headers_that_only_a_mapping_explains_are_found_again(tmp_path):
 
 
 def test_what_a_csv_was_exported_with_goes_with_its_copy(tmp_path):
-    """The base beside a CSV file is beside its copy too, and one that is refused stays refused."""
+    """The copy of a CSV gets its base, and a refused base stays refused."""
     path, out = tmp_path / "pets.csv", tmp_path / "out.csv"
     path.write_text("id,name\n1,Rex\n")
     sidecar_path(path).write_text("petsync-base 1 1 0\nAAAA\n")
@@ -373,7 +375,9 @@ def test_what_a_csv_was_exported_with_goes_with_its_copy(tmp_path):
 
 
 def test_an_xlsm_keeps_its_macros(tmp_path):
-    """The macros go into a copy that is an .xlsm; an .xlsx could not be opened with them."""
+    """A copy that is an .xlsm keeps the macros; an .xlsx, which cannot be opened with them, does
+    not.
+    """
     path = plain(tmp_path / "pets.xlsm", [["id", "name"], ["1", "Rex"]])
     add(path, **{"xl/vbaProject.bin": b"macros"})
     macro = b"application/vnd.ms-excel.sheet.macroEnabled.main+xml"
@@ -401,8 +405,8 @@ STORE = [
 
 
 def exported(path):
-    """An export of pets 1, 2 and 3, of which 2 and 3 are no longer so in STORE; three rows without
-    an id are new in it.
+    """Return an export of pets 1, 2 and 3, of which 2 and 3 differ in STORE, with three new rows
+    without an id.
     """
     old = [STORE[0], replace(STORE[1], status="pending"), Pet(id=3, name="Zoë", status="sold")]
     new = [Pet(name="Mia", status="sold"), Pet(name="Leo", status="pending"), Pet(name="New")]
@@ -414,9 +418,7 @@ def exported(path):
 @pytest.mark.parametrize("name", ["pets.xlsx", "pets.csv"])
 @pytest.mark.parametrize("is_back", [True, False], ids=["back", "copy"])
 def test_a_recognised_row_gets_its_pet_s_id(tmp_path, name, is_back):
-    """A row that was taken for a pet is that pet's from then on, and what it says can be edited;
-    each row that stays as it is says why.
-    """
+    """A row that is recognised as a pet gets its id, and each unchanged row gets the reason."""
     path, out = exported(tmp_path / name), tmp_path / f"out-{name}"
     sheet = read_sheet(path)
     plan = plan_of(STORE, sheet, match_on=("name",))
@@ -444,7 +446,7 @@ def test_a_recognised_row_gets_its_pet_s_id(tmp_path, name, is_back):
 
 
 def test_ids_are_recognised_where_the_sheet_has_none(tmp_path):
-    """A sheet of names alone gets the column of ids; a row in conflict gets none."""
+    """A sheet without ids gets an id column for recognised rows; a row in conflict gets no id."""
     path, out = tmp_path / "pets.csv", tmp_path / "out.csv"
     path.write_text("name,status\nMia,sold\nRex,\n")
     sheet = read_sheet(path)
@@ -457,7 +459,7 @@ def test_ids_are_recognised_where_the_sheet_has_none(tmp_path):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("inner", ["\n", "\r\n", "\r"])
 def test_a_csv_row_with_a_line_break_in_a_cell_stays_one_row(tmp_path, end, inner):
-    """Its cells are quoted again where it is written anew, as where it gets its id."""
+    """A row that is rewritten with its new id keeps its quotes around a cell with line breaks."""
     path = tmp_path / "pets.csv"
     photos = f"https://a.example/1.jpg{inner}https://a.example/2.jpg"
     lines = ["name,status,photo_urls,id", f'New,available,"{photos}",', ""]
@@ -473,7 +475,7 @@ def test_a_csv_row_with_a_line_break_in_a_cell_stays_one_row(tmp_path, end, inne
 
 @pytest.mark.parametrize("name", ["pets.csv", "pets.xlsx"])
 def test_people_s_own_columns_are_never_taken_for_results(tmp_path, name):
-    """A column of theirs that is called `message` or `row` stays; the results have longer names."""
+    """A person's column with a result's name stays, and the result columns get longer names."""
     path = tmp_path / name
     own = [["id", "name", "message", "row"], ["1", "Rex", "call back", "shelf 3"]]
     if name == "pets.csv":
@@ -500,7 +502,7 @@ def test_people_s_own_columns_are_never_taken_for_results(tmp_path, name):
 
 
 def test_a_report_of_another_sheet_is_refused(workbook, tmp_path):
-    """Its rows would be told what became of others."""
+    """A report of another sheet is refused, as its outcomes are of other rows."""
     other = tmp_path / "other.csv"
     other.write_text("id,name\n1,Max\n", "utf-8")
     report = report_on(plan_of([Pet(id=1, name="Rex", status="sold")], read_sheet(other)))
@@ -509,7 +511,7 @@ def test_a_report_of_another_sheet_is_refused(workbook, tmp_path):
 
 
 def test_a_copy_is_named_as_what_it_is(tmp_path):
-    """Text under the name of a workbook could not be opened."""
+    """A copy must have the kind of its sheet, so a CSV is not written with a workbook's name."""
     path = tmp_path / "pets.csv"
     path.write_text("id,name\n1,Max\n", "utf-8")
     sheet = read_sheet(path)

@@ -1,4 +1,4 @@
-"""What is written reads back the same, as CSV and as a workbook, whatever it is made of."""
+"""Round trips: any table reads back unchanged from a CSV and from a workbook."""
 
 import csv
 import json
@@ -26,19 +26,21 @@ from petsync.table.frame import frame_from_pets
 
 pytestmark = pytest.mark.slow
 
-# What each layer of a sheet gives a meaning: guards, markers, escapes, separators, quotes.
+# Characters with a meaning in a layer of a sheet: guards, escapes, separators, quotes.
 AWKWARD = st.text(st.sampled_from("'=+-@\t\r\n\x01\x1f_x0041FE;\"| ,\ufffe\uffff\u00a0é"))
 MARKERS = st.sampled_from(
     ["[clear]", "'[clear]", " [CLEAR] ", "'' [Clear]", "\t[clear]", "_x0041_"]
 )
-# A NUL is of no use to anybody: a text that has one is an error, and its row is left alone.
+# NUL is left out: a text with a NUL is an error that blocks its row.
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 TEXT = TEXT | AWKWARD | MARKERS
 CATALOGUES = st.lists(pets(TEXT, st.none(), ids), max_size=6, unique_by=lambda pet: pet.id)
 
 
 def as_said(frame):
-    """The table as a sheet says it: blank where there is nothing to be seen, a tag once."""
+    """Return the table as a sheet has it: blank for a text without visible characters, and each tag
+    once.
+    """
     said = frame[list(COLUMNS)].copy()
     for name in ("name", "status", "category"):
         seen = [text if isinstance(text, str) and trim(text) else None for text in said[name]]
@@ -51,12 +53,12 @@ def as_said(frame):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder for all examples of one test run."""
+    """Return a folder for all examples of one test run."""
     return tmp_path_factory.mktemp("sheets")
 
 
 def _remove(*paths):
-    """Remove what an earlier example wrote: an export reads the file that it replaces."""
+    """Remove the files of an earlier example, because an export reads the file that it replaces."""
     for path in paths:
         path.unlink(missing_ok=True)
         sidecar_path(path).unlink(missing_ok=True)
@@ -82,7 +84,7 @@ def test_a_table_comes_back(folder, suffix, catalogue):
 @settings(deadline=None, max_examples=30)
 @given(catalogue=CATALOGUES)
 def test_a_sheet_comes_back(folder, suffix, catalogue):
-    """A Sheet that is written again says the same: what it empties it still empties."""
+    """A Sheet that is written and read again is the same, with the same cleared fields."""
     known = {pet.status for pet in catalogue if pet.status}
     frame = frame_from_pets(catalogue).drop(columns=["category_id"])
     _remove(folder / "first.csv", folder / f"second{suffix}")
@@ -158,7 +160,9 @@ def test_no_text_becomes_a_formula(tmp_path, text):
 
 
 def test_a_workbook_is_pleasant(tmp_path):
-    """Header frozen and filtered, columns as wide as their texts, ids and all else as text."""
+    """A workbook has a frozen header with a filter, columns as wide as their texts, and only text
+    cells.
+    """
     frame = frame_from_pets([Pet(id=7, name="A name of some length", photo_urls=("u", "v"))])
     write_sheet(frame, tmp_path / "pets.xlsx", tab="My pets")
     sheet = openpyxl.load_workbook(tmp_path / "pets.xlsx")["My pets"]
@@ -174,7 +178,7 @@ def test_a_workbook_is_pleasant(tmp_path):
 
 
 def test_anything_with_a_frame_is_written(tmp_path):
-    """A snapshot's frame is taken from it; other things are refused."""
+    """An object with a frame is written like its frame; other objects are refused."""
 
     class Holder:
         frame = frame_from_pets([Pet(id=7)])
@@ -186,7 +190,7 @@ def test_anything_with_a_frame_is_written(tmp_path):
 
 
 def test_a_frame_made_by_hand_is_written(tmp_path):
-    """Plain Python values, floats without a fraction, and tags as text are understood."""
+    """Plain Python values, floats without a fraction, and tags as text are accepted."""
     frame = pd.DataFrame({"id": [1.0, None], "name": ["a", "b"], "tags": [["x"], None]})
     write_sheet(frame, tmp_path / "pets.csv")
     sheet = read_sheet(tmp_path / "pets.csv")
@@ -197,7 +201,7 @@ def test_a_frame_made_by_hand_is_written(tmp_path):
 
 
 def test_the_clear_marker_is_written_of_a_sheet_only(tmp_path):
-    """A pet without a status has a blank cell; a sheet that empties it says so."""
+    """A pet without a status has a blank cell; a sheet that clears the status has the marker."""
     path = tmp_path / "pets.csv"
     path.write_text("id,status,tags\n1,[clear],[clear]\n")
     sheet = read_sheet(path)
@@ -208,7 +212,7 @@ def test_the_clear_marker_is_written_of_a_sheet_only(tmp_path):
 
 
 def test_writing_is_atomic_and_keeps_the_mode(tmp_path):
-    """A write that fails leaves the old file and nothing else; one that succeeds its mode."""
+    """A failed write leaves only the old file; a successful write keeps the file's mode."""
     path = tmp_path / "pets.xlsx"
     frame = frame_from_pets([Pet(id=7, name="x" * 32_767)])
     write_sheet(frame, path)
@@ -227,7 +231,7 @@ def test_writing_is_atomic_and_keeps_the_mode(tmp_path):
 def test_nobody_else_reads_a_private_sheet_while_it_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, umask: int
 ) -> None:
-    """The new file is as private as the old one from its first byte, whatever the umask."""
+    """The new file has the old file's private mode from its first byte, with any umask."""
     path, modes, fsync = tmp_path / name, [], os.fsync
     frame = frame_from_pets([Pet(id=7, name="Rex")])
     write_sheet(frame, path)
@@ -262,7 +266,7 @@ def test_nobody_else_reads_a_private_sheet_while_it_is_replaced(
     ],
 )
 def test_what_cannot_be_written_is_named(tmp_path, name, tab, problem):
-    """A place, a kind or a tab that cannot be is a SheetError with the way out."""
+    """An impossible place, kind or tab is a SheetError with a hint."""
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(SheetError, match=problem) as caught:
         write_sheet(frame_from_pets([]), tmp_path / name, tab=tab)
@@ -270,7 +274,7 @@ def test_what_cannot_be_written_is_named(tmp_path, name, tab, problem):
 
 
 def test_half_a_surrogate_pair_is_refused(tmp_path):
-    """A text that no file can hold is named, in a CSV file and in a workbook."""
+    """Half a surrogate pair is refused, in a CSV file and in a workbook."""
     frame = pd.DataFrame({"id": [1], "tags": [[Tag(None, "a\ud800")]]})
     for name in ("pets.csv", "pets.xlsx"):
         with pytest.raises(SheetError, match="surrogate"):
@@ -278,7 +282,7 @@ def test_half_a_surrogate_pair_is_refused(tmp_path):
 
 
 def test_no_csv_is_written_that_cannot_be_read(tmp_path):
-    """A cell beyond the longest that is read is refused, with the formats that can hold it."""
+    """A cell beyond the reader's limit is refused in a CSV, and the hint names other formats."""
     pet = Pet(id=7, name="x" * 131_073, status="sold")
     with pytest.raises(SheetError, match="row 2 \\(7\\)") as caught:
         write_sheet(frame_from_pets([pet]), tmp_path / "pets.csv")
@@ -289,7 +293,7 @@ def test_no_csv_is_written_that_cannot_be_read(tmp_path):
 
 
 def test_a_guard_is_known_again_after_a_program_changed_the_line_end(tmp_path):
-    """LibreOffice writes a line feed for the CR that was guarded against."""
+    """A formula's guard is still recognised after LibreOffice changed its CR to a line feed."""
     pets = [Pet(id=7, name="\r=x", status="sold"), Pet(id=8, name="'\nx", status="sold")]
     path = tmp_path / "pets.csv"
     write_sheet(frame_from_pets(pets), path)

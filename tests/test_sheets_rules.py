@@ -1,4 +1,4 @@
-"""Every rule of docs/findings.md: found at its address, in workbooks and in CSV files."""
+"""The rules of docs/findings.md: each is found at its address, in workbooks and in CSV files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BASE = {"id": 7, "name": "Bello"}
 
 
 class Case(NamedTuple):
-    """A cell that breaks a rule, in a workbook and in a CSV file (None: it cannot there), and
+    """A cell that breaks a rule, in a workbook and in a CSV file (None: impossible there), and
     parts of the problem and the suggestion.
     """
 
@@ -189,7 +189,7 @@ CASES = [
 
 
 def _read(case: Case, kind: str, folder: Path) -> tuple[Sheet, str]:
-    """The sheet of one row that has the case's cell, and the place of that cell."""
+    """Return the sheet of one row with the case's cell, and the address of that cell."""
     value = case.cell if kind == "workbook" else case.text
     row = {**BASE, **case.beside, case.column: value}
     position = list(row).index(case.column)
@@ -214,7 +214,9 @@ def _cases() -> list[Any]:
 
 @pytest.mark.parametrize(("case", "kind"), _cases())
 def test_rule(tmp_path: Path, case: Case, kind: str) -> None:
-    """A cell that breaks a rule is found there, blocks its row if it is an error, and helps."""
+    """A cell that breaks a rule is found at its address, blocks its row only if it is an error, and
+    has a suggestion.
+    """
     sheet, address = _read(case, kind, tmp_path)
     assert found(sheet) == [(address, case.rule)]
     finding = sheet.problems[0]
@@ -244,7 +246,7 @@ def _check_severity(sheet: Sheet, finding: Finding) -> None:
 def test_tags_that_are_suggested_stand_as_they_are_to_be_typed(
     tmp_path: Path, cell: str, hint: str
 ) -> None:
-    """With quotes around it, the whole cell would be one tag."""
+    """Suggested tags have no quotes around them, which would make them one tag."""
     path = tmp_path / "pets.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([["id", "name", "tags"], ["7", "Bello", cell]])
@@ -253,7 +255,7 @@ def test_tags_that_are_suggested_stand_as_they_are_to_be_typed(
 
 
 def test_every_rule_is_tested() -> None:
-    """Each code has a case in the table above, or a test of its own that is called after it."""
+    """Each rule has a case in CASES or a test that has its name."""
     names = (name.replace("_", "-") for name in vars(sys.modules[__name__]))
     named = {code for name in names for code in RULES if name.startswith(f"test-rule-{code}")}
     assert {case.rule for case in CASES} | named == set(RULES)
@@ -261,7 +263,7 @@ def test_every_rule_is_tested() -> None:
 
 
 def test_every_rule_says_all() -> None:
-    """No rule lacks a meaning, an example, what is right instead, or a cure."""
+    """Each rule has a meaning, an example, a correct form and a fix."""
     for rule in RULES.values():
         assert all((rule.meaning, rule.example, rule.fixed, rule.cure))
         assert rule.meaning.endswith(".")
@@ -269,7 +271,7 @@ def test_every_rule_says_all() -> None:
 
 
 def test_every_rule_has_its_section_in_the_documentation() -> None:
-    """`docs/findings.md#id-scientific` leads somewhere, for each code."""
+    """`docs/findings.md` has exactly one section for each rule, with its severity."""
     page = (Path(__file__).parents[1] / "docs" / "findings.md").read_text("utf-8")
     for code, rule in RULES.items():
         assert page.count(f"[`{code}`](#{code})") == 1
@@ -277,8 +279,8 @@ def test_every_rule_has_its_section_in_the_documentation() -> None:
 
 
 def test_rule_ragged_row(tmp_path: Path) -> None:
-    """A row with a cell too many or too few is not used, and nothing is said of its cells; blank
-    ones at its end do no harm.
+    """A row with too many or too few cells is blocked with one finding; blank cells at its end are
+    allowed.
     """
     text = "id,name,status\n1,Bello, the dog,sold\n2,Rex\n3,Mia,sold,,\n,,zzz,ignore\n"
     sheet = csv_of(tmp_path, text)
@@ -296,7 +298,7 @@ def test_rule_ragged_row(tmp_path: Path) -> None:
 
 
 def test_rule_ragged_row_keeps_what_its_id_says(tmp_path: Path) -> None:
-    """The id of such a row is judged all the same, as its pet must not be touched."""
+    """The id of a ragged row is still checked, as its pet must not be changed."""
     sheet = csv_of(tmp_path, "id,name,action\nx,Bello\n7,Rex,ignore,ignore\n7,Rex,\n")
     assert found(sheet) == [
         ("line 2, column 1", "id-not-a-number"),
@@ -308,7 +310,7 @@ def test_rule_ragged_row_keeps_what_its_id_says(tmp_path: Path) -> None:
 
 
 def test_rule_broken_quote(tmp_path: Path) -> None:
-    """Text behind a closing quote is not guessed at; the following rows are read."""
+    """Text after a closing quote blocks its row, and the following rows are read."""
     sheet = csv_of(tmp_path, 'id,name\n1,"Bello" the dog\n2,"say ""hi"""\n')
     assert found(sheet) == [("line 2, column 1", "broken-quote")]
     assert "double the quotes" in sheet.problems[0].suggestion
@@ -317,7 +319,9 @@ def test_rule_broken_quote(tmp_path: Path) -> None:
 
 
 def test_rule_duplicate_id(tmp_path: Path) -> None:
-    """Rows that disagree about a pet are all kept out; each names all, and what differs."""
+    """Rows with the same id and different values are all blocked; each finding names all rows and
+    the differing columns.
+    """
     sheet = csv_of(tmp_path, "id,name\n7,Bello\n8,Rex\n7.0,Bella\n7,Bello\n")
     assert [(each.row, each.rule) for each in sheet.problems] == [
         (2, "duplicate-id"),
@@ -336,7 +340,7 @@ def test_rule_duplicate_id(tmp_path: Path) -> None:
 
 
 def test_rule_duplicate_row(tmp_path: Path) -> None:
-    """A row that stands there twice, word for word in our columns, is used once."""
+    """A row that repeats another in all known columns is used once."""
     sheet = csv_of(tmp_path, "id,name,shelf\n7,Bello,1\n7,Bello,2\n")
     assert found(sheet) == [("line 3, column 1", "duplicate-row")]
     assert "line 2, column 1" in sheet.problems[0].problem
@@ -346,7 +350,7 @@ def test_rule_duplicate_row(tmp_path: Path) -> None:
 
 
 def test_rule_row_repeated(tmp_path: Path) -> None:
-    """Rows alike without an id are as many pets, with a warning that names the other row."""
+    """Equal rows without an id are separate pets, with a warning that names the other row."""
     text = "id,name,status\n,Bubble,sold\n, Bubble,sold\n,Bubble,pending\n7,Rex,sold\n,Rex,sold\n"
     sheet = csv_of(tmp_path, text)
     assert found(sheet) == [
@@ -362,7 +366,7 @@ def test_rule_row_repeated(tmp_path: Path) -> None:
 
 
 def test_rule_row_repeated_without_a_column_of_ids(tmp_path: Path) -> None:
-    """A sheet of new pets without a column for ids is judged likewise; ignored rows are not."""
+    """Equal rows of a sheet without an id column have the warning too; ignored rows have none."""
     sheet = csv_of(
         tmp_path, "name,status,action\nBubble,sold,\nBubble,sold,ignore\nBubble,sold,add\n"
     )
@@ -370,7 +374,7 @@ def test_rule_row_repeated_without_a_column_of_ids(tmp_path: Path) -> None:
 
 
 def test_rule_header_repeated(tmp_path: Path) -> None:
-    """A header that was pasted along is one finding, and no pet."""
+    """A repeated header row is one finding and no pet."""
     rows = [["ID", "Name", "Status"], [1, "Bello", "sold"], ["id", "name", "status"], [2, "Rex"]]
     sheet = sheet_of(tmp_path, rows)
     assert found(sheet) == [("Pets!A3", "header-repeated")]
@@ -380,7 +384,7 @@ def test_rule_header_repeated(tmp_path: Path) -> None:
 
 
 def test_rule_header_repeated_without_ids(tmp_path: Path) -> None:
-    """Without a column for ids, too; a pet that is called Name is a pet."""
+    """A repeated header row is found without an id column; a pet may have the name Name."""
     sheet = csv_of(tmp_path, "name,status\nBello,sold\nName,sold\nname,status\n")
     assert found(sheet) == [("line 4, column 1", "header-repeated")]
     assert sheet.frame["name"].tolist() == ["Bello", "Name"]
@@ -392,7 +396,7 @@ def test_rule_header_repeated_without_ids(tmp_path: Path) -> None:
     ids=["id", "counted", "name"],
 )
 def test_rule_totals_row(tmp_path: Path, row: list[str]) -> None:
-    """A line of totals is one finding that says so."""
+    """A row of totals is one finding with its own rule."""
     rows = [["id", "name", "status", "Price"], [1, "Bello", "sold", 2], row]
     sheet = sheet_of(tmp_path, rows)
     assert found(sheet) == [("Pets!A3", "totals-row")]
@@ -401,14 +405,14 @@ def test_rule_totals_row(tmp_path: Path, row: list[str]) -> None:
 
 
 def test_rule_totals_row_is_no_pet_called_total(tmp_path: Path) -> None:
-    """A pet with an id or a status may be called Total."""
+    """A pet with an id or a status may have the name Total."""
     sheet = csv_of(tmp_path, "id,name,status\n1,Total,\n,Total,sold\n2,Count,\n")
     assert not sheet.problems
     assert "totals-row" not in dict(found(csv_of(tmp_path, "name\nBubble\nTotal\n"))).values()
 
 
 def test_rule_merged_cells(tmp_path: Path) -> None:
-    """Only the first of merged cells has a value; what the others mean is not guessed."""
+    """Only the first of merged cells has a value, so the other rows are blocked."""
     book = workbook_of([["id", "name"], [1, "Bello"], [2, None], [3, "Rex"]])
     book.active.merge_cells("B2:B3")
     book.save(tmp_path / "pets.xlsx")
@@ -421,7 +425,7 @@ def test_rule_merged_cells(tmp_path: Path) -> None:
 
 
 def test_rule_hidden_rows(tmp_path: Path) -> None:
-    """Hidden rows are read like the others, with one warning that counts and names them."""
+    """Hidden rows are read like other rows, with one warning that counts and names them."""
     book = workbook_of([["id", "name"], *([n, f"Pet {n}"] for n in range(2, 40))])
     for row in (3, 5, 6, 7, 60):
         book.active.row_dimensions[row].hidden = True
@@ -434,7 +438,9 @@ def test_rule_hidden_rows(tmp_path: Path) -> None:
 
 
 def test_rule_hidden_columns(tmp_path: Path) -> None:
-    """A hidden column of ours counts, with a warning; a hidden one of the shop's does not."""
+    """A hidden column that petsync uses is read with a warning; another hidden column is no
+    finding.
+    """
     book = workbook_of([["id", "name", "status", "Shelf"], [1, "Bello", "sold", "A"]])
     for letter in "CD":
         book.active.column_dimensions[letter].hidden = True
@@ -447,7 +453,9 @@ def test_rule_hidden_columns(tmp_path: Path) -> None:
 
 
 def test_rule_filter_active(tmp_path: Path) -> None:
-    """A filter that is set is named with its column; one that only shows its buttons is not."""
+    """A filter with a condition is a warning that names its column; a filter without one is no
+    finding.
+    """
     book = workbook_of([["id", "name", "status"], [1, "Bello", "sold"], [2, "Rex", "pending"]])
     book.active.auto_filter.ref = "A1:C3"
     book.save(tmp_path / "pets.xlsx")
@@ -463,7 +471,7 @@ def test_rule_filter_active(tmp_path: Path) -> None:
 
 
 def test_rule_status_missing_is_said_once_without_such_a_column(tmp_path: Path) -> None:
-    """A sheet with neither ids nor statuses may be matched on names, so its rows are not listed."""
+    """Without id and status columns the missing status is reported once, not for each row."""
     sheet = csv_of(tmp_path, "name,tags\nBello,calm\nMia,shy\nRex,\n")
     assert found(sheet) == [("line 1", "status-missing")]
     rows = csv_of(tmp_path, "id,name,action\n,Bello,\n7,Mia,\n8,Rex,add\n,Max,ignore\n")
@@ -472,7 +480,7 @@ def test_rule_status_missing_is_said_once_without_such_a_column(tmp_path: Path) 
 
 @pytest.mark.parametrize("end", ["\n", ""])
 def test_rule_cell_long(tmp_path: Path, end: str) -> None:
-    """A very long cell blocks its row, and the rows behind it are read."""
+    """A cell that is too long blocks its row, and the rows after it are read."""
     long = "x" * 131_073
     text = f'id,name,status\n1,{long},sold\n2,"a\n{long}",sold\n3,Mia,sold{end}'
     sheet = csv_of(tmp_path, text)
@@ -484,7 +492,7 @@ def test_rule_cell_long(tmp_path: Path, end: str) -> None:
 
 
 def _of_formulas(folder: Path, cells: str) -> Sheet:
-    """A worksheet whose second column holds these cells, written as they are."""
+    """Return the sheet of a worksheet whose second column holds these cells unchanged."""
     book = workbook_of([["id", "name"], *([n, "x"] for n in range(2, 2 + cells.count("<c ")))])
     book.save(folder / "pets.xlsx")
     members = {}
@@ -505,14 +513,14 @@ EMPTY = '<c r="B2"><f>IF(A2="","",A2)</f><v></v></c>'
 
 
 def test_rule_formula_empty(tmp_path: Path) -> None:
-    """A formula that gave an empty text is a blank cell, however its program wrote that."""
+    """A formula with an empty text as its value is a blank cell."""
     sheet = _of_formulas(tmp_path, EMPTY)
     assert found(sheet) == [("Pets!B2", "formula-empty")]
     assert sheet.frame["name"].isna().tolist() == [True]
 
 
 def test_rule_formula_empty_in_a_row_of_its_own(tmp_path: Path) -> None:
-    """A row that has nothing but such formulas, filled down below the last pet, is no row."""
+    """A row with only formulas that give an empty text is no row."""
     cells = "".join(f'<c r="{c}2"><f>IF(Z2="","",Z2)</f><v></v></c>' for c in "AB")
     sheet = _of_formulas(tmp_path, cells)
     assert found(sheet) == []
@@ -531,13 +539,13 @@ def test_rule_formula_empty_in_a_row_of_its_own(tmp_path: Path) -> None:
 def test_rule_formula_empty_is_told_from_what_was_never_calculated(
     tmp_path: Path, cells: str, rules: list[str]
 ) -> None:
-    """Other formulas of the worksheet show whether it was calculated."""
+    """Other formulas of the worksheet decide whether an empty formula was calculated."""
     assert [rule for _, rule in found(_of_formulas(tmp_path, cells))] == rules
 
 
 @pytest.mark.parametrize("header", [["id", "name"], ["ID", "Status"]])
 def test_rule_header_elsewhere(tmp_path: Path, header: list[str]) -> None:
-    """Another worksheet with pets is told, unless somebody named the one to read or hid it."""
+    """Another visible worksheet with pets is reported, unless the worksheet to read was named."""
     book = workbook_of([["id", "name"], [1, "Bello"]])
     for title, state in (
         ("More pets", "visible"),
@@ -561,13 +569,13 @@ def test_rule_header_elsewhere(tmp_path: Path, header: list[str]) -> None:
 
 
 def test_rule_header_numbers(tmp_path: Path) -> None:
-    """A sheet without ids whose unused column may hold them."""
+    """An unused column that may hold ids is reported in a sheet without ids."""
     sheet = csv_of(tmp_path, "Regal,name,status\n1001,Bello,sold\n1002,Mia,sold\n")
     assert found(sheet) == [("line 1, column 1", "header-numbers")]
 
 
 def test_rule_header_renamed(tmp_path: Path) -> None:
-    """A column that the base of an export has, under a header that petsync does not know."""
+    """A column of the base that has an unknown header in the sheet is reported."""
     pet = Pet(id=7, name="Bello", status="sold")
     path = tmp_path / "pets.csv"
     write_sheet(frame_from_pets([pet]), path, base=base_of([pet]))
@@ -579,7 +587,7 @@ def test_rule_header_renamed(tmp_path: Path) -> None:
 
 
 def test_rule_header_near_miss(tmp_path: Path) -> None:
-    """A header that is nearly ours is not used; the finding says what may be meant."""
+    """A column with a nearly known header is not used, and the finding suggests the right one."""
     sheet = csv_of(tmp_path, "id,nmae,photo url\n1,Bello,x\n")
     assert found(sheet) == [
         ("line 1, column 2", "header-near-miss"),
@@ -592,7 +600,7 @@ def test_rule_header_near_miss(tmp_path: Path) -> None:
 
 
 def test_rule_header_missing(tmp_path: Path) -> None:
-    """Values below a blank header are not used, and are pointed out."""
+    """Values below a blank header are not used, and are reported."""
     sheet = sheet_of(tmp_path, [["id", "name", None], [7, "Bello", "sold"]])
     assert found(sheet) == [("Pets!C1", "header-missing")]
     assert "Column C has values, the first in row 2" in sheet.problems[0].problem
@@ -601,7 +609,7 @@ def test_rule_header_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shown", ["#N/A", "#REF!", "####"])
 def test_rule_error_text(tmp_path: Path, shown: str) -> None:
-    """In a workbook the text of an error is text: it is used, with a warning."""
+    """The text of an error in a text cell of a workbook is used, with a warning."""
     book = workbook_of([["id", "name"], [7, "x"]])
     book.active["B2"].value = shown
     book.active["B2"].data_type = "s"

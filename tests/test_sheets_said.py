@@ -1,4 +1,4 @@
-"""What a sheet says: the rules of cells and rows, each in a test that is named after it."""
+"""The values that a sheet reads from cells and rows, and the rules for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NBSP = "\u00a0"
 
 
 def test_a_clean_row_has_no_finding(tmp_path: Path) -> None:
-    """What is right is read as it is, without a finding."""
+    """Valid cells are read unchanged, without a finding."""
     sheet = sheet_of(
         tmp_path,
         [
@@ -59,7 +59,7 @@ def test_the_frame_has_the_dtypes_of_the_table(tmp_path: Path) -> None:
 
 
 def test_a_blank_cell_says_nothing(tmp_path: Path) -> None:
-    """Missing, empty and given are three things, for text and for lists."""
+    """A missing, a cleared and a given value are three different things, for text and for lists."""
     sheet = csv_of(tmp_path, "id,status,tags\n1,, \n2,[CLEAR], [clear] \n3,sold,calm\n")
     assert sheet.frame["status"].isna().tolist() == [True, False, False]
     assert sheet.frame["status"].tolist()[1:] == ["", "sold"]
@@ -68,14 +68,14 @@ def test_a_blank_cell_says_nothing(tmp_path: Path) -> None:
 
 
 def test_a_missing_column_says_nothing(tmp_path: Path) -> None:
-    """A sheet is compared only on the columns that it has; the action is always there."""
+    """A sheet has only the columns of its file; the action is always present."""
     sheet = csv_of(tmp_path, "Pet_ID,NAME\n1,Bello\n", mapping={"pet id": "id"})
     assert list(sheet.frame.columns) == ["id", "name", "action"]
     assert sheet.frame["action"].tolist() == ["merge"]
 
 
 def test_clear_empties_a_field_but_never_a_name(tmp_path: Path) -> None:
-    """The marker empties status, category and lists; a name that has it is an error."""
+    """The marker clears status, category and lists; in a name the marker is an error."""
     sheet = csv_of(
         tmp_path,
         "id,status,category,tags,photo_urls\n1,[clear],[clear],[clear],[clear]\n",
@@ -89,15 +89,15 @@ def test_clear_empties_a_field_but_never_a_name(tmp_path: Path) -> None:
 
 
 def test_the_clear_marker_is_configurable(tmp_path: Path) -> None:
-    """Another marker empties, and `[clear]` is then a text like any other."""
+    """Another marker clears a field, and `[clear]` is then an ordinary text."""
     sheet = csv_of(tmp_path, "id,category\n1,<none>\n2,[clear]\n", clear="<none>")
     assert sheet.frame["category"].tolist() == ["[clear]", "'[clear]"]
 
 
 @pytest.mark.parametrize("name", ["NA", "N/A", "nan", "None", "NULL", "null", "TRUE", "-", "0"])
 def test_a_pet_may_be_called_na(tmp_path: Path, name: str) -> None:
-    """No text is taken for a missing value, a number or a truth, in either kind of file; what
-    programs write for a missing value has a warning.
+    """No name becomes a missing value, a number or a boolean; some texts of programs for a missing
+    value have a warning.
     """
     for sheet in (
         csv_of(tmp_path, f"id,name\n1,{name}\n"),
@@ -109,7 +109,7 @@ def test_a_pet_may_be_called_na(tmp_path: Path, name: str) -> None:
 
 
 def test_an_id_is_text_or_an_integer(tmp_path: Path) -> None:
-    """Digits as text, with a green triangle in Excel, and whole numbers are ids alike."""
+    """Digits as text and whole numbers are valid ids."""
     rows = [["id", "category_id"], ["12", "3"], [12_000, 3], [str(MAX_ID), None]]
     sheet = sheet_of(tmp_path, rows)
     assert sheet.frame["id"].tolist() == [12, 12_000, MAX_ID]
@@ -118,7 +118,7 @@ def test_an_id_is_text_or_an_integer(tmp_path: Path) -> None:
 
 
 def test_a_number_of_more_than_15_digits_is_never_rounded(tmp_path: Path) -> None:
-    """A whole number cell is its id; 15 digits are sure, 16 are not."""
+    """A number cell of at most 15 digits is its id; a longer one is an error."""
     sheet = sheet_of(tmp_path, [["id"], [12], [999_999_999_999_999], [-(10**15)]])
     assert sheet.frame["id"].tolist() == [12, 999_999_999_999_999]
     assert found(sheet) == [("Pets!A4", "id-imprecise")]
@@ -147,7 +147,7 @@ def test_a_number_of_more_than_15_digits_is_never_rounded(tmp_path: Path) -> Non
 def test_what_is_nearly_an_id_is_suggested_and_never_assumed(
     tmp_path: Path, text: str, meant: str
 ) -> None:
-    """Separators, labels, currencies and look-alikes: an error that says what may be meant."""
+    """An id with separators, a label, a currency or a look-alike is an error with a suggestion."""
     sheet = csv_of(tmp_path, f'id,name\n"{text}",Bello\n')
     finding = sheet.problems[-1] if sheet.problems[0].rule != "id-not-a-number" else None
     finding = finding or sheet.problems[0]
@@ -158,14 +158,16 @@ def test_what_is_nearly_an_id_is_suggested_and_never_assumed(
 
 @pytest.mark.parametrize(("text", "value"), [("1.500", 1), ("1E+999999999", 1), ("1e-7", 1)])
 def test_an_id_is_never_rounded(tmp_path: Path, text: str, value: int) -> None:
-    """What may be a fraction, or is beyond all bounds, is an error."""
+    """An id that may be a fraction, or is out of any range, is an error."""
     sheet = csv_of(tmp_path, f"id,name\n{text},Bello\n")
     assert len(sheet.problems) == sheet.errors == value
     assert not len(sheet)
 
 
 def test_outer_spaces_do_not_count_on_ids_statuses_and_tags(tmp_path: Path) -> None:
-    """They are trimmed, a no-break space with a warning; a name stays as it was typed."""
+    """Outer spaces of ids, statuses and tags are trimmed, no-break spaces with a warning; a name
+    keeps its spaces.
+    """
     sheet = csv_of(tmp_path, f"id,name,status,tags\n{NBSP}7, Bello ,{NBSP}sold,{NBSP}a;b\n 8,,,\n")
     assert sheet.frame.iloc[0].tolist()[:3] == [7, " Bello ", "sold"]
     assert sheet.frame.iloc[0]["tags"] == [Tag(None, "a"), Tag(None, "b")]
@@ -174,13 +176,13 @@ def test_outer_spaces_do_not_count_on_ids_statuses_and_tags(tmp_path: Path) -> N
 
 
 def test_a_name_is_sent_as_typed(tmp_path: Path) -> None:
-    """Neither its accents nor its spaces are rewritten."""
+    """A name keeps its accents and its spaces."""
     sheet = csv_of(tmp_path, f"id,name\n7,  Zoe\u0308{NBSP}\n")
     assert sheet.frame["name"].tolist() == [f"  Zoe\u0308{NBSP}"]
 
 
 def test_a_status_is_folded_and_a_typing_error_gets_a_suggestion(tmp_path: Path) -> None:
-    """Case and spaces do not count; anything else is never corrected."""
+    """Case and spaces of a status do not count; a misspelt status is an error with a suggestion."""
     sheet = csv_of(tmp_path, "id,status\n1, SOLD \n2,pendng\n3,zzz\n")
     assert sheet.frame["status"].tolist() == ["sold"]
     assert [each.rule for each in sheet.problems] == [
@@ -195,7 +197,7 @@ def test_a_status_is_folded_and_a_typing_error_gets_a_suggestion(tmp_path: Path)
 
 
 def test_a_status_that_the_store_has_is_kept(tmp_path: Path) -> None:
-    """A known status is kept as the store spells it, even if it is none of the usual ones."""
+    """A status that the store has is valid and gets the store's spelling."""
     text = "id,status\n1,Reserved\n2,reserved\n3,resrved\n"
     sheet = csv_of(tmp_path, text, known_statuses={"Reserved"})
     assert sheet.frame["status"].tolist() == ["Reserved", "Reserved"]
@@ -204,7 +206,7 @@ def test_a_status_that_the_store_has_is_kept(tmp_path: Path) -> None:
 
 
 def test_tags_are_a_set_and_photos_a_list(tmp_path: Path) -> None:
-    """A repeated one collapses with a warning; the order of photos is kept."""
+    """A repeated tag is used once, with a warning; the order of photos is kept."""
     sheet = csv_of(tmp_path, "id,tags,photo_urls\n1,b; a; b,https://e/2 | https://e/1\n")
     assert sheet.frame["tags"].tolist() == [[Tag(None, "b"), Tag(None, "a")]]
     assert sheet.frame["photo_urls"].tolist() == [["https://e/2", "https://e/1"]]
@@ -219,24 +221,24 @@ def test_an_action_is_one_of_five(tmp_path: Path, action: str) -> None:
 
 
 def test_a_blank_action_is_merge(tmp_path: Path) -> None:
-    """Nothing in the column means add or update."""
+    """A blank action is merge."""
     assert csv_of(tmp_path, "id,action\n1,\n").frame["action"].tolist() == ["merge"]
 
 
 def test_rows_that_are_ignored_have_no_problems(tmp_path: Path) -> None:
-    """`ignore` keeps a row in the frame, and its cells are nobody's problem."""
+    """A row with the action `ignore` stays in the frame and has no findings."""
     sheet = csv_of(tmp_path, "id,status,action\n1,ask Petra,Ignore\n1,sold,\nTotal,,ignore\n")
     assert not sheet.problems
     assert sheet.frame["action"].tolist() == ["ignore", "merge", "ignore"]
 
 
 def test_two_pets_without_an_id_may_be_alike(tmp_path: Path) -> None:
-    """Two goldfish of the same name are two pets, and never taken for one."""
+    """Two equal rows without an id are two pets."""
     assert len(csv_of(tmp_path, "name\nBubble\nBubble\n")) == 2
 
 
 def test_unknown_columns_are_kept_as_text(tmp_path: Path) -> None:
-    """The file's further columns are in `others`, indexed like the frame."""
+    """Unknown columns of the file are in `others` as text, indexed like the frame."""
     sheet = sheet_of(tmp_path, [["id", "Shelf", "Price"], [1, "A-1", 9.5], [2, None, 12]])
     assert sheet.others["Price"].tolist() == ["9.5", "12"]
     assert sheet.others["Shelf"].tolist() == ["A-1", ""]
@@ -244,7 +246,7 @@ def test_unknown_columns_are_kept_as_text(tmp_path: Path) -> None:
 
 
 def test_a_row_is_named_by_the_line_where_it_begins(tmp_path: Path) -> None:
-    """Quoted line breaks and blank lines move the numbers as an editor shows them."""
+    """A row number is the line where the row begins, also after quoted breaks and blank lines."""
     text = 'id,name,tags\r\n1,"a\r\nb",x\r\n\r\n,,\r\n2,c,y\r\n3,"[clear]",z'
     sheet = csv_of(tmp_path, text)
     assert sheet.frame.index.tolist() == [2, 6]
@@ -253,14 +255,16 @@ def test_a_row_is_named_by_the_line_where_it_begins(tmp_path: Path) -> None:
 
 
 def test_an_apostrophe_says_that_a_text_is_meant(tmp_path: Path) -> None:
-    """In CSV it is taken away from what begins like a formula or an error, and from the marker."""
+    """In a CSV, an apostrophe before a formula, an error or the marker is removed; before other
+    text it stays.
+    """
     sheet = csv_of(tmp_path, "id,name\n1,'=A1\n2,'#N/A\n3,'[clear]\n4,'tis\n5,'+49\n")
     assert sheet.frame["name"].tolist() == ["=A1", "#N/A", "[clear]", "'tis", "+49"]
     assert found(sheet) == [("line 3, column 2", "error-text")]
 
 
 def test_a_dataframe_is_judged_by_the_same_rules() -> None:
-    """But nothing in it is taken for what a program does to a file."""
+    """A DataFrame has the rules of a file, except those for damage that programs do to files."""
     import pandas as pd
 
     from petsync.sheets import sheet_from_frame
@@ -284,7 +288,7 @@ def test_findings_of_the_whole_sheet_come_first(tmp_path: Path) -> None:
 
 
 def test_nothing_is_read_of_a_sheet_that_has_only_a_header(tmp_path: Path) -> None:
-    """An empty table has no rows, no findings, and stable dtypes in both."""
+    """A sheet with only a header has no rows, no findings, and stable dtypes in both tables."""
     sheet = csv_of(tmp_path, "id,name\n")
     assert len(sheet) == 0
     assert {name: str(dtype) for name, dtype in sheet.findings.dtypes.items()} == {
@@ -301,7 +305,7 @@ def test_nothing_is_read_of_a_sheet_that_has_only_a_header(tmp_path: Path) -> No
 
 
 def test_unseen_characters_are_named_in_comments_and_in_the_terminal(tmp_path: Path) -> None:
-    """Wherever a finding is read, its unseen characters have names that a person can look up."""
+    """Invisible characters have names in the terminal and in comments."""
     header = ["id", "name", "tags"]
     sheet = sheet_of(tmp_path, [header, ["\u00a02038", "Bel\u200blo", "a\u00a0b; a\u00a0b"]])
     said = " ".join(findings_text(sheet).split())
@@ -313,7 +317,7 @@ def test_unseen_characters_are_named_in_comments_and_in_the_terminal(tmp_path: P
 
 
 def test_a_number_format_does_not_hide_that_zeros_may_be_lost(tmp_path: Path) -> None:
-    """A cell that shows 007 for its value 7 is told that only the value counts."""
+    """The finding of a cell that shows 007 for its value 7 reports that only the value counts."""
     book = workbook_of([["id", "name"], [1, 7]])
     book.active["B2"].number_format = "000"
     book.save(tmp_path / "pets.xlsx")
@@ -324,7 +328,7 @@ def test_a_number_format_does_not_hide_that_zeros_may_be_lost(tmp_path: Path) ->
 
 
 def test_one_of_anything_is_said_in_the_singular(tmp_path: Path) -> None:
-    """One error, one warning, one row, one cell, one more finding."""
+    """One error, warning, row, cell or further finding is written in the singular."""
     sheet = csv_of(tmp_path, "id,name,status\n1\n2,Rex,Sold\n")
     assert "the row has 1 cell where the header has 3" in sheet.problems[0].problem
     text = " ".join(findings_text(sheet).split())
