@@ -21,13 +21,15 @@ MISTAKES = [each for each in ALL if each["seen_by"] == "check"]
 
 @pytest.fixture(scope="module")
 def edited():
-    """The workbook that the shop's people edited."""
+    """Return the sheet of the edited workbook."""
     return read_sheet(SAMPLES / "catalogue_edited.xlsx")
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda each: each["address"])
 def test_every_planted_mistake_is_found(edited, mistake):
-    """Each one at its address, by its rule, blocking its row exactly if it should."""
+    """Each planted mistake has a finding at its address, by its rule, and is an error only if it
+    blocks.
+    """
     findings = edited.findings
     hits = findings[findings["address"] == mistake["address"]]
     assert mistake["rule_hint"] in set(hits["rule"])
@@ -36,7 +38,9 @@ def test_every_planted_mistake_is_found(edited, mistake):
 
 
 def test_a_plan_says_of_the_others_what_is_planted(edited):
-    """What only the store can tell: a conflict where it blocks, else an addition or nothing."""
+    """A mistake that needs the store is a conflict if it blocks; otherwise its row is an addition
+    or changes nothing.
+    """
     plan = plan_of(decode_pets((SAMPLES / "store.json").read_bytes()), edited)
     conflicts = {each.source for each in plan.conflicts}
     additions = {each.source for each in plan.changes if isinstance(each, Add)}
@@ -79,12 +83,12 @@ def _suggested(edited, address):
     ],
 )
 def test_the_suggestion_is_one_that_helps(edited, address, said):
-    """A planted mistake comes with what to do about just this cell."""
+    """The suggestion of a planted mistake fits its cell."""
     assert said in _suggested(edited, address)
 
 
 def test_nothing_else_is_found(edited):
-    """Beside the planted mistakes there is no finding; a duplicate's twin is one of them."""
+    """Other cells have no finding, except the other row of a duplicate id."""
     planted = {each["address"] for each in MISTAKES}
     others = [each for each in edited.problems if each.address not in planted]
     assert [each for each in others if each.rule != "duplicate-id"] == []
@@ -95,14 +99,14 @@ def test_nothing_else_is_found(edited):
     [("catalogue_clean.xlsx", 1240), ("new_arrivals.csv", 60), ("from_excel_bom.csv", 120)],
 )
 def test_clean_sheets_have_no_finding(name, rows):
-    """What people did right gives no false alarm."""
+    """Correct sheets have no finding."""
     sheet = read_sheet(SAMPLES / name)
     assert sheet.problems == ()
     assert len(sheet) == rows
 
 
 def test_the_price_list_is_only_spelt_in_capitals():
-    """A semicolon file with capital statuses and German prices is read whole."""
+    """A semicolon file with capital statuses and German prices is read with no blocked row."""
     sheet = read_sheet(SAMPLES / "price_list_semicolon.csv")
     assert {each.rule for each in sheet.problems} == {"status-spelling"}
     assert not sheet.blocked
@@ -110,7 +114,7 @@ def test_the_price_list_is_only_spelt_in_capitals():
 
 
 def test_the_whole_store_goes_through_a_workbook(tmp_path):
-    """The sample store, exported and read again, is the same table."""
+    """The sample store that is exported and read again is the same table."""
     frame = frame_from_pets(decode_pets((SAMPLES / "store.json").read_bytes()))
     write_sheet(frame, tmp_path / "store.xlsx")
     sheet = read_sheet(tmp_path / "store.xlsx", known_statuses=set(frame["status"].dropna()))

@@ -1,4 +1,4 @@
-"""write_synced: what the store says, in a person's own sheet, and nothing else of it changes."""
+"""write_synced: the store's values in a person's own sheet, and nothing else changes."""
 
 import datetime as dt
 import re
@@ -43,7 +43,7 @@ NEW = {"id": "9", "name": "Neo", "status": "available"}
 
 
 def led(path, now, known=(), **more):
-    """The sheet at the path, and the edits by which it says what the store does."""
+    """Return the sheet at the path and the edits that bring it in agreement with the store."""
     sheet = read_sheet(path, known_statuses=known)
     taken = build_inbound(
         sheet,
@@ -60,7 +60,7 @@ def led(path, now, known=(), **more):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder for all examples of one test run."""
+    """Return a folder for all examples of one test run."""
     return tmp_path_factory.mktemp("synced")
 
 
@@ -68,7 +68,9 @@ def folder(tmp_path_factory):
 @settings(max_examples=10)
 @given(old=CATALOGUES, now=CATALOGUES, data=st.data())
 def test_a_sheet_that_takes_all_says_what_the_store_says(folder, suffix, old, now, data):
-    """For pets of arbitrary Unicode: changed, added, gone and untouched ones."""
+    """A sheet with all edits agrees with the store, for changed, added, deleted and unchanged pets
+    of any Unicode.
+    """
     kept = data.draw(
         st.lists(st.sampled_from(old), unique_by=lambda pet: pet.id) if old else st.just([])
     )
@@ -90,7 +92,7 @@ def test_a_sheet_that_takes_all_says_what_the_store_says(folder, suffix, old, no
 @settings(max_examples=10)
 @given(catalogue=CATALOGUES)
 def test_what_is_written_reads_back_as_it_was(folder, suffix, catalogue):
-    """Each value of a new row, whatever characters it is made of."""
+    """Each value of a new row reads back unchanged, with any characters."""
     path = folder / f"new{suffix}"
     write_sheet(snapshot_of([]), path, force=True)
     known = {pet.status for pet in catalogue if pet.status}
@@ -112,7 +114,7 @@ def test_what_is_written_reads_back_as_it_was(folder, suffix, catalogue):
 
 @pytest.mark.parametrize(("tab", "separator"), [("Pets", "\n"), ("", " | ")])
 def test_the_texts_are_those_of_the_cell_grammar(tab, separator):
-    """Photos stand as the kind of file has them; a text like the marker is escaped."""
+    """Photos have the separator of the file's kind, and a text like the marker is escaped."""
     pet = replace(REX, name="[clear]", tags=(Tag(3, "a;b"),))
     told = cells_of(pet, ["name", "tags", "photo_urls", "Price"], separator=separator)
     assert told == {"name": "'[clear]", "tags": '"3:a;b"', "photo_urls": f"a{separator}b"}
@@ -121,18 +123,18 @@ def test_the_texts_are_those_of_the_cell_grammar(tab, separator):
 
 @pytest.fixture
 def book(tmp_path):
-    """A workbook as people have them."""
+    """Return a workbook as people have them."""
     return rich(tmp_path / "pets.xlsx")
 
 
 def cells(path, area, **options):
-    """The values of some cells."""
+    """Return the values of some cells."""
     sheet = openpyxl.load_workbook(path, **options)["Pets"]
     return [[cell.value for cell in row] for row in sheet[area]]
 
 
 def test_of_a_workbook_everything_else_stays(book):
-    """Chart, picture, other sheets and the cells that nobody edits, with the formulas' values."""
+    """Chart, picture, other sheets and cells without an edit stay, with the formulas' values."""
     before = parts(book)
     sheet = read_sheet(book)
     backup = write_synced(sheet, SheetEdits({2: {"name": "Max"}}, [NEW]), moment=NOW)
@@ -144,12 +146,14 @@ def test_of_a_workbook_everything_else_stays(book):
     assert cells(book, "A3:E5") == cells(backup, "A3:E5")
     assert cells(book, "E4:E4", data_only=True) == [[30]]
     assert b'fullCalcOnLoad="1"' in parts(book)["xl/workbook.xml"]
-    # LibreOffice keeps the values of formulas that Excel or it has calculated.
+    # LibreOffice recalculates a file on load only if neither Excel nor LibreOffice wrote it.
     assert b"<Application>petsync</Application>" in parts(book)["docProps/app.xml"]
 
 
 def test_a_new_row_looks_like_the_last_one_and_is_in_reach(book):
-    """Filter, drop-down, dimension and what is printed follow it; other columns stay blank."""
+    """A new row has the last row's format; filter, drop-down, dimension and print area include it,
+    and other columns stay blank.
+    """
     own = openpyxl.load_workbook(book)
     own["Pets"].print_area = "A1:E5"
     own["Pets"]["B5"].fill = openpyxl.styles.PatternFill("solid", fgColor="ABCDEF")
@@ -171,8 +175,8 @@ def test_a_new_row_looks_like_the_last_one_and_is_in_reach(book):
 
 
 def test_a_filter_takes_in_what_a_person_wrote_below_it(book):
-    """Where rows are added behind, it reaches from its header over all of them; one that begins
-    elsewhere stays.
+    """A filter that begins at the header extends to the added rows; one that begins elsewhere
+    stays.
     """
     for reference, after in (("A1:E3", "A1:E6"), ("A2:E3", "A2:E3")):
         own = openpyxl.load_workbook(book)
@@ -185,7 +189,9 @@ def test_a_filter_takes_in_what_a_person_wrote_below_it(book):
 
 
 def test_a_table_reaches_over_new_rows(tmp_path):
-    """Its own filter too; a new id is a number where the ids are numbers."""
+    """A table and its filter extend to new rows, and a new id is a number where the ids are
+    numbers.
+    """
     path = rich(tmp_path / "pets.xlsx", table=True)
     own = openpyxl.load_workbook(path)
     for row, number in ((2, 1), (3, 2), (5, 4)):
@@ -199,7 +205,9 @@ def test_a_table_reaches_over_new_rows(tmp_path):
 
 
 def test_below_a_row_of_totals_nothing_is_added(tmp_path):
-    """It is told beforehand, and the rest can be written."""
+    """A row below a table's totals is reported before the write, and the other edits can be
+    written.
+    """
     path = plain(tmp_path / "pets.xlsx", [["id", "name"], ["1", "Rex"], ["2", "Tom"]])
     own = openpyxl.load_workbook(path)
     table = Table(displayName="pets", ref="A1:B3")
@@ -218,7 +226,7 @@ def test_below_a_row_of_totals_nothing_is_added(tmp_path):
 
 
 def test_a_formula_is_never_overwritten(tmp_path):
-    """Its cell is told beforehand, and the rest is written."""
+    """An edit of a formula is reported before the write, and the other edits can be written."""
     rows = [["id", "name", "status"], ["1", "Rex", '="so"&"ld"'], ["2", "Tom", "sold"]]
     path = plain(tmp_path / "pets.xlsx", rows)
     change(
@@ -239,7 +247,7 @@ def test_a_formula_is_never_overwritten(tmp_path):
 
 
 def test_a_row_that_goes_leaves_blank_cells(book):
-    """Nothing is shifted: the other rows' formulas and formats stay where they are."""
+    """A removed row leaves blank cells; other rows keep their places, formulas and formats."""
     sheet = read_sheet(book)
     numbers = sheet.frame.index.tolist()
     write_synced(sheet, SheetEdits(removed=[2]))
@@ -250,7 +258,7 @@ def test_a_row_that_goes_leaves_blank_cells(book):
 
 
 def test_rows_are_added_where_the_last_ones_went(tmp_path):
-    """No gap is left, and they are as high as their texts need."""
+    """New rows fill the place of removed last rows, and are as high as their texts need."""
     path = tmp_path / "pets.xlsx"
     write_sheet(snapshot_of([REX, replace(REX, id=2)]), path)
     photos = "a\nb\nc"
@@ -262,7 +270,7 @@ def test_rows_are_added_where_the_last_ones_went(tmp_path):
 
 
 def test_a_text_that_another_program_would_change_may_be_written_over(tmp_path):
-    """What the workbook remembers of the old one does not come back in its place."""
+    """A text that the workbook remembers as fragile can be overwritten, and does not come back."""
     path = tmp_path / "pets.xlsx"
     write_sheet(snapshot_of([replace(REX, name="a\r\nb")]), path)
     write_synced(read_sheet(path), SheetEdits({2: {"name": "a\nb"}}))
@@ -270,7 +278,9 @@ def test_a_text_that_another_program_would_change_may_be_written_over(tmp_path):
 
 
 def test_a_row_goes_with_its_own_formulas(tmp_path):
-    """But for a formula that is that of other cells too: the row stays, which is told."""
+    """A row is removed with its own formulas; a row with a shared formula stays, and that is
+    reported.
+    """
     rows = [["id", "name", "Twice"], ["1", "Rex", "=A2*2"], ["2", "Tom", "=A3*2"]]
     path = plain(tmp_path / "pets.xlsx", rows)
     value = lambda data: re.sub(rb"</f><v ?/>|</f><v></v>", b"</f><v>2</v>", data)  # noqa: E731
@@ -286,7 +296,7 @@ def test_a_row_goes_with_its_own_formulas(tmp_path):
 
 
 def test_an_id_is_made_where_the_sheet_has_no_column_for_it(tmp_path):
-    """It is the only column that is made; others that the sheet lacks are passed over."""
+    """The id is the only column that is created; other missing columns are skipped."""
     for path in (
         plain(tmp_path / "pets.xlsx", [["name", "status"], ["Rex", "sold"]]),
         tmp_path / "pets.csv",
@@ -318,7 +328,7 @@ def test_an_id_is_made_where_the_sheet_has_no_column_for_it(tmp_path):
     ],
 )
 def test_a_csv_file_stays_as_it_is_written(tmp_path, text, after):
-    """Delimiter, mark, line ends, quotes; a text like a formula gets the guard."""
+    """A CSV keeps delimiter, mark, line ends and quotes; a text like a formula gets the guard."""
     path = tmp_path / "pets.csv"
     path.write_bytes(text.encode())
     sheet = read_sheet(path)
@@ -329,7 +339,7 @@ def test_a_csv_file_stays_as_it_is_written(tmp_path, text, after):
 
 
 def test_a_csv_file_without_its_last_line_end_gets_none(tmp_path):
-    """Where its last record stays."""
+    """A CSV without a line end after its last record has none after a new one."""
     path = tmp_path / "pets.csv"
     path.write_text("id,name\n1,Rex")
     write_synced(read_sheet(path), SheetEdits(added=[NEW]))
@@ -338,7 +348,7 @@ def test_a_csv_file_without_its_last_line_end_gets_none(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
 def test_the_base_that_a_sheet_carries_is_replaced(tmp_path, suffix):
-    """One that carries none gets none."""
+    """The base of a sheet is replaced by a given base; a sheet without a base gets none."""
     path = tmp_path / f"pets{suffix}"
     write_sheet(snapshot_of([REX]), path)
     max_ = replace(REX, name="Max")
@@ -352,7 +362,7 @@ def test_the_base_that_a_sheet_carries_is_replaced(tmp_path, suffix):
 
 
 def test_who_has_it_open_or_saved_it_meanwhile_keeps_it(book):
-    """Nothing is written then."""
+    """A file that is open in Excel, or changed since it was read, is not written."""
     sheet = read_sheet(book)
     lock = book.with_name(f"~${book.name}")
     lock.write_bytes(b"\x04Anna")
@@ -372,7 +382,9 @@ def test_who_has_it_open_or_saved_it_meanwhile_keeps_it(book):
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 140_000])
 def test_what_no_cell_can_hold_is_told_beforehand(tmp_path, suffix, text):
-    """In a row that is there and in a new one; the rest is written."""
+    """A value that no cell can hold is reported before the write, and the other edits can be
+    written.
+    """
     path = tmp_path / f"pets{suffix}"
     write_sheet(snapshot_of([REX]), path)
     sheet = read_sheet(path)
@@ -384,7 +396,7 @@ def test_what_no_cell_can_hold_is_told_beforehand(tmp_path, suffix, text):
 
 
 def test_a_row_that_is_not_there_is_an_error(book):
-    """Nothing is written behind the table by mistake."""
+    """An edit of a missing row is an error, and nothing is written."""
     sheet = read_sheet(book)
     for edits in (SheetEdits({99: {"name": "Max"}}), SheetEdits(removed=[1])):
         with pytest.raises(SheetError, match="there is no row"):
@@ -392,7 +404,9 @@ def test_a_row_that_is_not_there_is_an_error(book):
 
 
 def test_what_would_be_read_otherwise_is_not_written(book, monkeypatch):
-    """The new file is read before it takes the old one's place."""
+    """The new file is read before it replaces the old one, and a file with other changes is
+    refused.
+    """
     from petsync.sheets.xlsx import edit
 
     made = edit.amend_workbook
@@ -417,7 +431,7 @@ def test_what_would_be_read_otherwise_is_not_written(book, monkeypatch):
     ],
 )
 def test_tags_are_written_as_the_sheet_names_them(tmp_path, said, tags, written):
-    """By name alone where the sheet has no ids of tags, and no two of a pet's are alike."""
+    """Tags are written by name where the sheet has no tag ids and a pet's tag names are unique."""
     path = plain(tmp_path / "pets.xlsx", [["id", "tags"], ["1", said]])
     now = [replace(REX, tags=tags)]
     write_synced(*led(path, now))
@@ -426,7 +440,7 @@ def test_tags_are_written_as_the_sheet_names_them(tmp_path, said, tags, written)
 
 
 def test_settled_rows_get_their_ids(tmp_path):
-    """A row that was added has its id, and is no add any more."""
+    """A row whose pet was added gets the id, and its action becomes merge."""
     path = plain(
         tmp_path / "pets.xlsx", [["id", "name", "status", "action"], [None, "Rex", "sold", "add"]]
     )
@@ -437,7 +451,9 @@ def test_settled_rows_get_their_ids(tmp_path):
 
 
 def test_what_a_sheet_waits_for_is_kept_in_a_file_of_its_owner(tmp_path):
-    """It comes back the same; where there is none, the way out is told."""
+    """Pending edits are saved with mode 0600 and load unchanged; a file that cannot be read or
+    written is a PlanError.
+    """
     path = plain(tmp_path / "pets.xlsx", [["id", "name"], ["1", "Rex"]])
     sheet = read_sheet(path)
     one = build_inbound(

@@ -1,4 +1,4 @@
-"""A workbook that petsync writes helps the person who opens it, and forbids nothing."""
+"""Exported workbooks: drop-downs, guide, print layout and exact texts."""
 
 import re
 import zipfile
@@ -29,7 +29,7 @@ CATALOGUE = [
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """The export of a small catalogue."""
+    """Return the export of a small catalogue."""
     path = tmp_path_factory.mktemp("export") / "my pets.xlsx"
     write_sheet(a_snapshot(CATALOGUE), path)
     return path
@@ -37,18 +37,18 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def book(path):
-    """The same, as openpyxl reads it."""
+    """Return the export as openpyxl reads it."""
     return openpyxl.load_workbook(path)
 
 
 def validations(book):
-    """The drop-downs by the letter of their column."""
+    """Return the drop-downs by the letter of their column."""
     found = book["Pets"].data_validations.dataValidation
     return {str(each.sqref)[0]: each for each in found}
 
 
 def offered(book, validation):
-    """What a drop-down offers."""
+    """Return the values that a drop-down offers."""
     if validation.formula1.startswith('"'):
         return validation.formula1.strip('"').split(",")
     place = book.defined_names[validation.formula1].attr_text
@@ -57,7 +57,9 @@ def offered(book, validation):
 
 
 def test_the_drop_downs_offer_what_there_is(book):
-    """Statuses of the profile, then those that occur; the categories; the actions; the marker."""
+    """The drop-downs offer the profile's and the used statuses, the categories, the actions and the
+    marker.
+    """
     lists = validations(book)
     assert offered(book, lists["C"]) == ["available", "pending", "sold", "reserved", "[clear]"]
     assert offered(book, lists["D"]) == ["=Cats, big & small", "Dogs", "[clear]"]
@@ -67,13 +69,15 @@ def test_the_drop_downs_offer_what_there_is(book):
 
 
 def test_the_drop_downs_reach_new_rows(book):
-    """Some hundred blank rows below the pets have them too."""
+    """The drop-downs also cover the SPARE blank rows below the pets."""
     for column, validation in validations(book).items():
         assert str(validation.sqref) == f"{column}2:{column}{len(CATALOGUE) + 1 + SPARE}"
 
 
 def test_the_drop_downs_forbid_nothing(book):
-    """What is not in a list is asked about at most; blank is always right; texts fit Excel."""
+    """A value outside a drop-down gives at most a warning, blank is valid, and texts fit Excel's
+    limits.
+    """
     for validation in validations(book).values():
         assert validation.allow_blank
         assert not validation.showErrorMessage or validation.errorStyle == "warning"
@@ -83,14 +87,14 @@ def test_the_drop_downs_forbid_nothing(book):
 
 
 def test_statuses_are_given_by_the_caller(tmp_path):
-    """The profile of the store says which statuses the drop-down begins with."""
+    """The drop-down of statuses begins with those that the caller gives."""
     write_sheet(frame_from_pets(CATALOGUE), tmp_path / "a.xlsx", statuses=("new", "available"))
     book = openpyxl.load_workbook(tmp_path / "a.xlsx")
     assert offered(book, validations(book)["C"]) == ["new", "available", "reserved", "[clear]"]
 
 
 def test_a_list_leaves_out_what_a_cell_cannot_show(tmp_path):
-    """A category of invisible or far too long text does not break the workbook."""
+    """A drop-down leaves out categories with invisible characters or too long text."""
     names = ["a\x01", "b\r\nc", "_x0041_", "x" * 300, "d"]
     frame = frame_from_pets(Pet(id=n, category=Category(n, c)) for n, c in enumerate(names))
     write_sheet(frame, tmp_path / "a.xlsx", clear="")
@@ -100,7 +104,7 @@ def test_a_list_leaves_out_what_a_cell_cannot_show(tmp_path):
 
 
 def test_the_guide_explains_every_column_and_action(book):
-    """The second worksheet says where the pets are from, what is what, and what to do next."""
+    """The guide worksheet names the source, each column, each action and the next command."""
     assert book.sheetnames[:2] == ["Pets", GUIDE]
     assert book.active.title == "Pets"
     said = [str(cell.value) for row in book[GUIDE].iter_rows() for cell in row if cell.value]
@@ -117,7 +121,7 @@ def test_the_guide_explains_every_column_and_action(book):
 
 
 def test_the_guide_is_never_read_as_pets(path, tmp_path):
-    """Not even where the pets' worksheet is gone, or the guide is named."""
+    """The guide is never read as pets, even if it is named or the pets' worksheet is missing."""
     with pytest.raises(SheetError, match="no column"):
         read_sheet(path, tab=GUIDE)
     book = openpyxl.load_workbook(path)
@@ -128,14 +132,14 @@ def test_the_guide_is_never_read_as_pets(path, tmp_path):
 
 
 def test_an_export_has_no_finding(path):
-    """What petsync wrote itself it never complains about."""
+    """An export that petsync wrote has no finding."""
     sheet = read_sheet(path, known_statuses=["reserved"])
     assert sheet.findings.empty
     assert sheet.tab == "Pets"
 
 
 def test_no_green_triangles_and_no_tall_rows(path, book):
-    """Digits are text on purpose; no pet is taller than seven lines of its photos and tags."""
+    """Digits as text have no Excel warning, and no row is higher than seven lines."""
     with zipfile.ZipFile(path) as package:
         part = package.read("xl/worksheets/sheet1.xml").decode()
     (ignored,) = re.findall(r'<ignoredError sqref="([^"]*)" numberStoredAsText="1"/>', part)
@@ -146,7 +150,7 @@ def test_no_green_triangles_and_no_tall_rows(path, book):
 
 
 def test_long_addresses_have_their_lines(tmp_path):
-    """An address that is broken into two lines makes its row as tall as two addresses do."""
+    """A row is high enough for an address that wraps to several lines."""
     path, end = tmp_path / "a.xlsx", "x" * 80
     pets = [Pet(id=1, photo_urls=("u", "v")), Pet(id=2, photo_urls=(end,)), Pet(id=3)]
     write_sheet(frame_from_pets([*pets, Pet(id=4, photo_urls=(end, end))]), path)
@@ -155,7 +159,7 @@ def test_long_addresses_have_their_lines(tmp_path):
 
 
 def test_the_footer_is_inside_the_page(book):
-    """What is printed below has room of its own, and a margin below it."""
+    """The footer has its own space inside the page margin."""
     for sheet in (book["Pets"], book[GUIDE]):
         margins = sheet.page_margins
         assert margins.bottom - margins.footer >= 0.4
@@ -163,12 +167,14 @@ def test_the_footer_is_inside_the_page(book):
 
 
 def test_new_rows_are_text_too(book):
-    """An id that is typed into a blank row is not turned into a number."""
+    """Blank rows have the text format, so that a typed id is not converted."""
     assert {book["Pets"].column_dimensions[letter].number_format for letter in "ABEH"} == {"@"}
 
 
 def test_it_prints_well_and_tells_no_names(path, book):
-    """Landscape, as wide as a page, the header on each; nothing of who or where."""
+    """The sheet prints in landscape at page width with the header on each page, and the file names
+    no person.
+    """
     sheet = book["Pets"]
     assert sheet.page_setup.orientation == "landscape"
     assert (sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight) == (1, 0)
@@ -179,7 +185,7 @@ def test_it_prints_well_and_tells_no_names(path, book):
 
 
 def test_actions_colour_their_row(book):
-    """A row that asks for a delete, an add or to be passed over shows it."""
+    """A row with the action delete, add or ignore has a colour."""
     rules = [rule for each in book["Pets"].conditional_formatting for rule in each.rules]
     formulas = " ".join(rule.formula[0] for rule in rules)
     assert all(f'TRIM($H2)="{word}"' in formulas for word in ("delete", "add", "ignore"))
@@ -187,7 +193,7 @@ def test_actions_colour_their_row(book):
 
 @pytest.mark.parametrize("tab", [GUIDE, "PETSYNC LISTS", "petsync texts"])
 def test_petsyncs_own_worksheets_keep_their_names(tmp_path, tab):
-    """The pets' worksheet cannot have the name of one that petsync adds."""
+    """The worksheet of the pets cannot have the name of a worksheet that petsync adds."""
     with pytest.raises(SheetError, match="petsync itself"):
         write_sheet(frame_from_pets(CATALOGUE), tmp_path / "a.xlsx", tab=tab)
 
@@ -196,7 +202,7 @@ FRAGILE = [Pet(id=1, name="a\r\nb"), Pet(id=2, name="a\nb"), Pet(id=3, name="_x0
 
 
 def as_libreoffice_saves(path, names):
-    """Change the names in a workbook."""
+    """Change the names in a workbook, as LibreOffice would."""
     book = openpyxl.load_workbook(path)
     for row, name in enumerate(names, 2):
         book["Pets"].cell(row, 2).value = name
@@ -204,7 +210,9 @@ def as_libreoffice_saves(path, names):
 
 
 def test_what_a_program_mangled_is_no_edit(tmp_path):
-    """A text that is just what LibreOffice makes of it is read as it was, by its pet's id."""
+    """A text that is exactly LibreOffice's form of an exported text is read as exported; any other
+    is an edit.
+    """
     path = tmp_path / "a.xlsx"
     write_sheet(frame_from_pets(FRAGILE), path)
     as_libreoffice_saves(
@@ -216,7 +224,9 @@ def test_what_a_program_mangled_is_no_edit(tmp_path):
 
 
 def test_forged_exact_texts_change_nothing(tmp_path):
-    """The hidden worksheet cannot make a cell say what no program would have made of it."""
+    """Forged exact texts have no effect where no program could have changed the cell's text like
+    that.
+    """
     path = tmp_path / "a.xlsx"
     write_sheet(frame_from_pets(FRAGILE), path)
     book = openpyxl.load_workbook(path)
@@ -231,7 +241,7 @@ def test_forged_exact_texts_change_nothing(tmp_path):
 
 
 def test_most_workbooks_have_no_exact_texts(book, tmp_path):
-    """Only where a text is in danger are there any, and never in an export without base."""
+    """A workbook has exact texts only if a text is fragile and the export has a base."""
     assert exact.TEXTS_TAB not in book.sheetnames
     write_sheet(frame_from_pets(FRAGILE), tmp_path / "a.xlsx")
     assert exact.TEXTS_TAB in openpyxl.load_workbook(tmp_path / "a.xlsx").sheetnames

@@ -1,4 +1,4 @@
-"""write_back: the results in the user's own file, whole or not at all, with a backup."""
+"""write_back: the results in the user's own file, completely or not at all, with a backup."""
 
 import datetime as dt
 import json
@@ -25,17 +25,17 @@ RESULTS = pd.DataFrame(
 
 @pytest.fixture
 def book(tmp_path):
-    """A workbook of pets."""
+    """Return a workbook of pets."""
     return rich(tmp_path / "pets.xlsx")
 
 
 def names(book):
-    """The files in its folder."""
+    """Return the names of the files in its folder."""
     return sorted(each.name for each in book.parent.iterdir())
 
 
 def test_the_file_gets_the_results_and_the_backup_is_the_file(book):
-    """The input has the result columns, and beside it stands what it was, byte for byte."""
+    """The file gets the result columns, and its backup is the old file byte for byte."""
     before = book.read_bytes()
     book.chmod(0o640)
     backup = write_back(read_sheet(book), RESULTS, moment=NOW)
@@ -47,7 +47,7 @@ def test_the_file_gets_the_results_and_the_backup_is_the_file(book):
 
 
 def test_no_earlier_backup_is_replaced(book):
-    """Two runs in one second keep two backups."""
+    """Two backups of one second get different names, and none is replaced."""
     before = book.read_bytes()
     names = [write_back(read_sheet(book), RESULTS, moment=NOW).name for _ in range(3)]
     stem = "pets.backup-20261121-103000"
@@ -56,7 +56,7 @@ def test_no_earlier_backup_is_replaced(book):
 
 
 def test_a_csv_is_written_back_with_its_sidecar(tmp_path):
-    """The backup of a CSV file has the sidecar of its export too."""
+    """The backup of a CSV file has a copy of its sidecar."""
     path = tmp_path / "pets.csv"
     path.write_text("id,name\n1,Rex\n")
     sidecar_path(path).write_text("petsync-base 1 1 0\nAAAA\n")
@@ -71,7 +71,7 @@ def test_a_csv_is_written_back_with_its_sidecar(tmp_path):
 
 
 def test_a_link_stays_a_link(book, tmp_path):
-    """Through a link its file is written; the backup is beside the file."""
+    """Through a link its target is written, and the backup is beside the target."""
     (tmp_path / "desk").mkdir()
     link = tmp_path / "desk" / "today.xlsx"
     link.symlink_to(book)
@@ -91,7 +91,9 @@ def test_a_link_stays_a_link(book, tmp_path):
     ],
 )
 def test_a_file_that_is_open_is_left_alone(book, lock, content, program):
-    """The lock of Excel or LibreOffice is heeded; the message names who has it and the way out."""
+    """A file with a lock of Excel or LibreOffice is not written, and the error names the user and
+    the lock.
+    """
     sheet, before = read_sheet(book), book.read_bytes()
     book.with_name(lock).write_bytes(content)
     for refused in (
@@ -107,14 +109,14 @@ def test_a_file_that_is_open_is_left_alone(book, lock, content, program):
 
 @pytest.mark.parametrize("lock", ["~$pets.xlsx", ".~lock.pets.xlsx#"])
 def test_a_pipe_in_the_place_of_a_lock_file_is_not_read(book, lock):
-    """Nobody writes to it, so reading would never end; the file counts as open."""
+    """A pipe in place of a lock file is not read, and the file counts as open."""
     os.mkfifo(book.with_name(lock))
     with pytest.raises(SheetError, match="has the file open"):
         must_take_results(read_sheet(book))
 
 
 def test_a_lock_beside_a_link_counts_too(book, tmp_path):
-    """A program that opened the file through the link has its lock there."""
+    """A lock beside the link counts like a lock beside the file."""
     (tmp_path / "desk").mkdir()
     link = tmp_path / "desk" / "today.xlsx"
     link.symlink_to(book)
@@ -125,7 +127,7 @@ def test_a_lock_beside_a_link_counts_too(book, tmp_path):
 
 
 def test_a_file_that_changed_meanwhile_is_left_alone(book):
-    """What someone saved since the sheet was read is not overwritten, and no backup is made."""
+    """A file that changed since it was read is not overwritten, and no backup is made."""
     sheet = read_sheet(book)
     plain(book, [["id"], ["1"]])
     saved = book.read_bytes()
@@ -137,7 +139,7 @@ def test_a_file_that_changed_meanwhile_is_left_alone(book):
 
 
 def test_a_read_only_file_is_left_alone(book):
-    """A file that nobody may write is not replaced behind its owner's back."""
+    """A read-only file is refused and never replaced."""
     sheet = read_sheet(book)
     book.chmod(0o444)
     with pytest.raises(SheetError, match="read-only"):
@@ -148,7 +150,7 @@ def test_a_read_only_file_is_left_alone(book):
 
 
 def test_a_sheet_that_is_free_is_said_to_be(book):
-    """Nothing is raised, and nothing written, where write_back would work."""
+    """must_take_results raises nothing and writes nothing where write_back would work."""
     must_take_results(read_sheet(book))
     assert names(book) == [book.name]
 
@@ -196,8 +198,8 @@ print(number)
 
 @pytest.mark.parametrize("name", ["pets.xlsx", "pets.csv"])
 def test_killed_at_any_point_the_old_or_the_new_file_is_there(tmp_path, name):
-    """Killed before each step that touches the disk, the file is whole: as it was, or new beside
-    a whole backup of what it was, its sidecar too.
+    """Killed before any step on the disk, the file is complete: the old file, or the new file with
+    a complete backup and its sidecar.
     """
     home, kept = tmp_path / "home", tmp_path / "kept"
     home.mkdir()
