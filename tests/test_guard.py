@@ -561,6 +561,34 @@ def test_a_copy_of_the_catalogue_with_other_names_is_not_added(edit: Callable[[s
     assert held(*({**row, "action": "add"} for row in rows), pets=pets) == []
 
 
+@pytest.mark.parametrize(("first", "by"), [(5, 1), (5, 5), (5, 8), (19, 1), (16, 5)])
+def test_ids_that_moved_down_add_no_pet_again(first: int, by: int) -> None:
+    """If the ids from a row on are too high, each such row is a conflict: the last of them have ids
+    that no pet has, and the values of pets whose ids are in other rows.
+    """
+    pets = [
+        Pet(
+            id=n,
+            name=f"p{n}",
+            status=("available", "sold")[n % 2],
+            photo_urls=(f"https://shop.example/{n}.jpg",),
+        )
+        for n in range(1, 21)
+    ]
+    rows = [
+        {
+            "id": n if n < first else n + by,
+            "name": pet.name,
+            "status": pet.status,
+            "photo_urls": [*pet.photo_urls],
+        }
+        for n, pet in enumerate(pets, 1)
+    ]
+    plan = plan_of(pets, sheet_saying(*rows, base=base_of(pets)))
+    assert plan.changes == ()
+    assert [each.row for each in plan.conflicts] == [*range(first + 1, 22)]
+
+
 @pytest.mark.parametrize("has_base", [False, True])
 def test_two_exchanged_ids_are_noted(has_base: bool) -> None:
     """Two rows with exchanged ids get a note; a new name does not."""

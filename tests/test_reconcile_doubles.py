@@ -60,6 +60,20 @@ class Somebody(Double, of=Watcher):
         """Do nothing."""
 
 
+@pytest.mark.parametrize("mode", ["two-way", "push"])
+def test_a_row_that_was_copied_over_another_deletes_no_pet(night: Night, mode: str) -> None:
+    """A row that was copied unchanged over another one may have replaced it by mistake: the pet
+    without a row is not deleted, and a note names it.
+    """
+    night.write(PETS[2] if pet.id == 8 else pet for pet in PETS)
+    told = night.run(mode=mode, delete_missing=True)
+    assert told.round.to_store.delete == 0
+    assert night.stored().keys() == {pet.id for pet in PETS}
+    assert [each.pet_id for each in told.open if "not deleted" in each.problem] == [8]
+    night.write(pet for pet in PETS if pet.id != 8)
+    assert night.run(mode=mode, delete_missing=True).round.to_store.delete == 1
+
+
 def test_a_copied_row_without_an_id_is_told(night: Night) -> None:
     """A copied row without an id adds its pet again, which may be intended, and a note names the
     cell.

@@ -226,6 +226,14 @@ def _build_misplaced(sheet: Sheet, found: IdExchange) -> Conflict:
     )
 
 
+def _collect_ids(sheet: Sheet, conflicts: Iterable[Conflict]) -> frozenset[int]:
+    """Return the ids that the sheet has in the rows of these conflicts."""
+    if "id" not in sheet.rows:
+        return frozenset()
+    rows = sheet.rows.index.isin([each.row for each in conflicts])
+    return frozenset(sheet.rows["id"][rows].dropna().tolist())
+
+
 def _build_displaced(sheet: Sheet, row: int, pet_id: int, other: int, *, has_id: bool) -> Conflict:
     """Return the conflict of a row without an id that has a pet's old values, or of the `other`
     row, which has the pet's id and another name.
@@ -556,22 +564,27 @@ def split_added_since(
 
 
 def split_renumbered(
-    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, unnamed: match.Mask
+    changes: Iterable[Change],
+    sheet: Sheet,
+    pets: pd.DataFrame,
+    unnamed: match.Mask,
+    displaced: Collection[int],
 ) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes without adds with an unknown id that look like an `unnamed` pet, and these
-    as conflicts: the ids may be renumbered.
+    """Return the changes without adds with an unknown id that look like a pet without a row of its
+    own, and these as conflicts: the ids may be renumbered, or moved without their rows.
 
-    `unnamed` is a mask of the `pets` that are in no row. Such a row has all values of a pet of its
-    name. If no other pet has this name, or the row's photos, half of its other values must agree,
-    not only the status. Each pet gets at most one row, the one that agrees in most columns.
+    `unnamed` is a mask of the `pets` that are in no row; `displaced` are the ids of misplaced rows.
+    A row that looks like one of these pets has all values of a pet of its name. If no other pet has
+    this name, or the row's photos, half of its other values must agree, not only the status. Each
+    pet gets at most one row, the one that agrees in most columns.
     """
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _has_new_id(each, sheet)]
-    if not adds or not unnamed.any():
+    free = {*pets["id"][unnamed].tolist(), *displaced}
+    if not adds or not free:
         return changes, []
     by_name, by_photos = _index_pets(pets, adds)
     counts = Counter(photo_keys(add.after.photo_urls) for add in adds)
-    free = {*pets["id"][unnamed].tolist()}
     pairs: list[tuple[Add, Pet, tuple[Column, ...]]] = []
     for add in adds:
         photos = photo_keys(add.after.photo_urls)
@@ -584,12 +597,13 @@ def split_renumbered(
             is_same = pet in named and not _find_differing_columns(add.after, pet)
             if pet.id in free and (is_same or (is_half and not {*agreeing} <= {"name", "status"})):
                 pairs.append((add, pet, agreeing))
+    places = dict.fromkeys(displaced, "whose id is in another row")
     return _split_pairs(
         changes,
         pairs,
         lambda add, pet, columns: (
-            f"has the id {add.pet_id}, which no pet has, and looks like pet "
-            f"{pet.id} ({pet.name}), which is in no row: they agree in {columns}"
+            f"has the id {add.pet_id}, which no pet has, and looks like pet {pet.id} ({pet.name}), "
+            f"{places.get(pet.id or 0, 'which is in no row')}: they agree in {columns}"
         ),
         lambda pet: (
             f"Write the id {pet.id} into the row if it is that pet, or `add` in the action "
@@ -1593,6 +1607,7 @@ def _build_plan(
     decided, lookalikes = split_misplaced(
         decisions.changes(), sheet, snapshot.frame, base, is_all=options.delete_missing
     )
+    displaced = _collect_ids(sheet, lookalikes)
     decisions.forget(lookalikes)
     unnamed = snapshot.frame[~decisions.sides.named]
     if not options.match_on and not has_ids(sheet):
@@ -1612,7 +1627,9 @@ def _build_plan(
         decided, others = split_added_since(decided, sheet, unnamed, base)
         decisions.forget(others)
         lookalikes += others
-    decided, strangers = split_renumbered(decided, sheet, snapshot.frame, ~decisions.sides.named)
+    decided, strangers = split_renumbered(
+        decided, sheet, snapshot.frame, ~decisions.sides.named, displaced
+    )
     decisions.forget(strangers)
     lookalikes += strangers
     decided = note_namesakes(decided, unnamed, sheet)

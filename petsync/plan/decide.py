@@ -1210,14 +1210,13 @@ def _find_untrusted_ids(sheet: Sheet) -> list[str]:
     """Return the addresses of ids that are missing in a blocked row, unreadable, or also in other
     rows.
 
-    Such an id may have replaced the correct one.
+    Such an id may have replaced the correct one, and a copied row another row.
     """
     findings = [
         finding.address
         for finding in sheet.problems
         if finding.column == "id"
-        and finding.severity == "error"
-        and finding.rule != "duplicate-row"
+        and (finding.severity == "error" or finding.rule == "duplicate-row")
     ]
     rows = {finding.row for finding in sheet.problems if finding.address in set(findings)}
     return findings + [sheet.address(row) for row in sheet.unidentified if row not in rows]

@@ -369,9 +369,18 @@ class _IntakeInput:
         if pet.id in self._find_candidates:
             return _MAY_BE.format(self._find_candidates[pet.id])
         if was_there and not self._leads:
+            if delete_missing and (copy := self._find_copied_row()):
+                return (
+                    f"it is in no row and not deleted: the copied row {copy} may have replaced it"
+                )
             end = "" if delete_missing else ", because delete_missing is off"
             return f"its row was removed from the sheet, and it stays in the store{end}"
         return None
+
+    def _find_copied_row(self) -> str:
+        """Return the address of a row that repeats another one with its id, "" if there is none."""
+        problems = self._sheet.problems
+        return next((each.address for each in problems if each.rule == "duplicate-row"), "")
 
     @property
     def _unanswered(self) -> list[int | None]:
