@@ -366,6 +366,31 @@ def test_a_copy_deletes_no_pet_that_another_copy_changed(
     assert [each.before.id for each in desk.plan(fresh).deletes] == [1003]
 
 
+@pytest.mark.parametrize("edits", [1, 3])
+def test_a_conflict_of_an_older_copy_stays_after_other_edits_were_sent(
+    desk: Desk, edits: int
+) -> None:
+    """Edits that are made in an older copy, and sent, do not show that its old values are new: they
+    stay in conflict until they are edited.
+    """
+    path, copy = desk.export(), desk.folder / "copy.xlsx"
+    shutil.copy(path, copy)
+    write(path, {1001: {"name": "First"}, 1002: {"name": "Also"}})
+    desk.apply(path)
+    shutil.copy(copy, path)
+    for day in range(3):
+        for n in range(edits):
+            write(path, {1010 + 5 * day + n: {"name": f"Edit {day} {n}"}})
+        desk.apply(path)
+        assert (desk.pet(1001).name, desk.pet(1002).name) == ("First", "Also")
+        plan = desk.plan(path)
+        assert (plan.changes, {each.pet_id for each in plan.conflicts}) == ((), {1001, 1002})
+    write(path, {1001: {"name": "Newer"}, 1002: {"name": "Also"}})
+    plan = desk.plan(path)
+    assert [each.pet_id for each in plan.updates] == [1001]
+    assert not plan.conflicts
+
+
 def test_an_older_copy_under_the_name_of_the_sheet_takes_nothing_back(desk: Desk) -> None:
     """An older copy that replaces the sheet reverts nothing: its old values are conflicts."""
     path = desk.export()

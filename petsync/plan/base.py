@@ -1010,6 +1010,8 @@ class SentRun(NamedTuple):
     """The updates that started without a recorded end."""
     categories: Mapping[int, Category] = {}
     """See `Plan.categories`."""
+    held: frozenset[tuple[int, str]] = frozenset()
+    """The units, by pet's id, in which the row clashed with the store and was not sent."""
 
 
 class _Cell(NamedTuple):
@@ -1041,9 +1043,11 @@ def continue_base(
 ) -> Base:
     """Return the sheet's base after its `own` runs, which are ordered from the oldest.
 
-    A cell is unsure in two cases. It differs from the value that the last own run sent, and most of
-    the sent cells have values from before that run. Or it has the exported value, a run of one of
-    the sheet's `copies` sent another, and most cells of that run have the sent values.
+    A cell is unsure in three cases. It differs from the value that the last own run sent, and most
+    of the sent cells have values from before that run. Or a later own run held it for that reason,
+    and it was not edited since: what that run sent is no evidence for the cell. Or it has the
+    exported value, a run of one of the sheet's `copies` sent another, and most cells of that run
+    have the sent values.
 
     `current` are the store's pets: an update without a recorded end counts if the store's pet has
     its values. For a pet that no row names, the sent values count only if other rows show that the
@@ -1088,8 +1092,10 @@ class _SheetAfterRuns:
         }
         self._new, self._row_pets = dict(self._old), dict(self._first)
         self._cells: dict[tuple[int, Unit], _Cell] = {}
+        self._held: dict[tuple[int, str], int] = {}
         for number, run in enumerate(own, 1):
             self._take(number, run)
+            self._held |= dict.fromkeys(run.held, number)
         self.older, self.newer = self._count_evidence(own)
 
     def build_base(self, copies: Sequence[SentRun]) -> Base:
@@ -1189,8 +1195,11 @@ class _SheetAfterRuns:
 
     def _is_doubtful(self, row: Row, unit: Unit, cell: _Cell) -> bool:
         """Return true if the cell differs from the last sent value and may be older."""
-        if not says(row.values, unit) or cell.last in self._find_matching_runs(row, unit, cell):
+        found = self._find_matching_runs(row, unit, cell)
+        if not says(row.values, unit) or cell.last in found:
             return False
+        if found and self._held.get((row.pet_id or 0, unit), 0) > cell.last:
+            return True
         return not cell.is_seen or any(
             self.older[number] > self.newer[number] for number in range(cell.last)
         )

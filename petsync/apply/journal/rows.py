@@ -703,12 +703,27 @@ def read_restored(connection: sqlite3.Connection, store: str) -> dict[int, Resto
     }
 
 
+class _PlanClash(msgspec.Struct, frozen=True):
+    """The unit of a clash in a plan."""
+
+    column: str
+
+
+class _PlanConflict(msgspec.Struct, frozen=True):
+    """The fields of a conflict in a plan that show what was not sent."""
+
+    pet_id: int | None = None
+    winner: str = ""
+    clashes: tuple[_PlanClash, ...] = ()
+
+
 class _PlanHead(msgspec.Struct, frozen=True):
     """The fields of a plan about its sheet."""
 
     base: str = ""
     tab: str = ""
     categories: Mapping[int, Category] = {}
+    conflicts: tuple[_PlanConflict, ...] = ()
 
 
 def read_sent_runs(connection: sqlite3.Connection, store: str, base: str) -> list[SentRun]:
@@ -758,7 +773,13 @@ def _sent_run(connection: sqlite3.Connection, run: str, source: str, head: _Plan
             sent.append(change)
         elif isinstance(change, Update) and entry.intended:
             unseen.append(change)
-    return SentRun(run, source, head.tab, tuple(sent), tuple(unseen), head.categories)
+    held = frozenset(
+        (conflict.pet_id, clash.column)
+        for conflict in head.conflicts
+        if conflict.pet_id is not None and conflict.winner != "sheet"
+        for clash in conflict.clashes
+    )
+    return SentRun(run, source, head.tab, tuple(sent), tuple(unseen), head.categories, held)
 
 
 def _build_change(entry: Entry) -> Change | None:
