@@ -1485,3 +1485,43 @@ def test_large_versions_are_fewer() -> None:
     assert state._select_surplus(dict.fromkeys(range(1, 21), 10)) == [1]
     assert state._select_surplus(dict.fromkeys(range(1, 20), 5000000)) == [*range(1, 10)]
     assert state._select_surplus(dict.fromkeys(range(1, 13), 50000000)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("step", ["_write", "_compare_again"])
+@pytest.mark.parametrize("is_edited", [True, False])
+def test_an_older_copy_after_a_killed_round_takes_nothing_back(
+    either: Kept, monkeypatch: pytest.MonkeyPatch, is_edited: bool, step: str
+) -> None:
+    """An older copy that replaces the sheet after a round was killed behind its requests, also if
+    it is edited, reverts none of the edits that this round sent: they are conflicts, and stay so.
+    """
+    either.write(changed(changed(PETS, 9, name="Mine 9"), 4, name="Mine 4"))
+    with monkeypatch.context() as patch:
+        killed = Mock(side_effect=KeyboardInterrupt)
+        patch.setattr(f"petsync.reconcile.round._Execution.{step}", killed)
+        assert either.run().round.status == "interrupted"
+    either.write(changed(PETS, 10, name="Mine 10") if is_edited else PETS)
+    for name in ("Mine 11", "Mine 12", ""):
+        told = either.run()
+        assert told.round.status == "conflicts"
+        assert {each.pet_id for each in told.open if each.kind == "conflict"} == {4, 9}
+        assert (either.stored()[9].name, either.stored()[4].name) == ("Mine 9", "Mine 4")
+        pets = [*either.said().values()]
+        either.write(changed(pets, int(name[-2:]), name=name) if name else pets)
+    assert either.stored()[11].name == "Mine 11"
+    assert either.stored()[10].name == ("Mine 10" if is_edited else "Pet 10")
+
+
+def test_one_edit_that_is_taken_back_after_a_killed_round_is_sent(
+    either: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One pet alone with its former values, after a killed round sent others, is an edit."""
+    either.write(changed(changed(PETS, 9, name="Mine 9"), 4, name="Mine 4"))
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "petsync.reconcile.round._Execution._write", Mock(side_effect=KeyboardInterrupt)
+        )
+        assert either.run().round.status == "interrupted"
+    either.write(changed(PETS, 4, name="Mine 4"))
+    assert either.run().round.status == "done"
+    assert (either.stored()[9].name, either.stored()[4].name) == ("Pet 9", "Mine 4")

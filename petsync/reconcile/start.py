@@ -60,6 +60,7 @@ from petsync.reconcile.state import (
     find_written_cells,
     has_arrived,
     judge_by_bytes,
+    judge_by_sent_values,
     report_of,
 )
 from petsync.store import Store
@@ -394,7 +395,8 @@ def _find_copy_older_than_runs(
     """Return the older copy.
 
     If there is none, the sheet may be the file that the last round left, restored after runs had
-    sent its later edits; or, which is not sure, a copy without rows whose pets runs added since.
+    sent its later edits; or, which is not sure, a copy without rows whose pets runs added since, or
+    with the former values of pets that runs changed.
     `base` contains these runs.
     """
     last = [each for each in versions[-1:] if (each.after or each.before) == sheet.digest]
@@ -413,7 +415,19 @@ def _find_copy_older_than_runs(
     if not copy.versions and added & (base.ids - named_ids(sheet)):
         # A person may have removed the rows and reset another value.
         copy = replace(find_older_copy(sheet, versions, base), is_sure=False)
+    if not copy.versions and versions:
+        copy = judge_by_sent_values(sheet, versions[-1], base, _find_updated_pets(past))
     return _remember_copy(context, copy) if copy.versions else copy
+
+
+def _find_updated_pets(past: Iterable[RecentRun]) -> frozenset[int]:
+    """Return the pets that the runs changed, as their sheets said."""
+    return frozenset(
+        change.before.id
+        for each in past
+        for change in each.report.plan.changes
+        if isinstance(change, Update) and change.before.id is not None
+    )
 
 
 def _remember_copy(context: RoundContext, copy: OlderCopy) -> OlderCopy:

@@ -76,6 +76,7 @@ __all__ = [
     "has_arrived",
     "is_final",
     "judge_by_bytes",
+    "judge_by_sent_values",
     "load_report",
     "mark_of",
     "path_of",
@@ -949,6 +950,21 @@ def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> Old
     if not changed or (not is_sure and not has_lost and len(changed) < _MIN_OLD_PETS):
         return OlderCopy()
     return replace(copy, is_sure=is_sure)
+
+
+def judge_by_sent_values(
+    sheet: Sheet, last: Version, base: Base, updated: frozenset[int]
+) -> OlderCopy:
+    """Return the older copy, which is not sure, for a sheet with the values from before runs that
+    came after the last version: the `base` contains these runs, and `updated` are their pets.
+
+    A killed round leaves no version. If most of its pets, and at least two, have their former
+    values again, they were reverted by hand, or an older copy was restored and edited.
+    """
+    found = find_traces(sheet, Base.from_lines(last.base), base)
+    older_ids = found.older_ids & updated
+    is_older = len(older_ids) >= max(_MIN_OLD_PETS, len(found.current_ids & updated) + 1)
+    return OlderCopy((last,), is_sure=False) if is_older else OlderCopy()
 
 
 def _judge_by_values(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
