@@ -1,4 +1,4 @@
-"""Signing in and out: each way, and what the account says of it."""
+"""Signing in and out: each method, and the account that it returns."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
 
 
 def test_nobody(store: ps.Store) -> None:
-    """Without any sign-in that is what the account says, and that reading is refused."""
+    """Without a sign-in, the account reports that nobody is signed in and reading is refused."""
     account = store.who()
     assert (account.signed_in, account.kind, account.can_read) == (False, "none", False)
     assert account.kept == "none"
@@ -45,7 +45,7 @@ def test_nobody(store: ps.Store) -> None:
 
 
 def test_by_token(store: ps.Store, box: Sandbox) -> None:
-    """A token signs in; the service says whose it is, what it opens and until when."""
+    """A token signs in; the account has the token's user, scopes and expiry from the service."""
     account = store.sign_in(ps.auth.bearer(box.token(), api_key=box.api_key))
     assert (account.kind, account.kept, account.user) == ("token", "memory", box.client_id)
     assert account.scopes == BOTH
@@ -58,7 +58,7 @@ def test_by_token(store: ps.Store, box: Sandbox) -> None:
 
 
 def test_by_client_credentials(store: ps.Store, box: Sandbox) -> None:
-    """A client's id and secret sign in, and renew by themselves."""
+    """A client's id and secret sign in, and their token renews automatically."""
     account = store.sign_in(ps.auth.client_credentials(box.client_id, box.client_secret))
     assert (account.kind, account.client_id) == ("client credentials", box.client_id)
     assert (account.scopes, account.renews) == (BOTH, True)
@@ -66,7 +66,7 @@ def test_by_client_credentials(store: ps.Store, box: Sandbox) -> None:
 
 
 def test_client_credentials_at_connect(box: Sandbox, tmp_path: Path) -> None:
-    """Given at the beginning, they get a token when the first request needs one, and not before."""
+    """Client credentials given to `connect` get a token only when a request needs one."""
     auth = ps.auth.client_credentials(box.client_id, box.client_secret, scopes="read:pets")
     with store_at(box, tmp_path, auth=auth) as store:
         assert credentials(store).token is None
@@ -78,7 +78,9 @@ def test_client_credentials_at_connect(box: Sandbox, tmp_path: Path) -> None:
 
 
 def test_from_the_environment(box: Sandbox, tmp_path: Path) -> None:
-    """PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET sign in as PETSYNC_TOKEN does."""
+    """PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET, PETSYNC_TOKEN or PETSYNC_API_KEY sign in;
+    signing out names the variables that remain.
+    """
     client = {"PETSYNC_CLIENT_ID": box.client_id, "PETSYNC_CLIENT_SECRET": box.client_secret}
     for environ in (client, {"PETSYNC_TOKEN": box.token()}, {"PETSYNC_API_KEY": box.api_key}):
         with store_at(box, tmp_path, environ=environ) as store:
@@ -89,7 +91,9 @@ def test_from_the_environment(box: Sandbox, tmp_path: Path) -> None:
 
 
 def test_by_api_key(store: ps.Store, box: Sandbox) -> None:
-    """The api key opens getPetById; the account says that it opens nothing else."""
+    """The api key gives access to getPetById; the account reports that it gives access to nothing
+    else.
+    """
     account = store.sign_in(ps.auth.api_key(box.api_key))
     assert (account.kind, account.signed_in, account.can_write) == ("api key", True, False)
     assert account.problem
@@ -98,7 +102,7 @@ def test_by_api_key(store: ps.Store, box: Sandbox) -> None:
 
 @pytest.mark.parametrize("scope", ["read:pets", "write:pets"])
 def test_a_missing_scope_is_told(store: ps.Store, box: Sandbox, scope: str) -> None:
-    """What the token lacks is in the account before anything is tried."""
+    """The account names the scope that the token lacks before any request needs it."""
     account = store.sign_in(ps.auth.bearer(box.token(scope)))
     lacking = "write:pets" if scope == "read:pets" else "read:pets"
     assert (account.can_read, account.can_write) == (scope == "read:pets", scope == "write:pets")
@@ -121,7 +125,7 @@ def test_a_missing_scope_is_told(store: ps.Store, box: Sandbox, scope: str) -> N
     ],
 )
 def test_what_the_service_refuses(store: ps.Store, box: Sandbox, make, said: str) -> None:
-    """A refusal is an AuthError with a way out, and what was in use before stays."""
+    """A refused sign-in raises AuthError with a hint, and the previous credentials stay in use."""
     store.sign_in(ps.auth.bearer(box.token()))
     before = credentials(store)
     with pytest.raises(ps.errors.AuthError, match=said) as failed:
@@ -131,7 +135,7 @@ def test_what_the_service_refuses(store: ps.Store, box: Sandbox, make, said: str
 
 
 def test_signed_out(store: ps.Store, box: Sandbox) -> None:
-    """After signing out the next request carries nothing; a token that came by hand lives on."""
+    """After a sign-out, requests carry no token; a token that the user supplied stays valid."""
     token = box.token()
     store.sign_in(ps.auth.bearer(token))
     account = store.sign_out()
@@ -145,7 +149,7 @@ def test_signed_out(store: ps.Store, box: Sandbox) -> None:
 
 
 def test_signing_out_ends_the_tokens(store: ps.Store, box: Sandbox) -> None:
-    """A token that petsync got itself is ended at the service."""
+    """A sign-out revokes a token that petsync requested itself at the service."""
     store.sign_in(ps.auth.client_credentials(box.client_id, box.client_secret))
     token = credentials(store).token
     assert token is not None
@@ -155,7 +159,9 @@ def test_signing_out_ends_the_tokens(store: ps.Store, box: Sandbox) -> None:
 
 
 def test_an_open_service(tmp_path: Path) -> None:
-    """Where anybody may read, a token whose scopes nobody tells is not called good."""
+    """Where reading needs no token, write access of a token with unknown scopes is reported as
+    unknown.
+    """
     with Sandbox(auth=False) as box, store_at(box, tmp_path) as store:
         assert store.who().can_read is True
         account = store.sign_in(ps.auth.bearer("whatever"))
@@ -164,7 +170,7 @@ def test_an_open_service(tmp_path: Path) -> None:
 
 
 def test_the_service_is_gone(tmp_path: Path) -> None:
-    """A service that does not answer is a TransportError, and nobody is signed in."""
+    """A service that does not answer raises TransportError, and no credentials are stored."""
     with Sandbox() as box:
         url, token = box.url, box.token()
     with ps.connect(url, state=tmp_path, environ={}) as store:
@@ -176,19 +182,19 @@ def test_the_service_is_gone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [None, "token", 7])
 def test_what_is_no_sign_in(store: ps.Store, given: object) -> None:
-    """Anything but what ps.auth makes is refused with its way out."""
+    """`sign_in` refuses any argument that ps.auth did not make."""
     with pytest.raises(ps.errors.SettingsError, match="nothing to sign in with"):
         store.sign_in(given)  # type: ignore[arg-type]
 
 
 def test_keep_is_one_of_two(store: ps.Store, box: Sandbox) -> None:
-    """There is no third place to keep a sign-in."""
+    """`keep` refuses any value that is not a known place."""
     with pytest.raises(ps.errors.SettingsError, match="keep is 'file'"):
         store.sign_in(ps.auth.bearer(box.token()), keep="file")  # type: ignore[arg-type]
 
 
 def test_over_plain_http(tmp_path: Path) -> None:
-    """No secret goes to another machine over http: it is refused before anything is sent."""
+    """No secret goes to another machine over http: the sign-in is refused before any request."""
     with ps.connect("http://shop.example/v2", state=tmp_path, environ={}) as store:
         for given in (ps.auth.bearer("t"), ps.auth.client_credentials("a", "b")):
             with pytest.raises(ps.errors.SettingsError, match="unencrypted"):
@@ -211,8 +217,8 @@ def test_async_twin(box: Sandbox, tmp_path: Path) -> None:
 
 
 def test_by_localhost(box: Sandbox, tmp_path: Path) -> None:
-    """This machine goes by several names: the service at one may call itself by another, and
-    secrets go to the name alone that was given.
+    """A service on this machine may use another name for itself; secrets go only to the name that
+    was given.
     """
     url = box.url.replace("127.0.0.1", "localhost")
     with ps.connect(url, state=tmp_path, environ={}) as store:
@@ -229,7 +235,9 @@ def test_by_localhost(box: Sandbox, tmp_path: Path) -> None:
 def test_configured_addresses(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What petsync.toml names under [auth] is used, and the metadata are not asked."""
+    """Addresses under [auth] in petsync.toml are used, and the service's metadata are not
+    requested.
+    """
     origin = box.url.removesuffix("/v2")
     auth = f'client_id = "{box.client_id}"\ntoken_url = "{origin}/oauth/token"\n'
     confirmed_file(tmp_path, f'url = "{box.url}"\n[auth]\n{auth}', monkeypatch)
@@ -260,7 +268,7 @@ def test_configured_addresses(
 def test_configured_wrongly(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, said: str
 ) -> None:
-    """An address or a name that cannot be used is an error that names it, and shows no secret."""
+    """An unusable setting under [auth] raises an error that names it and shows no secret."""
     confirmed_file(tmp_path, f'url = "{box.url}"\n[auth]\n{line}\n', monkeypatch)
     with (
         pytest.raises(ps.errors.SettingsError, match=said) as failed,
@@ -272,7 +280,7 @@ def test_configured_wrongly(
 
 
 def test_configured_issuer(box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An issuer that is named elsewhere is asked for its metadata, in the place of the service."""
+    """A configured issuer is asked for its metadata instead of the service."""
     with Sandbox() as other:
         origin = other.url.removesuffix("/v2")
         text = f'url = "{box.url}"\n[auth]\nissuer = "{origin}"\n'
@@ -296,7 +304,7 @@ def test_configured_issuer(box: Sandbox, tmp_path: Path, monkeypatch: pytest.Mon
 def test_half_a_client(
     box: Sandbox, tmp_path: Path, there: str, missing: str, besides: dict[str, str]
 ) -> None:
-    """A client's secret without its id, or its id alone, is said to be half of what is needed."""
+    """A client secret without its id, or an id without its secret, is reported as incomplete."""
     with pytest.raises(
         ps.errors.SettingsError, match=f"^{there} is set, and {missing} is not"
     ) as failed:
@@ -306,7 +314,7 @@ def test_half_a_client(
 
 @pytest.mark.parametrize("name", ["PETSYNC_TOKEN", "PETSYNC_API_KEY", "PETSYNC_CLIENT_SECRET"])
 def test_where_what_is_refused_came_from(box: Sandbox, tmp_path: Path, name: str) -> None:
-    """What the service refuses of the environment is named by its variable, with the way out."""
+    """A refused secret from the environment is reported with its variable's name and a hint."""
     environ = {name: "wrong"}
     if name == "PETSYNC_CLIENT_SECRET":
         environ["PETSYNC_CLIENT_ID"] = box.client_id
@@ -321,7 +329,7 @@ def test_where_what_is_refused_came_from(box: Sandbox, tmp_path: Path, name: str
 
 
 def test_a_dead_token_at_an_open_service(tmp_path: Path) -> None:
-    """Where anybody may read, introspection tells a token that is no good."""
+    """Where reading needs no token, introspection detects a token that is not valid."""
     with Sandbox(auth=False) as box, store_at(box, tmp_path) as store:
         dead = replace(ps.auth.implicit("dead"), grant=Grant(client_id=PUBLIC_CLIENT))
         with pytest.raises(ps.errors.AuthError, match="does not accept this token"):
@@ -329,7 +337,7 @@ def test_a_dead_token_at_an_open_service(tmp_path: Path) -> None:
 
 
 def test_another_client_id(store: ps.Store, box: Sandbox) -> None:
-    """The program's name at the service is `petsync`, or what is given."""
+    """The client id in a sign-in is `petsync`, or the one that is given."""
     for given in (None, box.client_id):
         pending = store.begin_sign_in(client_id=given, listen=False)
         assert f"client_id={given or PUBLIC_CLIENT}&" in pending.url
@@ -337,13 +345,13 @@ def test_another_client_id(store: ps.Store, box: Sandbox) -> None:
 
 
 def test_places_show_no_secret() -> None:
-    """Where one signs in is public, and compared by value."""
+    """Sign-in endpoints are compared by value, and `ps.auth` holds no secret."""
     assert Endpoints(issuer="a") == Endpoints(issuer="a")
     assert Secret("x") not in vars(ps.auth).values()
 
 
 def test_account_shows_itself(store: ps.Store, box: Sandbox) -> None:
-    """As text within 80 columns and as HTML, and without the token."""
+    """The account fits in 80 columns as text, and neither text nor HTML contains the token."""
     token = box.token()
     account = store.sign_in(ps.auth.bearer(token))
     shown = (str(account), repr(account), account._repr_html_())
@@ -356,7 +364,7 @@ def test_account_shows_itself(store: ps.Store, box: Sandbox) -> None:
 
 
 def test_a_hostile_name_is_text() -> None:
-    """What a service calls one is shown as text, whatever is in it."""
+    """A user name from the service is shown as plain text, whatever characters it contains."""
     account = ps.types.Account(
         url="https://a.example/v2", signed_in=True, kind="token", user="<script>x\u202e\n" * 40
     )

@@ -1,4 +1,4 @@
-"""Signing in by a browser: code with PKCE and implicit, by loopback and by pasting; and attacks."""
+"""Signing in by a browser: code with PKCE and implicit, by loopback and by pasting, and attacks."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def pending(store: ps.Store) -> Iterator[PendingSignIn]:
 
 @pytest.fixture
 def remote(store: ps.Store) -> Iterator[PendingSignIn]:
-    """A sign-in where the browser is elsewhere."""
+    """Yield a sign-in whose browser is on another machine."""
     one = store.begin_sign_in(listen=False)
     yield one
     one.close()
@@ -68,7 +68,7 @@ def implicit(live: Sandbox, tmp_path: Path) -> Iterator[PendingSignIn]:
 
 
 def changed(address: str, **other: str | None) -> str:
-    """The address with other parameters; None leaves one out."""
+    """Return the address with other parameters; None removes one."""
     base, joint, query = address.partition("#" if "#" in address else "?")
     given = {name: texts[0] for name, texts in parse_qs(query).items()} | other
     return (
@@ -77,13 +77,13 @@ def changed(address: str, **other: str | None) -> str:
 
 
 def parameter(address: str, name: str) -> str:
-    """One parameter of an address."""
+    """Return one parameter of an address."""
     parts = urlsplit(address)
     return parse_qs(parts.fragment or parts.query)[name][0]
 
 
 def test_by_loopback(store: ps.Store, pending: PendingSignIn) -> None:
-    """The browser comes back by itself, is told so, and the account is the person's."""
+    """The browser returns to the loopback, its page confirms, and the account is the user's."""
     assert pending.is_listening
     assert "You are signed in" in agree(pending.url)
     account = pending.wait(120)
@@ -93,7 +93,7 @@ def test_by_loopback(store: ps.Store, pending: PendingSignIn) -> None:
 
 
 def test_the_question_is_safe(pending: PendingSignIn) -> None:
-    """A state and an S256 challenge are in every question, and are others each time."""
+    """An authorization request has a long state, an S256 challenge and a loopback redirect."""
     asked = parse_qs(urlsplit(pending.url).query)
     assert asked["code_challenge_method"] == ["S256"]
     assert asked["response_type"] == ["code"]
@@ -103,7 +103,7 @@ def test_the_question_is_safe(pending: PendingSignIn) -> None:
 
 
 def test_no_two_questions_are_alike(store: ps.Store) -> None:
-    """Each sign-in has a state and a verifier of its own."""
+    """Each sign-in has its own state and its own verifier."""
     urls = []
     for _ in range(2):
         one = store.begin_sign_in(listen=False)
@@ -114,7 +114,7 @@ def test_no_two_questions_are_alike(store: ps.Store) -> None:
 
 
 def test_by_pasting(store: ps.Store, remote: PendingSignIn) -> None:
-    """Where the browser is elsewhere, the address that it ended on does."""
+    """Where the browser is on another machine, its final address is pasted and signs in."""
     assert not remote.is_listening
     account = remote.paste(sent_back(remote.url))
     assert (account.kind, account.user) == ("code", "shopkeeper")
@@ -123,8 +123,8 @@ def test_by_pasting(store: ps.Store, remote: PendingSignIn) -> None:
 
 @pytest.mark.parametrize("how", ["  {}\n", '"{}"', "<{}>", "{}\r\n", "query", "wrapped"])
 def test_what_comes_along_when_one_copies(remote: PendingSignIn, how: str) -> None:
-    """Blanks, quotes, angle brackets and a terminal's line breaks do no harm; nor does copying
-    what stands behind the question mark alone.
+    """A pasted address may have spaces, quotes, angle brackets or line breaks around it, or be only
+    the query.
     """
     address = sent_back(remote.url)
     if how == "query":
@@ -152,8 +152,8 @@ def test_what_comes_along_when_one_copies(remote: PendingSignIn, how: str) -> No
     ],
 )
 def test_pasted_by_mistake(remote: PendingSignIn, text: str) -> None:
-    """What is no such address is an error with a way out, which does not show it; the right one
-    can still be pasted.
+    """A pasted text that is not such an address raises an error with a hint that does not show it;
+    the right address can still be pasted.
     """
     with pytest.raises(ps.errors.SettingsError) as failed:
         remote.paste(text)
@@ -163,14 +163,14 @@ def test_pasted_by_mistake(remote: PendingSignIn, text: str) -> None:
 
 
 def test_the_address_to_open_is_pasted(remote: PendingSignIn) -> None:
-    """Who pastes the address that was to be opened is told that."""
+    """A user who pastes the address to open gets an error that names this mistake."""
     with pytest.raises(ps.errors.SettingsError, match="the address to open"):
         remote.paste(remote.url)
 
 
 @pytest.mark.parametrize("state", ["wrong", "", None])
 def test_wrong_state_pasted(store: ps.Store, remote: PendingSignIn, state: str | None) -> None:
-    """An answer to another question is not used, and the right one still is."""
+    """A pasted response with another state is refused, and the right response is still accepted."""
     address = sent_back(remote.url)
     with pytest.raises(ps.errors.PetsyncError, match="another sign-in"):
         remote.paste(changed(address, state=state))
@@ -179,9 +179,7 @@ def test_wrong_state_pasted(store: ps.Store, remote: PendingSignIn, state: str |
 
 
 def test_wrong_state_at_the_loopback(store: ps.Store, pending: PendingSignIn) -> None:
-    """A page elsewhere that sends the browser here with a code of its own gets nowhere, and does
-    not end the sign-in either.
-    """
+    """A request to the loopback with another state is refused and does not end the sign-in."""
     address = sent_back(pending.url)
     for wrong in (
         changed(address, state="wrong"),
@@ -195,7 +193,9 @@ def test_wrong_state_at_the_loopback(store: ps.Store, pending: PendingSignIn) ->
 
 
 def test_a_stolen_code_of_another(store: ps.Store, pending: PendingSignIn, tmp_path: Path) -> None:
-    """A code from somebody else's sign-in, put in with the right state, lacks its verifier."""
+    """A code from another user's sign-in, sent with the right state, is refused: its verifier
+    differs.
+    """
     other = store.begin_sign_in(listen=False)
     stolen = parameter(sent_back(other.url), "code")
     state = parameter(pending.url, "state")
@@ -209,8 +209,8 @@ def test_a_stolen_code_of_another(store: ps.Store, pending: PendingSignIn, tmp_p
 
 @pytest.mark.parametrize("iss", ["https://evil.example", "", None])
 def test_mixed_up_issuer(store: ps.Store, remote: PendingSignIn, iss: str | None) -> None:
-    """An answer that names another service, or none where this one promised to, is not used: no
-    code is sent anywhere.
+    """A response that names another issuer, or lacks the issuer that the service promised, is
+    refused, and its code is not sent.
     """
     address = changed(sent_back(remote.url), iss=iss)
     with pytest.raises(ps.errors.AuthError, match="does not come from the service"):
@@ -222,7 +222,9 @@ def test_mixed_up_issuer(store: ps.Store, remote: PendingSignIn, iss: str | None
 
 @pytest.mark.parametrize("iss", ["https://evil.example", None])
 def test_mixed_up_issuer_at_the_loopback(pending: PendingSignIn, iss: str | None) -> None:
-    """Such an answer from the browser leaves the sign-in open for the right one, too."""
+    """A response from the browser with a wrong issuer leaves the sign-in open for the right
+    response.
+    """
     address = sent_back(pending.url)
     assert "did not work" in httpx.get(changed(address, iss=iss)).text
     assert "You are signed in" in httpx.get(address).text
@@ -231,8 +233,8 @@ def test_mixed_up_issuer_at_the_loopback(pending: PendingSignIn, iss: str | None
 
 @pytest.mark.parametrize("listen", [True, False])
 def test_the_store_was_closed(box: Sandbox, tmp_path: Path, listen: bool) -> None:
-    """A sign-in whose store was closed signs nobody in, whoever waits for it is told, and its
-    port is free.
+    """A sign-in of a closed store signs nobody in, raises an error for each waiting caller, and
+    frees its port.
     """
     with store_at(box, tmp_path) as store:
         pending = store.begin_sign_in(listen=listen)
@@ -248,9 +250,7 @@ def test_the_store_was_closed(box: Sandbox, tmp_path: Path, listen: bool) -> Non
 
 @pytest.mark.parametrize("sent", [b"", b"GET /petsync"])
 def test_a_silent_connection_makes_no_noise(box: Sandbox, tmp_path: Path, caplog, sent) -> None:
-    """A connection that a browser opens beforehand, and that says nothing, is closed with the
-    sign-in; neither the store's end nor its own leaves an error behind.
-    """
+    """An idle or half-sent connection is closed with the sign-in, and neither end logs an error."""
     with store_at(box, tmp_path) as store:
         pending = store.begin_sign_in()
         loopback = pending.aio._loopback
@@ -267,7 +267,7 @@ def test_a_silent_connection_makes_no_noise(box: Sandbox, tmp_path: Path, caplog
 
 
 def until_true(condition: Callable[[], bool]) -> None:
-    """Return when that is so."""
+    """Return when the condition is true."""
     until = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < until
@@ -276,7 +276,7 @@ def until_true(condition: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"GET /petsync"])
 def test_a_loop_that_ends_with_a_connection(box: Sandbox, tmp_path: Path, caplog, sent) -> None:
-    """A loop that is ended while somebody is connected prints nothing either."""
+    """An event loop that ends during an open connection logs no error."""
     lines = []
 
     async def story() -> None:
@@ -289,7 +289,7 @@ def test_a_loop_that_ends_with_a_connection(box: Sandbox, tmp_path: Path, caplog
         loopback = pending._loopback
         await asyncio.to_thread(until_true, lambda: bool(loopback._reading))
         assert loopback._server is not None
-        loopback._server.close()  # The port alone.
+        loopback._server.close()  # Closes only the port.
 
     asyncio.run(story())
     lines[0].close()
@@ -297,7 +297,7 @@ def test_a_loop_that_ends_with_a_connection(box: Sandbox, tmp_path: Path, caplog
 
 
 def test_declined(store: ps.Store, pending: PendingSignIn) -> None:
-    """A person who says no is told so in the browser, and whoever waits hears it."""
+    """A declined sign-in is shown in the browser and raises an error for the waiting caller."""
     assert "declined" in agree(pending.url, "deny")
     with pytest.raises(ps.errors.AuthError, match="declined"):
         pending.wait(120)
@@ -305,7 +305,7 @@ def test_declined(store: ps.Store, pending: PendingSignIn) -> None:
 
 
 def test_hostile_error_text(remote: PendingSignIn) -> None:
-    """What an address says for an error is shown in one short line of plain text."""
+    """An error text in a pasted address is shown as one short line of printable text."""
     back = parameter(remote.url, "redirect_uri")
     said = {"error": "weird\x1b[31m", "error_description": "<b>x</b>\n\u202e" + "y" * 5000}
     query = urlencode({**said, "state": parameter(remote.url, "state"), "iss": _origin(remote.url)})
@@ -321,7 +321,7 @@ def _origin(url: str) -> str:
 
 
 def test_error_on_the_page_is_escaped(pending: PendingSignIn) -> None:
-    """The loopback page shows a service's words as text and runs nothing."""
+    """The loopback page shows a service's error as escaped text and runs no script from it."""
     back = parameter(pending.url, "redirect_uri")
     said = {"error": "<script>alert(1)</script>", "state": parameter(pending.url, "state")}
     page = httpx.get(back, params={**said, "iss": _origin(pending.url)})
@@ -332,7 +332,7 @@ def test_error_on_the_page_is_escaped(pending: PendingSignIn) -> None:
 
 
 def test_a_code_that_comes_twice(remote: PendingSignIn) -> None:
-    """An answer is used once; a second time it is refused here, and its code stays unsent."""
+    """A response is used once; the second time it is refused, and its code is not sent."""
     address = sent_back(remote.url)
     assert remote.paste(address).signed_in
     with pytest.raises(ps.errors.AuthError, match="complete already"):
@@ -342,7 +342,7 @@ def test_a_code_that_comes_twice(remote: PendingSignIn) -> None:
 def test_a_code_that_was_spent_elsewhere(
     box: Sandbox, store: ps.Store, remote: PendingSignIn
 ) -> None:
-    """A code that somebody used before is an error with a way out."""
+    """A code that was already used raises an error with a hint."""
     address = sent_back(remote.url)
     form = {"grant_type": "authorization_code", "code": parameter(address, "code")}
     httpx.post(f"{_origin(box.url)}/oauth/token", data={**form, "client_id": "petsync"})
@@ -352,8 +352,8 @@ def test_a_code_that_was_spent_elsewhere(
 
 
 def test_both_at_once(box: Sandbox, store: ps.Store, pending: PendingSignIn) -> None:
-    """The browser's return and a pasted copy of it: one counts, the code is sent once, and the
-    browser gets its page.
+    """When the browser returns and the same address is pasted, one of them signs in, the code is
+    sent once, and the browser gets its page.
     """
     address = sent_back(pending.url)
     place = urlsplit(address)
@@ -370,7 +370,7 @@ def test_both_at_once(box: Sandbox, store: ps.Store, pending: PendingSignIn) -> 
 
 
 def test_nobody_comes(pending: PendingSignIn) -> None:
-    """After the time that was given the waiting ends, and so does the listening."""
+    """After the given time the wait raises an error and the loopback closes."""
     with pytest.raises(ps.errors.AuthError, match="did not return in time"):
         pending.wait(0.05)
     assert not pending.is_listening
@@ -379,7 +379,7 @@ def test_nobody_comes(pending: PendingSignIn) -> None:
 
 
 def test_closed(store: ps.Store, pending: PendingSignIn) -> None:
-    """Closing ends the listening, at once and as often as one likes."""
+    """Closing a sign-in closes the loopback immediately, and can be repeated."""
     pending.close()
     pending.close()
     with pytest.raises(httpx.ConnectError):
@@ -400,7 +400,7 @@ def test_closed(store: ps.Store, pending: PendingSignIn) -> None:
     ],
 )
 def test_strangers_at_the_loopback(pending: PendingSignIn, request_: bytes) -> None:
-    """Anything but the browser's return gets 404, and the sign-in goes on."""
+    """A request other than the browser's return gets 404, and the sign-in goes on."""
     place = urlsplit(parameter(pending.url, "redirect_uri"))
     assert place.port is not None
     with socket.create_connection(("127.0.0.1", place.port), timeout=120) as line:
@@ -411,7 +411,7 @@ def test_strangers_at_the_loopback(pending: PendingSignIn, request_: bytes) -> N
 
 @pytest.mark.parametrize("sent", [b"", b"GET /petsync", b"GET /" + b"x" * 200_000])
 def test_half_requests_at_the_loopback(pending: PendingSignIn, sent: bytes) -> None:
-    """A connection that says nothing whole, or far too much, holds nobody up."""
+    """An incomplete or oversized request to the loopback does not delay the sign-in."""
     place = urlsplit(parameter(pending.url, "redirect_uri"))
     assert place.port is not None
     with socket.create_connection(("127.0.0.1", place.port), timeout=120) as line:
@@ -422,7 +422,7 @@ def test_half_requests_at_the_loopback(pending: PendingSignIn, sent: bytes) -> N
 
 
 def test_only_this_machine_reaches_the_loopback(pending: PendingSignIn) -> None:
-    """It listens on 127.0.0.1 and on no other address."""
+    """The loopback listens on 127.0.0.1 and on no other address."""
     place = urlsplit(parameter(pending.url, "redirect_uri"))
     assert place.hostname == "127.0.0.1"
     with (
@@ -433,14 +433,14 @@ def test_only_this_machine_reaches_the_loopback(pending: PendingSignIn) -> None:
 
 
 def test_on_another_loop(store: ps.Store) -> None:
-    """A sign-in that was begun on one event loop can be waited for on another."""
+    """A sign-in that began on one event loop can be awaited on another."""
     pending = store.begin_sign_in()
     assert "You are signed in" in agree(pending.url)
     assert asyncio.run(pending.aio.arrived(30)).signed_in
 
 
 def test_it_closes_on_its_own_loop(store: ps.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sockets and tasks belong to the loop that listens, whoever ends the sign-in, and on which."""
+    """A sign-in closes its sockets on the event loop that opened them, whoever closes it."""
     threads: list[int] = []
     close = asyncio.base_events.Server.close
 
@@ -460,7 +460,7 @@ async def _thread() -> int:
 
 
 def test_interrupted(store: ps.Store, pending: PendingSignIn) -> None:
-    """Who stops waiting leaves nothing behind: the port is free again."""
+    """A cancelled wait closes the loopback and frees its port."""
 
     async def story() -> None:
         waiting = asyncio.create_task(pending.aio.arrived(30))
@@ -474,9 +474,11 @@ def test_interrupted(store: ps.Store, pending: PendingSignIn) -> None:
 
 
 def test_implicit_by_loopback_page(implicit: PendingSignIn) -> None:
-    """The page there hands on what stands behind #, which no browser sends, and nothing else."""
+    """The loopback page posts the fragment after #, which browsers do not send, and a token in the
+    query signs nobody in.
+    """
     address = sent_back(implicit.url)
-    page = httpx.get(address)  # Without the fragment, as a browser does.
+    page = httpx.get(address)  # A browser does not send the fragment.
     assert "location.hash" in page.text
     assert "script-src 'sha256-" in page.headers["content-security-policy"]
     place, _, fragment = address.partition("#")
@@ -490,7 +492,7 @@ def test_implicit_by_loopback_page(implicit: PendingSignIn) -> None:
 
 @pytest.mark.parametrize("how", ["address", "fragment", "bare"])
 def test_implicit_by_pasting(implicit: PendingSignIn, how: str) -> None:
-    """The address, what stands behind #, or the token alone: each signs in."""
+    """The whole address, the fragment after # and the token alone each sign in."""
     address = sent_back(implicit.url)
     pasted = {
         "address": address,
@@ -502,7 +504,7 @@ def test_implicit_by_pasting(implicit: PendingSignIn, how: str) -> None:
 
 
 def test_implicit_wrong_state(implicit: PendingSignIn) -> None:
-    """A token that somebody else put into the address is not used."""
+    """A token in an address with another state is refused."""
     address = sent_back(implicit.url)
     for state in ("wrong", None):
         with pytest.raises(ps.errors.PetsyncError, match="another sign-in"):
@@ -511,7 +513,7 @@ def test_implicit_wrong_state(implicit: PendingSignIn) -> None:
 
 
 def test_implicit_bare_nonsense(implicit: PendingSignIn) -> None:
-    """A bare text that the service does not know as a token is refused."""
+    """A pasted text that the service does not accept as a token is refused and not shown."""
     for text in ("not a token", "nonsense"):
         with pytest.raises(ps.errors.PetsyncError) as failed:
             implicit.paste(text)
@@ -519,13 +521,13 @@ def test_implicit_bare_nonsense(implicit: PendingSignIn) -> None:
 
 
 def test_implicit_declined(implicit: PendingSignIn) -> None:
-    """A refusal behind # is told as any other."""
+    """A declined sign-in in the fragment after # raises the same error as any other."""
     with pytest.raises(ps.errors.AuthError, match="declined"):
         implicit.paste(sent_back(implicit.url, "deny"))
 
 
 def test_a_way_that_is_not_offered(store: ps.Store, live: Sandbox, tmp_path: Path) -> None:
-    """Where the service says that it does not offer a way, it names the other one."""
+    """Where the service does not offer a sign-in method, the error names the other method."""
     with pytest.raises(ps.errors.SettingsError, match="Leave implicit out"):
         store.begin_sign_in(implicit=True)
     with (
@@ -536,7 +538,7 @@ def test_a_way_that_is_not_offered(store: ps.Store, live: Sandbox, tmp_path: Pat
 
 
 def test_auth_implicit(live: Sandbox, tmp_path: Path) -> None:
-    """ps.auth.implicit takes an address with the state that it was asked with, and no other."""
+    """ps.auth.implicit accepts only an address with a token and with the state of its request."""
     with store_at(live, tmp_path) as store:
         pending = store.begin_sign_in(implicit=True, listen=False)
         address, state = sent_back(pending.url), parameter(pending.url, "state")
@@ -551,7 +553,7 @@ def test_auth_implicit(live: Sandbox, tmp_path: Path) -> None:
 
 
 def test_fewer_scopes(store: ps.Store, box: Sandbox) -> None:
-    """Asking for reading alone gives that alone, and says so."""
+    """A sign-in for reading gets only that scope, and the account reports the missing one."""
     pending = store.begin_sign_in(scopes="read:pets", listen=False)
     account = pending.paste(sent_back(pending.url))
     assert account.scopes == frozenset({"read:pets"})
@@ -561,7 +563,7 @@ def test_fewer_scopes(store: ps.Store, box: Sandbox) -> None:
 
 
 def test_configured_redirect(box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A service that wants one address only gets the configured one, port, path and all."""
+    """A configured redirect address is used with its port and path; a busy port is an error."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         place = f"http://127.0.0.1:{probe.getsockname()[1]}/back"
     text = f'url = "{box.url}"\n[auth]\nredirect_url = "{place}"\n'

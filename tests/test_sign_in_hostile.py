@@ -1,4 +1,4 @@
-"""Signing in to services that answer wrongly: metadata, token endpoints, and what is made of it."""
+"""Signing in to services with wrong metadata or wrong responses of the token endpoint."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ CLIENT = "nightly"
 
 
 class Service(ScriptedServer):
-    """A service whose metadata and token endpoint answer what the test wants. `metadata` and
-    `token` are answers, or None for no answer at all.
+    """A service whose metadata and token endpoint send the responses that the test sets. `metadata`
+    and `token` are responses, or None for no response.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Service(ScriptedServer):
 
     @property
     def said(self) -> dict[str, Any]:
-        """Metadata as they should be."""
+        """Return valid metadata."""
         return {
             "issuer": self.origin,
             "authorization_endpoint": f"{self.origin}/authorize",
@@ -89,7 +89,7 @@ def sign_in(store: ps.Store) -> ps.types.Account:
 
 @contextmanager
 def refused(kind: type[ps.errors.PetsyncError], said: str, service: Service) -> Iterator[None]:
-    """The error that is expected has a way out and no secret, and nobody is signed in."""
+    """Expect an error with a hint, without a secret, and with a short printable message."""
     with pytest.raises(kind, match=said) as failed:
         yield
     error = failed.value
@@ -101,8 +101,8 @@ def refused(kind: type[ps.errors.PetsyncError], said: str, service: Service) -> 
 
 
 def test_a_good_service(service: Service, store: ps.Store) -> None:
-    """Against the same server all is well where it says what it should; the secret goes into the
-    header, and neither into an address nor into the form.
+    """A correct service signs in; the client secret goes into the header, and not into the address
+    or the form.
     """
     account = sign_in(store)
     assert (account.signed_in, account.renews) == (True, True)
@@ -112,7 +112,7 @@ def test_a_good_service(service: Service, store: ps.Store) -> None:
 
 
 def test_by_post_where_only_that_is_offered(service: Service, store: ps.Store) -> None:
-    """A service that wants id and secret in the form gets them there."""
+    """A service that accepts only client_secret_post gets id and secret in the form."""
     methods = ["client_secret_post"]
     service.metadata = as_json({**service.said, "token_endpoint_auth_methods_supported": methods})
     sign_in(store)
@@ -142,8 +142,8 @@ def test_by_post_where_only_that_is_offered(service: Service, store: ps.Store) -
 def test_metadata_that_point_elsewhere(
     service: Service, store: ps.Store, change: dict[str, object], said: str
 ) -> None:
-    """No secret is sent anywhere on the word of metadata that speak for another service or point
-    to another place.
+    """Metadata of another issuer, or with an endpoint at another origin, are refused, and no secret
+    is sent.
     """
     service.metadata = as_json({**service.said, **change})
     with refused(ps.errors.SettingsError, said, service):
@@ -153,7 +153,7 @@ def test_metadata_that_point_elsewhere(
 
 @pytest.mark.parametrize("user", ["user:pw@", "user@"])
 def test_metadata_with_a_user_in_an_address(service: Service, store: ps.Store, user: str) -> None:
-    """An address that carries a user is not used."""
+    """An endpoint address that contains a user name is refused."""
     place = f"http://{user}{service.origin.removeprefix('http://')}/token"
     service.metadata = as_json({**service.said, "token_endpoint": place})
     with refused(ps.errors.SettingsError, "no address", service):
@@ -174,8 +174,8 @@ def test_metadata_with_a_user_in_an_address(service: Service, store: ps.Store, u
     ],
 )
 def test_no_metadata(service: Service, store: ps.Store, metadata: bytes) -> None:
-    """Where a service does not say where one signs in, that is the error, and the way out names
-    petsync.toml; a token by hand signs in all the same.
+    """Where a service has no usable metadata, an error says so with a hint; a token from the user
+    still signs in.
     """
     service.metadata = metadata
     with refused(ps.errors.SettingsError, "does not say where to sign in", service):
@@ -262,7 +262,9 @@ def test_token_endpoints(
     kind: type[ps.errors.PetsyncError],
     said: str,
 ) -> None:
-    """Whatever a token endpoint answers is an error that says it, with a way out and no secret."""
+    """Each wrong response of a token endpoint raises an error that names the problem, with a hint
+    and no secret.
+    """
     service.token = reply
     with refused(kind, said, service):
         sign_in(store)
@@ -288,8 +290,8 @@ def test_token_endpoints(
     ],
 )
 def test_how_long_it_lasts(service: Service, store: ps.Store, life: object, ends: bool) -> None:
-    """Any number is a life, up to a century; anything else is none. No answer of a service keeps
-    the account from showing itself, or makes every request ask for a new token.
+    """Any number is accepted as a lifetime, up to a century; other values count as none. Whatever
+    its lifetime, the account can be shown, and requests reuse the token.
     """
     service.token = as_json({"access_token": TOKEN, "token_type": "bearer", "expires_in": life})
     account = sign_in(store)
@@ -303,7 +305,7 @@ def test_how_long_it_lasts(service: Service, store: ps.Store, life: object, ends
 
 @pytest.mark.parametrize("scope", ["read:pets", "", None, 7, ["read:pets"]])
 def test_scopes_that_are_told(service: Service, store: ps.Store, scope: object) -> None:
-    """Scopes that a service tells count; where it tells none, those that were asked for do."""
+    """The scopes in the response count; where it has none, the requested scopes count."""
     service.token = as_json({"access_token": TOKEN, "scope": scope})
     told = scope in ("read:pets", ["read:pets"])
     assert sign_in(store).can_write is not told
@@ -324,7 +326,7 @@ def test_scopes_that_are_told(service: Service, store: ps.Store, scope: object) 
 def test_introspection_that_says_nonsense(
     service: Service, store: ps.Store, told: bytes | None
 ) -> None:
-    """What introspection says is an extra: without it, or with nonsense in it, one is signed in."""
+    """A failed or invalid introspection response does not prevent a sign-in."""
     place = f"{service.origin}/token/introspect"
     service.metadata = as_json({**service.said, "introspection_endpoint": place})
     service.token = told
@@ -346,7 +348,7 @@ def test_introspection_that_says_nonsense(
 def test_a_service_that_cannot_be_asked(
     service: Service, store: ps.Store, reply: bytes | None, kind: type[ps.errors.PetsyncError]
 ) -> None:
-    """A token that cannot be tried is not used: nobody is signed in on the word of an error."""
+    """A token that cannot be checked is not used: an error of the service signs nobody in."""
     service.pets = reply  # type: ignore[assignment]
     with pytest.raises(kind):
         store.sign_in(ps.auth.bearer(TOKEN))
@@ -354,7 +356,7 @@ def test_a_service_that_cannot_be_asked(
 
 
 def test_a_slow_drip(service: Service, tmp_path: Path) -> None:
-    """A service that sends its answer byte by byte is waited for as long as the timeout, in all."""
+    """A token response that arrives byte by byte must be complete within the timeout."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         place = f"http://127.0.0.1:{listening.getsockname()[1]}/token"
         dripping = threading.Thread(target=_drip, args=[listening])
@@ -367,7 +369,7 @@ def test_a_slow_drip(service: Service, tmp_path: Path) -> None:
 
 
 def _drip(listening: socket.socket) -> None:
-    """A byte now and then, until nobody listens any more."""
+    """Send one byte every 20 ms until the client disconnects."""
     line, _ = listening.accept()
     with line, suppress(OSError):
         line.sendall(b"HTTP/1.1 200 x\r\ncontent-length: 100000\r\n\r\n")

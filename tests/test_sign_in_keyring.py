@@ -1,4 +1,4 @@
-"""A sign-in in the keyring: found by others, renewed once for all of them, gone when it ends."""
+"""A sign-in in the keyring: found by other stores, renewed once for all, removed by a sign-out."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ with ps.connect(sys.argv[1], state=sys.argv[2], environ={}) as store:
 
 @pytest.fixture(autouse=True)
 def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A keyring of the test's own."""
+    """Use a keyring that belongs to this test."""
     vault.use(monkeypatch, tmp_path)
 
 
@@ -52,7 +52,7 @@ def shared() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def box(shared: Sandbox) -> Sandbox:
-    """Where nothing was renewed yet."""
+    """Return the sandbox with no recorded renewals."""
     forget_renewals(shared)
     return shared
 
@@ -64,7 +64,7 @@ def state(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(box: Sandbox, state: Path) -> Iterator[ps.Store]:
-    """Signed in by a code, and kept."""
+    """Yield a store that signed in by a code and stored its sign-in in the keyring."""
     with store_at(box, state) as one:
         pending = one.begin_sign_in(listen=False, keep="keyring")
         assert pending.paste(sent_back(pending.url)).kept == "keyring"
@@ -72,14 +72,14 @@ def store(box: Sandbox, state: Path) -> Iterator[ps.Store]:
 
 
 def kept() -> dict[str, object]:
-    """The one sign-in that is kept, secrets and all."""
+    """Return the only stored sign-in with its secrets."""
     ((text,),) = (each.values() for each in vault.entries().values())
     found: dict[str, object] = json.loads(text)
     return found
 
 
 def outdate(left: float = 1.0) -> None:
-    """Let what is kept have no more than so many seconds left."""
+    """Set the lifetime of the stored tokens to `left` seconds."""
     import time
 
     found, now = vault.entries(), time.time()
@@ -92,7 +92,7 @@ def outdate(left: float = 1.0) -> None:
 
 
 def test_found_by_the_next_store(box: Sandbox, store: ps.Store, state: Path) -> None:
-    """Another store with the same state folder is signed in already, as the same person."""
+    """Another store with the same state folder is signed in already, as the same user."""
     with store_at(box, state) as other:
         account = other.who()
     assert account == store.who()
@@ -101,7 +101,7 @@ def test_found_by_the_next_store(box: Sandbox, store: ps.Store, state: Path) -> 
 
 @pytest.mark.parametrize("how", ["token", "client", "key"])
 def test_each_way_is_kept(box: Sandbox, state: Path, how: str) -> None:
-    """Whatever one signed in with is found again, whole."""
+    """A stored sign-in of each kind is found again complete."""
     auth = {
         "token": ps.auth.bearer(box.token("read:pets"), api_key=box.api_key),
         "client": ps.auth.client_credentials(box.client_id, box.client_secret),
@@ -116,7 +116,7 @@ def test_each_way_is_kept(box: Sandbox, state: Path, how: str) -> None:
 
 
 def test_not_for_another_folder_or_service(box: Sandbox, store: ps.Store, tmp_path: Path) -> None:
-    """Another state folder, and another service, have nothing of it."""
+    """A store with another state folder or another service does not find the sign-in."""
     with store_at(box, tmp_path / "other") as other:
         assert not other.who().signed_in
     with Sandbox() as second, store_at(second, tmp_path / "state") as other:
@@ -126,7 +126,7 @@ def test_not_for_another_folder_or_service(box: Sandbox, store: ps.Store, tmp_pa
 def test_the_keyring_is_not_asked_in_vain(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where nothing was kept the keyring is not touched: it might ask for a password."""
+    """Where no sign-in is stored, the keyring is not opened: it might ask for a password."""
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "no.such.Backend")
     with store_at(box, tmp_path / "none") as store:
         assert not store.who().signed_in
@@ -134,7 +134,7 @@ def test_the_keyring_is_not_asked_in_vain(
 
 
 def test_first_comes_first(box: Sandbox, store: ps.Store, state: Path) -> None:
-    """What is given, and what the environment holds, come before the keyring."""
+    """A sign-in given as an argument or in the environment has precedence over the keyring."""
     token = box.token("read:pets")
     with store_at(box, state, auth=ps.auth.bearer(token)) as other:
         assert other.who().kept == "argument"
@@ -143,7 +143,7 @@ def test_first_comes_first(box: Sandbox, store: ps.Store, state: Path) -> None:
 
 
 def test_no_secret_in_the_state_folder(store: ps.Store, state: Path) -> None:
-    """What says that there is a sign-in holds no secret, and belongs to its owner alone."""
+    """Files in the state folder contain no secret and can be read only by their owner."""
     mine = credentials(store)
     secrets = [mine.token, *mine.grant.secrets()]
     files = [path for path in state.rglob("*") if path.is_file()]
@@ -155,7 +155,9 @@ def test_no_secret_in_the_state_folder(store: ps.Store, state: Path) -> None:
 
 
 def test_signed_out(box: Sandbox, store: ps.Store, state: Path) -> None:
-    """Signing out takes it out of the keyring, and ends it at the service for everybody."""
+    """A sign-out removes the keyring's entry and ends the sign-in at the service for every
+    store.
+    """
     with store_at(box, state) as other:
         store.sign_out()
         assert vault.entries() == {}
@@ -169,7 +171,7 @@ def test_signed_out(box: Sandbox, store: ps.Store, state: Path) -> None:
 def test_signing_out_of_the_environment_clears_the_keyring(
     box: Sandbox, store: ps.Store, state: Path
 ) -> None:
-    """Who signs out while PETSYNC_TOKEN is set has nothing in the keyring afterwards either."""
+    """A sign-out while PETSYNC_TOKEN is set also removes the sign-in from the keyring."""
     with store_at(box, state, environ={"PETSYNC_TOKEN": box.token()}) as other:
         assert "PETSYNC_" in other.sign_out().problem
     assert vault.entries() == {}
@@ -180,7 +182,7 @@ def test_signing_out_of_the_environment_clears_the_keyring(
 def test_signing_out_of_memory_leaves_the_keyring(
     box: Sandbox, store: ps.Store, state: Path
 ) -> None:
-    """A sign-in of one store alone ends alone."""
+    """A sign-out from a sign-in in memory leaves the stored one in the keyring."""
     with store_at(box, state) as other:
         other.sign_in(ps.auth.bearer(box.token()))
         other.sign_out()
@@ -189,7 +191,7 @@ def test_signing_out_of_memory_leaves_the_keyring(
 
 
 def test_renewed_is_kept(box: Sandbox, store: ps.Store, state: Path) -> None:
-    """A renewal is in the keyring at once, and the next store goes on from it."""
+    """A renewed token is stored in the keyring immediately, and the next store uses it."""
     age(store)
     outdate()
     store.find_by_status("available")
@@ -204,8 +206,8 @@ def test_renewed_is_kept(box: Sandbox, store: ps.Store, state: Path) -> None:
 
 
 def test_another_renewed_already(box: Sandbox, store: ps.Store, state: Path) -> None:
-    """A store whose token is about to end takes what another one got meanwhile: the refresh token
-    that it holds is spent, and using it would end the sign-in of all.
+    """A store whose token expires uses the token that another store has renewed. Its own refresh
+    token is used up, and sending it would end the sign-in for all.
     """
     with store_at(box, state) as other:
         age(store)
@@ -219,7 +221,7 @@ def test_another_renewed_already(box: Sandbox, store: ps.Store, state: Path) -> 
 
 
 def test_many_stores_at_once(box: Sandbox, store: ps.Store, state: Path) -> None:
-    """Eight stores in threads, all at once, renew once, and all go on."""
+    """Eight stores in threads with an expiring token renew it once, and all continue."""
     outdate()
     stores = [ps.connect(box.url, state=state, environ={}) for _ in range(8)]
     ready = threading.Barrier(8)
@@ -237,7 +239,7 @@ def test_many_stores_at_once(box: Sandbox, store: ps.Store, state: Path) -> None
 
 
 def test_many_processes_at_once(box: Sandbox, store: ps.Store, state: Path) -> None:
-    """Two processes whose token is about to end renew once, and all go on."""
+    """Two processes with an expiring token renew it once, and both continue."""
     outdate()
     command = [sys.executable, "-c", _PROGRAM, box.url, str(state)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -254,8 +256,8 @@ def test_many_processes_at_once(box: Sandbox, store: ps.Store, state: Path) -> N
 
 
 def test_somebody_else_signs_in(box: Sandbox, store: ps.Store, state: Path) -> None:
-    """Who works goes on as who they are when somebody signs in anew in the same folder; the next
-    one is the new one.
+    """A store keeps its user when another user signs in with the same folder; the next store has
+    the new user.
     """
     with store_at(box, state) as other:
         other.sign_in(ps.auth.bearer(box.token("read:pets")), keep="keyring")
@@ -268,7 +270,7 @@ def test_somebody_else_signs_in(box: Sandbox, store: ps.Store, state: Path) -> N
 
 
 class Broken(KeyringBackend):
-    """A keyring that can be told what goes wrong."""
+    """A keyring that raises the error that the test sets."""
 
     priority = 1.0  # type: ignore[assignment]
     error: BaseException | None = None
@@ -292,12 +294,12 @@ class Broken(KeyringBackend):
 
 
 class PlaintextKeyring(Broken):
-    """One that keeps passwords in a file for everybody, by its name."""
+    """A keyring whose name shows that it stores passwords in a plain-text file."""
 
 
 @pytest.fixture
 def broken() -> Iterator[Broken]:
-    """The keyring from here on."""
+    """Yield a keyring with errors that is the current keyring during the test."""
     before = keyring.get_keyring()
     one = Broken()
     keyring.set_keyring(one)
@@ -318,8 +320,8 @@ ERRORS = [
 def test_a_keyring_that_fails(
     box: Sandbox, state: Path, broken: Broken, error: BaseException, said: str
 ) -> None:
-    """A keyring that cannot be used is said before anybody is asked for anything; nothing is
-    kept anywhere else instead, and without it one can sign in.
+    """An unusable keyring is reported before the user is asked to sign in. The token is stored
+    nowhere else, and a sign-in without the keyring works.
     """
     broken.error = error
     token = box.token()
@@ -340,7 +342,7 @@ def test_a_keyring_that_fails(
 def test_a_keyring_that_waits(
     box: Sandbox, state: Path, broken: Broken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A keyring that waits for a password which nobody types is not waited for without end."""
+    """A keyring that waits for a password raises an error after a time limit."""
     monkeypatch.setattr("petsync.client.auth.keyring._KEYRING_TIMEOUT_S", 0.05)
     unlocked = threading.Event()
     broken._fail = lambda about="": unlocked.wait(60)  # type: ignore[method-assign]
@@ -350,7 +352,7 @@ def test_a_keyring_that_waits(
 
 
 def test_a_keyring_that_forgets(box: Sandbox, state: Path, broken: Broken) -> None:
-    """A keyring that takes everything and keeps nothing is noticed."""
+    """A keyring that accepts entries and stores none is detected."""
     broken.forgets = True
     with (
         store_at(box, state) as store,
@@ -360,7 +362,7 @@ def test_a_keyring_that_forgets(box: Sandbox, state: Path, broken: Broken) -> No
 
 
 def test_a_keyring_for_everybody(box: Sandbox, state: Path, broken: Broken) -> None:
-    """A keyring that is a readable file gets nothing."""
+    """A keyring that is a plain-text file gets no secret."""
     keyring.set_keyring(PlaintextKeyring())
     with (
         store_at(box, state) as store,
@@ -374,8 +376,8 @@ def test_a_keyring_for_everybody(box: Sandbox, state: Path, broken: Broken) -> N
 def test_locked_when_it_is_needed(
     box: Sandbox, store: ps.Store, state: Path, broken: Broken, error: BaseException, said: str
 ) -> None:
-    """Where the kept sign-in cannot be had, connecting works; the account says why one is not
-    signed in, and so does the first request that is refused.
+    """Where the stored sign-in cannot be read, a store still connects; the account and the first
+    refused request report the cause.
     """
     broken.error = error
     with store_at(box, state) as other:
@@ -385,8 +387,8 @@ def test_locked_when_it_is_needed(
 
 
 def test_locked_at_a_renewal(box: Sandbox, store: ps.Store, broken: Broken) -> None:
-    """A keyring that is locked when a renewal is due leaves the refresh token unspent: what is not
-    read cannot be overtaken.
+    """A keyring that is locked when a renewal is due leaves the refresh token unused: another store
+    may have renewed it.
     """
     age(store, left=30)
     broken.error = keyring.errors.KeyringLocked("x")
@@ -395,7 +397,7 @@ def test_locked_at_a_renewal(box: Sandbox, store: ps.Store, broken: Broken) -> N
 
 
 def test_full_at_a_renewal(box: Sandbox, store: ps.Store, broken: Broken) -> None:
-    """A renewal that cannot be kept is used all the same, and the account says so."""
+    """A renewed token that cannot be stored is used, and the account reports the problem."""
     age(store)
     outdate()
     broken.error = None
@@ -415,8 +417,8 @@ def test_full_at_a_renewal(box: Sandbox, store: ps.Store, broken: Broken) -> Non
 def test_full_once(
     box: Sandbox, store: ps.Store, state: Path, broken: Broken, removes: bool
 ) -> None:
-    """After a renewal that could not be kept the next one uses the refresh token that came, and
-    not the spent one in the keyring, which would end the sign-in; nobody else can use that either.
+    """After a renewal that could not be stored, the next one uses the new refresh token. No store
+    sends the used one from the keyring, which would end the sign-in.
     """
     with store_at(box, state) as other:
         outdate()
@@ -447,8 +449,8 @@ def test_full_once(
 
 
 def test_a_lost_answer_is_told_to_others(box: Sandbox, store: ps.Store, state: Path) -> None:
-    """Where the answer to one process was lost, no other sends the same refresh token while the
-    token works; once it does not, one of them tries it one more time.
+    """Where the response to one process was lost, no other sends the same refresh token while the
+    access token works. After that, one of them tries it once more.
     """
     sent: list[Credentials] = []
 
@@ -485,7 +487,7 @@ def test_a_lost_answer_is_told_to_others(box: Sandbox, store: ps.Store, state: P
     "text", ["", "nonsense", "[]", "{}", '{"format": 2}', '{"format": 1, "token": 7}']
 )
 def test_what_is_kept_is_damaged(box: Sandbox, store: ps.Store, state: Path, text: str) -> None:
-    """An entry that cannot be read is a problem with a way out, and the next sign-in repairs it."""
+    """A stored entry that cannot be read is reported, and the next sign-in replaces it."""
     found = {name: dict.fromkeys(each, text) for name, each in vault.entries().items()}
     Path(os.environ["PETSYNC_TEST_VAULT"]).write_text(json.dumps(found))
     with store_at(box, state) as other:
@@ -496,7 +498,7 @@ def test_what_is_kept_is_damaged(box: Sandbox, store: ps.Store, state: Path, tex
 
 
 def test_the_entry_is_gone(box: Sandbox, store: ps.Store, state: Path) -> None:
-    """Where somebody deleted the entry by hand, that is said."""
+    """An entry that was deleted by hand is reported as lost."""
     Path(os.environ["PETSYNC_TEST_VAULT"]).unlink()
     with store_at(box, state) as other:
         assert "lost" in other.who().problem
@@ -505,14 +507,14 @@ def test_the_entry_is_gone(box: Sandbox, store: ps.Store, state: Path) -> None:
 
 
 def test_the_mark_is_damaged(box: Sandbox, store: ps.Store, state: Path) -> None:
-    """A damaged mark in the state folder is said, with the way out."""
+    """A damaged sign-in.json in the state folder is reported by name."""
     (state / "sign-in.json").write_text("{")
     with store_at(box, state) as other:
         assert "sign-in.json" in other.who().problem
 
 
 def test_a_folder_that_cannot_be_written(box: Sandbox, tmp_path: Path) -> None:
-    """Where the state folder cannot be made, nothing is kept, and that is the error."""
+    """Where the state folder cannot be created, a sign-in for the keyring raises an error."""
     (tmp_path / "file").write_text("")
     with (
         store_at(box, tmp_path / "file" / "state") as store,
@@ -522,7 +524,7 @@ def test_a_folder_that_cannot_be_written(box: Sandbox, tmp_path: Path) -> None:
 
 
 def test_two_services_in_one_folder(box: Sandbox, store: ps.Store, state: Path) -> None:
-    """Each service has its own sign-in; signing out of one leaves the other."""
+    """Each service has its own sign-in; a sign-out from one leaves the other."""
     with Sandbox(pets=PETS) as second:
         with store_at(second, state) as other:
             other.sign_in(ps.auth.bearer(second.token()), keep="keyring")
@@ -532,7 +534,7 @@ def test_two_services_in_one_folder(box: Sandbox, store: ps.Store, state: Path) 
 
 
 def test_a_sign_in_is_bound_to_its_address(box: Sandbox, store: ps.Store, state: Path) -> None:
-    """Who can write the state folder cannot have the sign-in of one service sent to another."""
+    """A changed sign-in.json cannot make petsync send one service's sign-in to another."""
     marks = json.loads((state / "sign-in.json").read_text())
     with Sandbox(pets=PETS) as other:
         (state / "sign-in.json").write_text(json.dumps({other.url: marks[box.url]}))
@@ -548,7 +550,7 @@ def test_a_sign_in_is_bound_to_its_address(box: Sandbox, store: ps.Store, state:
 
 
 def test_what_is_not_kept_is_not_forgotten(box: Sandbox, store: ps.Store, state: Path) -> None:
-    """Forgetting a sign-in that somebody has replaced meanwhile leaves the new one."""
+    """Forgetting a sign-in that was replaced in the keyring leaves the new one."""
     old = credentials(store)
     with store_at(box, state) as other:
         other.sign_in(ps.auth.bearer(box.token()), keep="keyring")

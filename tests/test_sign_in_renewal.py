@@ -1,4 +1,4 @@
-"""A sign-in lasts: renewed before it ends, once for all, and never so that it is lost."""
+"""Renewal of a sign-in: before its token expires, once for all requests, and without losing it."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def shared() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def box(shared: Sandbox) -> Sandbox:
-    """Where nothing was renewed yet."""
+    """Return the sandbox with no recorded renewals."""
     forget_renewals(shared)
     return shared
 
 
 @pytest.fixture
 def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
-    """Signed in by a code."""
+    """Yield a store that is signed in by a code."""
     with store_at(box, tmp_path) as one:
         pending = one.begin_sign_in(listen=False)
         pending.paste(sent_back(pending.url))
@@ -54,7 +54,7 @@ def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
 
 
 def test_before_the_end(box: Sandbox, store: ps.Store) -> None:
-    """A token that is about to end is renewed before it is used, and no request is refused."""
+    """A token that is about to expire is renewed before use, and no request is refused."""
     before = credentials(store)
     age(store)
     assert len(store.find_by_status("available")) == 1
@@ -67,14 +67,16 @@ def test_before_the_end(box: Sandbox, store: ps.Store) -> None:
 
 
 def test_after_a_refusal(box: Sandbox, store: ps.Store) -> None:
-    """A token that the service ended early is renewed after the 401, and the request sent again."""
+    """A token that the service ended early is renewed after the 401, and the request is
+    repeated.
+    """
     spoil(store)
     assert len(store.find_by_status("available")) == 1
     assert renewals(box) == 1
 
 
 def test_who_renews_too(box: Sandbox, store: ps.Store) -> None:
-    """Asking who one is renews what can be renewed before it calls the sign-in refused."""
+    """`who` renews a refused token before it reports the sign-in as refused."""
     spoil(store)
     assert store.who().signed_in
     assert renewals(box) == 1
@@ -82,7 +84,7 @@ def test_who_renews_too(box: Sandbox, store: ps.Store) -> None:
 
 @pytest.mark.parametrize("how", [age, spoil])
 def test_once_for_all(box: Sandbox, store: ps.Store, how) -> None:
-    """Fifty requests at once, on two event loops and from threads, renew once."""
+    """Requests at the same time, on two event loops and from threads, renew once."""
     how(store)
 
     async def many() -> list[object]:
@@ -103,7 +105,7 @@ def test_once_for_all(box: Sandbox, store: ps.Store, how) -> None:
 
 
 def test_again_and_again(box: Sandbox, store: ps.Store) -> None:
-    """Each renewal gives what the next one needs."""
+    """Each renewal returns the refresh token for the next one."""
     for n in range(1, 6):
         age(store)
         store.find_by_status("available")
@@ -111,7 +113,7 @@ def test_again_and_again(box: Sandbox, store: ps.Store) -> None:
 
 
 def test_short_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where tokens live for seconds, a long run never meets a refusal."""
+    """Where tokens live for one second, no request of a long run is refused."""
     now = [time.time()]
     monkeypatch.setattr(time, "time", lambda: now[0])
     with Sandbox(token_lifetime=1.0, pets=PETS) as box, store_at(box, tmp_path) as store:
@@ -121,13 +123,13 @@ def test_short_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             store.find_by_status("available")
             tokens.append(credentials(store).token)
             now[0] += 0.15
-        # Each token serves six requests in the four fifths of its second.
+        # A token is used for four fifths of its one-second lifetime: six requests.
         assert [tokens.count(each) for each in dict.fromkeys(tokens)] == [6, 6, 6, 2]
         assert store.aio.api.session.traffic().retries == 0
 
 
 def test_a_token_without_life(tmp_path: Path) -> None:
-    """Where tokens have ended when they come, that is the error: not an endless renewing."""
+    """A token that has expired on arrival raises an error and is not renewed repeatedly."""
     with Sandbox(token_lifetime=0, pets=PETS) as box, store_at(box, tmp_path) as store:
         auth = ps.auth.client_credentials(box.client_id, box.client_secret)
         with pytest.raises(ps.errors.AuthError, match="does not accept this token"):
@@ -140,9 +142,7 @@ def test_a_token_without_life(tmp_path: Path) -> None:
 
 
 def test_the_refresh_token_is_spent(box: Sandbox, store: ps.Store) -> None:
-    """Where the service ended the sign-in, the error says to sign in again, and repeats no spent
-    refresh token in vain while the token still works.
-    """
+    """A refresh token that the service refuses raises an error that says to sign in again."""
     other = credentials(store)
     age(store)
     store.find_by_status("available")
@@ -158,9 +158,7 @@ def test_the_refresh_token_is_spent(box: Sandbox, store: ps.Store) -> None:
 
 
 def test_a_failed_renewal_spares_a_good_token(box: Sandbox, store: ps.Store) -> None:
-    """Where no new token is to be had just now, the present one is used as long as it works, and
-    not every request asks in vain.
-    """
+    """After a failed renewal the current token is used as long as it works, without a retry."""
     token = ps.auth.checked_token(box.token())
     spent = replace(credentials(store).grant, refresh=Secret("unknown-refresh-token"))
     store.api.aio.session.use(Credentials(token, grant=spent))
@@ -181,8 +179,8 @@ def test_a_failed_renewal_spares_a_good_token(box: Sandbox, store: ps.Store) -> 
     ],
 )
 def test_what_is_asked_again(replies: list[bytes | None], asked: int) -> None:
-    """A refresh token is sent again where it surely was not taken, and nowhere else: one that
-    comes twice ends the sign-in.
+    """A refresh token is sent again only where the service surely did not process it: a second use
+    ends the sign-in.
     """
     with ScriptedServer(*replies) as server:
         place = {"token_url": f"{server.url}/token"}
@@ -197,7 +195,9 @@ def test_what_is_asked_again(replies: list[bytes | None], asked: int) -> None:
 
 
 class Service(ScriptedServer):
-    """Pets for one token, and a token endpoint that never answers, or says what it is told."""
+    """A service with one valid token; its token endpoint sends `reply`, or no response if it is
+    None.
+    """
 
     def __init__(self) -> None:
         super().__init__(b"")
@@ -221,8 +221,9 @@ class Service(ScriptedServer):
 def test_a_lost_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: bytes | None
 ) -> None:
-    """A refresh token whose answer was lost is not sent again while the token works, as it may be
-    spent; when the token is refused it is tried once, and after that a person is asked.
+    """A refresh token whose response was lost is not sent again while the access token works, as it
+    may be used up. When the token is refused, one more attempt is made; if it fails, the error says
+    to sign in again.
     """
     monkeypatch.setattr("petsync.client.auth.renewal._PAUSE_S", 0.0)
     monkeypatch.chdir(tmp_path)
@@ -258,7 +259,7 @@ def test_a_lost_answer(
 
 @pytest.mark.parametrize("skew", [-86_400.0, 86_400.0])
 def test_clock_skew(box: Sandbox, store: ps.Store, skew: float) -> None:
-    """A clock that was set by a day since costs a renewal at most, and never the sign-in."""
+    """A clock that was changed by a day causes at most one renewal and never ends the sign-in."""
     mine = credentials(store)
     grant = mine.grant.with_terms(
         refresh=mine.grant.refresh,
@@ -275,7 +276,7 @@ def test_clock_skew(box: Sandbox, store: ps.Store, skew: float) -> None:
 
 
 def test_signing_in_while_it_renews(box: Sandbox, store: ps.Store) -> None:
-    """Who signs in anew during a renewal stays signed in as that, whatever the renewal brings."""
+    """A new sign-in during a renewal stays in use, whatever the renewal returns."""
     token = box.token("read:pets")
     age(store)
     asking = threading.Thread(target=lambda: store.find_by_status("available"))
@@ -287,7 +288,7 @@ def test_signing_in_while_it_renews(box: Sandbox, store: ps.Store) -> None:
 
 
 def test_old_secrets_stay_masked(box: Sandbox, store: ps.Store) -> None:
-    """A token that was renewed, and a refresh token that was spent, are masked as before."""
+    """Tokens and refresh tokens from before a renewal stay masked."""
     before = credentials(store)
     age(store)
     store.find_by_status("available")
@@ -298,7 +299,9 @@ def test_old_secrets_stay_masked(box: Sandbox, store: ps.Store) -> None:
 
 
 def test_an_implicit_token_ends(tmp_path: Path) -> None:
-    """What cannot be renewed is used to its end, and then the error says to sign in."""
+    """A token that cannot be renewed is used until it is refused; then the error says to
+    sign in.
+    """
     with Sandbox(pets=PETS) as box, store_at(box, tmp_path) as store:
         store.sign_in(ps.auth.implicit(box.token()))
         assert not store.who().renews
@@ -309,7 +312,7 @@ def test_an_implicit_token_ends(tmp_path: Path) -> None:
 
 
 def test_closing_waits_for_a_renewal(box: Sandbox, store: ps.Store) -> None:
-    """A store that is closed while it renews lets that end: what it spent is not lost."""
+    """A store that is closed during a renewal waits for it and keeps the new refresh token."""
     age(store)
     before = credentials(store)
 
@@ -333,8 +336,8 @@ def test_closing_waits_for_a_renewal(box: Sandbox, store: ps.Store) -> None:
     now=st.floats(-1e12, 1e12),
 )
 def test_when_it_is_due(issued: float, life: float | None, now: float) -> None:
-    """Due is a token with a life of its own that is nearly over, and no other; when it ends can
-    always be told.
+    """A token is due for renewal only if its lifetime is known and nearly over, and its expiry can
+    always be shown.
     """
     grant = Grant(issued=issued, expires=None if life is None else issued + life)
     due = grant.is_due(now)

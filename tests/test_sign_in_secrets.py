@@ -1,4 +1,6 @@
-"""No secret of a sign-in is seen: in no repr, log, error, or traceback with its local variables."""
+"""No secret of a sign-in is shown in a repr, a log, an error or a traceback with local
+variables.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,8 @@ def box() -> Iterator[Sandbox]:
 
 
 def seen(error: BaseException) -> str:
-    """All that the strictest of tracebacks shows of an error: chained errors, every frame, and the
-    value of every variable in it.
+    """Return everything that a detailed traceback shows of an error: chained errors, all frames,
+    and all variables in them.
     """
     error = error.with_traceback(_beyond(error.__traceback__))
     told = traceback.TracebackException.from_exception(error, capture_locals=True)
@@ -53,14 +55,16 @@ def seen(error: BaseException) -> str:
 
 
 def _beyond(trace: TracebackType | None) -> TracebackType | None:
-    """Without the frames of the tests, which know the secret."""
+    """Return the traceback without the tests' own frames, which contain the secret."""
     while trace is not None and "/tests/" in trace.tb_frame.f_code.co_filename:
         trace = trace.tb_next
     return trace
 
 
 def _frames(error: BaseException | None, known: set[int]) -> Iterator[str]:
-    """The variables of the frames of petsync, httpx and asyncio, hidden errors' too."""
+    """Yield the variables of all frames outside the tests, also of chained and suppressed
+    errors.
+    """
     if error is None or id(error) in known:
         return
     known.add(id(error))
@@ -74,7 +78,7 @@ def _frames(error: BaseException | None, known: set[int]) -> Iterator[str]:
 
 
 def bad(secret: str) -> str:
-    """A secret that no header can carry."""
+    """Return a secret that cannot be sent in a header."""
     return f"{secret}\nwrapped"
 
 
@@ -119,11 +123,11 @@ def _asked_with(store: ps.Store, secret: str) -> object:
 
 @pytest.mark.parametrize("what", FAILING)
 def test_errors(box: Sandbox, tmp_path: Path, what: str) -> None:
-    """However a secret is refused, neither the error nor any frame behind it shows it."""
+    """A refused secret is in neither the error nor the frames of its traceback."""
     with store_at(box, tmp_path) as store, pytest.raises(ps.errors.PetsyncError) as failed:
         FAILING[what](store)
     if what == "implicit that is refused":
-        return  # The service's words are shown: what it puts there is its own affair.
+        return  # This error shows the service's own description, secret included.
     assert SECRET not in seen(failed.value)
 
 
@@ -142,8 +146,8 @@ def test_errors(box: Sandbox, tmp_path: Path, what: str) -> None:
     ],
 )
 def test_the_token_endpoint_fails(tmp_path: Path, reply: bytes | None, caplog) -> None:
-    """Neither the client's secret nor what the endpoint answered is in the error, in a frame
-    behind it, or in a log at its most talkative, httpx's and httpcore's included.
+    """Neither the client secret nor the endpoint's response is in the error, in the frames of its
+    traceback, or in a debug log, those of httpx and httpcore included.
     """
     caplog.set_level(logging.DEBUG)
     with ScriptedServer(reply) as server:
@@ -163,7 +167,7 @@ def test_the_token_endpoint_fails(tmp_path: Path, reply: bytes | None, caplog) -
 
 
 ODD = "s3cret/of+the: nightly=job"
-"""One that looks different wherever it is encoded."""
+"""A secret that each encoding changes."""
 _PAIR = f"nightly:{quote_plus(ODD)}"
 _BASE64 = base64.b64encode(_PAIR.encode()).decode()
 ECHOES = [
@@ -183,9 +187,7 @@ ECHOES = [
 @pytest.mark.parametrize("said", ECHOES)
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
 def test_a_token_endpoint_that_echoes(tmp_path: Path, field: str, said: str, method: str) -> None:
-    """A token endpoint that quotes the client's secret, in whatever form it may have got it, does
-    not get it shown.
-    """
+    """A client secret that the token endpoint repeats, in any encoding, is masked in the error."""
     with ScriptedServer(b"") as server:
         origin = server.url.removesuffix("/v2")
         places = {"issuer": origin, "token_endpoint": f"{origin}/token"}
@@ -207,8 +209,8 @@ def test_a_token_endpoint_that_echoes(tmp_path: Path, field: str, said: str, met
 
 
 def test_an_endpoint_that_echoes_the_answer(tmp_path: Path) -> None:
-    """Code, verifier, state and refresh token are not shown where they come back either, quoted
-    or not.
+    """Code, verifier, state and refresh token are masked in errors that repeat them, encoded or
+    not.
     """
     with ScriptedServer(b"") as server:
         origin = server.url.removesuffix("/v2")
@@ -238,7 +240,7 @@ def test_an_endpoint_that_echoes_the_answer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reply", [None, answer(500), answer(401), answer(302, location="//x/")])
 def test_a_service_that_fails(tmp_path: Path, reply: bytes | None) -> None:
-    """A request that fails shows no header: no frame behind the error does."""
+    """A failed request shows no credentials in its error or in the frames of its traceback."""
     policy = ps.RetryPolicy(attempts=2, first=0.01)
     auth = ps.auth.bearer(SECRET, api_key=f"key-{SECRET}")
     with (
@@ -256,7 +258,7 @@ def test_a_service_that_fails(tmp_path: Path, reply: bytes | None) -> None:
 
 
 def test_a_service_that_echoes(tmp_path: Path) -> None:
-    """A service that sends back what it was sent does not get it shown either."""
+    """A token that the service repeats in its error is masked."""
     reply = answer(401, f'{{"message": "bad {SECRET}"}}'.encode(), content_type="application/json")
     with (
         ScriptedServer(reply) as server,
@@ -271,8 +273,8 @@ def test_a_service_that_echoes(tmp_path: Path) -> None:
 def test_logs_of_a_whole_story(
     box: Sandbox, tmp_path: Path, caplog, monkeypatch: pytest.MonkeyPatch, capfd
 ) -> None:
-    """A sign-in by browser, kept, renewed early and late, asked about and ended: nothing of it is
-    in any log at its most talkative, on a terminal, in a repr, or in the state folder.
+    """No secret of a browser sign-in that is stored, renewed and ended is in a debug log, on the
+    terminal, in a repr or in the state folder.
     """
     vault.use(monkeypatch, tmp_path)
     caplog.set_level(logging.DEBUG)
@@ -284,7 +286,7 @@ def test_logs_of_a_whole_story(
         secrets |= {question.state.reveal(), question.verifier.reveal()}
         address = sent_back(pending.url)
         secrets.add(address.partition("code=")[2].partition("&")[0])
-        caplog.clear()  # What the test's own browser logs is the browser's.
+        caplog.clear()  # Drop what the test's browser logged.
         shown += [repr(pending), repr(pending.aio), repr(question)]
         shown.append(repr(pending.paste(address)))
         for act in (lambda: None, lambda: age(store), lambda: spoil(store)):
@@ -303,7 +305,7 @@ def test_logs_of_a_whole_story(
 
 
 def test_the_browsers_return_is_not_logged(box: Sandbox, tmp_path: Path, caplog) -> None:
-    """What comes to the loopback page is in no log of petsync's."""
+    """petsync logs neither the code nor the state that the loopback receives."""
     caplog.set_level(logging.DEBUG)
     with store_at(box, tmp_path) as store:
         pending = store.begin_sign_in()
@@ -314,7 +316,9 @@ def test_the_browsers_return_is_not_logged(box: Sandbox, tmp_path: Path, caplog)
 
 
 def test_secrets_are_not_copied_out() -> None:
-    """A secret says *** wherever it is put, is not pickled, and equals its like alone."""
+    """A secret shows as ***, cannot be pickled or copied, and equals only a secret of the same
+    text.
+    """
     secret = Secret(SECRET)
     for text in (repr(secret), str(secret), f"{secret}", repr([secret])):
         assert SECRET not in text
@@ -326,7 +330,7 @@ def test_secrets_are_not_copied_out() -> None:
 
 
 def test_repr_of_what_holds_them() -> None:
-    """Everything that `ps.auth` makes shows itself as ***."""
+    """All credentials that `ps.auth` makes show their secrets as ***."""
     made = (
         ps.auth.bearer(SECRET, api_key=SECRET),
         ps.auth.api_key(SECRET),

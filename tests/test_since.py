@@ -1,4 +1,4 @@
-"""Three ways: what the sheet's editor and the store each changed since the export."""
+"""Three-way comparison: changes of the sheet and of the store since the export."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ SAID: dict[str, Any] = {"id": 1, "name": "Rex", "status": "available"}
 
 @given(shop_pets, shop_pets)
 def test_a_sheet_that_nobody_edited_changes_nothing(old: list[Pet], now: list[Pet]) -> None:
-    """Whatever became of the store since the export, and even if missing pets are to go."""
+    """An unedited export changes nothing, whatever changed in the store and even with
+    delete_missing.
+    """
     plan = plan_of(now, sheet_of(old, base=base_of(old)), delete_missing=True)
     assert (plan.changes, plan.conflicts) == ((), ())
     assert plan.unchanged == len(old)
@@ -35,7 +37,7 @@ def test_a_sheet_that_nobody_edited_changes_nothing(old: list[Pet], now: list[Pe
 def test_with_a_store_that_nobody_changed_two_ways_and_three_are_one(
     old: list[Pet], wanted: list[Pet]
 ) -> None:
-    """The base takes nothing away from what a person edited."""
+    """With an unchanged store, two-way and three-way plans give the same pets."""
     old = [replace(pet, category=None) for pet in old]
     wanted = [replace(pet, category=None) for pet in wanted]
     sheet = sheet_of(wanted, base=base_of(old))
@@ -48,7 +50,9 @@ def test_with_a_store_that_nobody_changed_two_ways_and_three_are_one(
 
 @given(shop_pets, shop_pets, shop_pets)
 def test_every_row_is_accounted_for(old: list[Pet], now: list[Pet], wanted: list[Pet]) -> None:
-    """A row is a change, a conflict or unchanged, and what the base lacks is never deleted."""
+    """Each row is a change, a conflict or unchanged, and a pet that is not in the base is never
+    deleted.
+    """
     plan = plan_of(now, sheet_of(wanted, base=base_of(old)), delete_missing=True)
     told = {each.row for each in (*plan.changes, *plan.conflicts)} - {None}
     assert plan.rows == len(told) + plan.unchanged
@@ -86,7 +90,7 @@ def test_every_row_is_accounted_for(old: list[Pet], now: list[Pet], wanted: list
     ],
 )
 def test_a_row_against_the_base_and_the_store(said: Any, now: Pet | None, becomes: Any) -> None:
-    """Each line of the design's table, for a row that is there."""
+    """A row's result depends on what the sheet and the store each changed since the base."""
     plan = plan_of([*([now] if now else []), TOM], sheet_saying(said, base=BASE))
     if becomes == "conflict":
         assert plan.changes == ()
@@ -105,7 +109,7 @@ def test_a_row_against_the_base_and_the_store(said: Any, now: Pet | None, become
 
 
 def test_a_conflict_names_both_values_and_the_way_out() -> None:
-    """An analyst sees without another tool what there is to decide."""
+    """A conflict shows the sheet's value and the store's value, and suggests a decision."""
     sheet = sheet_saying(SAID | {"status": "sold"}, base=BASE)
     (conflict,) = plan_of([PENDING, TOM], sheet).conflicts
     assert "status (sheet: 'sold', store: 'pending')" in conflict.problem
@@ -120,7 +124,9 @@ def test_a_conflict_names_both_values_and_the_way_out() -> None:
 def test_a_row_that_was_taken_out(
     now: Pet | None, deleted: list[int], in_conflict: list[int]
 ) -> None:
-    """Its pet is deleted if that is asked for and the store did not change it meanwhile."""
+    """The pet of a removed row is deleted only with delete_missing and if the store did not change
+    it.
+    """
     pets = [*([now] if now else []), TOM]
     sheet = sheet_saying({"id": 2}, base=BASE)
     plan = plan_of(pets, sheet, delete_missing=True)
@@ -130,7 +136,7 @@ def test_a_row_that_was_taken_out(
 
 
 def test_a_pet_that_came_after_the_export_is_not_missing() -> None:
-    """It was never in the sheet, so no one took it out."""
+    """A pet that was added to the store after the export is not deleted as missing."""
     new = Pet(id=9, name="New", status="sold")
     plan = plan_of([*PETS, new], sheet_of(PETS, base=BASE), delete_missing=True)
     assert plan.changes == ()
@@ -138,14 +144,14 @@ def test_a_pet_that_came_after_the_export_is_not_missing() -> None:
 
 
 def test_a_pet_that_is_gone_is_added_again_only_if_that_is_said() -> None:
-    """`add` in the action column adds the whole row, not only what was edited."""
+    """A row with the action `add` adds a deleted pet again, with all fields of the row."""
     sheet = sheet_saying(SAID | {"action": "add"}, base=BASE)
     (change,) = plan_of([TOM], sheet).adds
     assert (change.after.name, change.after.status) == ("Rex", "available")
 
 
 def test_tags_of_both_sides_are_merged() -> None:
-    """One was added here and one there, and one was taken away here: no conflict."""
+    """Tags that the sheet and the store each added or removed are merged without a conflict."""
     new, theirs = Tag(7, "new"), Tag(8, "theirs")
     now = replace(TOM, tags=(OLD, SHY, theirs))
     sheet = sheet_saying({"id": 2, "tags": [SHY, new]}, base=BASE)
@@ -154,7 +160,9 @@ def test_tags_of_both_sides_are_merged() -> None:
 
 
 def test_the_half_of_a_category_that_was_edited_is_meant() -> None:
-    """Its other half stands beside it as it was exported, and does not contradict it."""
+    """An edited category name or id decides alone; the unedited other column does not contradict
+    it.
+    """
     for edited in ({"category_id": 2}, {"category": "Cats"}):
         said = {"id": 1, "category": "Dogs", "category_id": 1} | edited
         (change,) = plan_of(PETS, sheet_saying(said, base=BASE)).updates
@@ -174,7 +182,7 @@ def test_the_half_of_a_category_that_was_edited_is_meant() -> None:
     ids=["damaged", "of another store"],
 )
 def test_a_base_that_cannot_be_used_stops_the_plan_unless_told_otherwise(sheet: Any) -> None:
-    """Comparing two ways says more than the sheet's editor meant, so nobody slips into it."""
+    """A base that cannot be used stops the plan; only two_way=True compares without a base."""
     with pytest.raises(PlanError, match=r"test\.xlsx") as caught:
         plan_of(PETS, sheet)
     assert "--two-way" in caught.value.hint
@@ -182,7 +190,9 @@ def test_a_base_that_cannot_be_used_stops_the_plan_unless_told_otherwise(sheet: 
 
 
 def test_rows_that_are_older_than_the_store_are_not_called_in_agreement() -> None:
-    """They are counted, and a note says that the store's values stay."""
+    """Unedited rows that are older than the store are counted, and a note says that the store's
+    values stay.
+    """
     plan = plan_of([SOLD, TOM], sheet_of(PETS, base=BASE))
     assert (plan.unchanged, plan.older) == (2, (2,))
     assert any("the store has newer ones" in note for note in plan.notes)
@@ -191,14 +201,14 @@ def test_rows_that_are_older_than_the_store_are_not_called_in_agreement() -> Non
 
 
 def test_a_plan_says_by_which_export_it_was_made() -> None:
-    """Its moment is part of the plan, and so of the fingerprint."""
+    """A plan records the time of the export that it uses as its base."""
     sheet = sheet_of(PETS, base=BASE)
     assert plan_of(PETS, sheet).base == BASE.taken_at
     assert plan_of(PETS, sheet, two_way=True).base == ""
 
 
 def test_a_long_value_is_shown_from_where_it_differs() -> None:
-    """Two long names that begin alike would look the same otherwise."""
+    """A conflict shows long values from where they differ."""
     old = replace(REX, name="Rex " * 40)
     now = replace(old, name="Rex " * 40 + "of the store")
     said = {"id": 1, "name": "Rex " * 40 + "of the sheet"}
@@ -208,7 +218,7 @@ def test_a_long_value_is_shown_from_where_it_differs() -> None:
 
 
 def test_a_row_that_lost_its_id_is_pointed_out() -> None:
-    """It is a conflict and no add, while the pet that it was exported from is in no row."""
+    """A row without an id is a conflict, and no add, if its exported pet is in no other row."""
     said = {"name": "Rex", "status": "sold", "photo_urls": ["u"]}
     plan = plan_of(PETS, sheet_saying({"id": 2}, said, base=BASE))
     assert not plan.changes
@@ -228,8 +238,8 @@ def test_a_row_that_lost_its_id_is_pointed_out() -> None:
 def test_a_renamed_row_that_lost_its_id_is_pointed_out(
     said: dict[str, Any], *, delete_missing: bool
 ) -> None:
-    """All that it says beside the name is the pet's, and the name is like it, or the row is in the
-    place of a pet that would be deleted.
+    """A renamed row without an id is a conflict if its other cells match a missing pet and the
+    names are similar, or if that pet would be deleted.
     """
     old = [REX, replace(TOM, id=9)]
     base = base_of([replace(pet, category=DOGS, tags=(Tag(1, "shy"),)) for pet in old])
@@ -246,13 +256,13 @@ def test_a_renamed_row_that_lost_its_id_is_pointed_out(
 
 
 def test_a_lost_column_is_pointed_out() -> None:
-    """A header that was renamed leaves its column out without a word otherwise."""
+    """A note lists the exported columns that the sheet lacks."""
     plan = plan_of(PETS, sheet_saying({"id": 1, "status": "sold"}, base=BASE))
     assert any(note.startswith("The sheet lacks the columns name, category") for note in plan.notes)
 
 
 def test_what_a_program_does_to_a_name_is_pointed_out() -> None:
-    """007 became 7 in a CSV that a spreadsheet program saved."""
+    """A note reports names that a spreadsheet program may have converted, such as 007 to 7."""
     bond = replace(REX, name="007")
     sheet = sheet_saying({"id": 1, "name": "7"}, base=base_of([bond, TOM]))
     plan = plan_of([bond, TOM], sheet)
@@ -261,21 +271,21 @@ def test_what_a_program_does_to_a_name_is_pointed_out() -> None:
 
 @pytest.mark.parametrize("two_way", [False, True])
 def test_a_category_that_the_store_lacks_is_pointed_out(two_way: bool) -> None:
-    """With the one that may be meant; a pet that has it already is no reason."""
+    """A category that the store lacks is reported in a note with a similar existing name."""
     sheet = sheet_saying({"id": 1, "category": "Cat"}, base=BASE)
     notes = plan_of(PETS, sheet, two_way=two_way).notes
     assert any("no category 'Cat' yet" in note and "'Cats' if you mean" in note for note in notes)
 
 
 def test_pets_outside_the_export_are_not_said_to_be_missing() -> None:
-    """They were filtered out, or came later: --delete-missing would not touch them."""
+    """Pets that were not in the export are not reported as missing rows."""
     plan = plan_of(PETS, sheet_saying({"id": 1}, base=base_of([REX])))
     assert not any("would delete" in note for note in plan.notes)
     assert any("1 pet of the store was not in the export" in note for note in plan.notes)
 
 
 def test_a_row_whose_id_was_typed_over_with_zero_lost_it() -> None:
-    """No pet has that id, so the row is as one without an id."""
+    """A row with the id 0 is treated as a row that lost its id."""
     said = {"id": 0, "name": "Rex", "status": "sold", "photo_urls": ["u"]}
     plan = plan_of(PETS, sheet_saying({"id": 2}, said, base=BASE))
     assert not plan.changes

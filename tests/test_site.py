@@ -1,5 +1,5 @@
-"""The documentation site: it builds strictly, every link leads somewhere, and nothing comes from
-anywhere else.
+"""The documentation site: it builds without warnings, its links work, and it loads nothing from
+other hosts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ build(load_config(file, docs_dir=docs, site_dir=site, plugins=[]))
 
 
 class _Page(HTMLParser):
-    """What a page loads, where it leads, and what it can be asked for by."""
+    """The addresses that a page loads, the addresses that it links to, and its ids."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class _Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take a tag's addresses and ids."""
+        """Collect the addresses and ids of a tag."""
         given = {name: value or "" for name, value in attrs}
         self.ids |= {given[name] for name in ("id", "name") if name in given}
         self.loads |= {given[name].strip() for name in _LOADING & given.keys()}
@@ -63,7 +63,7 @@ class _Page(HTMLParser):
         self._is_style = tag == "style"
 
     def handle_data(self, data: str) -> None:
-        """Take the addresses in a style."""
+        """Collect the addresses in a style."""
         if self._is_style:
             self.loads |= _addresses(data)
 
@@ -74,7 +74,7 @@ def _addresses(style: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the site, built as `mkdocs build` does, with every warning an error."""
+    """Return the folder of the site, built with `mkdocs build --strict`."""
     folder = tmp_path_factory.mktemp("site")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     program = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(folder)]
@@ -88,12 +88,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, _Page]:
-    """Each page of the site, read."""
+    """Return each page of the site, parsed."""
     return {path: _Page(path.read_text("utf-8")) for path in site.rglob("*.html")}
 
 
 def test_every_page_is_there(site: Path) -> None:
-    """Each page of docs/ and each notebook is a page of the site, and the changelog too."""
+    """Each page of docs/, each notebook and the changelog is a page of the site."""
     docs = (path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md"))
     notebooks = (path.relative_to(ROOT) for path in (ROOT / "notebooks").glob("*.ipynb"))
     for page in (*docs, *notebooks, Path("changelog.md")):
@@ -101,7 +101,7 @@ def test_every_page_is_there(site: Path) -> None:
 
 
 def test_links_lead_somewhere(pages: dict[Path, _Page], site: Path) -> None:
-    """Every link within the site leads to a file, and its fragment to a place there."""
+    """Each link within the site leads to a file, and its fragment to an id in that file."""
     broken = [
         f"{path.relative_to(site)}: {link}"
         for path, page in pages.items()
@@ -119,23 +119,23 @@ def _leads(link: str, path: Path, pages: dict[Path, _Page]) -> bool:
         target /= "index.html"
     if not target.is_file():
         return False
-    # `#__…` are the theme's own, made by its script.
+    # The theme's script creates the ids that begin with `__`.
     is_page = target in pages and fragment and not fragment.startswith("__")
     return not is_page or unquote(fragment) in pages[target].ids
 
 
 def test_nothing_is_loaded_from_elsewhere(pages: dict[Path, _Page], site: Path) -> None:
-    """No page and no style asks another host for a font, a script, a picture or anything."""
+    """No page or style loads anything from another host."""
     styles = {path: _addresses(path.read_text("utf-8")) for path in site.rglob("*.css")}
     for path, loaded in (styles | {path: page.loads for path, page in pages.items()}).items():
         outside = [address for address in loaded if re.match(r"(?:https?:)?//", address)]
         assert not outside, path
-    # The theme's script fetches a library for diagrams of this class, and for no other page.
+    # The theme's script loads a library from another host for pages with this class only.
     assert not [path for path in pages if 'class="mermaid"' in path.read_text("utf-8")]
 
 
 def test_pictures_and_styles_are_there(pages: dict[Path, _Page]) -> None:
-    """What a page loads from the site is a file of the site."""
+    """Each file that a page loads from the site exists."""
     for path, page in pages.items():
         if path.name != "404.html":
             own = [address for address in page.loads if not re.match(r"[a-z]+:|#|$", address)]
@@ -144,7 +144,9 @@ def test_pictures_and_styles_are_there(pages: dict[Path, _Page]) -> None:
 
 
 def test_every_public_name_is_in_the_reference(pages: dict[Path, _Page], site: Path) -> None:
-    """Each name of `petsync.__all__` has its place, once, and so have the parts of its modules."""
+    """Each name of `petsync.__all__` and each public part of its modules is in the reference, each
+    top-level name once.
+    """
     api = [page for path, page in pages.items() if path.parent == site / "reference" / "api"]
     places = [name.rpartition(".")[2] for page in api for name in page.ids]
     for name in petsync.__all__:
@@ -158,20 +160,20 @@ def test_every_public_name_is_in_the_reference(pages: dict[Path, _Page], site: P
 
 
 def test_methods_made_from_asynchronous_ones_are_told(site: Path) -> None:
-    """`Store.plan` is made from `AsyncStore.plan`; the reference shows it as a method."""
+    """The reference shows `Store.plan`, which is made from `AsyncStore.plan`, as a method."""
     text = (site / "reference" / "api" / "store.html").read_text("utf-8")
     assert 'id="petsync.Store.plan"' in text
     assert "blocking(" not in text
 
 
 def test_every_command_is_in_the_reference(pages: dict[Path, _Page], site: Path) -> None:
-    """Each command has its chapter with its help."""
+    """Each command has a section in the command reference."""
     ids = pages[site / "cli.html"].ids
     assert {f"petsync-{name}" for name in cli.commands} <= ids
 
 
 def test_notebooks_show_what_they_showed(site: Path) -> None:
-    """The outputs that a notebook was saved with are on its page, pictures too."""
+    """Each saved output of a notebook is on its page, pictures included."""
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         page = (site / "notebooks" / path.with_suffix(".html").name).read_text("utf-8")
         cells = json.loads(path.read_text("utf-8"))["cells"]
@@ -187,15 +189,15 @@ def _is_picture(output: dict[str, object]) -> bool:
 
 
 def test_search_finds_pages(site: Path) -> None:
-    """The index of the search has the reference and the guides in it."""
+    """The search index includes guides and the reference."""
     index = json.loads((site / "search" / "search_index.json").read_text("utf-8"))
     places = {entry["location"].partition("#")[0] for entry in index["docs"]}
     assert {"tour.html", "cli.html", "reference/api/store.html"} <= places
 
 
 def test_a_dead_link_ends_the_build(tmp_path: Path) -> None:
-    """A page that is not there, an anchor that is not, a notebook and a file of the repository that
-    are not: each is named, and the build fails. Nothing else is complained of.
+    """A link to a missing page, anchor, notebook or repository file fails the build with a warning
+    for each, and valid links cause none.
     """
     docs = tmp_path / "docs"
     shutil.copytree(ROOT / "docs", docs)

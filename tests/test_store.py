@@ -1,4 +1,4 @@
-"""The whole line through the facade: load, plan, apply, and a second plan that is empty."""
+"""The whole way through `Store`: load, plan, apply, and a second plan that is empty."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
 
 @pytest.fixture
 def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
-    """A store connected to it."""
+    """Yield a store that is connected to the sandbox."""
     auth = ps.auth.bearer(box.token(), api_key=box.api_key)
     with ps.connect(box.url, auth=auth, profile=box.profile, state=tmp_path / "state") as store:
         yield store
 
 
 def test_loaders_give_dataframes(store: ps.Store) -> None:
-    """By status, by tags, and all of it as a snapshot with its coverage."""
+    """Pets load by status and by tags as DataFrames, and as a snapshot with its coverage."""
     assert store.find_by_status("sold", "pending")["name"].sort_values().tolist() == ["Ada", "Tom"]
     assert len(store.find_by_status()) == 3
     assert store.find_by_tags("shy")["id"].tolist() == [1]
@@ -53,7 +53,7 @@ def test_loaders_give_dataframes(store: ps.Store) -> None:
 
 
 def test_the_async_face_is_the_same(box: Sandbox, store: ps.Store) -> None:
-    """store.aio has the same methods, to be awaited."""
+    """store.aio has the same methods as coroutines."""
 
     async def work() -> tuple[int, int]:
         frame = await store.aio.find_by_status("sold")
@@ -67,7 +67,7 @@ def test_the_async_face_is_the_same(box: Sandbox, store: ps.Store) -> None:
 
 
 def test_a_store_can_be_used_on_its_own_loop_and_on_others(store: ps.Store) -> None:
-    """Synchronously, then in two loops of the caller's: connections belong to their loop."""
+    """A store works synchronously and on other event loops; each loop has its own connections."""
     assert len(store.snapshot()) == 3
     for _ in range(2):
         assert len(asyncio.run(_snapshot_and_close(store))) == 3
@@ -82,7 +82,9 @@ async def _snapshot_and_close(store: ps.Store) -> ps.types.Snapshot:
 
 
 def test_an_edited_table_is_planned_applied_and_then_in_sync(box: Sandbox, store: ps.Store) -> None:
-    """The main job, in pandas alone; unknown fields survive where the store keeps them."""
+    """An edited DataFrame is planned and applied, and then in sync; unknown fields stay where the
+    store keeps them.
+    """
     frame = store.find_by_status()
     edited = frame[frame["id"] != 3].set_index("id", drop=False)
     edited.loc[1, "status"] = "sold"
@@ -105,7 +107,7 @@ def test_an_edited_table_is_planned_applied_and_then_in_sync(box: Sandbox, store
     assert store.plan(added, delete_missing=True).in_sync
     after = {pet.name: pet for pet in box.pets()}
     assert set(after) == {"Rex", "Tom", "Goldie"}
-    # A live store drops unknown fields, and gives the id 0 to a tag without one.
+    # A live store drops unknown fields and assigns the id 0 to a tag without an id.
     is_live = box.profile == "live"
     assert after["Tom"].extra == (None if is_live else {"chip": "A1"})
     assert after["Tom"].tags == (ps.Tag(1, "shy"), ps.Tag(0 if is_live else None, "new"))
@@ -115,8 +117,8 @@ def test_an_edited_table_is_planned_applied_and_then_in_sync(box: Sandbox, store
 def test_an_exported_status_is_no_error_once_the_store_moved_on(
     tmp_path: Path, suffix: str
 ) -> None:
-    """A cell that nobody edited keeps no row back, though its status is none of the profile's and
-    no pet has it any more; without its export it is an error.
+    """An unedited cell does not block its row, even if its status is no longer in the profile or in
+    the store; without its base it is an error.
     """
     odd = ps.Pet(id=4, name="Odd", status="reserved")
     path = tmp_path / f"pets{suffix}"
@@ -135,7 +137,9 @@ def test_an_exported_status_is_no_error_once_the_store_moved_on(
 
 @pytest.mark.parametrize("kind", ["file", "frame"])
 def test_a_sheet_that_was_read_before_plans_as_its_source_does(tmp_path: Path, kind: str) -> None:
-    """A status that only the store knows is one for a sheet too that was read without the store."""
+    """A sheet that was read without the store gives the same plan as its source, also for a status
+    that only the store has.
+    """
     odd = ps.Pet(id=4, name="Odd", status="reserved")
     path = tmp_path / "pets.csv"
     path.write_text("id,name,status\n4,Even,reserved\n", "utf-8")
@@ -157,7 +161,7 @@ def test_a_sheet_that_was_read_before_plans_as_its_source_does(tmp_path: Path, k
 
 
 def test_a_plan_sends_nothing_but_gets(box: Sandbox, store: ps.Store) -> None:
-    """Dry by default: planning can never change a store."""
+    """Planning sends only GET requests."""
     before = box.requests
     store.plan(pd.DataFrame([{"id": 1, "name": "x"}, {"id": 99, "name": "y", "status": "sold"}]))
     sent = box.requests - before
@@ -167,7 +171,7 @@ def test_a_plan_sends_nothing_but_gets(box: Sandbox, store: ps.Store) -> None:
 def test_a_plan_over_a_limit_is_refused_before_anything_is_sent(
     box: Sandbox, store: ps.Store
 ) -> None:
-    """The guard's verdict is part of the plan, and apply keeps to it."""
+    """A plan over a limit of the guard is refused before anything is sent."""
     plan = store.plan(store.find_by_status().assign(action="delete"))
     assert not plan.verdict.ok
     with pytest.raises(ps.errors.GuardError) as caught:
@@ -177,7 +181,7 @@ def test_a_plan_over_a_limit_is_refused_before_anything_is_sent(
 
 
 def test_a_plan_for_another_store_is_refused(store: ps.Store, tmp_path: Path) -> None:
-    """A saved plan names its store."""
+    """A saved plan is applied only to its own store, and only once."""
     plan = store.plan(pd.DataFrame([{"id": 1, "name": "Max"}]))
     path = ps.save_plan(plan, tmp_path / "plan.json")
     assert path.stat().st_mode & 0o777 == 0o600
@@ -194,7 +198,7 @@ def test_a_plan_for_another_store_is_refused(store: ps.Store, tmp_path: Path) ->
 
 
 def test_a_plan_file_holds_no_secret(box: Sandbox, store: ps.Store, tmp_path: Path) -> None:
-    """Neither the plan nor the journal nor a repr knows the token."""
+    """The token is in no plan file, journal or repr."""
     plan = store.plan(pd.DataFrame([{"id": 1, "name": "Max"}]))
     ps.save_plan(plan, tmp_path / "plan.json")
     report = store.apply(plan)
@@ -210,7 +214,7 @@ def test_a_plan_file_holds_no_secret(box: Sandbox, store: ps.Store, tmp_path: Pa
 def test_a_bad_network_loses_nothing_and_adds_nothing_twice(
     box: Sandbox, tmp_path: Path, fault: str
 ) -> None:
-    """A third of all requests fail, and the store ends up as the sheet says, each pet once."""
+    """With a third of all requests failing, the store ends up equal to the sheet, each pet once."""
     retry = ps.RetryPolicy(attempts=12, first=0.001, longest=0.01)
     auth = ps.auth.bearer(box.token(), api_key=box.api_key)
     rows = [{"name": f"new {n}", "status": "sold"} for n in range(30)]
@@ -233,7 +237,7 @@ def test_a_bad_network_loses_nothing_and_adds_nothing_twice(
 
 
 def test_an_interrupt_raises_with_the_report_so_far(box: Sandbox, store: ps.Store) -> None:
-    """Ctrl-C ends the run at a change's boundary; what was done is in the error's report."""
+    """Ctrl-C ends the run between two changes, and the error's report has all applied changes."""
     box.reset([ps.Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 301)])
     plan = store.plan(
         store.find_by_status().assign(name="renamed"), guard=ps.Guard(max_update=ps.Limit(1.0))
@@ -254,7 +258,7 @@ def test_an_interrupt_raises_with_the_report_so_far(box: Sandbox, store: ps.Stor
 
 
 def test_a_token_that_may_only_read_changes_nothing(box: Sandbox, tmp_path: Path) -> None:
-    """The run stops at the first refusal and says which scope is missing."""
+    """With a token that may only read, the run stops at the first refusal and changes nothing."""
     auth = ps.auth.bearer(box.token("read:pets"))
     with ps.connect(box.url, auth=auth, profile=box.profile, state=tmp_path) as store:
         plan = store.plan(pd.DataFrame([{"id": 1, "name": "Max"}]))
@@ -264,13 +268,13 @@ def test_a_token_that_may_only_read_changes_nothing(box: Sandbox, tmp_path: Path
 
 
 def test_connect_needs_an_address() -> None:
-    """Without one, the way out is named."""
+    """`connect` without an address raises an error that names `petsync demo`."""
     with pytest.raises(ps.errors.SettingsError, match="petsync demo"):
         ps.connect(environ={})
 
 
 def test_connect_takes_the_environment(box: Sandbox) -> None:
-    """PETSYNC_URL and PETSYNC_TOKEN are enough."""
+    """`connect` needs only PETSYNC_URL and PETSYNC_TOKEN in the environment."""
     environ = {"PETSYNC_URL": box.url, "PETSYNC_TOKEN": box.token()}
     with ps.connect(environ=environ) as store:
         assert len(store.find_by_status("sold")) == 1
@@ -280,7 +284,7 @@ def test_connect_takes_the_environment(box: Sandbox) -> None:
 
 
 def test_the_demo_store_is_a_real_one(tmp_path: Path) -> None:
-    """ps.demo() has the sample catalogue, and ends with its store."""
+    """ps.demo() serves the sample catalogue, and its service ends with the store."""
     with ps.demo(state=tmp_path) as store:
         assert len(store.snapshot()) >= 1200
         url = store.url
@@ -293,7 +297,7 @@ def test_the_demo_store_is_a_real_one(tmp_path: Path) -> None:
 def test_a_pet_is_looked_at_again_before_a_request_is_repeated(
     box: Sandbox, store: ps.Store, operation: str
 ) -> None:
-    """What somebody changes while petsync waits for the next attempt is not overwritten."""
+    """A pet that another user changes while petsync waits to retry is not overwritten."""
     row: dict[str, object] = {
         "updatePet": {"id": 1, "tags": ["old"]},
         "updatePetWithForm": {"id": 1, "name": "Max"},
@@ -312,7 +316,7 @@ def test_a_pet_is_looked_at_again_before_a_request_is_repeated(
 def test_an_answer_that_was_lost_is_settled_whatever_the_next_one_says(
     box: Sandbox, store: ps.Store, last: str
 ) -> None:
-    """The first attempt was carried out; the error of a later one is not the whole story."""
+    """A change whose response was lost is found to be applied and is not sent again."""
     plan = store.plan(pd.DataFrame([{"id": 1, "tags": ["old"]}]))
     box.break_with(f"drop_after=1,only=updatePet,first=1,seed={last}")
     report = store.apply(plan)
@@ -322,13 +326,13 @@ def test_an_answer_that_was_lost_is_settled_whatever_the_next_one_says(
 
 @pytest.mark.parametrize("how", ["store = ps.connect({url!r})", "store = ps.demo()"])
 def test_a_script_that_forgets_to_close_ends_without_noise(how: str, tmp_path: Path) -> None:
-    """Connections and the embedded store end with the program."""
+    """A script that does not close its store ends without an error message."""
     with Sandbox(auth=False, pets=[REX]) as sandbox:
         script = (
             f"import petsync as ps; {how.format(url=sandbox.url)}; print(len(store.snapshot()))"
         )
         done = subprocess.run(
-            # Not -X dev, by which asyncio says how long a busy machine took.
+            # Without -X dev: asyncio would report slow callbacks on a busy machine.
             [sys.executable, "-W", "default", "-c", script],
             capture_output=True,
             text=True,
@@ -349,7 +353,7 @@ def test_a_script_that_forgets_to_close_ends_without_noise(how: str, tmp_path: P
     ],
 )
 def test_a_closed_store_says_so(use: Callable[[ps.Store], object]) -> None:
-    """It is not asked again, and leaves no connection open; closing it twice is no mistake."""
+    """A closed store raises an error and sends no request; closing it again is allowed."""
     with Sandbox(auth=False) as box:
         store = ps.connect(box.url, environ={})
         store.snapshot()

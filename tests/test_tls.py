@@ -1,4 +1,6 @@
-"""Encrypted connections: whom petsync trusts, who it says it is, and what it says of failures."""
+"""TLS: which authorities petsync trusts, its client certificate, and the errors of failed
+connections.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ PKCS8 = serialization.PrivateFormat.PKCS8
 
 
 class Files(NamedTuple):
-    """Of one authority: its certificate, the server's with its key, and a client's apart."""
+    """The files of one authority: its certificate, the server's certificate and key, and a
+    client's.
+    """
 
     authority: Path
     server: Path
@@ -38,7 +42,7 @@ class Files(NamedTuple):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    """An authority that no system knows, and two certificates of it."""
+    """Return an authority that no system trusts, and two certificates that it signed."""
     folder = tmp_path_factory.mktemp("tls")
     made = Files(*(folder / f"{name}.pem" for name in Files._fields))
     authority_key = ec.generate_private_key(ec.SECP256R1())
@@ -98,19 +102,19 @@ _NO_MORE = {"encipher_only": False, "decipher_only": False}
 
 
 class Service(BaseHTTPRequestHandler):
-    """Answers each question with one pet, or with a token."""
+    """Answers each GET with one pet and each POST with a token."""
 
     protocol_version = "HTTP/1.1"
     who: list[str]
 
     def do_GET(self) -> None:
-        """One pet."""
+        """Send one pet and record the client certificate's name."""
         said = self.connection.getpeercert()  # type: ignore[attr-defined]
         self.who.append(dict(pair[0] for pair in said["subject"])["commonName"] if said else "")
         self._send(b'{"id": 7, "name": "Rex", "photoUrls": []}')
 
     def do_POST(self) -> None:
-        """A token."""
+        """Send a token."""
         self.rfile.read(int(self.headers["content-length"]))
         self._send(b'{"access_token": "n3w-t0ken", "token_type": "bearer"}')
 
@@ -122,22 +126,24 @@ class Service(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class Quiet(ThreadingHTTPServer):
-    """A server that does not print what goes wrong with a client's certificate."""
+    """A server that does not print errors of client certificates."""
 
     def handle_error(self, *_: object) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
 def serving(files: Files, *, asks: bool) -> Iterator[tuple[str, list[str]]]:
-    """An encrypted service, its address and who asked; `asks` for a client's certificate."""
+    """Yield an encrypted service's address and its clients' names; `asks` requires a client
+    certificate.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.server)
     if asks:
-        # Later versions say so only after the client has spoken, or lost the connection.
+        # TLS 1.3 reports it only after the client has sent data, or closes the connection.
         context.maximum_version = ssl.TLSVersion.TLSv1_2
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(files.authority)
@@ -156,18 +162,18 @@ def serving(files: Files, *, asks: bool) -> Iterator[tuple[str, list[str]]]:
 
 @pytest.fixture
 def service(files: Files) -> Iterator[tuple[str, list[str]]]:
-    """A service with a certificate of an authority of its own."""
+    """Yield a service whose certificate is signed by an unknown authority."""
     yield from serving(files, asks=False)
 
 
 @pytest.fixture
 def strict(files: Files) -> Iterator[tuple[str, list[str]]]:
-    """A service that wants to see a certificate too."""
+    """Yield a service that requires a client certificate."""
     yield from serving(files, asks=True)
 
 
 def ask(url: str, state: Path) -> None:
-    """Ask for one pet."""
+    """Request one pet."""
     with ps.connect(url, state=state, environ={}, auth=ps.auth.bearer("t0ken")) as store:
         assert store.api.get_pet_by_id(7).name == "Rex"
 
@@ -175,7 +181,9 @@ def ask(url: str, state: Path) -> None:
 def test_an_authority_that_nobody_knows_is_refused_in_plain_words(
     service: tuple[str, list[str]], tmp_path: Path
 ) -> None:
-    """Not as `Operation not permitted`, which is what the number of the error means elsewhere."""
+    """A certificate of an unknown authority is refused with the cause, nothing is sent, and the
+    hint names PETSYNC_CA_FILE.
+    """
     url, who = service
     with pytest.raises(TransportError, match=r"certificate verify failed") as failed:
         ask(url, tmp_path)
@@ -188,7 +196,7 @@ def test_an_authority_that_nobody_knows_is_refused_in_plain_words(
 def test_an_authority_of_ones_own_is_trusted(
     service: tuple[str, list[str]], files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PETSYNC_CA_FILE names it, for the service and for the sign-in."""
+    """The authority in PETSYNC_CA_FILE is trusted for the service and for the sign-in."""
     monkeypatch.setenv("PETSYNC_CA_FILE", str(files.authority))
     url, who = service
     ask(url, tmp_path)
@@ -204,7 +212,7 @@ def test_an_authority_of_ones_own_is_trusted(
 def test_a_sign_in_says_why_it_does_not_trust(
     service: tuple[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the same words as for the service."""
+    """A sign-in reports a failed certificate check in the same words as a request."""
     url, _ = service
     place = url.removesuffix("/v2") + "/token"
     text = f'url = "{url}"\n[auth]\ntoken_url = "{place}"\n'
@@ -224,7 +232,7 @@ def test_a_client_certificate_is_shown(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With its key in the same file or in another one."""
+    """The client certificate is sent, whether its key is in the same file or in another."""
     whole = tmp_path / "whole.pem"
     whole.write_bytes(files.key.read_bytes() + files.cert.read_bytes())
     monkeypatch.setenv("PETSYNC_CA_FILE", str(files.authority))
@@ -239,7 +247,7 @@ def test_a_client_certificate_is_shown(
 def test_a_certificate_that_is_missing_is_named(
     strict: tuple[str, list[str]], files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The service's reason is what the error says."""
+    """A missing client certificate is reported with the service's reason."""
     monkeypatch.setenv("PETSYNC_CA_FILE", str(files.authority))
     url, who = strict
     with pytest.raises(TransportError, match=r"certificate required|handshake failure"):
@@ -256,7 +264,7 @@ def test_a_file_that_cannot_be_used_is_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Missing, or no PEM; nothing is sent."""
+    """A missing or invalid PEM file raises an error before anything is sent."""
     monkeypatch.setenv("PETSYNC_CLIENT_CERT", str(files.cert))
     monkeypatch.setenv("PETSYNC_CLIENT_KEY", str(files.key))
     broken = tmp_path / "broken.pem"
@@ -271,7 +279,7 @@ def test_a_file_that_cannot_be_used_is_named(
 def test_a_key_with_a_password_does_not_ask_for_it(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """OpenSSL would ask at the terminal, where nobody may be."""
+    """A key with a password raises an error and does not prompt at the terminal."""
     key = serialization.load_pem_private_key(files.key.read_bytes(), None)
     locked = tmp_path / "locked.pem"
     secret = serialization.BestAvailableEncryption(b"hunter2")

@@ -1,4 +1,4 @@
-"""What carries the requests: aiohttp set up to do nothing unseen, or a given httpx transport."""
+"""The HTTP transport: aiohttp without implicit behaviour, or a given httpx transport."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Act = Callable[[AsyncApi], Coroutine[Any, Any, Any]]
 
 
 def do(act: Act, url: str, **options: Any) -> Any:
-    """What the call returns or raises, from a session that is closed again."""
+    """Return the result of `act` on a new session, which is closed afterwards."""
 
     async def work() -> Any:
         session = Session(url, retry=RetryPolicy(attempts=2, first=0.001), **options)
@@ -46,20 +46,20 @@ def do(act: Act, url: str, **options: Any) -> Any:
 
 
 def get(api: AsyncApi) -> Coroutine[Any, Any, Pet]:
-    """GetPetById."""
+    """Call getPetById for pet 7."""
     return api.get_pet_by_id(7)
 
 
 @pytest.fixture(autouse=True)
 def no_proxy_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the environment says of proxies is not what the tests are about."""
+    """Remove the proxy variables of this machine's environment."""
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
 
 
 class Counted(httpx.AsyncHTTPTransport):
-    """httpx's own transport, that knows what went through it and whether it was closed."""
+    """httpx's transport, which records its requests and whether it was closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,9 @@ class Counted(httpx.AsyncHTTPTransport):
 
 
 def test_any_httpx_transport_can_carry_the_requests() -> None:
-    """Bodies, credentials, errors and retries are the same, and the session closes it."""
+    """A given httpx transport sends the same bodies and credentials, with the same errors and
+    retries, and the session closes it.
+    """
     made = Counted()
     options = {"transport": lambda: made, "credentials": auth.bearer("t0ken")}
     with ScriptedServer(PET, None, PET, answer(404)) as server:
@@ -95,7 +97,7 @@ def test_any_httpx_transport_can_carry_the_requests() -> None:
 
 
 def test_no_exception_of_a_given_transport_escapes() -> None:
-    """A closed port is a TransportError there too."""
+    """A closed port raises TransportError with a given transport, too."""
     with ScriptedServer(PET) as server:
         url = server.url
     with pytest.raises(TransportError, match="getPetById of pet 7"):
@@ -103,7 +105,7 @@ def test_no_exception_of_a_given_transport_escapes() -> None:
 
 
 def test_a_narrowed_session_uses_the_given_transport() -> None:
-    """What was chosen for a session holds for the one that is made from it."""
+    """A session made by `with_only` uses the transport of its original."""
     made = Counted()
     with ScriptedServer(PET) as server:
 
@@ -120,7 +122,9 @@ def test_a_narrowed_session_uses_the_given_transport() -> None:
 def test_the_proxy_of_the_environment_carries_what_leaves_the_machine(
     scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With its own credentials; a service on this machine is spoken to directly."""
+    """Requests to other machines use the environment's proxy with its credentials; requests to this
+    machine do not.
+    """
     with ScriptedServer(PET) as proxy, ScriptedServer(PET) as server:
         at = proxy.url.removeprefix("http://").removesuffix("/v2")
         monkeypatch.setenv("http_proxy", f"{scheme}me:pw@{at}")
@@ -138,7 +142,7 @@ def test_the_proxy_of_the_environment_carries_what_leaves_the_machine(
 def test_a_proxys_password_is_not_shown(
     scheme: str, reply: int | str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever goes wrong with it: not in the error, nor in a traceback with its variables."""
+    """A proxy's password is in neither the error nor a traceback with variables."""
     password = "pr0xy-s3cret"
     basic = base64.b64encode(f"me:{password}".encode()).decode()
     echo = f"{password} {basic} {password.encode().hex()}".encode()
@@ -164,7 +168,7 @@ def test_a_proxys_password_is_not_shown(
 def test_a_proxy_that_cannot_be_used_is_refused(
     named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the variable's name, as its value may have a password."""
+    """An unusable proxy setting is refused by its variable's name, without its value."""
     monkeypatch.setenv("http_proxy", named)
     with pytest.raises(SettingsError, match="the proxy that the environment names") as failed:
         do(get, FAR)
@@ -175,7 +179,7 @@ def test_a_proxy_that_cannot_be_used_is_refused(
 def test_a_host_that_the_environment_exempts_is_not_sent_to_its_proxy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """no_proxy is heeded; the host does not exist, so the proxy's silence tells."""
+    """A request to a host in no_proxy does not go through the proxy."""
     with ScriptedServer(PET) as proxy:
         monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v2"))
         monkeypatch.setenv("no_proxy", "shop.invalid")
@@ -188,7 +192,7 @@ def test_a_host_that_the_environment_exempts_is_not_sent_to_its_proxy(
 def test_what_netrc_has_for_the_host_is_never_sent(
     options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A login that was kept for other programs is not the service's business."""
+    """A login in .netrc is never sent to the service."""
     netrc = tmp_path / "netrc"
     netrc.write_text("machine shop.example login me password hunter2\n")
     netrc.chmod(0o600)
@@ -200,7 +204,7 @@ def test_what_netrc_has_for_the_host_is_never_sent(
 
 
 def test_what_is_percent_encoded_is_sent_so() -> None:
-    """A sign inside a value never becomes one between values."""
+    """A reserved character inside a query value is percent-encoded."""
     with ScriptedServer(PETS) as server:
         profile = replace(STANDARD, array_style="multi")
         do(lambda api: api.find_pets_by_tags(["a=b", "ü&"]), server.url, profile=profile)
@@ -208,7 +212,7 @@ def test_what_is_percent_encoded_is_sent_so() -> None:
 
 
 def test_a_path_that_is_not_ascii_is_encoded() -> None:
-    """In the base URL, and where a redirect points."""
+    """A non-ASCII or spaced path is percent-encoded, in the base URL and in a redirect."""
     moved = answer(307, location="/v2/neu hier/7")
     with ScriptedServer(moved, PET) as server:
         assert do(get, server.url + "/größe").id == 7
@@ -217,13 +221,13 @@ def test_a_path_that_is_not_ascii_is_encoded() -> None:
 
 
 def test_a_base_url_that_cannot_be_encoded_is_refused_at_once() -> None:
-    """Before anything is sent."""
+    """A base URL that cannot be encoded is refused before anything is sent."""
     with pytest.raises(SettingsError, match="cannot be read"):
         Session("http://shop.example/\x01")
 
 
 def test_every_request_names_the_installed_version() -> None:
-    """The service and the token endpoint are told petsync's own version."""
+    """Requests to the service and to the token endpoint send petsync's version as User-Agent."""
     with ScriptedServer(PET) as server:
         do(get, server.url)
         asyncio.run(TokenEndpoint(5.0).get(f"{server.url}/token"))

@@ -1,4 +1,4 @@
-"""Undo: every pet that a run changed is given back what it was, and nobody's later work is lost."""
+"""Undo: each pet that a run changed gets its earlier values back, and no later change is lost."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ brief = settings(max_examples=60, phases=SHORT)
 
 
 def world(pets: list[Pet]) -> World:
-    """A store of these pets, without a past."""
+    """Return a store of these pets without runs."""
     return World(MemoryTarget(pets))
 
 
 def told(plan: Plan) -> set[int | None]:
-    """The pets that a plan lists as conflicts."""
+    """Return the ids of the pets that a plan lists as conflicts."""
     return {conflict.pet_id for conflict in plan.conflicts}
 
 
 @brief
 @given(data=st.data(), pets=stores())
 def test_undo_gives_everything_back(data: st.DataObject, pets: list[Pet]) -> None:
-    """After any plan and its undo, every pet is what it was to the last field, ids included."""
+    """After any plan and its undo, every pet has all of its earlier values, ids included."""
     it = world(pets)
     before = it.pets
     it.apply(data.draw(plans(pets)))
@@ -45,7 +45,7 @@ def test_undo_gives_everything_back(data: st.DataObject, pets: list[Pet]) -> Non
 @brief
 @given(data=st.data(), pets=stores())
 def test_undo_of_an_undo_does_it_again(data: st.DataObject, pets: list[Pet]) -> None:
-    """Once the undo is undone, every pet is as the run left it, and has the id that it had."""
+    """After the undo of an undo, every pet is as the first run left it, ids included."""
     it = world(pets)
     it.apply(data.draw(plans(pets)))
     after = it.pets
@@ -60,8 +60,8 @@ def test_undo_of_an_undo_does_it_again(data: st.DataObject, pets: list[Pet]) -> 
 @brief
 @given(data=st.data(), pets=stores())
 def test_what_was_changed_since_is_kept(data: st.DataObject, pets: list[Pet]) -> None:
-    """A pet that somebody changed, deleted or brought back since the run stays as it is and is
-    listed; all others are as before.
+    """A pet that was changed, deleted or added again since the run stays unchanged and is listed as
+    a conflict; all others get their earlier values back.
     """
     it = world(pets)
     before = it.pets
@@ -87,8 +87,8 @@ def test_what_was_changed_since_is_kept(data: st.DataObject, pets: list[Pet]) ->
 @brief
 @given(data=st.data(), pets=stores())
 def test_a_part_of_an_undo(data: st.DataObject, pets: list[Pet]) -> None:
-    """By selection some pets are as before and the others as the run left them; the rest of the
-    undo can follow.
+    """The selected pets get their earlier values back, the others stay as the run left them, and a
+    later undo restores these.
     """
     it = world(pets)
     before = it.pets
@@ -110,7 +110,9 @@ def test_a_part_of_an_undo(data: st.DataObject, pets: list[Pet]) -> None:
 @brief
 @given(data=st.data(), pets=stores())
 def test_after_any_failure_the_rest_goes_back(data: st.DataObject, pets: list[Pet]) -> None:
-    """Of a run in which requests got lost, every pet that is not listed is as before."""
+    """After a run with lost requests, every pet that is not a conflict gets its earlier values
+    back.
+    """
     it = world(pets)
     before = it.pets
     for operation in ("add", "replace", "rename", "delete", "get"):
@@ -128,7 +130,9 @@ def test_after_any_failure_the_rest_goes_back(data: st.DataObject, pets: list[Pe
 @brief
 @given(data=st.data(), pets=stores())
 def test_an_undo_is_a_plan_as_every_other(data: st.DataObject, pets: list[Pet]) -> None:
-    """It adds up, comes in the order of every plan, is the same each time, and can be saved."""
+    """An undo plan counts each row once, has the usual order, is the same each time, and can be
+    saved.
+    """
     it = world(pets)
     report = it.apply(data.draw(plans(pets)))
     undo = it.undo("run-1")

@@ -1,4 +1,4 @@
-"""What an undo does about each change of a run, one case at a time."""
+"""The rules of undo: the result for each kind of change of a run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX = replace(REX, name="Max")
 
 
 def entry(kind: str, **more: Any) -> Entry:
-    """What an applied run did to Rex, in row 2."""
+    """Return the journal entry of one change to Rex in row 2."""
     values: dict[str, Any] = {
         "number": 0,
         "kind": kind,
@@ -56,7 +56,7 @@ SHOWN = entry("upload", before=REX, after=replace(REX, photo_urls=("/1.png", "/2
 def undone(
     *entries: Entry, now: CurrentPet = None, past: PastRun | None = None, **more: Any
 ) -> Plan:
-    """The undo of a run, where all its pets are `now` so."""
+    """Return the undo plan of a run whose pets all are `now`."""
     values: dict[str, Any] = {
         "store": URL,
         "profile": "standard",
@@ -71,7 +71,7 @@ def undone(
 
 
 def rule_of(plan: Plan) -> str:
-    """The rule of the plan's one conflict, and nothing is sent."""
+    """Return the rule of the only conflict of a plan without changes."""
     assert plan.changes == ()
     (conflict,) = plan.conflicts
     assert conflict.is_open
@@ -79,13 +79,13 @@ def rule_of(plan: Plan) -> str:
 
 
 def test_an_add_is_deleted() -> None:
-    """A pet that the run added goes as it is now, with the address of its row."""
+    """A pet that the run added is deleted; the delete keeps the address of the row."""
     (change,) = undone(ADDED, now=REX).changes
     assert change == Delete(row=2, source="Pets!B2", before=REX, why="asked")
 
 
 def test_an_add_is_deleted_by_the_id_that_it_was_given() -> None:
-    """An assigned id counts, also where the service gave another one than was asked for."""
+    """An added pet is deleted by its assigned id, even if the row had another id."""
     given = replace(REX, id=99)
     unnumbered = replace(ADDED, pet_id=None, assigned_id=99)
     (change,) = undone(unnumbered, now=given).changes
@@ -96,7 +96,9 @@ def test_an_add_is_deleted_by_the_id_that_it_was_given() -> None:
 
 
 def test_an_update_is_set_back_in_its_fields_alone() -> None:
-    """The fields of the run are as before; what petsync does not know stays as it is now."""
+    """An undone update restores only the fields that the run changed; unknown fields keep their
+    current values.
+    """
     now = replace(MAX, extra={"chip": 6})
     (change,) = undone(RENAMED, now=now).changes
     assert change == Update(
@@ -105,7 +107,7 @@ def test_an_update_is_set_back_in_its_fields_alone() -> None:
 
 
 def test_a_delete_is_added_whole() -> None:
-    """The pet comes back with its id and with the fields that petsync does not know."""
+    """A deleted pet is added again with its id and its unknown fields."""
     (change,) = undone(DELETED, now=None).changes
     assert isinstance(change, Add)
     assert change.after == REX
@@ -116,20 +118,20 @@ def test_a_delete_is_added_whole() -> None:
     ("done", "now"), [(ADDED, None), (RENAMED, REX), (DELETED, REX), (SHOWN, REX), (SHOWN, None)]
 )
 def test_what_is_as_before_already_is_left(done: Entry, now: Pet | None) -> None:
-    """Nothing is sent, and nothing is to be decided."""
+    """A pet that already has its earlier values is unchanged."""
     plan = undone(done, now=now)
     assert plan.in_sync
     assert (plan.unchanged, plan.rows) == (1, 1)
 
 
 def test_an_update_that_somebody_took_back_is_left() -> None:
-    """Also where another field was changed since: nothing is left of the run."""
+    """An update that was already reverted is unchanged, even if another field changed since."""
     assert undone(RENAMED, now=replace(REX, status="sold")).in_sync
 
 
 @pytest.mark.parametrize("done", [ADDED, RENAMED, SHOWN])
 def test_a_pet_that_was_changed_since_is_kept(done: Entry) -> None:
-    """Whole, whichever field it was, and the conflict tells what it says now and said then."""
+    """A pet with any field changed since the run is a conflict that shows both values."""
     assert done.after is not None
     plan = undone(done, now=replace(done.after, status="sold"))
     assert rule_of(plan) == "changed-since-run"
@@ -155,9 +157,7 @@ GONE_LATER = replace(DELETED, before=MAX)
     ],
 )
 def test_a_later_run_is_named(now: Pet | None, did: Entry, is_named: bool) -> None:
-    """Where another run made the pet what it is now, the way out is to undo that one first; where
-    somebody else did, no run is named.
-    """
+    """The suggestion names a later run only if the pet still has the values of that run."""
     later = [("20261121-110000-beef", deed) for deed in find_effects([did])]
     (conflict,) = undone(RENAMED, now=now, later_effects={7: later}).conflicts
     first = "Run 20261121-110000-beef changed it later: undo that one first."
@@ -166,18 +166,18 @@ def test_a_later_run_is_named(now: Pet | None, did: Entry, is_named: bool) -> No
 
 
 def test_a_pet_that_is_gone_stays_gone() -> None:
-    """An update of a pet that somebody deleted since is not taken back by adding it."""
+    """The undo of an update does not add a pet that was deleted since the run."""
     assert rule_of(undone(RENAMED, now=None)) == "gone-since-run"
 
 
 def test_a_pet_that_came_instead_is_kept() -> None:
-    """The run deleted it, and there is another one of its id: that one is not overwritten."""
+    """The undo of a delete does not overwrite another pet with the same id."""
     assert rule_of(undone(DELETED, now=replace(REX, name="Nero"))) == "came-since-run"
 
 
 @pytest.mark.parametrize("outcome", [None, "unknown"])
 def test_what_is_not_settled_waits_for_a_resume(outcome: Any) -> None:
-    """Nobody knows whether it was done, so nothing is done about it."""
+    """A change with an unknown outcome is a conflict that suggests `petsync resume`."""
     plan = undone(replace(RENAMED, outcome=outcome), now=MAX)
     assert rule_of(plan) == "not-settled"
     assert f"petsync resume {RUN}" in plan.conflicts[0].suggestion
@@ -185,26 +185,26 @@ def test_what_is_not_settled_waits_for_a_resume(outcome: Any) -> None:
 
 @pytest.mark.parametrize("outcome", ["unchanged", "not sent", "conflict", "failed"])
 def test_what_was_not_done_is_not_taken_back(outcome: Any) -> None:
-    """It is no part of an undo."""
+    """A change that the run did not make is not part of its undo."""
     assert undone(replace(RENAMED, outcome=outcome), now=MAX).rows == 0
 
 
 def test_what_the_service_made_something_else_of_is_a_deed() -> None:
-    """A change that failed as it was not stored as sent was done all the same."""
+    """A failed change that the service stored with other values is part of the undo."""
     done = replace(RENAMED, outcome="failed", cause="not-as-sent")
     assert rule_of(undone(done, now=replace(REX, name="MAX!"))) == "changed-since-run"
     assert len(undone(done, now=MAX).changes) == 1
 
 
 def test_an_add_without_any_id_cannot_be_found() -> None:
-    """It is listed under its row, as nobody knows which pet it is."""
+    """An add without a known id is a conflict of its row."""
     plan = undone(replace(ADDED, pet_id=None))
     assert rule_of(plan) == "no-id-known"
     assert plan.conflicts[0].row == 2
 
 
 def test_a_pet_that_could_not_be_looked_up_is_kept() -> None:
-    """Nothing is sent for it, and the reason is told."""
+    """A pet that could not be looked up is a conflict with the reason."""
     plan = undone(RENAMED, now=FailedLookup("7", "getPetById: the service answered 503"))
     assert rule_of(plan) == "not-looked-up"
     assert "503" in plan.conflicts[0].problem
@@ -212,12 +212,12 @@ def test_a_pet_that_could_not_be_looked_up_is_kept() -> None:
 
 @pytest.mark.parametrize("done", [ADDED, RENAMED, DELETED, SHOWN])
 def test_what_the_journal_does_not_say_cannot_be_taken_back(done: Entry) -> None:
-    """Without the pet as it was, or as it was left, nothing is guessed."""
+    """A change whose pet is not recorded in the journal is a conflict."""
     assert rule_of(undone(replace(done, before=None, after=None), now=MAX)) == "not-recorded"
 
 
 def test_ids_that_the_service_fills_in_are_no_change() -> None:
-    """Tags and a category that were sent without an id may have one since."""
+    """Ids that the service assigned to tags or a category since the run are not a later change."""
     sent = replace(REX, tags=(Tag(None, "shy"),), category=Category(None, "Birds"))
     now = replace(REX, tags=(Tag(8, "shy"),), category=Category(9, "Birds"))
     fields: Any = ("category", "category_id", "tags")
@@ -229,7 +229,9 @@ def test_ids_that_the_service_fills_in_are_no_change() -> None:
 
 
 def test_images_of_one_pet_go_together() -> None:
-    """The addresses that a run brought are taken out at once; the pet's others stay."""
+    """All photo addresses that a run added to a pet are removed by one change; its other photos
+    stay.
+    """
     two, three = ("/1.png", "/2.png"), ("/1.png", "/2.png", "/3.png")
     second = entry("upload", number=1, before=SHOWN.after, after=replace(REX, photo_urls=three))
     plan = undone(SHOWN, second, now=replace(REX, photo_urls=three))
@@ -242,7 +244,7 @@ def test_images_of_one_pet_go_together() -> None:
 
 
 def test_an_image_whose_address_was_not_read_is_told() -> None:
-    """The photo stays, and nobody is told that there was nothing to take back."""
+    """An upload whose photo address was not recorded is a conflict, and the photo stays."""
     unread = entry("upload", before=REX, after=None)
     plan = undone(unread, now=replace(REX, photo_urls=("/1.png", "/2.png")))
     assert rule_of(plan) == "not-recorded"
@@ -250,7 +252,9 @@ def test_an_image_whose_address_was_not_read_is_told() -> None:
 
 
 def test_a_service_that_chooses_ids_may_do_so_again() -> None:
-    """A note says that pets which come back may get other ids, where the run has shown that."""
+    """A note warns that added pets may get new ids if the run shows that the service
+    assigns ids.
+    """
     renumbered = entry("add", number=1, pet_id=8, after=REX, assigned_id=99, cause="another-id")
     notes = undone(DELETED, renumbered, now=None).notes
     assert any("new ids" in note for note in notes)
@@ -258,7 +262,7 @@ def test_a_service_that_chooses_ids_may_do_so_again() -> None:
 
 
 def test_a_stopped_run_says_so() -> None:
-    """What it did is taken back, and a note says what becomes of the rest."""
+    """The undo of a stopped run has a note that the rest of the run is no longer sent."""
     past = PastRun(run_id=RUN, store=URL, source="a.xlsx", started="", state="stopped")
     plan = undone(RENAMED, now=MAX, past=past)
     assert len(plan.changes) == 1
@@ -266,8 +270,8 @@ def test_a_stopped_run_says_so() -> None:
 
 
 def test_the_guard_judges_an_undo() -> None:
-    """Undoing a big import is over the limit on deletes until that is raised; nobody is told of an
-    empty sheet, not even where the run changed nothing.
+    """An undo with too many deletes is refused until the limit is raised; no message mentions an
+    empty sheet, even for a run without changes.
     """
     entries = [entry("add", number=n, pet_id=n, after=replace(REX, id=n)) for n in range(1, 31)]
     found = {n: replace(REX, id=n) for n in range(1, 31)}
@@ -291,7 +295,7 @@ def test_the_guard_judges_an_undo() -> None:
 
 
 def test_an_undo_of_all_pets_is_refused() -> None:
-    """The first import into an empty store is undone only where that is asked for by name."""
+    """An undo that deletes all pets is refused unless allow_empty is set."""
     plan = undone(ADDED, now=REX, pets=1)
     with pytest.raises(GuardError, match="the only pet would be deleted"):
         plan.require_ok()
@@ -301,20 +305,20 @@ def test_an_undo_of_all_pets_is_refused() -> None:
 
 
 def test_a_sentinel_is_not_undone() -> None:
-    """The guard's sentinels hold for an undo, too."""
+    """An undo that changes a sentinel is refused."""
     plan = undone(RENAMED, now=MAX, guard=Guard(sentinels=(7,)), sentinels=(MAX,))
     with pytest.raises(GuardError, match="would update sentinel 7"):
         plan.require_ok()
 
 
 def rules() -> set[str]:
-    """The rules of an undo's conflicts, from the code that gives them."""
+    """Return the rules of undo conflicts from the source code."""
     code = (ROOT / "petsync" / "apply" / "undo.py").read_text("utf-8")
     return set(re.findall(r'_build_conflict\(\s*effect,\s*"([a-z-]+)"', code))
 
 
 def test_every_rule_is_described() -> None:
-    """docs/undo.md has a line for each rule, by its code, and for no other."""
+    """docs/undo.md describes exactly the rules of the source code."""
     page = (ROOT / "docs" / "undo.md").read_text("utf-8")
     table = page.partition("\n## Conflicts")[2].partition("\n## ")[0]
     told = set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE))
