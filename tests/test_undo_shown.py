@@ -1,4 +1,4 @@
-"""An undo, and the past, as people see them: in every format, and in 80 columns."""
+"""Undo plans and past runs in every output format, in 80 columns."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ PAST = PastRun(
 
 
 def undo_of(*changes: Change, **more: object) -> Plan:
-    """A plan that takes the run back."""
+    """Return an undo plan with these changes."""
     values: dict[str, object] = {"source": f"run {RUN}", "undoes": RUN, "rows": 3, "unchanged": 1}
     return plan_with(*changes, **{**values, **more})
 
 
 def folded(text: str) -> str:
-    """The text in one line."""
+    """Return the text in one line."""
     return " ".join(text.split())
 
 
@@ -58,7 +58,7 @@ SMALL = undo_of(UPDATE, replace(DELETE, why="asked"), conflicts=(KEPT,), rows=4)
 
 
 def every_format(plan: Plan, folder: Path) -> dict[str, str]:
-    """The plan in each format, as text."""
+    """Return the plan in each format as text."""
     plan_workbook(plan, folder / "undo.xlsx")
     cells = [
         str(cell)
@@ -76,7 +76,7 @@ def every_format(plan: Plan, folder: Path) -> dict[str, str]:
 
 
 def test_every_format_says_which_run_it_takes_back(tmp_path: Path) -> None:
-    """And none speaks of a sheet that it was made from."""
+    """Every format of an undo plan names the run and does not mention a sheet."""
     for name, shown in every_format(SMALL, tmp_path).items():
         assert RUN in shown, name
         assert "Undo: 0 to add, 1 to change, 1 to delete; 1 conflict" in shown, name
@@ -87,7 +87,7 @@ def test_every_format_says_which_run_it_takes_back(tmp_path: Path) -> None:
 
 
 def test_a_report_on_an_undo() -> None:
-    """Text and HTML name the run that was taken back."""
+    """The report of an undo names the undone run in text and HTML."""
     report = report_of(result(0, "applied"), plan=SMALL)
     for shown in (report_text(report), report_html(report)):
         assert "undo of" in shown
@@ -103,31 +103,33 @@ def test_a_report_on_an_undo() -> None:
     ],
 )
 def test_nothing_to_undo(rows: int, said: str) -> None:
-    """One sentence says why."""
+    """An undo plan without changes gives the reason in one sentence."""
     assert said in plan_text(undo_of(rows=rows, unchanged=rows))
 
 
 def test_the_numbers_of_an_undo() -> None:
-    """Its rows are the run's pets."""
+    """The rows of an undo's summary are the pets that the run changed."""
     said = summary_text(SMALL.summary())
     assert f"4  that run {RUN} changed" in said
     assert "as before" in said
 
 
 def test_what_the_store_did_not_answer() -> None:
-    """Counts for the size of the store alone: the run's pets are looked up by their ids."""
+    """A status that could not be loaded affects only the size of the store in an undo plan."""
     silent = Coverage(("sold",), (FailedLookup("pending", "the service answered 503"),))
     said = folded(plan_text(replace(SMALL, coverage=silent)))
     assert "Pets of this status are not counted among the store's." in said
 
 
 def lines_of(shown: Iterable[Text]) -> str:
-    """The lines of a rendering, as plain text."""
+    """Return the lines of a rendering as plain text."""
     return "\n".join(line.plain.rstrip() for line in shown)
 
 
 def test_a_list_of_runs() -> None:
-    """Two lines a run: which, when, how it ended; and what it came to."""
+    """The list of runs shows each run's id, time, state and counts, and the number of runs that it
+    omits.
+    """
     undo = replace(
         PAST, run_id="20261121-100000-beef", kind="undo", undoes=RUN, total=5, counts={"applied": 5}
     )
@@ -144,7 +146,7 @@ def test_a_list_of_runs() -> None:
 
 
 def test_an_undo_that_was_undone_leaves_its_run_standing() -> None:
-    """Only an undo that stands itself is told beside the run."""
+    """A run is shown as undone only by an undo that is not itself undone."""
     undo = replace(PAST, run_id="b", kind="undo", undoes=RUN)
     again = replace(PAST, run_id="c", kind="undo", undoes="b")
     said = lines_of(runs_lines([again, undo, PAST]))
@@ -154,7 +156,9 @@ def test_an_undo_that_was_undone_leaves_its_run_standing() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_names_fit_the_width(name: str) -> None:
-    """Whatever a store, a sheet or a pet is called: 80 columns, and nothing that steers."""
+    """Any name of a store, sheet or pet is shown within 80 columns and without control
+    characters.
+    """
     pet = replace(REX, name=name, status=name)
     run = replace(PAST, source=name, store=name)
     deeds = [
@@ -172,7 +176,7 @@ def test_hostile_names_fit_the_width(name: str) -> None:
 
 
 def test_all_that_was_done_to_a_pet() -> None:
-    """Each change with its values, and why one was not made."""
+    """A pet's history shows each change with its values, and the reason if it was not made."""
     failed = replace(
         entry("update", fields=("name",), before=REX, after=BELLA),
         outcome="conflict",

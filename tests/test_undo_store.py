@@ -1,4 +1,4 @@
-"""Undo on a real service: what a run changed comes back, whatever the profile and the size."""
+"""Undo on a running service: the values from before the run return, for each profile and size."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ replace = msgspec.structs.replace
 
 
 def catalogue(size: int) -> list[Pet]:
-    """So many pets, with categories, tags, photos, and fields that petsync does not know."""
+    """Return `size` pets with categories, tags, photos, and unknown fields."""
     return [
         Pet(
             id=n,
@@ -49,7 +49,7 @@ def catalogue(size: int) -> list[Pet]:
 
 
 def edited(pets: list[Pet], random: Random) -> pd.DataFrame:
-    """A sheet that deletes a third of the pets, changes the others, and adds as many as it
+    """Return a sheet that deletes a third of the pets, changes the others, and adds as many as it
     deletes, half of them with an id.
     """
     rows: list[dict[str, object]] = []
@@ -74,7 +74,7 @@ def _boxes(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
 
 @pytest.fixture
 def box(_boxes: Sandbox) -> Sandbox:
-    """A store of each profile with sixty pets, as such a store can hold them."""
+    """Return a sandbox of each profile with sixty pets that the profile can store."""
     _boxes.break_with(None)
     pets = catalogue(60)
     if _boxes.profile == "live":
@@ -85,27 +85,27 @@ def box(_boxes: Sandbox) -> Sandbox:
 
 @pytest.fixture
 def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
-    """A store connected to it."""
+    """Yield a store that is connected to the sandbox."""
     with ps.connect(box.url, profile=box.profile, state=tmp_path / "state", environ={}) as store:
         yield store
 
 
 def changed(store: ps.Store, *rows: Mapping[str, object]) -> str:
-    """The id of a run that brings the store to what these rows say."""
+    """Apply these rows and return the id of the run."""
     frame = pd.DataFrame(rows, dtype=object).astype({"id": "Int64"})
     return store.apply(store.plan(frame, guard=FREE)).run_id
 
 
 def put(store: ps.Store, pets: Iterable[Pet]) -> None:
-    """Send these pets past the journal, as another program does."""
+    """Update these pets without the journal, as another program does."""
     for pet in pets:
         store.api.update_pet(pet)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_store_is_as_before(store: ps.Store, box: Sandbox, seed: int) -> None:
-    """After a random sheet and its undo every record is what it was; the undo of the undo brings
-    the run's records back, with their ids.
+    """After a random sheet and its undo, every pet has its earlier values; the undo of the undo
+    restores the run's pets with their ids.
     """
     pets, before = box.pets(), store.snapshot().frame
     plan = store.plan(edited(pets, Random(seed)), guard=FREE)
@@ -120,8 +120,8 @@ def test_the_store_is_as_before(store: ps.Store, box: Sandbox, seed: int) -> Non
 
 
 def test_five_thousand_changes(tmp_path: Path) -> None:
-    """Undone, 5,000 changes leave no trace; but 50 pets that were changed in between stay as they
-    are, and are listed.
+    """The undo of 5,000 changes restores all pets except the 50 that changed since the run, which
+    stay unchanged and are conflicts.
     """
     pets = catalogue(4_000)
     with (
@@ -147,7 +147,7 @@ def test_five_thousand_changes(tmp_path: Path) -> None:
 
 
 def seen_through(store: ps.Store, plan: ps.types.Plan) -> str:
-    """The id of a run of the plan that was resumed until nothing was left of it."""
+    """Apply the plan, resume its run until it is complete, and return the run's id."""
     with suppress(InterruptedRunError):
         store.apply(plan, settle=0.5)
     run: str = store.runs()["id"].iloc[0]
@@ -162,8 +162,8 @@ def seen_through(store: ps.Store, plan: ps.types.Plan) -> str:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_sick_service_changes_nothing_of_that(store: ps.Store, box: Sandbox, seed: int) -> None:
-    """Where answers get lost and requests are refused, run and undo are resumed until they are
-    done, and the store is as before.
+    """With lost responses and refused requests, a run and its undo are resumed until they are
+    complete, and the store has its earlier pets.
     """
     pets = box.pets()
     faults = f"503=0.05,drop_before=0.05,drop_after=0.05,torn=0.03,seed={seed}"
@@ -178,7 +178,9 @@ def test_a_sick_service_changes_nothing_of_that(store: ps.Store, box: Sandbox, s
 
 
 def test_the_newest_run_that_is_not_undone(store: ps.Store) -> None:
-    """Without a name the newest run goes back, then the one before it; then there is none left."""
+    """Without a run id, undo selects the newest run with changes that is not undone, then the one
+    before it.
+    """
     first = changed(store, {"id": 1, "name": "One"})
     second = changed(store, {"id": 2, "name": "Two"})
     nothing = changed(store, {"id": 2, "name": "Two"})
@@ -193,7 +195,7 @@ def test_the_newest_run_that_is_not_undone(store: ps.Store) -> None:
 
 
 def test_a_run_that_is_undone_in_part_can_be_undone_further(store: ps.Store) -> None:
-    """A selection leaves the run to be undone; what is back already needs nothing."""
+    """A partly undone run can be undone again; the restored pets are unchanged."""
     run = changed(store, {"id": 1, "name": "One"}, {"id": 2, "name": "Two"})
     store.apply(store.undo().select(ids=1))
     plan = store.undo()
@@ -203,7 +205,9 @@ def test_a_run_that_is_undone_in_part_can_be_undone_further(store: ps.Store) -> 
 
 
 def test_a_later_run_is_to_be_undone_first(store: ps.Store) -> None:
-    """Of two runs on one pet, the older one's undo names the newer one; in that order both go."""
+    """The undo of an older run on the same pet names the newer run; undone newest first, the pet
+    has its earlier values.
+    """
     before = store.look_up([1])[1]
     first = changed(store, {"id": 1, "name": "One"})
     second = changed(store, {"id": 1, "status": "sold", "tags": "new"})
@@ -219,14 +223,14 @@ def test_a_later_run_is_to_be_undone_first(store: ps.Store) -> None:
 def test_a_pet_that_was_added_again_does_not_come_back_twice(
     store: ps.Store, tmp_path: Path, status: str
 ) -> None:
-    """The row was applied, undone, perhaps edited, and applied again: the undo of the undo keeps
-    the pet that it is now, and names it.
+    """After an add, its undo and a second add of the same row, the undo of the undo is a conflict
+    that names the existing pet.
     """
     sheet = tmp_path / "new.csv"
     sheet.write_text("name,status,tags\nNora,available,calm\n", "utf-8")
     added = store.apply(store.plan(sheet))
     undo = store.apply(store.undo(added.run_id))
-    store.api.add_pet(Pet(id=5000, name="Otto", status="sold"))  # The live one reuses the last id.
+    store.api.add_pet(Pet(id=5000, name="Otto", status="sold"))  # A live store reuses the last id.
     sheet.write_text(f"name,status,tags\nNora,{status},calm\n", "utf-8")
     again = store.apply(store.plan(sheet))
     plan = store.undo(undo.run_id)
@@ -234,13 +238,15 @@ def test_a_pet_that_was_added_again_does_not_come_back_twice(
     (conflict,) = plan.conflicts
     assert (conflict.rule, conflict.pet_id) == ("added-again", added.results[0].assigned_id)
     assert f"pet {again.results[0].assigned_id} (run {again.run_id})" in conflict.problem
-    # Once that one is gone, the first one comes back.
+    # After the second pet is deleted, the first can be added again.
     store.apply(store.undo(again.run_id))
     assert [each.kind for each in store.undo(undo.run_id).changes] == ["add"]
 
 
 def test_a_deleted_pet_that_was_added_again_does_not_come_back_twice(store: ps.Store) -> None:
-    """A pet that a run deleted, and another one added as it was; one with the name alone is new."""
+    """The undo of a delete is a conflict if a pet with the same values was added since; the same
+    name alone is no conflict.
+    """
     ids = [4001, 4002]
     pets = [
         Pet(id=each, name=f"Nora {each}", status="sold", tags=(Tag(1, "calm"),)) for each in ids
@@ -261,7 +267,7 @@ def test_a_deleted_pet_that_was_added_again_does_not_come_back_twice(store: ps.S
 
 
 def test_the_gates_are_those_of_every_plan(store: ps.Store, tmp_path: Path) -> None:
-    """An undo over the limit is refused, a saved one is applied as it is, and only once."""
+    """An undo over a limit is refused, and a saved undo plan can be applied only once."""
     new = [{"id": None, "name": f"New {n}", "status": "sold"} for n in range(9)]
     run = changed(store, *new)
     with pytest.raises(GuardError, match="9 deletes"):
@@ -275,7 +281,7 @@ def test_the_gates_are_those_of_every_plan(store: ps.Store, tmp_path: Path) -> N
 
 
 def test_what_moves_after_the_undo_was_made_is_left_alone(store: ps.Store, box: Sandbox) -> None:
-    """Each pet is read again before it is sent: a change of the last moment stays."""
+    """A pet that changes after the undo plan was made is a conflict and stays unchanged."""
     run = changed(store, {"id": 1, "name": "One"}, {"id": 2, "name": "Two"})
     plan = store.undo(run)
     put(store, [replace(box.pets()[1], name="Mine")])
@@ -286,8 +292,8 @@ def test_what_moves_after_the_undo_was_made_is_left_alone(store: ps.Store, box: 
 
 @pytest.mark.parametrize("_boxes", ["live"], indirect=True, scope="module")
 def test_a_pet_of_a_status_that_is_not_asked_for(store: ps.Store, box: Sandbox) -> None:
-    """Pets that no query lists are looked up by their ids, and told so. The standard service takes
-    no such status.
+    """Pets with a status that no query lists are looked up by id and undone, with progress. The
+    standard service refuses such a status.
     """
     hidden = replace(catalogue(1)[0], status="on loan")
     box.reset([hidden, *catalogue(60)[1:]])
@@ -300,7 +306,7 @@ def test_a_pet_of_a_status_that_is_not_asked_for(store: ps.Store, box: Sandbox) 
 
 
 def test_an_upload_is_taken_back(store: ps.Store, box: Sandbox, picture: Path) -> None:
-    """The addresses that the service added go, and the pet is as before."""
+    """The undo of an upload removes the added photo addresses."""
     before = box.pets()
     uploaded = store.upload(store.pictures(picture.parent))
     assert uploaded.counts["applied"] == 1
@@ -313,7 +319,7 @@ def test_an_upload_is_taken_back(store: ps.Store, box: Sandbox, picture: Path) -
 
 @pytest.fixture
 def picture(tmp_path: Path) -> Path:
-    """A small picture of pet 2."""
+    """Return a small image file for pet 2."""
     from PIL import Image
 
     path = tmp_path / "pictures" / "2.png"
@@ -323,7 +329,9 @@ def picture(tmp_path: Path) -> Path:
 
 
 def test_runs_are_a_table(store: ps.Store) -> None:
-    """One row a run, the newest first, with what came of it; an empty journal has none."""
+    """`runs` returns one row for each run with its counts, newest first, and no rows for an empty
+    journal.
+    """
     assert store.runs().empty
     run = changed(store, {"id": 1, "name": "One"}, {"id": None, "name": "New", "status": "sold"})
     undone = store.apply(store.undo(run)).run_id
@@ -339,7 +347,9 @@ def test_runs_are_a_table(store: ps.Store) -> None:
 
 
 def test_a_past_run_has_its_report(store: ps.Store) -> None:
-    """At any later time, also by the beginning of its id; an unknown one names the newest."""
+    """A past run's report is found by the beginning of its id; for an unknown id the error names
+    the newest run.
+    """
     run = changed(store, {"id": 1, "name": "One"}, {"id": 3, "name": "Three"})
     report = store.run(run[:-1])
     assert report.run_id == run
@@ -350,7 +360,7 @@ def test_a_past_run_has_its_report(store: ps.Store) -> None:
 
 
 def test_a_run_of_another_store_is_named(store: ps.Store, tmp_path: Path) -> None:
-    """It is neither undone nor reported here, and the error says where it was."""
+    """A run of another store is neither undone nor reported, and the error names its store."""
     run = changed(store, {"id": 1, "name": "One"})
     with ps.connect("http://127.0.0.1:9/v2", state=tmp_path / "state", environ={}) as other:
         ask: Callable[[str], object]
@@ -360,7 +370,7 @@ def test_a_run_of_another_store_is_named(store: ps.Store, tmp_path: Path) -> Non
 
 
 def test_a_run_at_work_is_not_undone(store: ps.Store, tmp_path: Path) -> None:
-    """While a process is at work on it, there is nothing settled to take back."""
+    """A run that is still running cannot be undone."""
     begun = Journal.open(tmp_path / "state", create=True).begin(
         "20261121-000000-0000",
         kind="apply",
@@ -377,7 +387,7 @@ def test_a_run_at_work_is_not_undone(store: ps.Store, tmp_path: Path) -> None:
 
 
 def test_a_killed_run_that_was_undone_is_not_taken_up_again(tmp_path: Path) -> None:
-    """`resume` without an id leaves it; named, it is resumed as before."""
+    """`resume` without an id does not select an undone run; with its id, the run can be resumed."""
     pets = catalogue(30)
     rows = pd.DataFrame({"id": range(1, 31), "name": [f"new {n}" for n in range(30)]})
     with (
@@ -400,7 +410,9 @@ def test_a_killed_run_that_was_undone_is_not_taken_up_again(tmp_path: Path) -> N
 def test_resume_refuses_before_it_says_that_it_resumes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run of a store on which another is at work, and a run that was undone, are not begun."""
+    """`resume` refuses a run of a busy store and an undone run before it reports that it
+    resumes.
+    """
     state = tmp_path / "state"
     rows = pd.DataFrame({"id": range(1, 31), "name": "new"})
     with Sandbox(pets=catalogue(30), auth=False) as sandbox:
@@ -435,14 +447,14 @@ def test_resume_refuses_before_it_says_that_it_resumes(
 
 
 def _ended(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """The exit code of a command and what it says to a person."""
+    """Return the exit code and the error output of a command."""
     with pytest.raises(SystemExit) as ended:
         main(words)
     return int(str(ended.value.code)), " ".join(capsys.readouterr().err.split())
 
 
 def _stop_at(done: int) -> Callable[[ps.Progress], None]:
-    """Ends a run once so many changes are done."""
+    """Return a callback that ends a run after `done` changes."""
 
     def step(progress: ps.Progress) -> None:
         if progress.done == done:

@@ -1,4 +1,4 @@
-"""The package layers hold (import-linter), no modules form a circle, and the code is typed."""
+"""The package layers (import-linter), no circular imports, and typed code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_the_contracts_are_kept() -> None:
-    """A part imports only what stands below it (pyproject.toml, tool.importlinter)."""
+    """A package imports only from the layers below it (pyproject.toml, tool.importlinter)."""
     lint = "from importlinter.cli import lint_imports_command; lint_imports_command()"
     command = [sys.executable, "-c", lint, "--no-cache"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -25,7 +25,7 @@ def test_the_contracts_are_kept() -> None:
 
 
 def test_the_code_is_typed_and_tidy() -> None:
-    """mypy --strict and ruff find nothing (its T20 keeps print inside the commands)."""
+    """mypy --strict and ruff find nothing (rule T20 keeps print inside the commands)."""
     for command in (["mypy"], ["ruff", "check"], ["ruff", "format", "--check"]):
         done = subprocess.run(
             [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True
@@ -34,14 +34,16 @@ def test_the_code_is_typed_and_tidy() -> None:
 
 
 SMALL = 120
-"""Lines. A smaller module that only one module of its package imports belongs in that module."""
+"""Lines of code below which a module that only one sibling imports belongs in that sibling."""
 LAZY = {"petsync.cli.console", "petsync.report.bars"}
-"""What these load (rich, tqdm) is only loaded when it is needed."""
+"""Modules that exist to load rich and tqdm only when they are needed."""
 
 
 @cache
 def _imports() -> dict[str, set[str]]:
-    """The modules of petsync, and what each imports of petsync at any place in its code."""
+    """Return the modules of petsync, and the modules of petsync that each imports anywhere in its
+    code.
+    """
     files = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
         for path in (ROOT / "petsync").rglob("*.py")
@@ -60,12 +62,14 @@ def _imports() -> dict[str, set[str]]:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Every module can be read with what it imports, and without what imports it."""
+    """No modules of petsync import each other in a circle."""
     TopologicalSorter(_imports()).prepare()
 
 
 def test_a_small_module_has_more_than_one_importer() -> None:
-    """A helper that one module uses lives in that module."""
+    """A small module that only one sibling imports does not exist, except to load a library
+    lazily.
+    """
     imports = _imports()
     alone = set()
     for name, path in ((each, ROOT / each.replace(".", "/")) for each in imports):

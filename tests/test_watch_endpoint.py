@@ -1,4 +1,4 @@
-"""The metrics' address: who may ask, and how many at a time."""
+"""The metrics endpoint: which hosts it accepts, and how many requests at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from petsync.reconcile.observe import Endpoint
 
 
 class Slow:
-    """Metrics that wait until they may answer."""
+    """Metrics that wait until the test lets them respond."""
 
     def __init__(self) -> None:
         self.may, self.asked = threading.Event(), threading.Semaphore(0)
@@ -30,7 +30,7 @@ class Slow:
 
 @pytest.fixture
 def metrics() -> Slow:
-    """They answer at once, unless a test says otherwise."""
+    """Return metrics that respond immediately unless a test changes that."""
     slow = Slow()
     slow.may.set()
     return slow
@@ -38,7 +38,7 @@ def metrics() -> Slow:
 
 @pytest.fixture
 def served(metrics: Slow) -> Iterator[Endpoint]:
-    """On a free port of this machine."""
+    """Yield an endpoint on a free port of this machine."""
     one = Endpoint("127.0.0.1:0", metrics, lambda: {"ok": True})
     one.start()
     yield one
@@ -48,7 +48,7 @@ def served(metrics: Slow) -> Iterator[Endpoint]:
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{}", "localhost", "LOCALHOST:{}", "[::1]:{}"])
 def test_this_machine_is_answered(served: Endpoint, host: str) -> None:
-    """Under each of its names."""
+    """A request with any name of this machine as its Host is answered."""
     named = {"Host": host.format(served.address.rpartition(":")[2])}
     assert httpx.get(f"http://{served.address}/metrics", headers=named).text == "up 1\n"
     assert httpx.get(f"http://{served.address}/healthz", headers=named).json() == {"ok": True}
@@ -56,14 +56,18 @@ def test_this_machine_is_answered(served: Endpoint, host: str) -> None:
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:80", "[", ""])
 def test_another_name_is_not_answered(served: Endpoint, host: str) -> None:
-    """A web page can have a name of its own lead here."""
+    """A request with another Host is refused: a web page could resolve its own name to this
+    machine.
+    """
     for path in ("metrics", "healthz"):
         answer = httpx.get(f"http://{served.address}/{path}", headers={"Host": host})
         assert (answer.status_code, "up" in answer.text) == (421, False)
 
 
 def test_so_many_are_answered_at_a_time(served: Endpoint, metrics: Slow) -> None:
-    """Who comes on top of them is turned away at once, and there is room again afterwards."""
+    """A request over the limit is refused immediately, and new requests are answered after the
+    others end.
+    """
     metrics.may.clear()
     host, _, port = served.address.partition(":")
     with ExitStack() as lines:
@@ -73,7 +77,7 @@ def test_so_many_are_answered_at_a_time(served: Endpoint, metrics: Slow) -> None
             line.sendall(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")
             assert metrics.asked.acquire(timeout=60)
             asking.append(line)
-        # Not a time-out: who is waited for has been taken in.
+        # A refusal, not a timeout: an accepted request would wait.
         with pytest.raises((httpx.NetworkError, httpx.RemoteProtocolError)):
             httpx.get(f"http://{served.address}/metrics", timeout=30)
         metrics.may.set()
@@ -81,7 +85,7 @@ def test_so_many_are_answered_at_a_time(served: Endpoint, metrics: Slow) -> None
             assert line.recv(8) == b"HTTP/1.0"
             while line.recv(1000):
                 pass
-    for _ in range(100):  # A thread makes room just after its last byte.
+    for _ in range(100):  # A thread frees its place just after its last byte.
         try:
             assert httpx.get(f"http://{served.address}/metrics").text == "up 1\n"
             break

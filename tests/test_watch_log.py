@@ -1,4 +1,4 @@
-"""The log of a reconciliation: which round each line belongs to, and what is never in it."""
+"""The log of a reconciliation: the round of each line, and no secrets."""
 
 from __future__ import annotations
 
@@ -27,19 +27,21 @@ HUSH = 'h0sh/+="<pä>'
 
 
 def json_config(folder: Path, **log: Any) -> Configuration:
-    """JSON lines at every level into a file."""
+    """Return a configuration that logs JSON lines of every level to a file."""
     given = {"format": "json", "level": "debug", "file": folder / "logs/petsync.log", **log}
     return configured(folder, log=Log(**given), secrets=(Secret(HUSH),))
 
 
 def lines(config: Configuration) -> list[dict[str, Any]]:
-    """The log's records."""
+    """Return the records of the log."""
     assert config.log.file is not None
     return [json.loads(line) for line in config.log.file.read_text("utf-8").splitlines()]
 
 
 def test_a_round_is_told_in_json_lines(tmp_path: Path) -> None:
-    """Beginning, steps and end, with time, level, logger, message, job, round, run and numbers."""
+    """JSON lines log a round's begin, steps and end with time, level, logger, message, job, round,
+    run and counts.
+    """
     config, round_ = json_config(tmp_path), told("conflicts", conflicts=2, runs=("r7",)).round
     with watching(config) as (watcher,):
         watcher.began(round_)
@@ -62,7 +64,9 @@ def test_a_round_is_told_in_json_lines(tmp_path: Path) -> None:
 
 
 def test_a_step_that_fails_says_why_and_passes_the_error_on(tmp_path: Path) -> None:
-    """Also an interrupt; the lines after it are no longer the step's."""
+    """A failed or interrupted step is logged with its error, which is raised again; later lines
+    have no step.
+    """
     config, round_ = json_config(tmp_path), told().round
     with watching(config) as (watcher,):
         for error in (KeyError("x"), KeyboardInterrupt()):
@@ -76,7 +80,7 @@ def test_a_step_that_fails_says_why_and_passes_the_error_on(tmp_path: Path) -> N
 
 
 def test_records_of_other_threads_are_the_rounds_too(tmp_path: Path) -> None:
-    """The journal and the loop have threads of their own."""
+    """Records of other threads have the round's id, too."""
     config, round_ = json_config(tmp_path), told().round
     with watching(config) as (watcher,):
         watcher.began(round_)
@@ -87,7 +91,9 @@ def test_records_of_other_threads_are_the_rounds_too(tmp_path: Path) -> None:
 
 
 def test_two_reconciliations_at_once_keep_their_lines_apart(tmp_path: Path) -> None:
-    """Two in one process, as two notebooks' cells in threads, each with a log of its own."""
+    """Two reconciliations at the same time in one process each write only their own lines to their
+    own log.
+    """
     here, there = tmp_path / "a", tmp_path / "b"
     meet = threading.Barrier(2, timeout=120)
 
@@ -110,7 +116,7 @@ def test_two_reconciliations_at_once_keep_their_lines_apart(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_no_secret_is_in_the_log(form: str, tmp_path: Path) -> None:
-    """Not in a message, a field or a traceback, with everything logged."""
+    """No secret is in a message, a field or a traceback of the log at any level."""
     config = json_config(tmp_path, format=form)
     with watching(config) as (watcher,):
         log = logging.getLogger("petsync.x")
@@ -130,7 +136,9 @@ def test_no_secret_is_in_the_log(form: str, tmp_path: Path) -> None:
 
 
 def test_text_lines_steer_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line a record, with the round, whatever a pet is called; standard error by default."""
+    """A text record is one line with its round and without control characters; the default is
+    standard error.
+    """
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     with watching(configured(tmp_path)) as (watcher,):
@@ -149,7 +157,9 @@ def test_text_lines_steer_no_terminal(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_what_v_says_on_the_same_stream_is_not_said_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The handler of -v is back afterwards, and the level as it was."""
+    """A warning is not logged twice beside -v; afterwards the handler and the level are as
+    before.
+    """
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     log, handler = logging.getLogger("petsync"), logging.StreamHandler(stream)
@@ -164,7 +174,7 @@ def test_what_v_says_on_the_same_stream_is_not_said_twice(
 
 @contextmanager
 def attached(handler: logging.Handler) -> Iterator[None]:
-    """Meanwhile petsync's log goes there too."""
+    """Attach the handler to petsync's logger during the block."""
     log = logging.getLogger("petsync")
     log.addHandler(handler)
     try:
@@ -174,7 +184,7 @@ def attached(handler: logging.Handler) -> Iterator[None]:
 
 
 def test_a_log_that_is_rotated_goes_on_in_a_new_file(tmp_path: Path) -> None:
-    """As logrotate does it, in the middle of a round."""
+    """After a rotation during a round, the log continues in a new file."""
     config = json_config(tmp_path)
     assert config.log.file is not None
     with watching(config):
@@ -187,7 +197,7 @@ def test_a_log_that_is_rotated_goes_on_in_a_new_file(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_written_stops_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It goes to standard error instead, and says so."""
+    """A log that cannot be written goes to standard error, and the run continues."""
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     (tmp_path / "logs").write_text("a file")
@@ -197,7 +207,7 @@ def test_a_log_that_cannot_be_written_stops_nothing(
 
 
 def test_a_real_round_is_logged_with_its_id(tmp_path: Path) -> None:
-    """Every line that a push makes, in whatever thread, has the round's id."""
+    """Every line of a push has the round's id, whatever its thread."""
     with Sandbox(pets=PETS, auth=False) as box:
         night = Night(box, tmp_path)
         night.write(changed(PETS, 3, name="Rex"))
@@ -213,7 +223,7 @@ def test_a_real_round_is_logged_with_its_id(tmp_path: Path) -> None:
 
 
 class _Terminal(io.StringIO):
-    """A stream that is a terminal."""
+    """A stream that reports itself as a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -226,8 +236,8 @@ def test_lines_fit_a_terminal(
     stream: type[io.StringIO],
     is_folded: bool,
 ) -> None:
-    """There no line is longer than 80 columns, but for a path that stands alone; elsewhere a record
-    is one line.
+    """On a terminal lines are folded to 80 columns, except long paths; elsewhere a record is one
+    line.
     """
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "stderr", shown := stream())
@@ -243,7 +253,7 @@ def test_lines_fit_a_terminal(
 
 
 def test_lines_of_any_command_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """-v folds them as a round's log does."""
+    """-v folds lines of any command to the terminal's width."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "stderr", shown := _Terminal())
     with Context(verbose=1).log_to_stderr():

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: the textfile, and what several processes put into it."""
+"""Metrics for Prometheus: the textfile, shared by several processes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ DOCS = Path(__file__).parents[1] / "docs" / "monitoring.md"
 
 
 def config_of(folder: Path, *names: str) -> Configuration:
-    """Jobs of these names, the first with a schedule, and a textfile."""
+    """Return a configuration with jobs of these names, the first with a schedule, and a
+    textfile.
+    """
     jobs = [Job(name=name, mode="push") for name in names[1:]]
     first = Job(name=names[0], mode="push", schedule="0 2 * * *")
     metrics = Metrics(textfile=folder / "prom/petsync.prom")
@@ -36,7 +38,7 @@ def config_of(folder: Path, *names: str) -> Configuration:
 
 
 def samples(config: Configuration) -> dict[str, float]:
-    """Every sample of the textfile, as Prometheus reads it, by name and labels."""
+    """Return every sample of the textfile by name and labels, as Prometheus reads it."""
     assert config.metrics.textfile is not None
     with config.metrics.textfile.open(encoding="utf-8") as file:
         families = [*text_fd_to_metric_families(file)]
@@ -48,7 +50,9 @@ def samples(config: Configuration) -> dict[str, float]:
 
 
 def test_the_textfile_tells_each_jobs_last_round(tmp_path: Path) -> None:
-    """Status, exit code, duration, sizes, what is open, the last success, and the next time."""
+    """The textfile has each job's last status, exit code, counts, last success and next scheduled
+    time.
+    """
     config = config_of(tmp_path, "catalogue")
     start = datetime(2026, 11, 21, 2, tzinfo=UTC)
     measured = MetricsWatcher(config)
@@ -67,7 +71,7 @@ def test_the_textfile_tells_each_jobs_last_round(tmp_path: Path) -> None:
 
 
 def test_jobs_of_other_processes_stay_in_the_textfile(tmp_path: Path) -> None:
-    """`--job a` drops nothing of b; a job that is not configured any more goes."""
+    """A run of job a keeps the samples of job b; a job that is no longer configured is removed."""
     config = config_of(tmp_path, "a", "b")
     MetricsWatcher(config).ended(told("done", job="a"))
     MetricsWatcher(config).ended(told("error", job="b"))
@@ -80,7 +84,7 @@ def test_jobs_of_other_processes_stay_in_the_textfile(tmp_path: Path) -> None:
 
 
 def test_rounds_that_end_at_the_same_moment_are_all_counted(tmp_path: Path) -> None:
-    """Whatever the order, none overwrites another's numbers."""
+    """Rounds that end at the same time do not overwrite each other's numbers."""
     rounds = [told("done", job=f"job{n}").round for n in range(6)]
     threads = [threading.Thread(target=note_round, args=(tmp_path, each)) for each in rounds]
     for thread in threads:
@@ -91,7 +95,7 @@ def test_rounds_that_end_at_the_same_moment_are_all_counted(tmp_path: Path) -> N
 
 
 def test_a_locked_start_hides_nothing_of_the_last_round(tmp_path: Path) -> None:
-    """It is counted, and the numbers stay those of the round that was at work; a dry run is not."""
+    """A locked round is counted and keeps the last round's numbers; a dry run is not counted."""
     config = config_of(tmp_path, "catalogue")
     measured = MetricsWatcher(config)
     for round_ in (told("conflicts", conflicts=2), told("locked"), told("done", dry_run=True)):
@@ -103,8 +107,8 @@ def test_a_locked_start_hides_nothing_of_the_last_round(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_gone_is_told_of_no_more(tmp_path: Path) -> None:
-    """After a whole pass over its folder; one that failed before its files, or was stopped among
-    them, takes nothing away.
+    """A removed file loses its samples after a complete pass over its folder; a failed or
+    interrupted pass removes none.
     """
     config = config_of(tmp_path, "inbox", "other")
 
@@ -126,7 +130,7 @@ def test_a_file_that_is_gone_is_told_of_no_more(tmp_path: Path) -> None:
 
 
 def test_a_files_name_is_a_label_whatever_it_is(tmp_path: Path) -> None:
-    """Quotes, backslashes and line breaks do not break the file."""
+    """A file name with quotes, backslashes or line breaks is a valid label."""
     config = config_of(tmp_path, "inbox")
     MetricsWatcher(config).ended(told("done", job="inbox", part='a"b\\\n.csv'))
     (name,) = [each for each in samples(config) if each.startswith("petsync_round_rows")]
@@ -134,7 +138,7 @@ def test_a_files_name_is_a_label_whatever_it_is(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_of_numbers_begins_anew(tmp_path: Path) -> None:
-    """It is set aside, and the next round is told."""
+    """A damaged latest.json is renamed, and the next round is recorded."""
     note_round(tmp_path, told("done").round)
     kept = tmp_path / "reconcile/latest.json"
     kept.write_bytes(b"{")
@@ -145,7 +149,9 @@ def test_a_damaged_file_of_numbers_begins_anew(tmp_path: Path) -> None:
 def test_without_the_extra_the_jobs_run_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log names the extras that metrics and tracing need."""
+    """Without the libraries for metrics and tracing, jobs run and the log names the missing
+    extras.
+    """
     for name in ("prometheus_client", "opentelemetry.sdk.resources"):
         monkeypatch.setitem(sys.modules, name, None)
     config = configured(tmp_path, tracing=True, metrics=Metrics(textfile=tmp_path / "x.prom"))
@@ -156,7 +162,7 @@ def test_without_the_extra_the_jobs_run_all_the_same(
 
 
 def test_every_metric_is_documented(tmp_path: Path) -> None:
-    """The table of docs/monitoring.md has each metric, and none that is not there."""
+    """The table of docs/monitoring.md lists exactly the metrics that petsync writes."""
     table = {*re.findall(r"^\| `(petsync_\w+)`", DOCS.read_text("utf-8"), re.MULTILINE)}
     config = config_of(tmp_path, "catalogue")
     MetricsWatcher(config).ended(told("done"))

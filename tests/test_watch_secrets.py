@@ -1,4 +1,4 @@
-"""Nothing that a reconciliation leaves behind, with all that watches it turned on, has a secret."""
+"""No output of a reconciliation with all monitoring enabled contains a secret."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ HOOK = "Hu5h-T0ken"
 def test_no_secret_is_left_behind(
     form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither the store's token nor the receiver's address: not in state folder, reports, log,
-    metrics, spans or on standard error, of rounds that are well, fail, and cannot be told.
+    """Neither the store's token nor the receiver's address is in the state folder, reports, log,
+    metrics, spans or output of good rounds, failed rounds and failed notifications.
     """
     caplog.set_level(1)
     spans: list[ReadableSpan] = []
@@ -72,8 +72,8 @@ def test_no_encoding_of_a_secret_is_left_behind(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A service, or a proxy before it, that repeats the token and the proxy's password in each
-    encoding there is: neither is in an error, log, notice, report, history, span or file.
+    """A token and a proxy's password that the service repeats in any encoding are in no error, log,
+    notice, report, history, span or file.
     """
     caplog.set_level(1)
     monkeypatch.setenv("https_proxy", f"http://me:{quote(PASSWORD, safe='')}@proxy.example:3128")
@@ -108,7 +108,7 @@ def test_no_encoding_of_a_secret_is_left_behind(
 
 
 def watched(night: Night, token: Secret, receiver: Receiver, form: str) -> Configuration:
-    """The job's configuration with everything on that watches or tells."""
+    """Return the job's configuration with all monitoring and notifications enabled."""
     return replace(
         night.config(night.job(token=token, allow_http=("127.0.0.1",))),
         notify=Notify(urls=(receiver.url,)),

@@ -1,4 +1,4 @@
-"""Spans of rounds and steps, and what never comes into them."""
+"""Spans of rounds and steps, without secrets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HUSH = 'h0sh/+="<pä>'
 
 
 def test_a_real_round_is_a_span_with_its_steps(tmp_path: Path) -> None:
-    """One trace: the round, and a child for each step, with the round's numbers."""
+    """A round is one span with its counts, and each step is a child span."""
     exporter = InMemorySpanExporter()
     with Sandbox(pets=PETS, auth=False) as box:
         night = Night(box, tmp_path)
@@ -37,7 +37,9 @@ def test_a_real_round_is_a_span_with_its_steps(tmp_path: Path) -> None:
 
 
 def test_an_error_is_its_type_and_its_message(tmp_path: Path) -> None:
-    """Without a traceback, and without secrets, in the step and in the round; it passes on."""
+    """A failed step and its round record the error's type and message without traceback or secrets,
+    and the error is raised again.
+    """
     exporter, config = InMemorySpanExporter(), configured(tmp_path, secrets=(Secret(HUSH),))
     with trace(config, exporter) as watcher:
         watcher.began(told(part=HUSH).round)
@@ -58,7 +60,7 @@ def test_an_error_is_its_type_and_its_message(tmp_path: Path) -> None:
 
 
 def test_a_round_that_never_began_is_a_span_too(tmp_path: Path) -> None:
-    """A job that was locked is told when it ends, and the next round has a span of its own."""
+    """A locked job has a span of its own trace when it ends, separate from the next round's."""
     exporter = InMemorySpanExporter()
     with trace(configured(tmp_path), exporter) as watcher:
         watcher.ended(told("locked"))
