@@ -1,4 +1,4 @@
-"""The eight operations as requests, and failures as errors; nothing is sent."""
+"""The eight operations as requests, and failed responses as errors, without any I/O."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ GET = Request(operation="getPetById", method="GET", target="/pet/7", headers={},
 
 
 def test_each_operation_goes_where_the_profile_says() -> None:
-    """Method, path and whether a repetition does no harm, for all eight."""
+    """Each of the eight operations has its method, its path, and a mark whether it may be
+    repeated.
+    """
     pet = Pet(id=7, name="Rex")
     table = {
         (call.request.operation, call.request.method, call.request.target, call.request.repeatable)
@@ -53,27 +55,27 @@ def test_each_operation_goes_where_the_profile_says() -> None:
 
 
 def test_the_live_profile_repeats_the_parameter() -> None:
-    """array_style multi sends one parameter a value."""
+    """The live profile (array_style multi) sends one query parameter for each value."""
     target = operations.find_pets_by_tags(["a", "b&c"], profile=LIVE).request.target
     assert target == "/pet/findByTags?tags=a&tags=b%26c"
 
 
 @pytest.mark.parametrize("profile", [STANDARD, LIVE], ids=lambda profile: profile.name)
 def test_a_comma_in_a_value_is_refused(profile: ServiceProfile) -> None:
-    """Services take an escaped comma for a separator: the answer would be about other tags."""
+    """A tag with a comma is refused: services read an escaped comma as a separator."""
     with pytest.raises(errors.InvalidInputError, match="has a comma"):
         operations.find_pets_by_tags(["a,b"], profile=profile)
 
 
 @pytest.mark.parametrize("bad", [2**63, -(2**63) - 1, True, "7/../1", 1.0])
 def test_an_id_of_another_kind_never_becomes_a_path(bad: object) -> None:
-    """Only an int64 is put into an address."""
+    """An id that is not an int64 is refused before it is put into a path."""
     with pytest.raises(errors.InvalidInputError, match="no int64 pet id"):
         operations.get_pet_by_id(bad)  # type: ignore[arg-type]
 
 
 def test_an_update_without_id_and_a_search_for_nothing_are_refused() -> None:
-    """Both would do something else than what was meant."""
+    """An update without an id and a search without values are refused."""
     with pytest.raises(errors.InvalidInputError):
         operations.update_pet(Pet(name="Rex"))
     with pytest.raises(errors.InvalidInputError):
@@ -81,7 +83,7 @@ def test_an_update_without_id_and_a_search_for_nothing_are_refused() -> None:
 
 
 def test_half_a_surrogate_pair_is_named_before_it_is_sent() -> None:
-    """Text from broken files can hold what UTF-8 cannot."""
+    """Text that UTF-8 cannot encode is refused with the operation and the pet's id."""
     with pytest.raises(errors.InvalidInputError) as caught:
         operations.add_pet(Pet(id=3, name="\ud800"))
     assert (caught.value.operation, caught.value.pet_id) == ("addPet", 3)
@@ -89,7 +91,7 @@ def test_half_a_surrogate_pair_is_named_before_it_is_sent() -> None:
 
 @given(st.text(), st.text())
 def test_a_form_carries_any_text(name: str, status: str) -> None:
-    """Form fields survive encoding."""
+    """Form fields with any text are read back the same."""
     name, status = (t.encode("utf-8", "replace").decode() for t in (name, status))
     body = operations.update_pet_with_form(1, name=name, status=status).request.body
     read = parse_qs(body.decode(), keep_blank_values=True)
@@ -97,14 +99,14 @@ def test_a_form_carries_any_text(name: str, status: str) -> None:
 
 
 def test_a_file_name_cannot_end_its_header() -> None:
-    """Quotes and line breaks in a name stay in the name."""
+    """Quotes and line breaks in a file name are escaped in its header."""
     body = operations.upload_file(1, file=b"x", filename='a"\r\nX: y.png').request.body
     assert b'filename="a%22%0D%0AX: y.png"' in body
 
 
 @given(st.binary(max_size=200))
 def test_the_boundary_never_stands_in_the_file(content: bytes) -> None:
-    """A multipart body has exactly its own boundaries."""
+    """The boundary of a multipart body does not occur in the file."""
     request = operations.upload_file(1, file=content, additional_metadata="m").request
     boundary = request.headers["content-type"].partition("boundary=")[2].encode()
     assert request.body.count(b"--" + boundary) == 3
@@ -112,7 +114,7 @@ def test_the_boundary_never_stands_in_the_file(content: bytes) -> None:
 
 
 def test_an_answer_is_read_as_what_it_says_it_is() -> None:
-    """JSON and XML by content type; without one, by its first byte."""
+    """A response is read as JSON or XML by its content type, or without one by its first byte."""
     read = operations.get_pet_by_id(1).read
     assert read(Response(200, {"content-type": "application/json"}, b'{"id":1}')).id == 1
     assert read(Response(200, {"content-type": "text/xml; charset=x"}, XML_PET)).id == 1
@@ -135,7 +137,7 @@ def test_an_answer_is_read_as_what_it_says_it_is() -> None:
     ],
 )
 def test_these_media_types_are_read(media: str, body: bytes) -> None:
-    """Those of JSON and XML, and those that say nothing."""
+    """The media types of JSON and XML are read, and neutral ones by their content."""
     assert operations.get_pet_by_id(1).read(Response(200, {"content-type": media}, body)).id == 1
 
 
@@ -164,13 +166,15 @@ def test_these_media_types_are_read(media: str, body: bytes) -> None:
     ],
 )
 def test_a_web_page_is_never_pets(call: Call[object], media: str, body: bytes) -> None:
-    """A sign-in page is well-formed XML, and would be an empty list."""
+    """A web page is refused: a sign-in page can be well-formed XML and would be read as an empty
+    list.
+    """
     with pytest.raises(errors.ResponseError, match="web page, not pets"):
         call.read(Response(200, {"content-type": media}, body))
 
 
 def test_another_media_type_is_named() -> None:
-    """A picture is no list of pets, whatever its bytes are."""
+    """A response with another media type is refused by its name, whatever its content."""
     with pytest.raises(errors.ResponseError, match="'image/png', neither JSON nor XML"):
         operations.find_pets_by_status(["sold"]).read(
             Response(200, {"content-type": "image/png"}, b"[]")
@@ -186,7 +190,9 @@ def test_another_media_type_is_named() -> None:
     ],
 )
 def test_another_pet_than_the_one_asked_for_is_an_error(body: bytes, says: str) -> None:
-    """A cache that answers for every id must not lead to the wrong pet being changed."""
+    """A response with another pet's id, or with none, is an error, so the wrong pet is never
+    changed.
+    """
     with pytest.raises(errors.ResponseError, match=f"^asked for pet 3, was answered {says}"):
         operations.get_pet_by_id(3).read(Response(200, {}, body))
 
@@ -207,7 +213,7 @@ WITHOUT_A_RESULT = [operations.delete_pet(7), operations.update_pet_with_form(7,
     ],
 )
 def test_success_without_a_result(call: Call[None], media: str, body: bytes) -> None:
-    """No body, an ApiResponse, or the pet itself."""
+    """An operation without a result accepts an empty body, an ApiResponse or the pet itself."""
     assert call.read(Response(200, {"content-type": media}, body)) is None
 
 
@@ -237,7 +243,9 @@ def test_success_without_a_result(call: Call[None], media: str, body: bytes) -> 
     ],
 )
 def test_what_does_not_say_success_is_an_error(call: Call[object], media: str, body: bytes) -> None:
-    """A portal, a gateway or another service may have answered with the status 200."""
+    """A response with status 200 but without a sign of success is an error: a gateway may have sent
+    it.
+    """
     with pytest.raises(errors.ResponseError):
         call.read(Response(200, {"content-type": media}, body))
 
@@ -249,20 +257,20 @@ def test_what_does_not_say_success_is_an_error(call: Call[object], media: str, b
 )
 @pytest.mark.parametrize("body", [b"", b"{}", b"null", b'{"error":"x"}', b"<Pet/>", b"<login/>"])
 def test_an_answer_that_is_no_pet_is_an_error(call: Call[object], body: bytes) -> None:
-    """A write that returns a pet returns one with its fields."""
+    """The response to an add or an update must be a pet with fields."""
     with pytest.raises(errors.ResponseError):
         call.read(Response(200, {}, body))
 
 
 def test_an_add_needs_the_id_in_the_answer() -> None:
-    """Without it nobody could say which pet is the new one."""
+    """The response to an add must contain the new pet's id."""
     with pytest.raises(errors.ResponseError, match="no id for the pet"):
         operations.add_pet(Pet(name="Rex")).read(Response(200, {}, b'{"name":"Rex"}'))
 
 
 @pytest.mark.parametrize("root", ["pets", "Pets", "List", "ArrayList", "ns:petList"])
 def test_an_empty_list_has_the_name_of_one(root: str) -> None:
-    """Any other empty element would be a store without pets."""
+    """Only an empty XML element with a name of a list is a store without pets."""
     xmlns = b' xmlns:ns="x"' if ":" in root else b""
     read = operations.find_pets_by_status(["sold"]).read
     assert read(Response(200, {}, b"<" + root.encode() + xmlns + b"/>")) == []
@@ -271,7 +279,9 @@ def test_an_empty_list_has_the_name_of_one(root: str) -> None:
 
 
 def test_an_update_that_is_answered_with_another_pet_is_an_error() -> None:
-    """An answer without an id says nothing and is taken; so is any id that an add is given."""
+    """The response to an update may have no id but not another pet's; the response to an add may
+    have any id.
+    """
     update = operations.update_pet(Pet(id=3, name="Rex"))
     assert update.read(Response(200, {}, b'{"name":"Rex"}')) == Pet(name="Rex")
     with pytest.raises(errors.ResponseError, match=r"^sent pet 3, was answered with pet 5"):
@@ -289,13 +299,13 @@ def test_an_update_that_is_answered_with_another_pet_is_an_error() -> None:
 def test_what_is_no_pet_is_refused_by_the_operations_name(
     make: Callable[[Any], object], says: str
 ) -> None:
-    """A dict is easily taken for a pet."""
+    """An argument that is no Pet, such as a dict, is refused with the operation's name."""
     with pytest.raises(errors.InvalidInputError, match=says):
         make({})
 
 
 def test_how_long_to_wait_is_in_the_hint() -> None:
-    """In whole seconds; nothing is said where the service says nothing."""
+    """The hint has the service's Retry-After in whole seconds, and is empty without one."""
     busy = Response(429, {"retry-after": "3600"}, b"")
     assert operations.error_for(busy, GET, NOW).hint == "The service asks to wait 3600 seconds."
     short = Response(503, {"retry-after": "0.2"}, b"")
@@ -323,7 +333,7 @@ def test_how_long_to_wait_is_in_the_hint() -> None:
 def test_each_status_is_its_error(
     status: int, kind: type[errors.ApiError], builtin: type[Exception]
 ) -> None:
-    """Each error knows the status, the service's words, the operation and the pet."""
+    """Each HTTP status has its error, with status, service message, operation and pet id."""
     body = b'{"code":1,"type":"error","message":"said\\n so"}'
     response = Response(status, {"content-type": "application/json"}, body)
     error = operations.error_for(response, GET, NOW)
@@ -346,7 +356,7 @@ def test_each_status_is_its_error(
     ],
 )
 def test_the_services_own_words_are_found(media: str, body: bytes, said: str) -> None:
-    """In whatever form they come, in one line of bounded length."""
+    """The service's message is read from JSON, XML or text, as one line of bounded length."""
     response = Response(500, {"content-type": media}, body)
     assert operations.error_for(response, GET, NOW).service_message == said
 
@@ -366,11 +376,11 @@ def test_the_services_own_words_are_found(media: str, body: bytes, said: str) ->
     ],
 )
 def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> None:
-    """Anything else is no wish of the service."""
+    """Retry-After is read as seconds or as a date; any other value is ignored."""
     assert operations.retry_after(value, NOW) == seconds
 
 
 def test_profiles_differ_where_the_design_says() -> None:
-    """The two built-in profiles are two services."""
+    """The built-in profiles differ in the result of adding an existing id."""
     assert STANDARD.add_existing == "conflict"
     assert LIVE.add_existing == "replaces"

@@ -16,26 +16,28 @@ from petsync.protocol import json
 
 @given(pets())
 def test_a_pet_comes_back_as_it_was(pet: Pet) -> None:
-    """JSON loses nothing of a pet: any Unicode, any int64 id, unknown fields at every level."""
+    """A pet reads back from JSON the same: any Unicode, any int64 id, unknown fields at
+    each level.
+    """
     assert json.decode_pet(json.encode_pet(pet)) == pet
 
 
 @given(st.lists(pets(), max_size=4))
 def test_a_list_of_pets_comes_back_as_it_was(several: list[Pet]) -> None:
-    """The same for a list, whether the fast or the lossless path reads it."""
+    """A list of pets reads back from JSON the same, by the fast or the lossless decoder."""
     assert json.decode_pets(json.encode_pets(several)) == several
 
 
 @given(st.lists(pets(extra=st.none()), max_size=4))
 def test_the_fast_path_agrees_with_the_lossless_one(several: list[Pet]) -> None:
-    """Both decoders see the same pets."""
+    """The fast and the lossless decoder return the same pets."""
     rows = json.decode_rows(json.encode_pets(several))
     assert rows is not None
     assert [row.to_pet() for row in rows] == several
 
 
 def test_an_unknown_field_is_kept_and_written_again() -> None:
-    """What petsync does not know travels with the pet."""
+    """Unknown fields of a pet are read and written again."""
     body = b'{"id":1,"name":"Rex","chip":{"code":"A1"},"category":{"id":2,"rank":9}}'
     pet = json.decode_pet(body)
     assert pet.extra == {"chip": {"code": "A1"}}
@@ -45,18 +47,18 @@ def test_an_unknown_field_is_kept_and_written_again() -> None:
 
 
 def test_null_and_absent_are_one() -> None:
-    """The live service writes null where others leave a field out."""
+    """A null field is read as a missing field: the live service writes null."""
     nulls = b'{"id":7,"name":null,"photoUrls":null,"tags":[null],"category":null,"status":null}'
     assert json.decode_pet(nulls) == Pet(id=7)
 
 
 def test_an_id_that_is_text_is_a_number() -> None:
-    """The live service takes and gives ids as text."""
+    """An id in text form is read as a number: the live service accepts and sends such ids."""
     assert json.decode_pet(f'{{"id":"{MAX_ID}"}}'.encode()).id == MAX_ID
 
 
 def test_a_tag_without_anything_stays_in_its_place() -> None:
-    """An empty tag is no reason to drop the others."""
+    """An empty tag keeps its place among the other tags."""
     assert json.decode_pet(b'{"tags":[{},{"name":"shy"}]}').tags == (Tag(), Tag(None, "shy"))
 
 
@@ -80,14 +82,14 @@ def test_a_tag_without_anything_stays_in_its_place() -> None:
     ],
 )
 def test_what_is_no_pet_is_refused_by_place(body: bytes, says: str) -> None:
-    """An answer that cannot be read says where and why."""
+    """An invalid pet is refused with the place and the cause."""
     with pytest.raises(ResponseError) as caught:
         json.decode_pet(body)
     assert says in str(caught.value)
 
 
 def test_the_bad_pet_of_a_list_is_named() -> None:
-    """In a long answer the message points to the pet."""
+    """An invalid list of pets is refused with the position and id of the invalid pet."""
     with pytest.raises(ResponseError, match=r"pet 2 of 2 \(id 9\): name is a list"):
         json.decode_pets(b'[{"id":8},{"id":9,"name":[]}]')
     with pytest.raises(ResponseError, match="a list of pets was expected, not an object"):
@@ -95,7 +97,7 @@ def test_the_bad_pet_of_a_list_is_named() -> None:
 
 
 def test_an_upload_answer_is_read_with_or_without_code() -> None:
-    """The live service leaves fields out; a code as text is a number."""
+    """An upload's response is read with or without a code, also a code in text form."""
     full = ApiResponse(code=200, type="unknown", message="ok")
     assert json.decode_api_response(json.encode_api_response(full)) == full
     assert json.decode_api_response(b'{"code":"200","x":1}') == ApiResponse(code=200)
@@ -105,7 +107,7 @@ def test_an_upload_answer_is_read_with_or_without_code() -> None:
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"x":' * 100_000])
 def test_what_is_nested_without_end_is_refused(body: bytes) -> None:
-    """However an answer is read, its depth is no crash."""
+    """JSON that is nested too deeply is refused without a crash."""
     for decode in (json.decode_pet, json.decode_pets, json.decode_api_response):
         with pytest.raises(ResponseError):
             decode(body)

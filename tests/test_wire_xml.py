@@ -16,18 +16,18 @@ SHAPES = [xml.Shape(), xml.Shape(photo_item="photoUrl", tag_item="tag", list_roo
 
 @given(xml_pets, st.sampled_from(SHAPES))
 def test_a_pet_comes_back_as_it_was(pet: Pet, shape: xml.Shape) -> None:
-    """XML loses nothing of a pet that XML can carry, in either shape; carriage returns included."""
+    """A pet that XML can represent reads back the same in each shape, carriage returns included."""
     assert xml.decode_pet(xml.encode_pet(pet, shape)) == pet
 
 
 @given(st.lists(xml_pets, max_size=4), st.sampled_from(SHAPES))
 def test_a_list_of_pets_comes_back_as_it_was(several: list[Pet], shape: xml.Shape) -> None:
-    """The same for a list."""
+    """A list of pets reads back from XML the same."""
     assert xml.decode_pets(xml.encode_pets(several, shape)) == several
 
 
 def test_a_pet_is_written_as_the_interface_shows_it() -> None:
-    """Root Pet, photoUrls in photoUrls, tags in tags."""
+    """A pet is written as the API documents it: root Pet, photoUrls in photoUrls, tags in tags."""
     pet = Pet(id=1, name="Rex", photo_urls=("u",), tags=(Tag(2, "shy"),), status="sold")
     assert xml.encode_pet(pet) == (
         b'<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -57,7 +57,7 @@ def test_a_pet_is_written_as_the_interface_shows_it() -> None:
 )
 @pytest.mark.parametrize("category", ["category", "Category"])
 def test_every_known_shape_is_read(photos: str, tags: str, category: str) -> None:
-    """Services differ in the names of items and in whether arrays are wrapped."""
+    """Each known XML shape is read: services differ in item names and in wrapped arrays."""
     body = f"<Pet><id>1</id><{category}><id>3</id></{category}>{photos}{tags}</Pet>"
     assert xml.decode_pet(body.encode()) == Pet(
         id=1, category=Category(3), photo_urls=("a", "b"), tags=(Tag(1, "t"), Tag(None, "u"))
@@ -65,7 +65,7 @@ def test_every_known_shape_is_read(photos: str, tags: str, category: str) -> Non
 
 
 def test_namespaces_are_passed_over() -> None:
-    """Some servers put their elements in a namespace."""
+    """Elements in a namespace are read as those without one."""
     assert xml.decode_pet(b'<p:Pet xmlns:p="urn:x"><p:id>5</p:id></p:Pet>') == Pet(id=5)
 
 
@@ -76,7 +76,7 @@ OUTSIDE = b"""<!DOCTYPE x [<!ENTITY f SYSTEM "file:///etc/hostname">]><Pet><name
 
 @pytest.mark.parametrize("body", [BOMB, OUTSIDE, b"<!DOCTYPE Pet><Pet/>"])
 def test_a_document_type_is_refused_before_it_is_read(body: bytes) -> None:
-    """No entity of a service's making is ever expanded or fetched."""
+    """XML with a document type declaration is refused, so no entity is expanded or loaded."""
     with pytest.raises(ResponseError, match="document type declaration"):
         xml.decode_pet(body)
 
@@ -85,33 +85,33 @@ def test_a_document_type_is_refused_before_it_is_read(body: bytes) -> None:
     "body", [b"", b"<Pet>", b"plain", b"\xff\xfe", b'<?xml version="1.0" encoding="nope"?><Pet/>']
 )
 def test_what_is_no_xml_is_refused(body: bytes) -> None:
-    """A torn or foreign answer is a typed error."""
+    """A body that is not complete XML raises ResponseError."""
     with pytest.raises(ResponseError, match="not complete XML"):
         xml.decode_pet(body)
 
 
 @pytest.mark.parametrize("text", ["x", "1.5", "9223372036854775808", "१"])
 def test_an_id_that_is_no_int64_is_refused(text: str) -> None:
-    """Ids are exact or an error, never near."""
+    """An id that is not an int64 is refused."""
     with pytest.raises(ResponseError, match="id is"):
         xml.decode_pet(f"<Pet><id>{text}</id></Pet>".encode())
 
 
 @pytest.mark.parametrize("bad", ["\x00", "\x0b", "\ufffe", "\ud800"])
 def test_a_character_that_xml_cannot_carry_is_named(bad: str) -> None:
-    """The pet is not sent with something else in its place."""
+    """A pet with a character that XML cannot represent is refused with that character."""
     with pytest.raises(InvalidInputError, match=r"name holds the character U\+"):
         xml.encode_pet(Pet(name=f"a{bad}"))
 
 
 def test_a_field_that_is_no_element_name_is_refused() -> None:
-    """JSON keys can be anything; XML elements cannot."""
+    """An unknown field whose name cannot be an XML element is refused."""
     with pytest.raises(InvalidInputError, match="cannot be an XML element"):
         xml.encode_pet(Pet(name="Rex", extra={"two words": 1}))
 
 
 def test_an_upload_answer_is_read_without_code() -> None:
-    """The live service's XML form has no code."""
+    """An upload's XML response is read with or without a code."""
     full = ApiResponse(code=200, type="x", message="ok")
     assert xml.decode_api_response(xml.encode_api_response(full)) == full
     live = b"<apiResponse><message>no</message></apiResponse>"
@@ -119,7 +119,7 @@ def test_an_upload_answer_is_read_without_code() -> None:
 
 
 def test_what_is_nested_without_end_is_refused() -> None:
-    """An unknown field keeps its depth only so far."""
+    """XML that is nested more than 100 levels deep is refused; less depth is read."""
     deep = b"<Pet>" + b"<x>" * 50_000 + b"</x>" * 50_000 + b"</Pet>"
     with pytest.raises(ResponseError, match="nested more than 100 deep"):
         xml.decode_pet(deep)
@@ -130,14 +130,14 @@ def test_what_is_nested_without_end_is_refused() -> None:
 @pytest.mark.parametrize("root", ["Pets", "pets", "List", "ArrayList", "Collection"])
 @pytest.mark.parametrize("item", ["Pet", "pet", "PET", "item"])
 def test_a_list_may_be_called_anything(root: str, item: str) -> None:
-    """Services name their lists as they like; what is in them are pets."""
+    """A list of pets is read with any name that services use for the list and its items."""
     assert xml.decode_pets(f"<{root}/>".encode()) == []
     body = f"<{root} xmlns='urn:x'><{item}><id>1</id></{item}></{root}>"
     assert xml.decode_pets(body.encode()) == [Pet(id=1)]
 
 
 def test_another_element_where_a_pet_was_expected_is_named() -> None:
-    """An error or an order in XML is no pet without fields."""
+    """Another element in the place of a pet is refused by its name."""
     with pytest.raises(ResponseError, match="the XML is <Order>, not a Pet"):
         xml.decode_pet(b"<Order><id>1</id></Order>")
     with pytest.raises(ResponseError, match="the list holds <message>"):
