@@ -1,16 +1,16 @@
-"""Adds without an id, against a service that gives one id to two of them.
+"""Adds without an id, on a service that can assign one id to two of them.
 
     python benchmarks/adds.py [--runs N] [--adds N] [--concurrency N]
 
-The sandbox serves with the profile `live`, which assigns ids as the original server does: the
-highest plus one, without a lock. Each run adds pets to a fresh store in one of two ways:
+The sandbox has the profile `live`, which assigns ids as the original server does: the highest plus
+one, without a lock. Each run adds pets to a new store in one of two ways:
 
-one at a time   the profile says that ids are given out twice (`live`): each add is sent alone
-parallel        the profile says that they are not: adds are sent together until an id comes twice;
-                from there on they are sent alone, and what was replaced is added again
+one at a time   the profile states that ids can be assigned twice (`live`): each add is sent alone
+parallel        the profile states that they are unique: adds are sent together until an id is
+                assigned twice; then they are sent alone, and replaced pets are added again
 
 Both read the new pets back before they count. After each run the rows that are reported as applied
-are compared with the pets in the store, and the program ends with 1 where they differ.
+are compared with the pets in the store, and the program exits with 1 if they differ.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WAYS = {"one at a time": LIVE, "parallel": replace(LIVE, assigns_unique_ids=True
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: rows that are reported as applied, pets in the store, requests that added one, and
+    """One run: rows reported as applied, pets in the store, requests that add a pet, and
     seconds.
     """
 
@@ -46,7 +46,7 @@ class Run:
 
 
 def main() -> int:
-    """Run both ways and print what became of the rows; 1 where a row has no pet of its own."""
+    """Run both ways and print their results; return 1 if a row has no pet of its own."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--adds", type=int, default=300)
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def one_run(profile: ServiceProfile, adds: int, concurrency: int) -> Run:
-    """A run on a fresh store."""
+    """Run once on a new store."""
     rows = pd.DataFrame({"name": [f"pet {n}" for n in range(adds)], "status": "available"})
     with (
         tempfile.TemporaryDirectory() as state,
@@ -83,7 +83,7 @@ def one_run(profile: ServiceProfile, adds: int, concurrency: int) -> Run:
 
 
 def told(name: str, runs: list[Run]) -> str:
-    """One line on the runs of one way."""
+    """Return one line about the runs of one way."""
     exact = sum(run.is_exact for run in runs)
     applied, stored = sum(run.applied for run in runs), sum(run.stored for run in runs)
     again = sum(run.sent for run in runs) - applied

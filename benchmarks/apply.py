@@ -1,31 +1,31 @@
-"""Bulk changes: petsync's engine with its journal, beside loops that only send.
+"""Bulk changes: petsync's engine with its journal, compared with loops that only send.
 
     python benchmarks/apply.py [--speed] [--memory] [--limited]         (default: all three)
                                [--changes N] [--connections N ...] [--rounds N]
 
-A sandbox serves from a process of its own, and begins every run with the same pets. Every contender
-runs in this process, on asyncio's own event loop, and carries out the same changes in the same
-order: 10 % adds with an id, 60 % updates by updatePet, 20 % by updatePetWithForm, 10 % deletes.
-After every run the store is compared with what it is to be.
+A sandbox runs in its own process and starts each run with the same pets. Each contender runs in
+this process, on asyncio's own event loop, and makes the same changes in the same order: 10 % adds
+with an id, 60 % updates by updatePet, 20 % by updatePetWithForm, 10 % deletes. After each run the
+store is compared with its expected content.
 
-petsync sends nothing without an intent on disk; its journal is below TMPDIR, whose time for an
-fsync is printed. With preconditions it also reads each pet just before it is changed, which is a
-second request. The others write nothing down; aiohttp is even given its requests ready-made, and
-looks into no answer.
+petsync sends nothing without an intent on disk; its journal is in TMPDIR, and the time of an fsync
+there is printed. With preconditions it also reads each pet just before the change, which is a
+second request. The others record nothing; aiohttp even gets its requests prepared, and does not
+parse responses.
 
---speed: changes a second; ratios are medians of the rounds' own ratios. CPU is this process's, its
-threads' included. `service` is the share of the time in which the sandbox had work: near 100 % it
-is the brake, and CPU alone tells clients apart. Plain sockets show what it does at most.
+--speed: changes per second; ratios are medians of the ratios in each round. CPU is the time of this
+process with its threads. `service` is the share of the time in which the sandbox was busy: near
+100 % it is the bottleneck, and only CPU compares the clients. Plain sockets show its maximum.
 
---memory: how far the process's peak rises above what it had with the plan loaded, with journal and
+--memory: how far the process's peak rises above its memory with the plan loaded, with journal and
 preconditions.
 
---limited: a service that takes 200 requests a second and answers 429 beyond that, with journal and
-preconditions, so half as many changes. Goals are about the requests that it took, a second, from
-beginning to end, and the share that it refused.
+--limited: a service that accepts 200 requests per second and answers 429 above that, with journal
+and preconditions, so with half as many changes. The goals are the accepted requests per second over
+the whole run, and the share of refused requests.
 
-The generated clients are made here, as benchmarks/requests.py does it (`pip install
-petsync[bench]`); without them those rows are left out, and why is said.
+The generated clients are made here, as in benchmarks/requests.py (`pip install petsync[bench]`);
+without them those rows are omitted, with the reason.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ OURS, SAFE = "petsync, journal", "petsync, journal, preconditions"
 GENERATED, BLOCKING = "generated, asyncio", "generated, urllib3, one by one"
 RAW, SOCKETS = "aiohttp, ready-made requests", "plain sockets: the service's limit"
 GOALS = {GENERATED: 1.5, RAW: 0.4}
-"""How many times each one's changes a second petsync is to reach, with its journal and without
-preconditions, over as many connections.
+"""Goals: petsync's changes per second, with journal and without preconditions, divided by those of
+each contender over the same number of connections.
 """
 MEMORY = (5_000, 20_000, 80_000)
 RATE, REACHED, WASTED = 200, 0.95, 0.02
 CONCURRENCY = 32
-"""Changes at a time where memory and a limited service are measured."""
+"""Concurrent changes in the parts `memory` and `limited`."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run's changes a second, CPU in microseconds a change, and the service's share of time."""
+    """One run: changes per second, CPU in microseconds per change, and the service's busy share."""
 
     rate: float
     cpu: float
@@ -86,7 +86,7 @@ Runs = Mapping[str, Sequence[Run]]
 
 
 def main() -> None:
-    """Run the parts that are asked for, and say which goals are met."""
+    """Run the selected parts and print whether the goals are met."""
     options = _options()
     every = not (options.speed or options.memory or options.limited)
     with tempfile.TemporaryDirectory(prefix="petsync-bench-") as name:
@@ -104,7 +104,9 @@ def main() -> None:
 
 
 def speed(folder: Path, changes: int, connections: Sequence[int], rounds: int) -> list[bool]:
-    """Print a table for each number of connections; whether each goal is met at each."""
+    """Print a table for each number of connections; return whether each goal is met in each
+    table.
+    """
     work = made(changes)
     seed = work.seed(folder)
     loops = contenders(seed, folder)
@@ -121,7 +123,7 @@ def speed(folder: Path, changes: int, connections: Sequence[int], rounds: int) -
 
 
 def contenders(seed: Path, folder: Path) -> dict[str, Loop]:
-    """All of them by name; without the generated clients where they cannot be made."""
+    """Return all contenders by name, without the generated clients if they cannot be made."""
     ours: dict[str, Loop] = {
         SAFE: partial(petsync, journal=True, recheck="each"),
         OURS: partial(petsync, journal=True, recheck="none"),
@@ -143,7 +145,7 @@ def contenders(seed: Path, folder: Path) -> dict[str, Loop]:
 
 
 def one_run(loop: Loop, work: Work, seed: Path, connections: int) -> Run:
-    """All changes, on a new sandbox; the store is checked afterwards."""
+    """Make all changes on a new sandbox, and check the store afterwards."""
     with server(seed) as url:
         run = asyncio.run(timed(loop, work, url, connections))
         work.check(url)
@@ -151,7 +153,7 @@ def one_run(loop: Loop, work: Work, seed: Path, connections: int) -> Run:
 
 
 async def timed(loop: Loop, work: Work, url: str, connections: int) -> Run:
-    """All changes, by the clock and by the processor's time."""
+    """Return the clock time and the CPU time of all changes."""
     async with loop(url, work.plan, connections) as carry_out:
         gc.collect()
         begun, cpu, service = time.perf_counter(), time.process_time(), _children()
@@ -163,7 +165,7 @@ async def timed(loop: Loop, work: Work, url: str, connections: int) -> Run:
 
 
 def memory(folder: Path, sizes: Sequence[int]) -> None:
-    """Print how far the peak rises while a plan of each size is carried out."""
+    """Print how far the peak memory rises while a plan of each size is applied."""
     print(f"\npeak above the loaded plan, journal and preconditions, {CONCURRENCY} at a time")
     print(f"{'changes':>10}{'MiB':>8}{'bytes a change':>16}{'bytes a change more':>21}")
     before = 0, 0.0
@@ -176,7 +178,7 @@ def memory(folder: Path, sizes: Sequence[int]) -> None:
 
 
 def risen(work: Work, folder: Path) -> float:
-    """The MiB by which the peak of a forked process rises over the run."""
+    """Return the MiB by which the peak memory of a forked process rises during the run."""
     seed = work.seed(folder)
     with server(seed) as url:
 
@@ -193,7 +195,7 @@ def risen(work: Work, folder: Path) -> float:
 
 
 def limited(folder: Path, changes: int) -> bool:
-    """Print how a service that takes so many requests a second is used; whether as it should be."""
+    """Print how well petsync uses a service with a rate limit; return whether the goals are met."""
     work = made(changes)
     seed = work.seed(folder)
     with server(seed, f"limit={RATE}") as url:
@@ -209,7 +211,7 @@ def limited(folder: Path, changes: int) -> bool:
 
 
 async def limited_run(work: Work, url: str, folder: Path) -> tuple[float, Traffic]:
-    """The seconds that all changes took, and the requests."""
+    """Return the seconds of all changes, and the traffic."""
     session = Session(url)
     begun = time.perf_counter()
     traffic = await carried_out(session, work.plan, folder / "limited", CONCURRENCY, "each")
@@ -219,7 +221,7 @@ async def limited_run(work: Work, url: str, folder: Path) -> tuple[float, Traffi
 
 
 def show(title: str, runs: Runs) -> None:
-    """The table, with petsync's ratio to each contender, and whether the goals are met."""
+    """Print the table with petsync's ratio to each contender and with the goals."""
     print(f"\n{title}")
     print(f"{'':36}{'changes/s':>10}{'µs CPU each':>13}{'service':>9}{'petsync/it':>12}{'goal':>6}")
     for name, own in runs.items():
@@ -233,7 +235,7 @@ def show(title: str, runs: Runs) -> None:
 
 
 def fsync(folder: Path) -> float:
-    """The median seconds that a small write takes to reach the disk."""
+    """Return the median seconds that a small write needs to reach the disk."""
     took = []
     with (folder / "fsync").open("wb", buffering=0) as file:
         for _ in range(100):
@@ -245,7 +247,7 @@ def fsync(folder: Path) -> float:
 
 
 def _children() -> float:
-    """The processor's seconds that the processes of this one have had."""
+    """Return the CPU seconds of the child processes."""
     return sum(sum(child.cpu_times()[:2]) for child in psutil.Process().children())
 
 

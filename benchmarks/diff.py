@@ -1,24 +1,24 @@
-"""From two tables in memory to what is to be changed: petsync, beside what else compares tables.
+"""From two tables in memory to their changes: petsync compared with other table comparisons.
 
     python benchmarks/diff.py [PETS ...] [--rounds N] [--shuffled]    (default: 10k, 100k and 1M)
 
-The store is an answer of findPetsByStatus as a DataFrame, with real lists of tags and photo URLs.
-The sheet is decoded on its own, so that it shares nothing with the store but what petsync's tables
-always share, equal tags; and it is edited as a person would: 1 % of the pets changed (name, status,
-category, tags or photos, in turn), 0.5 % taken out, and 0.5 % added at the end, by ids that the
-store does not have. Three-way, the sheet carries its base, and the store has changed 0.5 % other
+The store is a response of findPetsByStatus as a DataFrame, with real lists of tags and photo URLs.
+The sheet is decoded separately, so it shares with the store only what petsync's tables always
+share: equal tags. It is edited as users would: 1 % of the pets changed (name, status, category,
+tags or photos, in turn), 0.5 % removed, and 0.5 % added at the end, with ids that the store does
+not have. In the three-way comparison the sheet has its base, and the store has changed 0.5 % other
 pets since the export.
 
-petsync's part goes from these to the whole Plan. The others only find the rows and cells that
-differ, from the same tables. What cannot take them is given what it can: lists become texts for
-datacompy, and csv-diff reads the texts of two CSV files by its own loader (writing those is not
-counted). Of each one's time, `compare` is the part after that.
+petsync makes the whole Plan from these tables. The others only find the different rows and cells in
+the same tables. Contenders that cannot read them get what they can: lists become texts for
+datacompy, and csv-diff reads the texts of two CSV files by its own loader (writing them is not
+counted). Of each time, `compare` is the part after this conversion.
 
-Every contender has a process of its own, which holds its tables and nobody else's; in a round each
-runs once. Times are medians, with the processor's beside them, which others on the machine disturb
-less. Memory is the peak above the tables: `resident` as the system counts it, in a forked child;
-for petsync also `traced`, as Python's and Arrow's allocators count it in another one, since a
-process may find room in what it has and does not use. The larger of both counts.
+Each contender has its own process, which holds only its own tables; in a round each runs once.
+Times are medians, together with CPU times, which other load on the machine affects less. Memory is
+the peak above the tables: `resident` as the system counts it, in a forked child; for petsync also
+`traced`, as Python's and Arrow's allocators count it in another child, since a process may reuse
+memory that it already has. The larger of both counts.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ CONTENDERS: dict[str, Callable[[Inputs], Work]] = {
     CSV_DIFF: tables.by_csv_diff,
 }
 TRACED = (TWO_WAY, THREE_WAY, COPY)
-"""Those that take little; the others would take minutes."""
+"""Contenders whose memory is traced; the others would take minutes."""
 GOALS = {DATACOMPY: 1 / 5, MERGE: 1 / 5, CSV_DIFF: 1 / 15, COPY: 4.0}
-"""How many times each one's time the two-way plan may take, at the largest size."""
+"""Limits: the two-way plan's time divided by that of each contender, at the largest size."""
 THREE_TO_TWO, TABLES, GROWTH = 2.0, 1.0, 1.1
-"""Three-way's time in two-way's; memory, in tables; and the power of the number of pets."""
+"""Limits: three-way time / two-way time; memory / one table; and the exponent of growth."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of one run: all of it, the processor's, and of the comparison alone."""
+    """Seconds of one run: clock time, CPU time, and clock time of the comparison only."""
 
     whole: float
     processor: float
@@ -75,7 +75,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a contender takes, in medians; MiB above the tables; and what it found."""
+    """One contender's median times, its memory in MiB above the tables, and what it found."""
 
     times: Times
     resident: float
@@ -84,7 +84,7 @@ class Cost:
 
     @property
     def peak(self) -> float:
-        """The larger of both counts of memory."""
+        """Return the larger of both memory counts."""
         return max(self.resident, self.traced)
 
 
@@ -92,7 +92,7 @@ Costs = Mapping[str, Cost]
 
 
 def main() -> None:
-    """Compare at every size; say how each contender grows, and which goals are met."""
+    """Compare at each size; print how each contender grows, and which goals are met."""
     options = _options()
     sizes = sorted(set(options.pets))
     costs = {}
@@ -103,9 +103,9 @@ def main() -> None:
 
 
 def at(pets: int, rounds: int | None, *, shuffled: bool) -> tuple[Costs, float]:
-    """What each contender takes for so many pets, printed; and the MiB of one table."""
+    """Print and return each contender's cost for `pets` pets; also return the MiB of one table."""
     with ProcessPoolExecutor(1, mp_context=FORK) as apart:
-        # In another process, so that what the making leaves behind is in nobody's memory.
+        # In another process, so that no contender's memory includes the leftovers of this step.
         inputs = apart.submit(tables.made, pets, shuffled=shuffled).result()
         table = apart.submit(_table_size, inputs.exported).result() / 2**20
     workers = {name: Worker(name, inputs) for name in CONTENDERS}
@@ -118,7 +118,7 @@ def at(pets: int, rounds: int | None, *, shuffled: bool) -> tuple[Costs, float]:
 
 
 def measure(workers: Mapping[str, Worker], rounds: int) -> Costs:
-    """What each contender takes."""
+    """Return the cost of each contender."""
     peaks = {
         name: (each.ask("resident"), each.ask("traced") if name in TRACED else 0.0)
         for name, each in workers.items()
@@ -131,7 +131,7 @@ def measure(workers: Mapping[str, Worker], rounds: int) -> Costs:
 
 
 def show(title: str, costs: Costs) -> None:
-    """The table of one size, with the two-way plan's ratios to each contender."""
+    """Print the table of one size, with the two-way plan's ratios to each contender."""
     ours = costs[TWO_WAY].times
     print(f"\n{title}")
     print(f"  {'':26}{'seconds':>8}{'processor':>11}{'compare':>9}", end="")
@@ -151,7 +151,7 @@ def show(title: str, costs: Costs) -> None:
 
 
 def goals(pets: int, costs: Costs, table: float) -> Iterator[bool]:
-    """Whether each goal, which is set for 1M pets, is met at the largest size, printed."""
+    """Print and yield whether each goal, which is set for 1M pets, is met at the largest size."""
     two, three = costs[TWO_WAY], costs[THREE_WAY]
     print(
         f"\ngoals for 1M pets, at {pets:,}: by the clock; by the processor; and by the clock beside"
@@ -167,8 +167,8 @@ def goals(pets: int, costs: Costs, table: float) -> Iterator[bool]:
 
 
 def growth(costs: Mapping[int, Costs]) -> Iterator[bool]:
-    """Each contender's time and memory as a power of the number of pets, by least squares over
-    all sizes; and whether petsync's are kept.
+    """Print each contender's time and memory as a power of the number of pets, by least squares
+    over all sizes; yield whether petsync's limits are kept.
     """
     if len(costs) < 2:
         return
@@ -184,7 +184,7 @@ def growth(costs: Mapping[int, Costs]) -> Iterator[bool]:
 
 
 class Worker:
-    """A contender in a process of its own, which holds its tables and does what it is asked."""
+    """A contender in its own process, which holds its tables and runs orders."""
 
     def __init__(self, name: str, inputs: Inputs) -> None:
         self._pipe, far = FORK.Pipe()
@@ -193,7 +193,7 @@ class Worker:
         far.close()
 
     def ask(self, order: str) -> Any:
-        """The answer to one of `ORDERS`; the first has to wait for the tables."""
+        """Return the result of one of `ORDERS`; the first waits until the tables are loaded."""
         self._pipe.send(order)
         return self._pipe.recv()
 
@@ -221,7 +221,7 @@ def _run(work: Work) -> tuple[Times, Found]:
 
 
 def _resident(work: Work) -> float:
-    """Peak memory in MiB, above what the process had before; but for code that it only maps."""
+    """Return the peak memory in MiB above that before the run, without mapped code."""
     Path("/proc/self/clear_refs").write_text("5")
     before, mapped = _status("VmRSS"), _status("RssFile")
     result = work.compare(work.convert())
@@ -231,7 +231,7 @@ def _resident(work: Work) -> float:
 
 
 def _traced(work: Work) -> float:
-    """The peak of what Python gave out, in MiB, and that of what Arrow did."""
+    """Return the peak memory in MiB that Python and Arrow allocated."""
     pool = pa.system_memory_pool()
     pa.set_memory_pool(pool)
     tracemalloc.start()
@@ -242,7 +242,7 @@ def _traced(work: Work) -> float:
 
 
 def _apart(measured: Callable[[Work], float], work: Work) -> float:
-    """What is measured in a forked child, which begins with this process's memory."""
+    """Return a measurement from a forked child, which starts with this process's memory."""
     reader, writer = os.pipe()
     if os.fork() == 0:
         os.write(writer, str(measured(work)).encode())

@@ -1,16 +1,17 @@
-"""getPetById as fast as it goes: petsync's client beside its peers, at 32 connections.
+"""Rate of getPetById: petsync's client compared with other clients, at 32 connections.
 
     python benchmarks/requests.py [ROUNDS]        (default: 5)
 
-The sandbox serves the sample catalogue from a process of its own; every contender runs in this one,
-on asyncio's own event loop, and asks for the same pets. A round takes each contender once, for a
-fixed number of requests. Ratios are medians of the rounds' own ratios: whatever else the machine
-does falls on neighbours alike. CPU is this process's alone, so it tells clients apart even where
-the server is what limits them.
+The sandbox serves the sample catalogue in its own process; each contender runs in this process, on
+asyncio's own event loop, and requests the same pets. A round runs each contender once, with a fixed
+number of requests. Ratios are medians of the ratios in each round: other load on the machine then
+affects neighbouring contenders alike. CPU is the time of this process only, so it compares the
+clients even where the server is the bottleneck.
 
-Nobody's generated client is kept: openapi-generator makes it here from the sandbox's own OpenAPI
-document (`pip install petsync[bench]` brings the generator, a Java for it, and what the generated
-code imports). Without it, and without wrk, those rows are left out, and why is said.
+No generated client is in the repository: openapi-generator makes it here from the sandbox's own
+OpenAPI document (`pip install petsync[bench]` installs the generator, a Java runtime for it, and
+the packages that the generated code imports). Without it, or without wrk, those rows are omitted,
+with the reason.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ LIMITS = {DEFAULT: 8.0, GENERATED: 1.2}
 
 @dataclass(frozen=True)
 class Contender:
-    """A client: `open` yields a function that gets one pet. `requests` make a round of seconds."""
+    """A client: `open` yields a function that gets one pet. `requests` take some seconds
+    per round.
+    """
 
     name: str
     answer: str
@@ -65,14 +68,14 @@ class Contender:
 
 @dataclass(frozen=True)
 class Round:
-    """One contender's requests a second, and its CPU in microseconds a request."""
+    """One contender's requests per second, and its CPU in microseconds per request."""
 
     rate: float
     cpu: float | None = None
 
 
 def main(rounds: int) -> None:
-    """Print the table, what is missing from it, and whether the limits are kept."""
+    """Print the table, the omitted rows, and whether the limits are kept."""
     ids = [pet["id"] for pet in json.loads((sample_data() / "store.json").read_bytes())]
     with server() as url, tempfile.TemporaryDirectory(prefix="petsync-generated-") as folder:
         contenders, missing = own_contenders(), []
@@ -90,8 +93,8 @@ def main(rounds: int) -> None:
 
 @contextmanager
 def server(seed: Path | None = None, faults: str | None = None) -> Iterator[str]:
-    """The base URL of a sandbox in a process of its own, with the sample catalogue, or with the
-    pets of a seed file.
+    """Yield the base URL of a sandbox in its own process, with the sample catalogue or the pets of
+    a seed file.
     """
     here, there = multiprocessing.Pipe()
     spawn = multiprocessing.get_context("spawn")
@@ -108,7 +111,7 @@ def server(seed: Path | None = None, faults: str | None = None) -> Iterator[str]
 def measure(
     contenders: list[Contender], url: str, ids: list[int], rounds: int
 ) -> dict[str, list[Round]]:
-    """Every contender's rounds, taken in turn, and wrk's."""
+    """Return the rounds of each contender, which run in turn, and those of wrk."""
     taken: dict[str, list[Round]] = {contender.name: [] for contender in contenders}
     taken[WRK] = []
     for _ in range(rounds):
@@ -119,7 +122,7 @@ def measure(
 
 
 async def one_round(contender: Contender, url: str, ids: list[int]) -> Round:
-    """The contender's requests, timed once its connections are open."""
+    """Time the contender's requests after its connections are open."""
     async with contender.open(url) as get:
         await drive(get, ids[:100], contender.connections)
         asked = list(islice(cycle(ids), contender.requests))
@@ -131,7 +134,7 @@ async def one_round(contender: Contender, url: str, ids: list[int]) -> Round:
 
 
 def wrk(url: str) -> list[Round]:
-    """What wrk reaches with the same connections, where it is installed."""
+    """Return wrk's rate over the same number of connections, if it is installed."""
     if shutil.which("wrk") is None:
         return []
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", "-d2s", url]
@@ -143,7 +146,7 @@ def wrk(url: str) -> list[Round]:
 
 
 def show(contenders: list[Contender], taken: dict[str, list[Round]], rounds: int) -> None:
-    """The table, with petsync's ratio to each contender."""
+    """Print the table with petsync's ratio to each contender."""
     print(f"getPetById, {CONNECTIONS} at a time, medians of {rounds} rounds")
     print(
         f"{'':32}{'read as':>9}{'requests/s':>12}{'µs CPU each':>13}{'petsync/it':>12}{'limit':>7}"
@@ -168,7 +171,7 @@ def show(contenders: list[Contender], taken: dict[str, list[Round]], rounds: int
 
 
 def own_contenders() -> list[Contender]:
-    """Those that need nothing but what petsync itself needs."""
+    """Return the contenders that need only petsync's own dependencies."""
     return [
         Contender(OURS, "Pet", 8000, petsync),
         Contender(DEFAULT, "bytes", 500, default_transport),
@@ -177,7 +180,7 @@ def own_contenders() -> list[Contender]:
 
 
 def generated_contenders(url: str, folder: Path) -> list[Contender]:
-    """The clients that openapi-generator makes from the service's own document."""
+    """Return the clients that openapi-generator makes from the service's own document."""
     awaited, blocking = generated_packages(url, folder)
     return [
         Contender(GENERATED, "model", 5000, partial(generated_asyncio, awaited)),
@@ -186,7 +189,7 @@ def generated_contenders(url: str, folder: Path) -> list[Contender]:
 
 
 def generated_packages(url: str, folder: Path) -> tuple[Any, Any]:
-    """The generated client on aiohttp, and the one on urllib3, made in the folder and imported."""
+    """Make the generated clients on aiohttp and on urllib3 in the folder, and import them."""
     document = folder / "openapi.json"
     document.write_bytes(httpx.get(url.removesuffix("/v2") + "/openapi.json").content)
     sys.path.insert(0, str(folder))
@@ -196,7 +199,7 @@ def generated_packages(url: str, folder: Path) -> tuple[Any, Any]:
 
 
 def generate(document: Path, library: str, folder: Path) -> None:
-    """A package `pets_<library>` in the folder, by openapi-generator for Python."""
+    """Make the package `pets_<library>` in the folder by openapi-generator for Python."""
     made = folder / f"made-{library}"
     package = f"pets_{library}"
     generator = [sys.executable, "-c", "import openapi_generator_cli as made; made.cli()"]
@@ -213,7 +216,7 @@ def generate(document: Path, library: str, folder: Path) -> None:
 async def drive(
     send: Callable[[T], Awaitable[object]], items: Iterable[T], connections: int
 ) -> None:
-    """Send all items, each once, so many at a time."""
+    """Send each item once, over `connections` concurrent workers."""
     left = iter(items)
 
     async def work() -> None:
@@ -225,7 +228,7 @@ async def drive(
 
 @asynccontextmanager
 async def petsync(url: str) -> AsyncIterator[Get]:
-    """petsync's own client."""
+    """Yield a call of petsync's own client."""
     session = Session(url)
     try:
         yield AsyncApi(session).get_pet_by_id
@@ -235,7 +238,7 @@ async def petsync(url: str) -> AsyncIterator[Get]:
 
 @asynccontextmanager
 async def default_transport(url: str) -> AsyncIterator[Get]:
-    """httpx as it comes."""
+    """Yield a call of httpx with its defaults."""
     async with httpx.AsyncClient() as client:
 
         async def get(pet_id: int) -> bytes:
@@ -247,7 +250,7 @@ async def default_transport(url: str) -> AsyncIterator[Get]:
 
 @asynccontextmanager
 async def raw_aiohttp(url: str) -> AsyncIterator[Get]:
-    """aiohttp as it comes, without reading anything out of the body."""
+    """Yield a call of aiohttp with its defaults, which does not parse the body."""
     async with aiohttp.ClientSession() as client:
 
         async def get(pet_id: int) -> bytes:
@@ -259,14 +262,14 @@ async def raw_aiohttp(url: str) -> AsyncIterator[Get]:
 
 @asynccontextmanager
 async def generated_asyncio(package: Any, url: str) -> AsyncIterator[Get]:
-    """The generated client on aiohttp."""
+    """Yield a call of the generated client on aiohttp."""
     async with package.ApiClient(package.Configuration(host=url)) as client:
         yield package.PetApi(client).get_pet_by_id
 
 
 @asynccontextmanager
 async def generated_urllib3(package: Any, url: str) -> AsyncIterator[Get]:
-    """The generated client on urllib3: one thread, one request after the other."""
+    """Yield a call of the generated client on urllib3: one thread, one request after another."""
     with package.ApiClient(package.Configuration(host=url)) as client:
         api = package.PetApi(client)
 
@@ -277,7 +280,9 @@ async def generated_urllib3(package: Any, url: str) -> AsyncIterator[Get]:
 
 
 def why(error: Exception) -> str:
-    """The last thing that was said, and the way out."""
+    """Return the last line of the error's output, with the command that installs what is
+    missing.
+    """
     said = str(error)
     if isinstance(error, subprocess.CalledProcessError):
         said = (error.stderr.strip() or error.stdout.strip() or said).splitlines()[-1]

@@ -1,7 +1,7 @@
-"""The tables that benchmarks/diff.py compares, and those who compare them.
+"""The tables that benchmarks/diff.py compares, and its contenders.
 
-Each contender is a function from `Inputs` to a `Work`: what it takes to bring the two tables into
-the form that it needs, what it takes to compare them then, and how its result is counted.
+Each contender is a function from `Inputs` to a `Work`: it converts the two tables into the form
+that it needs, compares them, and counts its result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from petsync.table.frame import frame_from_json, no_collection
 from petsync.table.sheet import Sheet
 
 Found = tuple[int, ...]
-"""How many pets are to be added, updated and deleted, and how many cells of the updated differ."""
+"""The numbers of adds, updates and deletes, and of changed cells in the updates."""
 Pair = tuple[pd.DataFrame, pd.DataFrame]
 
 URL = "https://petstore.example/v2"
@@ -42,8 +42,8 @@ LISTS = ("tags", "photo_urls")
 
 @dataclass(frozen=True)
 class Inputs:
-    """The service's answers at the export and `later`, when some pets have changed there, and the
-    sheet's pets as such an answer.
+    """The service's responses at the export and `later`, after changes to some pets, and the
+    sheet's pets in the same form.
     """
 
     exported: bytes
@@ -51,18 +51,18 @@ class Inputs:
     sheet: bytes
 
     def store_frame(self) -> pd.DataFrame:
-        """The store's table at the export, decoded anew."""
+        """Return the store's table at the export, newly decoded."""
         return frame_from_json(self.exported)
 
     def sheet_frame(self) -> pd.DataFrame:
-        """The sheet's table, decoded anew, as a reader of sheets would make it."""
+        """Return the sheet's table, newly decoded, as a reader of sheets makes it."""
         frame = frame_from_json(self.sheet)
         frame["action"] = pd.array(["merge"] * len(frame), dtype="str")
         frame.index = pd.Index(np.arange(2, 2 + len(frame)), name="row")
         return frame
 
     def plain(self) -> Pair:
-        """Both tables as one would give them to something else than petsync."""
+        """Return both tables in the form that other tools than petsync need."""
         store, sheet = self.store_frame(), self.sheet_frame().drop(columns="action")
         numbers = {"id": "int64", "category_id": "int64"}
         return store.astype(numbers), sheet.reset_index(drop=True).astype(numbers)
@@ -70,7 +70,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Work:
-    """What one contender does: `convert` the tables, `compare` what that gave, and `count`."""
+    """One contender's steps: `convert` the tables, `compare` the result, and `count`."""
 
     compare: Callable[[Any], Any]
     count: Callable[[Any], Found]
@@ -78,7 +78,7 @@ class Work:
 
 
 def made(pets: int, *, shuffled: bool) -> Inputs:
-    """The answers for so many pets, edited by chance, with a seed."""
+    """Return the inputs for `pets` pets, with random edits from a fixed seed."""
     chance = random.Random(20_261_121)
     stored = orjson.loads(answer(pets + pets // 200))
     stored, new = stored[:pets], stored[pets:]
@@ -103,12 +103,12 @@ EDITS: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] = (
     lambda pet: {"tags": [*pet["tags"][1:], {"id": 90, "name": "award winner"}]},
     lambda pet: {"photoUrls": [*pet["photoUrls"], "https://images.petshop.example/new.jpg"]},
 )
-"""What a person changes in a pet, in turn."""
+"""The edits of the sheet's pets, in turn."""
 
 
 def table_bytes(frame: pd.DataFrame) -> int:
-    """The bytes of a table with all that it alone holds: its columns, the lists in them, and what
-    these hold, each object once; but None and small integers, which Python has for everybody.
+    """Return the bytes of a table with all that it alone holds: its columns, their lists, and the
+    items of these, each object once; without None and small integers, which Python shares.
     """
     lists = [each for name in LISTS for each in frame[name]]
     photos = [photo for each in frame["photo_urls"] for photo in each]
@@ -123,7 +123,7 @@ def _is_common(part: object) -> bool:
 
 
 def petsync(inputs: Inputs, *, is_three_way: bool = False) -> Work:
-    """From the tables to a whole Plan with its changes; asked for any pet, getPetById says 404."""
+    """Return petsync's way from the tables to a Plan; getPetById answers 404 for any pet."""
     base = Base(frame=inputs.store_frame(), store=URL, taken_at=EXPORTED) if is_three_way else None
     frame = inputs.sheet_frame()
     sheet = Sheet(
@@ -156,15 +156,15 @@ def _of_plan(plan: Plan) -> Found:
 
 
 def copy(inputs: Inputs, *, in_depth: bool = False) -> Work:
-    """Nothing but a copy of both tables."""
+    """Return the copy of both tables, as a reference."""
     store, sheet = inputs.store_frame(), inputs.sheet_frame()
     copied = _in_depth if in_depth else pd.DataFrame.copy
     return Work(lambda _: (copied(store), copied(sheet)), lambda _: ())
 
 
 def _in_depth(frame: pd.DataFrame) -> pd.DataFrame:
-    """A copy with texts and lists of its own: pandas shares Arrow's texts, and never copies what
-    an object column holds.
+    """Return a copy with its own texts and lists: pandas shares Arrow's texts and never copies the
+    items of an object column.
     """
     copied = frame.copy()
     with no_collection():
@@ -182,7 +182,7 @@ def _in_depth(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_datacompy(inputs: Inputs) -> Work:
-    """datacompy's pandas engine; it is many times slower on lists than on their texts."""
+    """Return datacompy's pandas engine; it is many times slower on lists than on their texts."""
     store, sheet = inputs.plain()
 
     def compared(texts: Pair) -> tuple[datacompy.PandasCompare, pd.DataFrame]:
@@ -198,7 +198,9 @@ def by_datacompy(inputs: Inputs) -> Work:
 
 
 def by_merge(inputs: Inputs, *, with_texts: bool = False) -> Work:
-    """An outer merge, and each column against its twin, into one long table of changed cells."""
+    """Return an outer merge that compares each pair of columns, into one long table of changed
+    cells.
+    """
     store, sheet = inputs.plain()
 
     def compared(pair: Pair) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -224,7 +226,7 @@ def by_merge(inputs: Inputs, *, with_texts: bool = False) -> Work:
 
 
 def by_csv_diff(inputs: Inputs) -> Work:
-    """csv-diff, which reads the texts of two CSV files into dicts of rows by id."""
+    """Return csv-diff, which reads the texts of two CSV files into dicts of rows by id."""
     texts = [_with_texts(frame).to_csv(index=False) for frame in inputs.plain()]
 
     def read() -> list[dict[str, dict[str, str]]]:
@@ -239,7 +241,7 @@ def by_csv_diff(inputs: Inputs) -> Work:
 
 
 def _with_texts(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table with its lists as JSON, which nothing writes faster."""
+    """Return the table with its lists as JSON by msgspec, the fastest encoder."""
     encode = msgspec.json.Encoder().encode
     return frame.assign(
         **{

@@ -119,7 +119,7 @@ def test_an_upload_answer_is_read_without_code() -> None:
 
 
 def test_what_is_nested_without_end_is_refused() -> None:
-    """XML that is nested more than 100 levels deep is refused; less depth is read."""
+    """XML that is nested 50 levels deep is read; more than 100 levels are refused."""
     deep = b"<Pet>" + b"<x>" * 50_000 + b"</x>" * 50_000 + b"</Pet>"
     with pytest.raises(ResponseError, match="nested more than 100 deep"):
         xml.decode_pet(deep)
