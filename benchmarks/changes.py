@@ -1,4 +1,4 @@
-"""The changes that benchmarks/apply.py carries out, and the store that they are made for."""
+"""The changes that benchmarks/apply.py makes, and the store that they need."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _STATUSES = ("available", "pending", "sold")
 
 @dataclass(frozen=True)
 class Work:
-    """A plan, the pets that it is for, and those that there are once it is carried out, by id."""
+    """A plan, the pets of its store, and the expected pets after the plan, by id."""
 
     plan: Plan
     pets: tuple[Pet, ...]
     after: Mapping[int | None, Pet]
 
     def seed(self, folder: Path) -> Path:
-        """A file in the folder that a sandbox begins with."""
+        """Write the pets to a seed file for a sandbox, and return its path."""
         path = folder / f"{len(self.pets)}-pets.json"
         path.write_bytes(encode_pets(self.pets))
         return path
 
     def check(self, url: str) -> None:
-        """Raise RuntimeError unless the store is exactly as it is to be."""
+        """Raise RuntimeError unless the store has exactly the expected pets."""
         body = httpx.get(f"{url}/pet/findByStatus?status={','.join(_STATUSES)}", timeout=60).content
         found = {pet.id: pet for pet in decode_pets(body)}
         if found != self.after:
@@ -50,8 +50,8 @@ class Work:
 
 
 def made(changes: int) -> Work:
-    """So many changes, in a plan's order: 10 % adds with an id, 60 % updates by updatePet, 20 % by
-    updatePetWithForm, 10 % deletes.
+    """Return `changes` changes in a plan's order: 10 % adds with an id, 60 % updates by updatePet,
+    20 % by updatePetWithForm, 10 % deletes.
     """
     pets = decode_pets(answer(changes))
     stored, new = tuple(pets[changes // 10 :]), pets[: changes // 10]
@@ -76,7 +76,7 @@ def made(changes: int) -> Work:
 
 
 def request_of(change: Change) -> Request:
-    """The request that carries out a change, ready to be sent."""
+    """Return the request that makes a change."""
     pet_id = change.pet_id
     if pet_id is None:
         raise ValueError("every pet here has an id")

@@ -1,11 +1,11 @@
-"""Loading a findPetsByStatus answer into a DataFrame, beside what one would do without petsync.
+"""Loading a findPetsByStatus response into a DataFrame, compared with ways without petsync.
 
     python benchmarks/load.py [PETS ...]        (default: 100000 and 1000000)
 
-The same bytes go to petsync (the finished DataFrame), to `orjson.loads` alone (objects, no
-DataFrame yet) and to `json.loads` with `pandas.json_normalize`. Times are medians of rounds in
-which every contender runs once, in this process; peak memory is that of a forked child that runs
-one contender, above what it had before.
+The same bytes go to petsync (the complete DataFrame), to `orjson.loads` alone (objects, without a
+DataFrame) and to `json.loads` with `pandas.json_normalize`. Times are medians of rounds in which
+each contender runs once, in this process; peak memory is that of a forked child that runs one
+contender, above its memory before.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def main(sizes: list[int]) -> None:
 
 
 def answer(pets: int) -> bytes:
-    """The service's answer for so many pets, as the sandbox writes it."""
+    """Return the service's response with `pets` pets, as the sandbox writes it."""
     return orjson.dumps([_pet(number) for number in range(1, pets + 1)])
 
 
 def measure(contenders: dict[str, Load], body: bytes, rounds: int) -> dict[str, float]:
-    """Each contender's median seconds, taken in turn."""
+    """Return each contender's median seconds; they run in turn."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, load in contenders.items():
@@ -64,7 +64,7 @@ def measure(contenders: dict[str, Load], body: bytes, rounds: int) -> dict[str, 
 
 
 def peak(load: Load, body: bytes) -> float:
-    """Peak memory of the load in MiB, above what the process had before it."""
+    """Return the load's peak memory in MiB, above that of the process before it."""
     reader, writer = os.pipe()
     if os.fork() == 0:
         Path("/proc/self/clear_refs").write_text("5")
@@ -83,7 +83,7 @@ def peak(load: Load, body: bytes) -> float:
 def show(
     pets: int, size: int, rounds: int, times: dict[str, float], peaks: dict[str, float]
 ) -> None:
-    """The table of one size, with petsync's ratio to each contender."""
+    """Print the table of one size, with petsync's ratio to each contender."""
     ours, our_peak = times["petsync (DataFrame)"], peaks["petsync (DataFrame)"]
     print(f"\n{pets:,} pets, {size / 2**20:,.0f} MiB of JSON, median of {rounds} rounds")
     print(f"{'':30}{'seconds':>9}{'petsync/it':>12}{'limit':>8}{'peak MiB':>10}{'petsync/it':>12}")

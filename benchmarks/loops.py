@@ -1,5 +1,5 @@
-"""The contenders of benchmarks/apply.py: petsync's engine, and loops that send one request for each
-change and do nothing beside it.
+"""The contenders of benchmarks/apply.py: petsync's engine, and loops that only send one request for
+each change.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ RUN = "20261121-000000-benchmark"
 
 Run = Callable[[], Awaitable[object]]
 Loop = Callable[[str, Plan, int], AbstractAsyncContextManager[Run]]
-"""Yields what carries out the plan's changes, when it is called, over so many connections."""
+"""Yields a function that makes the plan's changes over the given number of connections."""
 
 
 @asynccontextmanager
 async def petsync(
     url: str, plan: Plan, connections: int, *, journal: bool, recheck: Recheck
 ) -> AsyncIterator[Run]:
-    """petsync's engine, with a journal of its own or none."""
+    """Yield a run of petsync's engine, with its own journal or without one."""
     session = Session(url)
     with TemporaryDirectory(prefix="petsync-journal-") as state:
         kept = Path(state) if journal else None
@@ -61,8 +61,8 @@ async def petsync(
 async def carried_out(
     session: Session, plan: Plan, state: Path | None, connections: int, recheck: Recheck
 ) -> Traffic:
-    """Apply the plan as a store does it, and say how many requests it took. Raises RuntimeError
-    unless every change is applied.
+    """Apply the plan as a store does, and return the traffic. Raise RuntimeError unless every
+    change is applied.
     """
     started = "2026-11-21T00:00:00+00:00"
     options = ApplyOptions(concurrency=connections, recheck=recheck)
@@ -81,7 +81,7 @@ async def carried_out(
 
 
 class Nowhere:
-    """A recorder that keeps nothing."""
+    """A recorder that records nothing."""
 
     async def intend(
         self, number: int, change: Change, *, before: Pet | None, after: Pet | None
@@ -89,16 +89,16 @@ class Nowhere:
         """Return at once."""
 
     def repeats(self, number: int, why: str) -> None:
-        """Pass over it."""
+        """Do nothing."""
 
     def done(self, result: Result, *, after: Pet | None = None) -> None:
-        """Pass over it."""
+        """Do nothing."""
 
     async def record_known_ids(self, ids: Iterable[int]) -> None:
         """Return at once."""
 
     def get_known_ids(self) -> Collection[int] | None:
-        """None."""
+        """Return None."""
         return None
 
     async def flush(self) -> None:
@@ -109,7 +109,7 @@ class Nowhere:
 async def generated_asyncio(
     package: Any, url: str, plan: Plan, connections: int
 ) -> AsyncIterator[Run]:
-    """The generated client on aiohttp; every answer becomes a model."""
+    """Yield a run of the generated client on aiohttp; each response becomes a model."""
     configuration = package.Configuration(host=url, connection_pool_maxsize=connections)
     async with package.ApiClient(configuration) as client:
         api = package.PetApi(client)
@@ -122,7 +122,7 @@ async def generated_asyncio(
 
 @asynccontextmanager
 async def generated_urllib3(package: Any, url: str, plan: Plan, _: int) -> AsyncIterator[Run]:
-    """The generated client on urllib3: one thread, one request after the other."""
+    """Yield a run of the generated client on urllib3: one thread, one request after another."""
     with package.ApiClient(package.Configuration(host=url)) as client:
         api = package.PetApi(client)
 
@@ -135,7 +135,7 @@ async def generated_urllib3(package: Any, url: str, plan: Plan, _: int) -> Async
 
 @asynccontextmanager
 async def aiohttp_alone(url: str, plan: Plan, connections: int) -> AsyncIterator[Run]:
-    """aiohttp with requests made beforehand; no answer's body is looked into."""
+    """Yield a run of aiohttp with prepared requests, which does not parse responses."""
     requests = [request_of(change) for change in plan.changes]
     connector = aiohttp.TCPConnector(limit=connections)
     async with aiohttp.ClientSession(connector=connector, raise_for_status=True) as client:
@@ -154,7 +154,7 @@ async def aiohttp_alone(url: str, plan: Plan, connections: int) -> AsyncIterator
 
 @asynccontextmanager
 async def sockets_alone(url: str, plan: Plan, connections: int) -> AsyncIterator[Run]:
-    """Bytes made beforehand over plain connections: what the service can do at most."""
+    """Yield a run that sends prepared bytes over plain sockets: the service's maximum rate."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or 80
     texts = iter([_text(request_of(change), parts.path, parts.netloc) for change in plan.changes])
@@ -170,7 +170,7 @@ async def sockets_alone(url: str, plan: Plan, connections: int) -> AsyncIterator
 
 
 class _Connection(asyncio.Protocol):
-    """Sends the next request whenever an answer is whole."""
+    """Sends the next request when a response is complete."""
 
     def __init__(self, texts: Any, ended: asyncio.Future[None]) -> None:
         self._texts, self._ended, self._seen = texts, ended, b""
@@ -220,7 +220,7 @@ def _sitting(state: Path, plan: Plan, started: str) -> RunSession:
 
 
 def _generated(package: Any, api: Any, change: Change) -> Any:
-    """The generated client's call for a change: its result, or what awaits it."""
+    """Return the generated client's call for a change: its result or a coroutine."""
     if isinstance(change, Add):
         return api.add_pet(_model(package, package.NewPet, change.after))
     if isinstance(change, Delete):

@@ -55,9 +55,7 @@ LIMITS = {DEFAULT: 8.0, GENERATED: 1.2}
 
 @dataclass(frozen=True)
 class Contender:
-    """A client: `open` yields a function that gets one pet. `requests` take some seconds
-    per round.
-    """
+    """A client: `open` yields a function that gets one pet; a round has `requests` requests."""
 
     name: str
     answer: str

@@ -1,14 +1,14 @@
-"""Reading, validating and writing spreadsheets, beside the fastest well-kept libraries for each.
+"""Reading, validating and writing spreadsheets, compared with the fastest maintained libraries.
 
     python benchmarks/sheets.py [--rows 100000] [--large 1000000] [--rounds 7]
 
-One table of pets is made, with a seed, in a temporary folder: as CSV, as the workbook that Excel
-would save (texts shared, ids as numbers), and as the workbook that petsync exports. Each is read
-by petsync and by its peer, in one process, in rounds in which everybody has a turn: to a grid of
-texts (`read`), and to the finished Sheet, every cell judged (`whole`). `validate` is what the
-whole takes beyond the read. Times are medians, beside them those of the processor, which others
-on the machine disturb less. Peak memory is that of a new process, above what it had when all
-was imported; for the large CSV it is that of the whole process.
+One table of pets is made from a fixed seed in a temporary folder: as CSV, as the workbook that
+Excel would save (shared texts, ids as numbers), and as the workbook that petsync exports. petsync
+and its peer read each file in one process, in rounds with one turn for each contender: to a grid of
+texts (`read`), and to the complete Sheet with every cell validated (`whole`). `validate` is the
+time of `whole` above `read`. Times are medians, together with CPU times, which other load on the
+machine affects less. Peak memory is that of a new process above its memory after all imports; for
+the large CSV it is that of the whole process.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from petsync.table.frame import no_collection
 Work = Callable[[], object]
 
 LIMIT = 1.3
-"""How many times the peer's time reading may take, and validating again."""
+"""Limit of the time for reading, and of that for validating, divided by the peer's time."""
 LARGE_LIMIT = 1000
-"""Megabytes for the large CSV, read and validated."""
+"""Limit in megabytes for reading and validating the large CSV."""
 
 HEADER = ("id", "name", "status", "category", "category_id", "tags", "photo_urls", "action")
 NUMBERS = (0, 4)
@@ -63,7 +63,7 @@ TAGS = (
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one contender takes: seconds on the clock and of the processor (medians), and MiB."""
+    """One contender's median clock seconds and CPU seconds, and its peak memory in MiB."""
 
     seconds: float
     processor: float
@@ -71,7 +71,7 @@ class Cost:
 
 
 def main() -> None:
-    """Make the files, let everybody read and write them, and say which goals are met."""
+    """Make the files, run all contenders, and print which goals are met."""
     options = _options()
     if options.peak:
         name, path, other = options.peak
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def files(folder: Path, pets: int) -> dict[Path, str]:
-    """The files to be read, and the name of each one's peer."""
+    """Make the files to read, and return the name of each file's peer."""
     _write_csv(folder / "pets.csv", pets)
     _write_workbook(folder / "pets.xlsx", _rows(pets), shared=True, numbers=NUMBERS)
     write_sheet(read_sheet(folder / "pets.csv"), folder / "exported.xlsx")
@@ -101,7 +101,7 @@ def files(folder: Path, pets: int) -> dict[Path, str]:
 
 
 def read(path: Path, peer: str, rounds: int) -> bool:
-    """The table of one file; whether its goals are met."""
+    """Print the table of one file; return whether its goals are met."""
     costs = measure((peer, "petsync, read", "petsync, whole"), path, path, rounds)
     show(f"reading {path.name}, {path.stat().st_size / 1e6:,.1f} MB", costs, peer)
     theirs, ours, whole = costs[peer], costs["petsync, read"], costs["petsync, whole"]
@@ -122,13 +122,15 @@ def read(path: Path, peer: str, rounds: int) -> bool:
 
 
 def write(path: Path, target: Path, rounds: int) -> None:
-    """The table of the writers, which all write the cells of a CSV, as text."""
+    """Print the table of the writers, which all write the cells of a CSV as text."""
     names = ("XlsxWriter, constant memory", "XlsxWriter", "openpyxl, write-only", "petsync, write")
     show("writing .xlsx", measure(names, path, target, rounds), names[0])
 
 
 def large(path: Path, pets: int) -> bool:
-    """The peak memory of a process that reads and validates a large CSV; whether it is kept."""
+    """Print the peak memory of a process that reads and validates a large CSV; return whether it is
+    below the limit.
+    """
     _write_csv(path, pets)
     code = (
         "import sys, time, petsync; from pathlib import Path; begun = time.perf_counter();"
@@ -150,7 +152,7 @@ def large(path: Path, pets: int) -> bool:
 
 
 def measure(names: Iterable[str], path: Path, other: Path, rounds: int) -> dict[str, Cost]:
-    """What each of the contenders takes for a file; they run in turn."""
+    """Return each contender's cost for a file; they run in turn."""
     work = {name: CONTENDERS[name](path, other) for name in names}
     clock: dict[str, list[float]] = {name: [] for name in work}
     processor: dict[str, list[float]] = {name: [] for name in work}
@@ -170,7 +172,7 @@ def measure(names: Iterable[str], path: Path, other: Path, rounds: int) -> dict[
 
 
 def show(title: str, costs: dict[str, Cost], peer: str) -> None:
-    """One table, with each contender's ratio to the peer."""
+    """Print one table with each contender's ratio to the peer."""
     theirs = costs[peer]
     print(f"\n{title}")
     print(f"  {'':30}{'seconds':>9}{'ratio':>7}{'processor':>11}{'ratio':>7}{'peak MiB':>10}")
@@ -235,7 +237,7 @@ CONTENDERS: dict[str, Callable[[Path, Path], Work]] = {
     "openpyxl, write-only": _openpyxl,
     "petsync, write": _write,
 }
-"""What prepares the work of each, given the file to be read and one to be written."""
+"""Functions that prepare a contender's work, given the file to read and the file to write."""
 
 
 def _peak(name: str, path: Path, other: Path) -> float:
@@ -245,7 +247,7 @@ def _peak(name: str, path: Path, other: Path) -> float:
 
 
 def _peak_here(work: Work) -> float:
-    """Peak memory of the work in MiB, above what the process had before it."""
+    """Return the work's peak memory in MiB, above that of the process before it."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")
     before = _status("VmRSS")

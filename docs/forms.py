@@ -1,4 +1,4 @@
-"""Draw docs/forms/*.png, every form in both themes as Chromium shows it: `python docs/forms.py`."""
+"""Draw docs/forms/*.png, every form in both themes in Chromium: `python docs/forms.py`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _EDITS: Mapping[int, Mapping[str, str]] = {
     11: {"name": "Kiwi Junior"},
     14: {"status": "pendng", "category": "Cats"},
 }
-"""What the shop's people wrote into the exported workbook, by row."""
+"""The users' edits in the exported workbook, by row."""
 FORMS: Mapping[str, tuple[str, str]] = {
     "login": ("ps.widgets.login(visitor)", "Begin"),
     "account": ("ps.widgets.login(store)", "Sign out"),
@@ -47,7 +47,7 @@ FORMS: Mapping[str, tuple[str, str]] = {
     "browse": ("ps.widgets.browse(store)", "Bella"),
     "app": ("ps.widgets.app(store)", "Open a sheet"),
 }
-"""Each picture's form, and what it says when it is ready."""
+"""The code for each picture's form, and a text that it shows when it is ready."""
 
 
 def draw(folder: Path) -> None:
@@ -92,7 +92,7 @@ def _wait(view: View, said: str) -> None:
 
 
 def _picture(view: View, file: Path) -> None:
-    """The form with a margin, cut where it is too long, in few colours."""
+    """Save the form with a margin, cut to a maximum height, in few colours."""
     place = view.forms.first.bounding_box()
     assert place is not None
     height = min(place["height"] + 24, _TALLEST)
@@ -105,7 +105,7 @@ def _picture(view: View, file: Path) -> None:
 
 @contextmanager
 def _shop() -> Iterator[tuple[Sandbox, Path]]:
-    """A small shop, and the workbook that its people edited while its store went on."""
+    """Yield a small shop, and the workbook that users edited while its store changed."""
     pets = msgspec.json.decode((ps.sample_data() / "store.json").read_bytes())
     with tempfile.TemporaryDirectory(prefix="petshop-") as name:
         work = Path(name)

@@ -1,5 +1,5 @@
-"""Draw docs/site.png and docs/site-dark.png, the front page of the documentation site as Chromium
-shows it: `python docs/front.py`.
+"""Draw docs/site.png and docs/site-dark.png, the front page of the documentation site in Chromium:
+`python docs/front.py`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _PICTURES = {"site.png": "light", "site-dark.png": "dark"}
 
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
-        """Say nothing of each request."""
+        """Log no request."""
 
 
 @contextmanager
 def _served(folder: Path) -> Iterator[str]:
-    """The address of the site: the search is there only where it comes from a server."""
+    """Yield the address of the site: the search works only from a server."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
@@ -39,7 +39,7 @@ def _served(folder: Path) -> Iterator[str]:
 
 
 def draw(folder: Path) -> Iterator[Path]:
-    """Build the site, and draw the pictures into a folder."""
+    """Build the site and draw the pictures into a folder."""
     site = folder / "site"
     build(load_config(str(_HERE.parent / "mkdocs.yml"), site_dir=str(site)))
     with _served(site) as address, sync_playwright() as playwright:

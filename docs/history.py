@@ -1,9 +1,9 @@
 """Draw docs/history.png, docs/history-dark.png and docs/round-report.png, the pages of thirty
-nights as Chromium shows them: `python docs/history.py`.
+nights in Chromium: `python docs/history.py`.
 
-The nights are real rounds on the embedded store: people edit the sheet and the store by a seed,
-and some nights something is the matter. Only the clock is not waited for: each round is dated a
-night after the one before.
+The nights are real rounds on the embedded store: users edit the sheet and the store by a seed, and
+some nights have a problem. The program does not wait between them: each round is dated one night
+after the previous one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _PICTURES: dict[str, dict[str, Any]] = {
 
 @dataclass
 class Shop:
-    """A store, the people at its sheet and at its counter, and the job that runs at night."""
+    """A store, the users who edit its sheet and its records, and the job that runs at night."""
 
     box: Sandbox
     folder: Path
@@ -63,17 +63,17 @@ class Shop:
 
     @property
     def sheet(self) -> Path:
-        """What the people edit."""
+        """Return the path of the sheet that the users edit."""
         return self.folder / "catalogue.xlsx"
 
     def open(self) -> None:
-        """Fill the store, and write the sheet as of then."""
+        """Fill the store, and write the sheet from it."""
         frame = frame_from_json((sample_data() / "store.json").read_bytes()).head(_PETS)
         self.box.reset(ps.pets_from_frame(frame))
         ps.write_sheet(frame, self.sheet, base=False)
 
     def day(self, number: int) -> None:
-        """What people do on a day, on both sides."""
+        """Make one day's changes in the sheet and in the store."""
         pets = self.draw.sample(self.box.pets(), 3 + self.draw.randrange(14))
         half = len(pets) // 2
         for pet in pets[:half]:
@@ -96,7 +96,7 @@ class Shop:
         self._write(rows, typo=number in _TYPOS)
 
     def night(self, number: int) -> None:
-        """The job's round, dated to its night."""
+        """Run the job's round, and date it to its night."""
         self.box.break_with("503=1" if number == _OUTAGE else None)
         if number == _SLOW:
             self.box.break_with("latency=0.02")
@@ -119,15 +119,15 @@ class Shop:
         return {each.pet_id for each in self.told[-1].open if each.kind == "conflict"}
 
     def _clash(self, rows: dict[int, ps.Pet], number: int) -> None:
-        """Somebody at the counter and somebody at the sheet rename the same two pets."""
+        """Rename the same two pets in the store and in the sheet."""
         plain = [pet for pet in self.box.pets() if (pet.name or "").isascii()]
         for pet in plain[number : number + 2]:
             self.box.put(msgspec.structs.replace(pet, name=f"{pet.name} the Great"))
             rows[pet.id or 0] = msgspec.structs.replace(pet, name=f"Little {pet.name}")
 
     def _sweep(self, rows: dict[int, ps.Pet], *, back: bool) -> None:
-        """A script at the counter marks half of the store as sold; two days later that is mended
-        from the sheet, which has taken nothing of it.
+        """Mark half of the store as sold, as a script would; two days later restore it from the
+        sheet, which did not take this change.
         """
         for pet in self.box.pets()[: _PETS // 2]:
             status = rows.get(pet.id or 0, pet).status if back else "sold"
@@ -157,7 +157,7 @@ class Shop:
 
 
 def _dated(told: RoundReport, night: datetime, shop: Shop) -> RoundReport:
-    """The round as of that night, at an address and in a folder that a reader may have."""
+    """Return the round with that night's date, and with an address and a folder for readers."""
     body = msgspec.json.encode(told).decode()
     for own, said in ((shop.box.url, _STORE), (f"{shop.folder}/", "")):
         body = body.replace(own, said)
@@ -169,7 +169,7 @@ def _dated(told: RoundReport, night: datetime, shop: Shop) -> RoundReport:
 
 
 def thirty_nights(folder: Path) -> Sequence[RoundReport]:
-    """The rounds of thirty nights, but for those on which the machine was off."""
+    """Return the rounds of thirty nights, except those on which the machine was off."""
     with Sandbox(auth=False) as box:
         shop = Shop(box, folder)
         shop.open()

@@ -1,6 +1,6 @@
 """Write the pages of docs/ that are made from the code: `python docs/make.py`.
 
-tests/test_docs.py fails where a page is not as this would write it.
+tests/test_docs.py fails if a page differs from what this program writes.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ _OUTCOMES: Mapping[Cause, str] = {
 
 
 def causes_page() -> str:
-    """The page on the causes of results, in the words of the reports."""
+    """Return the page about the causes of results, in the words of the reports."""
     rows = (
         (f"`{code or _NO_CODE}`", _OUTCOMES[code], words.title, words.meaning, words.cure)
         for code, words in CAUSES.items()
@@ -120,7 +120,7 @@ def causes_page() -> str:
 
 
 def findings_page() -> str:
-    """The page on the rules: an index, and a section for each rule under its code."""
+    """Return the page about the rules: an index, and a section for each rule under its code."""
     return "\n".join([_HEAD, *_index(), *_sections()])
 
 
@@ -132,9 +132,9 @@ def main() -> None:
 
 
 def plan_schema() -> str:
-    """The JSON Schema of a saved plan, from the types that it is made of."""
+    """Return the JSON Schema of a saved plan, from the plan's types."""
     types = msgspec.json.schema(Plan)["$defs"]
-    # What is written has every field, and what has another one is no plan of this format.
+    # A saved plan has every field, and an unknown field is not allowed in this format.
     for name, type_ in types.items():
         fields: dict[str, Any] = type_["properties"]
         types[name] = _closed(
@@ -156,7 +156,7 @@ def plan_schema() -> str:
 
 
 def _closed(fields: dict[str, Any], **about: str) -> dict[str, Any]:
-    """An object that has these fields, all of them and no other."""
+    """Return the schema of an object with exactly these fields."""
     return {
         **about,
         "type": "object",
@@ -193,7 +193,7 @@ def _section(rule: Rule) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """The text with nothing in it that Markdown gives a meaning."""
+    """Return the text with Markdown's special characters escaped."""
     return "".join(f"\\{mark}" if mark in "\\`*_<>[]|#" else mark for mark in text)
 
 

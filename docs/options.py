@@ -1,6 +1,8 @@
-"""Write what docs/ has from the table of petsync.toml's options: `python docs/options.py`.
+"""Write the parts of docs/ that are made from the table of petsync.toml's options:
+`python docs/options.py`.
 
-tests/test_config_docs.py fails where config.md or config.schema.json is not as this would write it.
+tests/test_config_docs.py fails if config.md or config.schema.json differs from what this program
+writes.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _MARKED = re.compile(r"<!-- options: (\w+) -->\n.*?<!-- /options -->", re.DOTALL
 
 
 def config_page(text: str) -> str:
-    """The page with each table of options as it should be, between its two marks."""
+    """Return the page with an updated table of options between each pair of marks."""
     return _MARKED.sub(lambda found: "\n".join(_marked(found[1])), text)
 
 
@@ -28,7 +30,7 @@ def _marked(name: str) -> Iterator[str]:
     table = "" if name == "top" else name
     yield from (f"<!-- options: {name} -->", TABLES[table].meaning, "")
     yield from ("| option | value | meaning | default | example |", "|---|---|---|---|---|")
-    # The options that a job takes over from the top are in the table of the top only.
+    # Options that a job inherits from the top level are in the top-level table only.
     shown = (each for each in options_of(table).values() if not table or each.name not in INHERITED)
     yield from map(_row, shown)
     yield "<!-- /options -->"
@@ -50,7 +52,7 @@ def _default(option: Option) -> str:
 
 
 def main() -> None:
-    """Write both."""
+    """Write both files."""
     PAGE.write_text(config_page(PAGE.read_text("utf-8")), encoding="utf-8")
     SCHEMA.write_text(schema_text(), encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Draw docs/plan-light.png, plan-dark.png and plan-400px.png, a plan's page as Chromium shows it:
+"""Draw docs/plan-light.png, plan-dark.png and plan-400px.png, a plan's page in Chromium:
 `python docs/page.py`.
 """
 
@@ -35,7 +35,7 @@ _MEANWHILE: dict[int, dict[str, Any]] = {
     1037: {"name": "Rosie-Bear"},
     1050: {"status": "sold"},
 }
-"""What the store changed after the export, some of it what the shop's people changed too."""
+"""Changes in the store after the export; the shop's users changed some of these cells, too."""
 _PICTURES: dict[str, dict[str, Any]] = {
     "plan-light": {"color_scheme": "light", "viewport": {"width": 1180, "height": 1330}},
     "plan-dark": {"color_scheme": "dark", "viewport": {"width": 1180, "height": 1330}},
@@ -44,8 +44,8 @@ _PICTURES: dict[str, dict[str, Any]] = {
 
 
 def sample_plan() -> Plan:
-    """The plan for the workbook that the shop's people edited, and a store that changed
-    meanwhile.
+    """Return the plan for the workbook that the shop's users edited, and a store that changed since
+    the export.
     """
     exported = frame_from_json((sample_data() / "store.json").read_bytes())
     base = Base(frame=exported, store=_STORE, taken_at=_EXPORTED.isoformat())
@@ -70,7 +70,7 @@ def _changed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(folder: Path) -> Iterator[Path]:
-    """Draw the pictures into a folder: conflicts and changes, which say most."""
+    """Draw the pictures of the conflicts and updates into a folder."""
     page = folder / "plan.html"
     page.write_text(plan_page(sample_plan()), encoding="utf-8")
     with sync_playwright() as playwright:

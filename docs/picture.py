@@ -1,4 +1,4 @@
-"""Draw docs/plan.svg, a plan for the sample data: `python docs/picture.py`."""
+"""Draw docs/plan.svg, a plan of the sample data: `python docs/picture.py`."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _STORE = "https://shop.example/v2"
 _EXPORTED = datetime(2026, 11, 19, 16, 5, tzinfo=UTC)
 _PLANNED = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
 _MEANWHILE = [(1037, "name", "Rosie-Bear"), (1022, "status", "available")]
-"""What the store changed after the export, and the shop's people too."""
+"""Changes in the store after the export; the shop's users changed the same cells."""
 
 
 def picture() -> str:
-    """The plan of the sample data on a terminal, as SVG."""
+    """Return the plan of the sample data in a terminal as SVG."""
     plan = sample_plan()
     return terminal_svg(lambda console: show_plan(plan, console, limit=3), title="petsync plan")
 
 
 def sample_plan() -> Plan:
-    """The plan for the workbook that the shop edited, and a store that changed meanwhile."""
+    """Return the plan for the workbook that the shop edited, and a store that changed since."""
     exported = frame_from_json((sample_data() / "store.json").read_bytes())
     snapshot = Snapshot(
         frame=_changed(exported),

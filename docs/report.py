@@ -1,5 +1,5 @@
-"""Draw docs/run.svg and docs/report.png, a run's report on a terminal and as a page:
-`python docs/report.py`.
+"""Draw docs/run.svg and docs/report.png, a run's report in a terminal and as a page: `python
+docs/report.py`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _TROUBLE: Mapping[int, tuple[Outcome, Cause, str]] = {
     88: ("failed", "service-error", "updatePetWithForm: the service answered 503"),
     83: ("conflict", "changed-since", "changed in the store since the plan: status"),
 }
-"""What went wrong, by the changes' places in the plan."""
+"""The changes with problems, by their positions in the plan."""
 
 
 def sample_report() -> Report:
-    """The report on a run of the sample data's plan, in which a few things went wrong."""
+    """Return the report of a run of the sample data's plan with a few problems."""
     plan = sample_plan()
     results = (_result(number, change) for number, change in enumerate(plan.changes))
     return Report(
@@ -52,7 +52,7 @@ def _result(number: int, change: Change) -> Result:
 
 
 def terminal() -> str:
-    """The report on a terminal of 80 columns, as SVG."""
+    """Return the report in a terminal of 80 columns as SVG."""
     report = sample_report()
     return terminal_svg(
         lambda console: show_report(report, console, limit=1), title="petsync apply"

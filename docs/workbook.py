@@ -1,5 +1,5 @@
 """Draw docs/workbook.png and docs/workbook-guide.png, the workbook that `petsync export` writes:
-`python docs/workbook.py`. LibreOffice (`soffice`) and Poppler (`pdftoppm`) draw it.
+`python docs/workbook.py`. It needs LibreOffice (`soffice`) and Poppler (`pdftoppm`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _snapshot() -> Snapshot:
 
 
 def _edited(frame: pd.DataFrame) -> pd.DataFrame:
-    """The first pets, a new one, and what somebody asks for some of them."""
+    """Return the first pets and a new one, with a user's actions for some of them."""
     some = frame.head(_ROWS)
     new = frame_from_pets([Pet(name="Momo", status="available", category=Category(2, "Cats"))])
     actions = ["merge"] * _ROWS + ["add"]
@@ -70,7 +70,7 @@ def _show_headings(workbook: Path) -> None:
 
 
 def _page(folder: Path, number: int) -> Path:
-    """One page as a picture, without the white around it."""
+    """Return one page as a picture, without its white margins."""
     name = folder / f"page{number}"
     draft = _drawn(folder, number, name)
     where = np.argwhere(_pixels(draft) < 255)
@@ -86,7 +86,7 @@ def _drawn(folder: Path, number: int, name: Path, *options: object) -> Path:
 
 
 def _pixels(picture: Path) -> np.ndarray[Any, Any]:
-    """The darkest of each pixel's colours, of a PPM picture."""
+    """Return the darkest colour value of each pixel of a PPM picture."""
     _, size, _, data = picture.read_bytes().split(b"\n", 3)
     width, height = map(int, size.split())
     pixels: np.ndarray[Any, Any] = np.frombuffer(data, np.uint8).reshape(height, width, 3)

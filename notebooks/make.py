@@ -1,11 +1,11 @@
-"""Run the notebooks from top to bottom and save them with what they show.
+"""Run the notebooks from top to bottom and save them with their outputs.
 
     python notebooks/make.py                 all of them
     python notebooks/make.py 03_round_trip   one
 
-The same is saved each time: neither times of the run nor names of the machine, and in place of the
-port, the times and the run ids that an output tells, always the same ones. A cell that is tagged
-`nbval-check-output` is compared with what is saved in every test run.
+Each run saves the same text: it contains no execution times and no names of this machine, and
+ports, times and run ids in outputs are replaced by fixed values. A cell with the tag
+`nbval-check-output` is compared with its saved output in each test run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nbclient import NotebookClient
 
 HERE = Path(__file__).parent
 KEPT = ("kernelspec", "language_info")
-# What every run tells otherwise, and what is saved in its place: as long, so that lines stay so.
+# The texts that differ in each run, and their fixed values: of the same length, to keep lines.
 STAND_INS = {
     r"\b127\.0\.0\.1:\d+": "127.0.0.1:50321",
     r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC": "2026-11-21 09:30:00 UTC",
@@ -30,14 +30,14 @@ STAND_INS = {
 
 
 def settled(text: str) -> str:
-    """The text with the stand-ins in it."""
+    """Return the text with the fixed values."""
     for passing, stand_in in STAND_INS.items():
         text = re.sub(passing, stand_in, text)
     return text
 
 
 def settle(output: Any) -> None:
-    """Put the stand-ins into an output, but for its pictures."""
+    """Put the fixed values into an output, except its pictures."""
     if "text" in output:
         output["text"] = settled(output["text"])
     for kind, shown in output.get("data", {}).items():

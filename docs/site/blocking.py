@@ -1,4 +1,4 @@
-"""Lets the reference show `Store.plan = blocking(AsyncStore.plan)` as the method that it is."""
+"""Shows `Store.plan = blocking(AsyncStore.plan)` as a method in the reference."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _BLOCKING = re.compile(r"blocking\((\w+)\.(\w+)\)")
 
 
 class Blocking(griffe.Extension):
-    """Puts a method in the place of each attribute that is made from an asynchronous one."""
+    """Replaces each attribute that is made from an asynchronous method by a method."""
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        """Go through the classes of the whole package."""
+        """Replace these attributes in all classes of the package."""
         for module in _modules(pkg):
             for kind in list(module.classes.values()):
                 if not kind.is_alias:

@@ -1,4 +1,4 @@
-"""A notebook as a page: its text, its code, and what it showed when it was saved."""
+"""A notebook as a page: its text, its code, and its saved outputs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 __all__ = ["SHOWN", "page_of", "shown"]
 
 SHOWN = "<!-- output {} -->"
-"""Where on the page an output belongs. Markdown must not touch HTML that is finished."""
+"""The place of an output on the page. It keeps the output's HTML out of the Markdown."""
 
 
 def page_of(text: str) -> tuple[str, list[str]]:
-    """The notebook as Markdown, and its outputs as HTML, in the order of their places."""
+    """Return the notebook as Markdown, and its outputs as HTML in the order of their places."""
     parts: list[str] = []
     outputs: list[str] = []
     for cell in json.loads(text)["cells"]:
@@ -29,7 +29,9 @@ def page_of(text: str) -> tuple[str, list[str]]:
 
 
 def shown(output: dict[str, Any]) -> str:
-    """One output in the richest form that needs no script, kept out of the site's search."""
+    """Return one output in the richest form that needs no script, excluded from the site's
+    search.
+    """
     return f'<div class="shown" tabindex="0" data-search-exclude>{_body(output)}</div>'
 
 

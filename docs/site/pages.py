@@ -1,9 +1,9 @@
-"""What mkdocs asks while it builds the site: pages that are made from other things, and links that
-are written for the repository.
+"""The hooks of mkdocs for the site: pages that are made from other files, and links that are
+written for the repository.
 
-A page in docs/ links to README.md, to a notebook or to any other file as the repository has it, so
-that the same link works where the repository is looked at. Here such a link leads to the page that
-the site has in its place, or else to a copy of the file.
+A page in docs/ links to README.md, to a notebook or to any other file by its path in the
+repository, so that the same link works there. On the site such a link leads to the page made from
+that file, or else to a copy of the file.
 """
 
 from __future__ import annotations
@@ -41,18 +41,20 @@ _outputs: dict[str, list[str]] = {}
 
 
 def slug(text: str, separator: str) -> str:
-    """A heading's anchor, as where the repository is looked at."""
+    """Return a heading's anchor, the same as in a view of the repository."""
     return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", separator)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Anchors are the same here and there."""
+    """Set the same anchors as in a view of the repository."""
     config.mdx_configs.setdefault("toc", {})["slugify"] = slug
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are made: the reference, the notebooks, the changelog, the sample data."""
+    """Add the pages made from other files: the reference, the notebooks, the changelog, the sample
+    data.
+    """
     from mkdocs.structure.files import File
 
     for uri, text in _made():
@@ -72,7 +74,7 @@ def _made() -> Iterator[tuple[str, str]]:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """The page with each link that leads out of docs/ leading to its place on the site."""
+    """Return the page with each link out of docs/ replaced by its address on the site."""
 
     def led(found: re.Match[str]) -> str:
         link = _led(found[2], page.file.src_uri, lambda path: _copied(path, config, files))
@@ -83,14 +85,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, **_: object) -> str:
-    """The page of a notebook with its outputs in their places."""
+    """Return the page of a notebook with its outputs in their places."""
     for number, output in enumerate(_outputs.get(page.file.src_uri, ())):
         html = html.replace(notebook.SHOWN.format(number), output)
     return html
 
 
 def on_post_page(output: str, **_: object) -> str:
-    """The page with a name for the search, which the theme leaves without one."""
+    """Return the page with a label for the search, which the theme omits."""
     return output.replace('class="md-search"', 'class="md-search" aria-label="Search"', 1)
 
 
@@ -106,7 +108,7 @@ def _led(link: str, uri: str, copied: Callable[[str], str]) -> str:
 
 
 def _source(uri: str) -> str:
-    """The file in the repository that a page of the site comes from."""
+    """Return the file in the repository from which a page of the site is made."""
     for path, place in _PLACES.items():
         if place == uri and path != "README.md":
             return path
@@ -115,7 +117,7 @@ def _source(uri: str) -> str:
 
 
 def _uri(path: str) -> str | None:
-    """The page of the site that a file in the repository has become."""
+    """Return the page of the site that is made from a file in the repository."""
     if path in _PLACES:
         return _PLACES[path]
     if path.startswith("docs/"):
@@ -125,7 +127,9 @@ def _uri(path: str) -> str | None:
 
 
 def _copied(path: str, config: MkDocsConfig, files: Files) -> str:
-    """The copy of a file that is on no page; where there is none, what mkdocs will complain of."""
+    """Return the address of a file's copy; for a missing file the address stays broken, and mkdocs
+    reports it.
+    """
     from mkdocs.structure.files import File
 
     uri = _COPIES + path

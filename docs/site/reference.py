@@ -1,4 +1,4 @@
-"""The pages of the reference: every public name's docstring."""
+"""The pages of the API reference: the docstring of each public name."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["GROUPS", "Group", "names_of", "pages"]
 
 
 class Group(NamedTuple):
-    """A page of public names: those whose modules' names begin with one of `homes`. `more` are what
-    these give, and have no name in `petsync` itself.
+    """A page of public names: those whose modules' names begin with one of `homes`. `more` are
+    related types without a name in `petsync` itself.
     """
 
     title: str
@@ -73,11 +73,11 @@ GROUPS = {
 }
 _FIRST = ("connect", "demo", "Store", "types.AsyncStore", "types.Plan", "types.Report")
 _ORDER = (*_FIRST, "types.Sheet", "errors.PetsyncError")
-"""What comes first on its page; the rest comes in the order of the alphabet."""
+"""The names that come first on their pages; the rest is in alphabetical order."""
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Each page's place on the site, and its Markdown."""
+    """Yield each page's path on the site, and its Markdown."""
     for key, group in GROUPS.items():
         blocks = [block for name in names_of(key) for block in _blocks(name)]
         blocks += [f"::: petsync.{place}" for place in group.more]
@@ -86,13 +86,15 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def names_of(key: str) -> list[str]:
-    """The public names on a page. Each name is on the one page that names its home most closely."""
+    """Return the public names on a page. Each name is on the page with the closest match for its
+    home.
+    """
     names = [name for name in _names() if _page_of(_home(name)) == key]
     return sorted(names, key=lambda n: (_ORDER.index(n) if n in _ORDER else len(_ORDER), n.lower()))
 
 
 def _names() -> Iterator[str]:
-    """Every public name, those of `petsync.errors` and `petsync.types` with their module."""
+    """Yield every public name, those of `petsync.errors` and `petsync.types` with their module."""
     for name in petsync.__all__:
         if name in ("errors", "types"):
             yield from (f"{name}.{part}" for part in getattr(petsync, name).__all__)
@@ -101,7 +103,7 @@ def _names() -> Iterator[str]:
 
 
 def _blocks(name: str) -> Iterator[str]:
-    """What shows a public name; a module with what it has for everybody."""
+    """Yield the Markdown blocks of a public name; a module with its own public names."""
     home = petsync._MODULES.get(name)
     if home is None:
         yield f"::: petsync.{name}"

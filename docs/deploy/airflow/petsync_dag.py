@@ -41,7 +41,7 @@ MAY_PASS = (1, 7)
     tags=["petsync"],
 )
 def petsync_nightly() -> None:
-    """One pass. Missed nights need no pass of their own: each pass does everything."""
+    """Run one pass. A missed night needs no pass: each pass does all outstanding work."""
 
     @task
     def reconcile(job: str) -> None:
