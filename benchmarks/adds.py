@@ -34,9 +34,7 @@ WAYS = {"one at a time": LIVE, "parallel": replace(LIVE, assigns_unique_ids=True
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: rows reported as applied, pets in the store, requests that add a pet, and
-    seconds.
-    """
+    """One run: rows reported as applied, pets in the store, requests for adds, and seconds."""
 
     applied: int
     stored: int

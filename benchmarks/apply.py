@@ -104,9 +104,7 @@ def main() -> None:
 
 
 def speed(folder: Path, changes: int, connections: Sequence[int], rounds: int) -> list[bool]:
-    """Print a table for each number of connections; return whether each goal is met in each
-    table.
-    """
+    """Print a table for each number of connections; return whether its goals are met."""
     work = made(changes)
     seed = work.seed(folder)
     loops = contenders(seed, folder)

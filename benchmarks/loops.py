@@ -1,6 +1,4 @@
-"""The contenders of benchmarks/apply.py: petsync's engine, and loops that only send one request for
-each change.
-"""
+"""The contenders of benchmarks/apply.py: petsync's engine, and loops that only send requests."""
 
 from __future__ import annotations
 

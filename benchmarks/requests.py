@@ -278,9 +278,7 @@ async def generated_urllib3(package: Any, url: str) -> AsyncIterator[Get]:
 
 
 def why(error: Exception) -> str:
-    """Return the last line of the error's output, with the command that installs what is
-    missing.
-    """
+    """Return the error's last line, with the command that installs the missing package."""
     said = str(error)
     if isinstance(error, subprocess.CalledProcessError):
         said = (error.stderr.strip() or error.stdout.strip() or said).splitlines()[-1]

@@ -198,9 +198,7 @@ def by_datacompy(inputs: Inputs) -> Work:
 
 
 def by_merge(inputs: Inputs, *, with_texts: bool = False) -> Work:
-    """Return an outer merge that compares each pair of columns, into one long table of changed
-    cells.
-    """
+    """Return an outer merge that compares each pair of columns into a table of changed cells."""
     store, sheet = inputs.plain()
 
     def compared(pair: Pair) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:

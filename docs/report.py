@@ -1,6 +1,4 @@
-"""Draw docs/run.svg and docs/report.png, a run's report in a terminal and as a page: `python
-docs/report.py`.
-"""
+"""Draw docs/run.svg and docs/report.png, a run's report: `python docs/report.py`."""
 
 from __future__ import annotations
 

@@ -91,9 +91,7 @@ def test_from_the_environment(box: Sandbox, tmp_path: Path) -> None:
 
 
 def test_by_api_key(store: ps.Store, box: Sandbox) -> None:
-    """The api key gives access to getPetById; the account reports that it gives access to nothing
-    else.
-    """
+    """The api key gives access to getPetById, and the account reports its other limits."""
     account = store.sign_in(ps.auth.api_key(box.api_key))
     assert (account.kind, account.signed_in, account.can_write) == ("api key", True, False)
     assert account.problem
@@ -159,9 +157,7 @@ def test_signing_out_ends_the_tokens(store: ps.Store, box: Sandbox) -> None:
 
 
 def test_an_open_service(tmp_path: Path) -> None:
-    """Where reading needs no token, write access of a token with unknown scopes is reported as
-    unknown.
-    """
+    """At a service that needs no token, a token without known scopes has unknown write access."""
     with Sandbox(auth=False) as box, store_at(box, tmp_path) as store:
         assert store.who().can_read is True
         account = store.sign_in(ps.auth.bearer("whatever"))
@@ -235,9 +231,7 @@ def test_by_localhost(box: Sandbox, tmp_path: Path) -> None:
 def test_configured_addresses(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Addresses under [auth] in petsync.toml are used, and the service's metadata are not
-    requested.
-    """
+    """Addresses under [auth] in petsync.toml are used without a request for metadata."""
     origin = box.url.removesuffix("/v2")
     auth = f'client_id = "{box.client_id}"\ntoken_url = "{origin}/oauth/token"\n'
     confirmed_file(tmp_path, f'url = "{box.url}"\n[auth]\n{auth}', monkeypatch)

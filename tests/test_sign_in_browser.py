@@ -193,9 +193,7 @@ def test_wrong_state_at_the_loopback(store: ps.Store, pending: PendingSignIn) ->
 
 
 def test_a_stolen_code_of_another(store: ps.Store, pending: PendingSignIn, tmp_path: Path) -> None:
-    """A code from another user's sign-in, sent with the right state, is refused: its verifier
-    differs.
-    """
+    """A code from another user's sign-in is refused even with the right state."""
     other = store.begin_sign_in(listen=False)
     stolen = parameter(sent_back(other.url), "code")
     state = parameter(pending.url, "state")
@@ -222,9 +220,7 @@ def test_mixed_up_issuer(store: ps.Store, remote: PendingSignIn, iss: str | None
 
 @pytest.mark.parametrize("iss", ["https://evil.example", None])
 def test_mixed_up_issuer_at_the_loopback(pending: PendingSignIn, iss: str | None) -> None:
-    """A response from the browser with a wrong issuer leaves the sign-in open for the right
-    response.
-    """
+    """A browser's response with a wrong issuer leaves the sign-in open for the right one."""
     address = sent_back(pending.url)
     assert "did not work" in httpx.get(changed(address, iss=iss)).text
     assert "You are signed in" in httpx.get(address).text
@@ -233,8 +229,8 @@ def test_mixed_up_issuer_at_the_loopback(pending: PendingSignIn, iss: str | None
 
 @pytest.mark.parametrize("listen", [True, False])
 def test_the_store_was_closed(box: Sandbox, tmp_path: Path, listen: bool) -> None:
-    """A sign-in of a closed store signs nobody in, raises an error for each waiting caller, and
-    frees its port.
+    """A sign-in of a closed store raises an error for each waiting caller, stores no credentials,
+    and frees its port.
     """
     with store_at(box, tmp_path) as store:
         pending = store.begin_sign_in(listen=listen)
@@ -474,8 +470,8 @@ def test_interrupted(store: ps.Store, pending: PendingSignIn) -> None:
 
 
 def test_implicit_by_loopback_page(implicit: PendingSignIn) -> None:
-    """The loopback page posts the fragment after #, which browsers do not send, and a token in the
-    query signs nobody in.
+    """The loopback page posts the fragment after #, which browsers do not send; a token in the
+    query is not accepted.
     """
     address = sent_back(implicit.url)
     page = httpx.get(address)  # A browser does not send the fragment.

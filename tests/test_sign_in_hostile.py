@@ -174,8 +174,8 @@ def test_metadata_with_a_user_in_an_address(service: Service, store: ps.Store, u
     ],
 )
 def test_no_metadata(service: Service, store: ps.Store, metadata: bytes) -> None:
-    """Where a service has no usable metadata, an error says so with a hint; a token from the user
-    still signs in.
+    """Without usable metadata, a sign-in raises an error with a hint; a token from the user still
+    works.
     """
     service.metadata = metadata
     with refused(ps.errors.SettingsError, "does not say where to sign in", service):
@@ -262,9 +262,7 @@ def test_token_endpoints(
     kind: type[ps.errors.PetsyncError],
     said: str,
 ) -> None:
-    """Each wrong response of a token endpoint raises an error that names the problem, with a hint
-    and no secret.
-    """
+    """Each wrong response of a token endpoint raises a specific error with a hint and no secret."""
     service.token = reply
     with refused(kind, said, service):
         sign_in(store)
@@ -348,7 +346,7 @@ def test_introspection_that_says_nonsense(
 def test_a_service_that_cannot_be_asked(
     service: Service, store: ps.Store, reply: bytes | None, kind: type[ps.errors.PetsyncError]
 ) -> None:
-    """A token that cannot be checked is not used: an error of the service signs nobody in."""
+    """A token that cannot be checked is not used, and its error is raised."""
     service.pets = reply  # type: ignore[assignment]
     with pytest.raises(kind):
         store.sign_in(ps.auth.bearer(TOKEN))

@@ -155,9 +155,7 @@ def test_no_secret_in_the_state_folder(store: ps.Store, state: Path) -> None:
 
 
 def test_signed_out(box: Sandbox, store: ps.Store, state: Path) -> None:
-    """A sign-out removes the keyring's entry and ends the sign-in at the service for every
-    store.
-    """
+    """A sign-out removes the keyring's entry and ends the sign-in for every store."""
     with store_at(box, state) as other:
         store.sign_out()
         assert vault.entries() == {}
@@ -376,8 +374,8 @@ def test_a_keyring_for_everybody(box: Sandbox, state: Path, broken: Broken) -> N
 def test_locked_when_it_is_needed(
     box: Sandbox, store: ps.Store, state: Path, broken: Broken, error: BaseException, said: str
 ) -> None:
-    """Where the stored sign-in cannot be read, a store still connects; the account and the first
-    refused request report the cause.
+    """With an unreadable stored sign-in a store still connects; the account and the first refused
+    request report the cause.
     """
     broken.error = error
     with store_at(box, state) as other:

@@ -67,9 +67,7 @@ def test_before_the_end(box: Sandbox, store: ps.Store) -> None:
 
 
 def test_after_a_refusal(box: Sandbox, store: ps.Store) -> None:
-    """A token that the service ended early is renewed after the 401, and the request is
-    repeated.
-    """
+    """A token that is refused with 401 is renewed, and the request is repeated."""
     spoil(store)
     assert len(store.find_by_status("available")) == 1
     assert renewals(box) == 1
@@ -195,9 +193,7 @@ def test_what_is_asked_again(replies: list[bytes | None], asked: int) -> None:
 
 
 class Service(ScriptedServer):
-    """A service with one valid token; its token endpoint sends `reply`, or no response if it is
-    None.
-    """
+    """A service with one token; its token endpoint sends `reply`, or no response for None."""
 
     def __init__(self) -> None:
         super().__init__(b"")
@@ -299,9 +295,7 @@ def test_old_secrets_stay_masked(box: Sandbox, store: ps.Store) -> None:
 
 
 def test_an_implicit_token_ends(tmp_path: Path) -> None:
-    """A token that cannot be renewed is used until it is refused; then the error says to
-    sign in.
-    """
+    """A token that cannot be renewed is used until its refusal; the error says to sign in."""
     with Sandbox(pets=PETS) as box, store_at(box, tmp_path) as store:
         store.sign_in(ps.auth.implicit(box.token()))
         assert not store.who().renews

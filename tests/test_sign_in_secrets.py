@@ -1,6 +1,4 @@
-"""No secret of a sign-in is shown in a repr, a log, an error or a traceback with local
-variables.
-"""
+"""No secret of a sign-in is in a repr, a log, an error or a traceback with local variables."""
 
 from __future__ import annotations
 
@@ -62,9 +60,7 @@ def _beyond(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _frames(error: BaseException | None, known: set[int]) -> Iterator[str]:
-    """Yield the variables of all frames outside the tests, also of chained and suppressed
-    errors.
-    """
+    """Yield the variables of all frames outside the tests, of chained errors too."""
     if error is None or id(error) in known:
         return
     known.add(id(error))
@@ -209,9 +205,7 @@ def test_a_token_endpoint_that_echoes(tmp_path: Path, field: str, said: str, met
 
 
 def test_an_endpoint_that_echoes_the_answer(tmp_path: Path) -> None:
-    """Code, verifier, state and refresh token are masked in errors that repeat them, encoded or
-    not.
-    """
+    """Code, verifier, state and refresh token are masked in errors, encoded or not."""
     with ScriptedServer(b"") as server:
         origin = server.url.removesuffix("/v2")
         names = ("authorization", "token")
@@ -316,9 +310,7 @@ def test_the_browsers_return_is_not_logged(box: Sandbox, tmp_path: Path, caplog)
 
 
 def test_secrets_are_not_copied_out() -> None:
-    """A secret shows as ***, cannot be pickled or copied, and equals only a secret of the same
-    text.
-    """
+    """A secret shows as ***, cannot be pickled or copied, and compares by its text."""
     secret = Secret(SECRET)
     for text in (repr(secret), str(secret), f"{secret}", repr([secret])):
         assert SECRET not in text

@@ -25,7 +25,7 @@ SAID: dict[str, Any] = {"id": 1, "name": "Rex", "status": "available"}
 
 @given(shop_pets, shop_pets)
 def test_a_sheet_that_nobody_edited_changes_nothing(old: list[Pet], now: list[Pet]) -> None:
-    """An unedited export changes nothing, whatever changed in the store and even with
+    """An unedited export changes nothing, whatever changed in the store, even with
     delete_missing.
     """
     plan = plan_of(now, sheet_of(old, base=base_of(old)), delete_missing=True)
@@ -50,9 +50,7 @@ def test_with_a_store_that_nobody_changed_two_ways_and_three_are_one(
 
 @given(shop_pets, shop_pets, shop_pets)
 def test_every_row_is_accounted_for(old: list[Pet], now: list[Pet], wanted: list[Pet]) -> None:
-    """Each row is a change, a conflict or unchanged, and a pet that is not in the base is never
-    deleted.
-    """
+    """Each row is a change, a conflict or unchanged; a pet outside the base is never deleted."""
     plan = plan_of(now, sheet_of(wanted, base=base_of(old)), delete_missing=True)
     told = {each.row for each in (*plan.changes, *plan.conflicts)} - {None}
     assert plan.rows == len(told) + plan.unchanged
@@ -124,9 +122,7 @@ def test_a_conflict_names_both_values_and_the_way_out() -> None:
 def test_a_row_that_was_taken_out(
     now: Pet | None, deleted: list[int], in_conflict: list[int]
 ) -> None:
-    """The pet of a removed row is deleted only with delete_missing and if the store did not change
-    it.
-    """
+    """A removed row's pet is deleted only with delete_missing and if unchanged in the store."""
     pets = [*([now] if now else []), TOM]
     sheet = sheet_saying({"id": 2}, base=BASE)
     plan = plan_of(pets, sheet, delete_missing=True)
@@ -160,9 +156,7 @@ def test_tags_of_both_sides_are_merged() -> None:
 
 
 def test_the_half_of_a_category_that_was_edited_is_meant() -> None:
-    """An edited category name or id decides alone; the unedited other column does not contradict
-    it.
-    """
+    """Of a category's name and id, the edited one counts; the unedited one is no contradiction."""
     for edited in ({"category_id": 2}, {"category": "Cats"}):
         said = {"id": 1, "category": "Dogs", "category_id": 1} | edited
         (change,) = plan_of(PETS, sheet_saying(said, base=BASE)).updates
@@ -190,9 +184,7 @@ def test_a_base_that_cannot_be_used_stops_the_plan_unless_told_otherwise(sheet: 
 
 
 def test_rows_that_are_older_than_the_store_are_not_called_in_agreement() -> None:
-    """Unedited rows that are older than the store are counted, and a note says that the store's
-    values stay.
-    """
+    """Unedited rows that are older than the store are counted and reported in a note."""
     plan = plan_of([SOLD, TOM], sheet_of(PETS, base=BASE))
     assert (plan.unchanged, plan.older) == (2, (2,))
     assert any("the store has newer ones" in note for note in plan.notes)

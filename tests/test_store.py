@@ -82,8 +82,8 @@ async def _snapshot_and_close(store: ps.Store) -> ps.types.Snapshot:
 
 
 def test_an_edited_table_is_planned_applied_and_then_in_sync(box: Sandbox, store: ps.Store) -> None:
-    """An edited DataFrame is planned and applied, and then in sync; unknown fields stay where the
-    store keeps them.
+    """An edited DataFrame is planned and applied, and a second plan is empty. Unknown fields stay
+    where the store keeps them.
     """
     frame = store.find_by_status()
     edited = frame[frame["id"] != 3].set_index("id", drop=False)
@@ -137,9 +137,7 @@ def test_an_exported_status_is_no_error_once_the_store_moved_on(
 
 @pytest.mark.parametrize("kind", ["file", "frame"])
 def test_a_sheet_that_was_read_before_plans_as_its_source_does(tmp_path: Path, kind: str) -> None:
-    """A sheet that was read without the store gives the same plan as its source, also for a status
-    that only the store has.
-    """
+    """A sheet read without the store gives the same plan as its source file or DataFrame."""
     odd = ps.Pet(id=4, name="Odd", status="reserved")
     path = tmp_path / "pets.csv"
     path.write_text("id,name,status\n4,Even,reserved\n", "utf-8")

@@ -1,6 +1,4 @@
-"""TLS: which authorities petsync trusts, its client certificate, and the errors of failed
-connections.
-"""
+"""TLS: trusted authorities, client certificates, and the errors of failed connections."""
 
 from __future__ import annotations
 
@@ -30,9 +28,7 @@ PKCS8 = serialization.PrivateFormat.PKCS8
 
 
 class Files(NamedTuple):
-    """The files of one authority: its certificate, the server's certificate and key, and a
-    client's.
-    """
+    """The files of one authority: its certificate, the server's certificate and a client's."""
 
     authority: Path
     server: Path
@@ -137,9 +133,7 @@ class Quiet(ThreadingHTTPServer):
 
 
 def serving(files: Files, *, asks: bool) -> Iterator[tuple[str, list[str]]]:
-    """Yield an encrypted service's address and its clients' names; `asks` requires a client
-    certificate.
-    """
+    """Yield a TLS service's address and clients; `asks` requires a client certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.server)
     if asks:
@@ -181,8 +175,8 @@ def ask(url: str, state: Path) -> None:
 def test_an_authority_that_nobody_knows_is_refused_in_plain_words(
     service: tuple[str, list[str]], tmp_path: Path
 ) -> None:
-    """A certificate of an unknown authority is refused with the cause, nothing is sent, and the
-    hint names PETSYNC_CA_FILE.
+    """A certificate of an unknown authority is refused with the cause; the hint names
+    PETSYNC_CA_FILE.
     """
     url, who = service
     with pytest.raises(TransportError, match=r"certificate verify failed") as failed:

@@ -110,9 +110,7 @@ def test_a_part_of_an_undo(data: st.DataObject, pets: list[Pet]) -> None:
 @brief
 @given(data=st.data(), pets=stores())
 def test_after_any_failure_the_rest_goes_back(data: st.DataObject, pets: list[Pet]) -> None:
-    """After a run with lost requests, every pet that is not a conflict gets its earlier values
-    back.
-    """
+    """After a run with lost requests, undo restores every pet that is not a conflict."""
     it = world(pets)
     before = it.pets
     for operation in ("add", "replace", "rename", "delete", "get"):
@@ -130,9 +128,7 @@ def test_after_any_failure_the_rest_goes_back(data: st.DataObject, pets: list[Pe
 @brief
 @given(data=st.data(), pets=stores())
 def test_an_undo_is_a_plan_as_every_other(data: st.DataObject, pets: list[Pet]) -> None:
-    """An undo plan counts each row once, has the usual order, is the same each time, and can be
-    saved.
-    """
+    """An undo plan counts each row once, is ordered, is the same each time, and can be saved."""
     it = world(pets)
     report = it.apply(data.draw(plans(pets)))
     undo = it.undo("run-1")

@@ -96,9 +96,7 @@ def test_an_add_is_deleted_by_the_id_that_it_was_given() -> None:
 
 
 def test_an_update_is_set_back_in_its_fields_alone() -> None:
-    """An undone update restores only the fields that the run changed; unknown fields keep their
-    current values.
-    """
+    """An undone update restores only the run's fields; unknown fields keep their current values."""
     now = replace(MAX, extra={"chip": 6})
     (change,) = undone(RENAMED, now=now).changes
     assert change == Update(
@@ -229,9 +227,7 @@ def test_ids_that_the_service_fills_in_are_no_change() -> None:
 
 
 def test_images_of_one_pet_go_together() -> None:
-    """All photo addresses that a run added to a pet are removed by one change; its other photos
-    stay.
-    """
+    """One change removes all photo addresses that a run added to a pet; its other photos stay."""
     two, three = ("/1.png", "/2.png"), ("/1.png", "/2.png", "/3.png")
     second = entry("upload", number=1, before=SHOWN.after, after=replace(REX, photo_urls=three))
     plan = undone(SHOWN, second, now=replace(REX, photo_urls=three))
@@ -252,9 +248,7 @@ def test_an_image_whose_address_was_not_read_is_told() -> None:
 
 
 def test_a_service_that_chooses_ids_may_do_so_again() -> None:
-    """A note warns that added pets may get new ids if the run shows that the service
-    assigns ids.
-    """
+    """A note warns of new ids for added pets if the run shows that the service assigns ids."""
     renumbered = entry("add", number=1, pet_id=8, after=REX, assigned_id=99, cause="another-id")
     notes = undone(DELETED, renumbered, now=None).notes
     assert any("new ids" in note for note in notes)

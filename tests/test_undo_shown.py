@@ -127,9 +127,7 @@ def lines_of(shown: Iterable[Text]) -> str:
 
 
 def test_a_list_of_runs() -> None:
-    """The list of runs shows each run's id, time, state and counts, and the number of runs that it
-    omits.
-    """
+    """The list of runs shows each run's id, time, state and counts, and how many runs it omits."""
     undo = replace(
         PAST, run_id="20261121-100000-beef", kind="undo", undoes=RUN, total=5, counts={"applied": 5}
     )
@@ -156,9 +154,7 @@ def test_an_undo_that_was_undone_leaves_its_run_standing() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_names_fit_the_width(name: str) -> None:
-    """Any name of a store, sheet or pet is shown within 80 columns and without control
-    characters.
-    """
+    """Any name of a store, sheet or pet fits in 80 columns without control characters."""
     pet = replace(REX, name=name, status=name)
     run = replace(PAST, source=name, store=name)
     deeds = [

@@ -178,9 +178,7 @@ def test_a_sick_service_changes_nothing_of_that(store: ps.Store, box: Sandbox, s
 
 
 def test_the_newest_run_that_is_not_undone(store: ps.Store) -> None:
-    """Without a run id, undo selects the newest run with changes that is not undone, then the one
-    before it.
-    """
+    """Without a run id, undo selects the newest run with changes that is not yet undone."""
     first = changed(store, {"id": 1, "name": "One"})
     second = changed(store, {"id": 2, "name": "Two"})
     nothing = changed(store, {"id": 2, "name": "Two"})
@@ -329,9 +327,7 @@ def picture(tmp_path: Path) -> Path:
 
 
 def test_runs_are_a_table(store: ps.Store) -> None:
-    """`runs` returns one row for each run with its counts, newest first, and no rows for an empty
-    journal.
-    """
+    """`runs` returns one row for each run with its counts, newest first; it can be empty."""
     assert store.runs().empty
     run = changed(store, {"id": 1, "name": "One"}, {"id": None, "name": "New", "status": "sold"})
     undone = store.apply(store.undo(run)).run_id
@@ -410,9 +406,7 @@ def test_a_killed_run_that_was_undone_is_not_taken_up_again(tmp_path: Path) -> N
 def test_resume_refuses_before_it_says_that_it_resumes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`resume` refuses a run of a busy store and an undone run before it reports that it
-    resumes.
-    """
+    """`resume` refuses a run of a busy store and an undone run before it announces anything."""
     state = tmp_path / "state"
     rows = pd.DataFrame({"id": range(1, 31), "name": "new"})
     with Sandbox(pets=catalogue(30), auth=False) as sandbox:

@@ -41,8 +41,8 @@ LAZY = {"petsync.cli.console", "petsync.report.bars"}
 
 @cache
 def _imports() -> dict[str, set[str]]:
-    """Return the modules of petsync, and the modules of petsync that each imports anywhere in its
-    code.
+    """Return petsync's modules, each with the petsync modules that it imports anywhere in
+    its code.
     """
     files = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -67,9 +67,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def test_a_small_module_has_more_than_one_importer() -> None:
-    """A small module that only one sibling imports does not exist, except to load a library
-    lazily.
-    """
+    """A small module that only one sibling imports is not allowed, except for lazy loading."""
     imports = _imports()
     alone = set()
     for name, path in ((each, ROOT / each.replace(".", "/")) for each in imports):

@@ -56,18 +56,14 @@ def test_this_machine_is_answered(served: Endpoint, host: str) -> None:
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:80", "[", ""])
 def test_another_name_is_not_answered(served: Endpoint, host: str) -> None:
-    """A request with another Host is refused: a web page could resolve its own name to this
-    machine.
-    """
+    """A request with a Host of another machine is refused, as protection against DNS rebinding."""
     for path in ("metrics", "healthz"):
         answer = httpx.get(f"http://{served.address}/{path}", headers={"Host": host})
         assert (answer.status_code, "up" in answer.text) == (421, False)
 
 
 def test_so_many_are_answered_at_a_time(served: Endpoint, metrics: Slow) -> None:
-    """A request over the limit is refused immediately, and new requests are answered after the
-    others end.
-    """
+    """A request over the limit is refused immediately; later requests are answered again."""
     metrics.may.clear()
     host, _, port = served.address.partition(":")
     with ExitStack() as lines:

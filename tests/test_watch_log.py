@@ -64,9 +64,7 @@ def test_a_round_is_told_in_json_lines(tmp_path: Path) -> None:
 
 
 def test_a_step_that_fails_says_why_and_passes_the_error_on(tmp_path: Path) -> None:
-    """A failed or interrupted step is logged with its error, which is raised again; later lines
-    have no step.
-    """
+    """A failed or interrupted step is logged with its error, and the error is raised again."""
     config, round_ = json_config(tmp_path), told().round
     with watching(config) as (watcher,):
         for error in (KeyError("x"), KeyboardInterrupt()):
@@ -91,9 +89,7 @@ def test_records_of_other_threads_are_the_rounds_too(tmp_path: Path) -> None:
 
 
 def test_two_reconciliations_at_once_keep_their_lines_apart(tmp_path: Path) -> None:
-    """Two reconciliations at the same time in one process each write only their own lines to their
-    own log.
-    """
+    """Two concurrent reconciliations in one process each log only their own lines."""
     here, there = tmp_path / "a", tmp_path / "b"
     meet = threading.Barrier(2, timeout=120)
 
@@ -157,9 +153,7 @@ def test_text_lines_steer_no_terminal(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_what_v_says_on_the_same_stream_is_not_said_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A warning is not logged twice beside -v; afterwards the handler and the level are as
-    before.
-    """
+    """A warning is logged once beside -v; afterwards the handler and the level are restored."""
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     log, handler = logging.getLogger("petsync"), logging.StreamHandler(stream)
@@ -236,9 +230,7 @@ def test_lines_fit_a_terminal(
     stream: type[io.StringIO],
     is_folded: bool,
 ) -> None:
-    """On a terminal lines are folded to 80 columns, except long paths; elsewhere a record is one
-    line.
-    """
+    """On a terminal, lines fold at 80 columns except long paths; elsewhere a record is one line."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "stderr", shown := stream())
     path = "/shared/" + "x" * 90 + "/catalogue.csv"

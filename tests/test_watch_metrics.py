@@ -28,9 +28,7 @@ DOCS = Path(__file__).parents[1] / "docs" / "monitoring.md"
 
 
 def config_of(folder: Path, *names: str) -> Configuration:
-    """Return a configuration with jobs of these names, the first with a schedule, and a
-    textfile.
-    """
+    """Return a configuration with a textfile and jobs of these names, the first with a schedule."""
     jobs = [Job(name=name, mode="push") for name in names[1:]]
     first = Job(name=names[0], mode="push", schedule="0 2 * * *")
     metrics = Metrics(textfile=folder / "prom/petsync.prom")
@@ -50,9 +48,7 @@ def samples(config: Configuration) -> dict[str, float]:
 
 
 def test_the_textfile_tells_each_jobs_last_round(tmp_path: Path) -> None:
-    """The textfile has each job's last status, exit code, counts, last success and next scheduled
-    time.
-    """
+    """The textfile has each job's last status, exit code, counts, success and next time."""
     config = config_of(tmp_path, "catalogue")
     start = datetime(2026, 11, 21, 2, tzinfo=UTC)
     measured = MetricsWatcher(config)
@@ -149,9 +145,7 @@ def test_a_damaged_file_of_numbers_begins_anew(tmp_path: Path) -> None:
 def test_without_the_extra_the_jobs_run_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without the libraries for metrics and tracing, jobs run and the log names the missing
-    extras.
-    """
+    """Without the metrics and tracing libraries, jobs run and the log names the missing extras."""
     for name in ("prometheus_client", "opentelemetry.sdk.resources"):
         monkeypatch.setitem(sys.modules, name, None)
     config = configured(tmp_path, tracing=True, metrics=Metrics(textfile=tmp_path / "x.prom"))

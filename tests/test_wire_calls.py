@@ -25,9 +25,7 @@ GET = Request(operation="getPetById", method="GET", target="/pet/7", headers={},
 
 
 def test_each_operation_goes_where_the_profile_says() -> None:
-    """Each of the eight operations has its method, its path, and a mark whether it may be
-    repeated.
-    """
+    """Each of the eight operations has its method and path, and is marked as repeatable or not."""
     pet = Pet(id=7, name="Rex")
     table = {
         (call.request.operation, call.request.method, call.request.target, call.request.repeatable)
@@ -166,9 +164,7 @@ def test_these_media_types_are_read(media: str, body: bytes) -> None:
     ],
 )
 def test_a_web_page_is_never_pets(call: Call[object], media: str, body: bytes) -> None:
-    """A web page is refused: a sign-in page can be well-formed XML and would be read as an empty
-    list.
-    """
+    """A web page is refused: a well-formed sign-in page would be read as an empty list."""
     with pytest.raises(errors.ResponseError, match="web page, not pets"):
         call.read(Response(200, {"content-type": media}, body))
 
@@ -190,9 +186,7 @@ def test_another_media_type_is_named() -> None:
     ],
 )
 def test_another_pet_than_the_one_asked_for_is_an_error(body: bytes, says: str) -> None:
-    """A response with another pet's id, or with none, is an error, so the wrong pet is never
-    changed.
-    """
+    """A response with another pet's id, or with none, raises an error."""
     with pytest.raises(errors.ResponseError, match=f"^asked for pet 3, was answered {says}"):
         operations.get_pet_by_id(3).read(Response(200, {}, body))
 
@@ -243,9 +237,7 @@ def test_success_without_a_result(call: Call[None], media: str, body: bytes) -> 
     ],
 )
 def test_what_does_not_say_success_is_an_error(call: Call[object], media: str, body: bytes) -> None:
-    """A response with status 200 but without a sign of success is an error: a gateway may have sent
-    it.
-    """
+    """A response with status 200 that does not confirm success raises an error."""
     with pytest.raises(errors.ResponseError):
         call.read(Response(200, {"content-type": media}, body))
 

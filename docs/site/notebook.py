@@ -29,9 +29,7 @@ def page_of(text: str) -> tuple[str, list[str]]:
 
 
 def shown(output: dict[str, Any]) -> str:
-    """Return one output in the richest form that needs no script, excluded from the site's
-    search.
-    """
+    """Return one output in the richest form without scripts, excluded from the site's search."""
     return f'<div class="shown" tabindex="0" data-search-exclude>{_body(output)}</div>'
 
 

@@ -52,9 +52,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages made from other files: the reference, the notebooks, the changelog, the sample
-    data.
-    """
+    """Add the pages made from other files: reference, notebooks, changelog, sample data."""
     from mkdocs.structure.files import File
 
     for uri, text in _made():
@@ -127,9 +125,7 @@ def _uri(path: str) -> str | None:
 
 
 def _copied(path: str, config: MkDocsConfig, files: Files) -> str:
-    """Return the address of a file's copy; for a missing file the address stays broken, and mkdocs
-    reports it.
-    """
+    """Return the address of a file's copy; mkdocs reports the address of a missing file."""
     from mkdocs.structure.files import File
 
     uri = _COPIES + path

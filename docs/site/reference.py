@@ -86,9 +86,7 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def names_of(key: str) -> list[str]:
-    """Return the public names on a page. Each name is on the page with the closest match for its
-    home.
-    """
+    """Return the public names on a page: those whose home matches this page most closely."""
     names = [name for name in _names() if _page_of(_home(name)) == key]
     return sorted(names, key=lambda n: (_ORDER.index(n) if n in _ORDER else len(_ORDER), n.lower()))
 
