@@ -346,7 +346,7 @@ def test_introspection_that_says_nonsense(
 def test_a_service_that_cannot_be_asked(
     service: Service, store: ps.Store, reply: bytes | None, kind: type[ps.errors.PetsyncError]
 ) -> None:
-    """A token that cannot be checked is not used, and its error is raised."""
+    """A token that cannot be checked is not used, and the service's error is raised."""
     service.pets = reply  # type: ignore[assignment]
     with pytest.raises(kind):
         store.sign_in(ps.auth.bearer(TOKEN))

@@ -1,4 +1,4 @@
-"""The documentation site: it builds without warnings, and its links and files work offline."""
+"""The documentation site: no build warnings, no broken links, nothing from other hosts."""
 
 from __future__ import annotations
 

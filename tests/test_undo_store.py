@@ -406,7 +406,7 @@ def test_a_killed_run_that_was_undone_is_not_taken_up_again(tmp_path: Path) -> N
 def test_resume_refuses_before_it_says_that_it_resumes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`resume` refuses a run of a busy store and an undone run before it announces anything."""
+    """`resume` refuses a busy store's run and an undone run before it reports that it resumes."""
     state = tmp_path / "state"
     rows = pd.DataFrame({"id": range(1, 31), "name": "new"})
     with Sandbox(pets=catalogue(30), auth=False) as sandbox:

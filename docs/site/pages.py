@@ -125,7 +125,7 @@ def _uri(path: str) -> str | None:
 
 
 def _copied(path: str, config: MkDocsConfig, files: Files) -> str:
-    """Return the address of a file's copy; mkdocs reports the address of a missing file."""
+    """Return the address of a file's copy; if the file is missing, mkdocs reports the address."""
     from mkdocs.structure.files import File
 
     uri = _COPIES + path
