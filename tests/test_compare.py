@@ -374,7 +374,7 @@ def test_actions_are_held_to_what_they_say() -> None:
     assert plan.unchanged == 1
 
 
-def test_an_add_that_is_there_just_so_is_done_already() -> None:
+def test_an_add_of_an_existing_pet_is_done_already() -> None:
     """An `add` whose pet exists with the same values is no conflict."""
     assert plan_of(PETS, sheet_of([REX], action="add")).in_sync
 

@@ -102,6 +102,6 @@ def _said(moment: datetime) -> str:
         ("* * * * 0-7", ("*-*-* *:*:00",)),
     ],
 )
-def test_systemd_is_told_the_same_times(schedule: str, lines: tuple[str, ...]) -> None:
+def test_systemd_gets_the_same_times(schedule: str, lines: tuple[str, ...]) -> None:
     """A cron schedule becomes systemd calendar lines; a day of month or weekday becomes two."""
     assert on_calendar(schedule) == lines

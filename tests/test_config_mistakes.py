@@ -297,7 +297,7 @@ def problems(folder: Path, text: str) -> tuple[Problem, ...]:
 
 
 @pytest.mark.parametrize("mistake", [*MISTAKES, *SYNTAX], ids=lambda mistake: mistake.name)
-def test_a_mistake_is_told(tmp_path: Path, mistake: Mistake) -> None:
+def test_a_mistake_is_reported(tmp_path: Path, mistake: Mistake) -> None:
     """A mistake is reported with file, line, key, problem and suggestion, and no other problem."""
     (told,) = problems(tmp_path, mistake.file)
     assert (told.file, told.key) == (str(tmp_path / "petsync.toml"), mistake.key)
@@ -312,7 +312,7 @@ def test_there_are_many_mistakes() -> None:
     assert len(set(names)) == len(names) > 80
 
 
-def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     """Mistakes of several jobs and tables are reported together, in the order of the file."""
     text = (
         'url = "https://shop.example/v2"\n[jobs.a]\nmode = "tow-way"\nsheet = "a.xls"\n'
@@ -341,7 +341,7 @@ def test_what_the_environment_adds_is_not_shown(tmp_path: Path, key: str) -> Non
 
 @settings(max_examples=120, deadline=None)
 @given(data=st.data())
-def test_a_damaged_file_is_told(data: st.DataObject) -> None:
+def test_a_damaged_file_is_reported(data: st.DataObject) -> None:
     """A randomly damaged file is either read or reported with problems; each has an existing line
     and a suggestion, and no secret.
     """

@@ -47,7 +47,7 @@ def applied(store: ps.Store, plan: ps.types.Plan) -> ps.Pet:
     return store.api.get_pet_by_id(7)
 
 
-def test_an_edit_is_a_plan_of_what_is_said(store: ps.Store) -> None:
+def test_an_edit_is_a_plan_of_the_given_values(store: ps.Store) -> None:
     """An edit is a plan with only the given fields, and nothing is sent before it is applied."""
     plan = store.edit(7, name="Rexi", status="sold")
     assert [(c.pet_id, c.kind, c.fields) for c in plan.changes] == [
@@ -88,7 +88,7 @@ def test_a_category_of_its_own_is_taken_whole(store: ps.Store) -> None:
     assert applied(store, plan).category == ps.Category(9, "Birds")
 
 
-def test_nothing_said_is_nothing_to_do(store: ps.Store) -> None:
+def test_no_value_is_nothing_to_do(store: ps.Store) -> None:
     """An edit without a difference is a plan in sync."""
     assert store.edit(7).in_sync
     assert store.edit(7, name="Rex", tags=["calm"]).in_sync

@@ -514,7 +514,7 @@ def test_a_full_disk_stops_the_run(tmp_path: Path) -> None:
     assert outcomes(report) == ["not sent", "not sent"]
 
 
-def test_a_lost_add_is_not_mistaken_for_an_old_pet_that_came_to_say_the_same(
+def test_a_lost_add_is_not_mistaken_for_an_old_pet_that_got_the_same_values(
     tmp_path: Path,
 ) -> None:
     """A pet that existed before the run is never taken for the pet of a lost add."""
@@ -542,7 +542,7 @@ def test_an_add_whose_pet_has_come_since_the_plan_is_not_sent(tmp_path: Path) ->
     assert outcomes(carry_out(more, target, tmp_path / "there")) == ["applied"]
 
 
-def test_an_id_that_the_service_chose_in_place_of_the_sheets_is_told(tmp_path: Path) -> None:
+def test_an_id_that_the_service_chose_in_place_of_the_sheets_is_reported(tmp_path: Path) -> None:
     """An id that the service assigned in place of the sheet's is reported, so that the next plan
     does not add the pet again.
     """
@@ -714,7 +714,7 @@ def test_failures_of_earlier_sittings_do_not_stop_a_resume(tmp_path: Path) -> No
     assert len(target.pets) == 8
 
 
-def test_what_failed_before_is_told_where_a_resume_does_not_come_to_it(tmp_path: Path) -> None:
+def test_what_failed_before_is_reported_where_a_resume_does_not_come_to_it(tmp_path: Path) -> None:
     """A change that failed before stays failed in the report of a resume that stops before it."""
     target = MemoryTarget(PETS)
     target.failures["rename"] = [InvalidInputError("no such name"), InvalidInputError("nor this")]

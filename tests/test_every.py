@@ -194,7 +194,7 @@ def test_ctrl_c_while_it_waits_ends_with_0(tmp_path: Path) -> None:
     assert every(configured(tmp_path, PLAIN), 1000.0, stop=stop, run=Runs(stop, most=9)) == 0
 
 
-def test_a_changed_configuration_is_used_and_an_invalid_one_is_told(
+def test_a_changed_configuration_is_used_and_an_invalid_one_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An invalid configuration is reported and the last valid one stays active until the file is

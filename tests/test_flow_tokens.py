@@ -300,7 +300,7 @@ def test_a_token_in_a_file_is_read_again(tmp_path: Path) -> None:
         assert all(isinstance(each, Pet) for each in asyncio.run(main()))
 
 
-def test_a_token_in_a_file_that_is_not_renewed_is_said_so(tmp_path: Path) -> None:
+def test_a_token_in_a_file_that_is_not_renewed_is_reported(tmp_path: Path) -> None:
     """The error names a token file that was not renewed or is missing, and never shows
     its content.
     """

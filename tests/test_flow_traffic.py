@@ -108,7 +108,7 @@ def test_an_upload_tells_how_far_it_is(size: int, metadata: str | None) -> None:
     assert max(steps) <= 65_536
 
 
-def test_an_upload_that_is_cut_is_not_told_to_its_end() -> None:
+def test_an_upload_that_is_cut_is_not_reported_to_its_end() -> None:
     """The progress of an upload whose connection ends early does not reach the end."""
     told: list[int] = []
 
@@ -143,7 +143,7 @@ def test_another_transport_tells_once() -> None:
     assert run(main()) == [3]
 
 
-def test_all_asks_for_more_statuses_where_it_is_told_to() -> None:
+def test_all_asks_for_more_statuses_if_named() -> None:
     """`all` queries the profile's and the given statuses, and returns each pet once."""
     pets = [Pet(id=n, name="x", status=s) for n, s in ((1, "sold"), (2, "lent"), (3, "lost"))]
     with Sandbox(auth=False, profile="live", pets=pets) as box:

@@ -314,7 +314,7 @@ class TestSentinels:
                 Guard(sentinels=wrong)  # type: ignore[arg-type]
 
 
-def test_a_part_of_a_plan_is_judged_anew() -> None:
+def test_a_part_of_a_plan_is_judged_again() -> None:
     """A selected part of a plan is judged on its own and may pass."""
     plan = plan_to("update", 20, 9, Guard())
     assert limits(plan) == ["update"]

@@ -189,7 +189,7 @@ def test_where_the_store_leads_the_sheet_says_the_same_afterwards(
 
 @settings(max_examples=15)
 @given(shop_pets, shop_pets)
-def test_a_sheet_that_nobody_edited_becomes_the_store(old: list[Pet], now: list[Pet]) -> None:
+def test_an_unedited_sheet_becomes_the_store(old: list[Pet], now: list[Pet]) -> None:
     """For an unedited sheet, a merge takes the same changes as a leading store."""
     merge = taken(sheet_of(old), now, old, "merge", delete_missing=True, planned=False)
     leads = taken(sheet_of(old), now, old, "store", delete_missing=True)
@@ -198,7 +198,7 @@ def test_a_sheet_that_nobody_edited_becomes_the_store(old: list[Pet], now: list[
 
 @settings(max_examples=15)
 @given(shop_pets, shop_pets)
-def test_a_store_that_nobody_changed_gives_nothing(old: list[Pet], said: list[Pet]) -> None:
+def test_an_unchanged_store_gives_nothing(old: list[Pet], said: list[Pet]) -> None:
     """From an unchanged store, a sheet takes nothing but category cells."""
     one = taken(sheet_of(said), old, old, delete_missing=True)
     assert not [edit for edit in one.edits if set(edit.fields) - {"category", "category_id"}]

@@ -159,7 +159,7 @@ def test_a_later_result_takes_the_place_of_an_earlier_one(journal: Journal) -> N
     assert entry.before == PETS[0]
 
 
-def test_a_change_that_is_intended_anew_is_open_again(journal: Journal) -> None:
+def test_a_change_that_is_intended_again_is_open_again(journal: Journal) -> None:
     """A change with a new intent is open again, without the result of its earlier attempt."""
     change = small_plan(PETS[:1]).changes[0]
     seen = msgspec.structs.replace(PETS[0], status="sold")
@@ -179,7 +179,7 @@ def test_a_change_that_is_intended_anew_is_open_again(journal: Journal) -> None:
     assert (entry.before, entry.after) == (seen, change.after)
 
 
-def test_repeated_requests_are_counted_and_told(journal: Journal) -> None:
+def test_repeated_requests_are_counted_and_reported(journal: Journal) -> None:
     """Each repeated request is counted, with its reason."""
     change = small_plan(PETS[:1]).changes[0]
 
@@ -279,7 +279,7 @@ def test_a_refused_beginning_leaves_no_lock(journal: Journal) -> None:
     assert len(journal.runs()) == 2
 
 
-def test_runs_are_told_the_newest_first_and_by_store(journal: Journal) -> None:
+def test_runs_are_reported_the_newest_first_and_by_store(journal: Journal) -> None:
     """Runs are listed with the newest first, by store, with their start, end and counts."""
     change = small_plan().changes[0]
 
@@ -557,7 +557,7 @@ def test_without_a_journal_there_is_an_empty_one_and_no_file(tmp_path: Path) -> 
     journal.close()
 
 
-def test_each_transaction_is_on_disk_before_it_is_told(journal: Journal) -> None:
+def test_each_transaction_is_on_disk_before_it_is_confirmed(journal: Journal) -> None:
     """SQLite waits for the disk at each commit, and the file has petsync's application id."""
     from petsync.apply.journal.schema import connect
 
@@ -658,7 +658,7 @@ def test_a_thousand_changes_cost_the_loop_little_and_no_memory(journal: Journal)
     asyncio.run(work())
 
 
-def test_what_cannot_be_written_down_is_told_and_never_waited_for(journal: Journal) -> None:
+def test_what_cannot_be_written_down_is_reported_and_never_waited_for(journal: Journal) -> None:
     """A value that cannot be stored is an error, not an endless wait, and the lock is released."""
     change = small_plan().changes[0]
     bad = msgspec.structs.replace(PETS[0], name="\ud800")

@@ -241,7 +241,7 @@ def test_a_journal_in_use_by_this_process_is_not_moved(state: Path) -> None:
     asyncio.run(work())
 
 
-def test_damage_in_the_middle_of_a_run_is_told_to_who_waits(state: Path) -> None:
+def test_damage_in_the_middle_of_a_run_reaches_the_waiters(state: Path) -> None:
     """Damage in mid-run is an error for each waiting intent, and the file is not renamed."""
 
     async def work() -> None:
@@ -316,7 +316,7 @@ def test_a_full_disk_stops_the_run_before_anything_is_sent(state: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["file", "folder"])
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, what: str) -> None:
+def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path, what: str) -> None:
     """A state folder that cannot be written is an error whose hint names --state."""
     state = tmp_path / "state"
     if what == "file":

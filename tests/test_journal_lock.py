@@ -147,7 +147,7 @@ def test_a_killed_holders_lock_is_taken_over_at_once(state: Path) -> None:
     assert (past(state).state, past(state).sittings) == ("done", 2)
 
 
-def test_a_run_that_was_killed_is_told_to_be(state: Path) -> None:
+def test_a_killed_run_is_reported_as_killed(state: Path) -> None:
     """A killed run is listed as stopped even before another process takes over."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"

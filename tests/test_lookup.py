@@ -242,7 +242,7 @@ def test_cancelled_they_end_at_once(box: Sandbox) -> None:
     asyncio.run(main())
 
 
-def test_an_error_of_whoever_is_told_ends_them(box: Sandbox) -> None:
+def test_an_error_of_a_listener_ends_them(box: Sandbox) -> None:
     """An error of the progress callback reaches the caller unchanged and ends all look-ups."""
 
     def tell(lookups: Lookups) -> None:

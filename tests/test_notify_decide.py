@@ -37,7 +37,7 @@ class Nights:
 
 
 @pytest.mark.parametrize("status", ["error", "failed-rows", "interrupted", "refused"])
-def test_a_failure_is_told_when_it_begins_and_again_after_a_while(status: str) -> None:
+def test_a_failure_is_reported_when_it_begins_and_again_after_a_while(status: str) -> None:
     """A failure is sent when it begins, and again only after `remind`, with the time when it
     began.
     """
@@ -48,7 +48,7 @@ def test_a_failure_is_told_when_it_begins_and_again_after_a_while(status: str) -
     assert reminder.since == 1_000_000.0 + DAY
 
 
-def test_a_failure_for_another_reason_is_told_at_once() -> None:
+def test_a_failure_for_another_reason_is_reported_at_once() -> None:
     """A failure with another status or problem is sent at once; other numbers in the same sentence
     are not.
     """
@@ -60,7 +60,7 @@ def test_a_failure_for_another_reason_is_told_at_once() -> None:
     assert nights.night(told("error", problem="the service said 401", exit_code=64)) == ["failure"]
 
 
-def test_a_violation_is_told_when_it_begins_and_when_it_grows() -> None:
+def test_a_violation_is_reported_when_it_begins_and_when_it_grows() -> None:
     """A violation is sent when it begins and when a conflict is new, including one that had been
     resolved; the same or fewer conflicts are not sent.
     """
@@ -105,7 +105,7 @@ def test_a_failure_with_conflicts_is_one_notice() -> None:
     assert nights.night(told("failed-rows", failed, conflict(1))) == []
 
 
-def test_conflicts_that_stand_after_a_failure_are_told() -> None:
+def test_conflicts_that_stay_after_a_failure_are_reported() -> None:
     """A violation that remains after a failure is sent again, although it is no larger, to show
     that the failure is over.
     """
@@ -117,7 +117,7 @@ def test_conflicts_that_stand_after_a_failure_are_told() -> None:
 
 
 @pytest.mark.parametrize("trouble", [told("error"), told("conflicts", conflict(1))])
-def test_a_recovery_is_told_once(trouble: RoundReport) -> None:
+def test_a_recovery_is_reported_once(trouble: RoundReport) -> None:
     """A recovery is sent once, at the first round that ends with 0, and never without an earlier
     failure or violation.
     """
@@ -131,7 +131,7 @@ def test_a_recovery_is_told_once(trouble: RoundReport) -> None:
     assert nights.night(told("done")) == []
 
 
-def test_a_waiting_plan_is_told_once_and_then_reminded_of() -> None:
+def test_a_waiting_plan_is_reported_once_and_then_reminded_of() -> None:
     """A waiting plan is sent once and then as a reminder; another file is sent at once, and a
     failed night between changes nothing.
     """
@@ -146,7 +146,7 @@ def test_a_waiting_plan_is_told_once_and_then_reminded_of() -> None:
     assert nights.night(told("waiting", waiting="b.json")) == ["waiting"]
 
 
-def test_a_plan_that_waits_no_more_is_told() -> None:
+def test_a_plan_that_waits_no_more_is_reported() -> None:
     """The first good round after a waiting plan was released, or became unnecessary, sends one
     recovery.
     """
@@ -171,7 +171,7 @@ def test_another_plan_in_the_same_file_is_news() -> None:
     assert nights.night(plan(1, 2, 3)) == ["waiting"]
 
 
-def test_a_lock_that_is_held_is_told_only_when_that_takes_long() -> None:
+def test_a_lock_that_is_held_is_reported_only_when_that_takes_long() -> None:
     """A held lock is reported only when the job cannot run for the time `remind`; a shorter overlap
     is normal.
     """
@@ -184,7 +184,7 @@ def test_a_lock_that_is_held_is_told_only_when_that_takes_long() -> None:
     assert nights.night(told("locked")) == []
 
 
-def test_a_dry_run_tells_nobody_and_is_forgotten() -> None:
+def test_a_dry_run_sends_no_notice_and_is_forgotten() -> None:
     """A dry run sends no notice, and neither begins nor ends a failure."""
     nights = Nights()
     assert nights.night(told("error", dry_run=True)) == []
@@ -193,7 +193,7 @@ def test_a_dry_run_tells_nobody_and_is_forgotten() -> None:
     assert nights.night(told("error")) == []
 
 
-def test_files_of_a_folder_that_fail_alike_are_told_of_together() -> None:
+def test_files_of_a_folder_that_fail_alike_are_reported_together() -> None:
     """Files of a folder that fail for one reason share one notice with all their names; another
     reason is another notice.
     """
@@ -209,7 +209,7 @@ def test_files_of_a_folder_that_fail_alike_are_told_of_together() -> None:
     assert [*nights.memory.health_by_sheet] == ["inbox/0.csv", "inbox/1.csv", "inbox/2.csv"]
 
 
-def test_what_is_told_together_began_with_the_first_of_it() -> None:
+def test_what_is_reported_together_began_with_the_first_of_it() -> None:
     """The recovery of several files that failed one after the other has the time of the first
     failure.
     """

@@ -59,7 +59,7 @@ def test_a_waiting_plan_is_released_by_the_notices_command(
     assert [each["type"] for each in receiver.got] == ["warning", "success"]
 
 
-def test_a_job_that_fails_and_recovers_is_told_of_twice(night: Night) -> None:
+def test_a_job_that_fails_and_recovers_is_reported_twice(night: Night) -> None:
     """A sheet that is missing for two nights causes one failure with the problem, and one
     recovery.
     """

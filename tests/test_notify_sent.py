@@ -46,7 +46,7 @@ def test_what_could_not_be_sent_is_sent_later(tmp_path: Path) -> None:
     assert "This is from 2026-11-21 02:00 +0000" in notice["message"]
 
 
-def test_an_address_that_took_it_is_not_told_twice(tmp_path: Path) -> None:
+def test_an_address_that_accepted_it_is_not_notified_twice(tmp_path: Path) -> None:
     """Of two addresses, only the one that failed is tried again."""
     with Receiver() as well, Receiver() as ill:
         config = config_of(tmp_path, well.url, ill.url)
@@ -107,7 +107,7 @@ def test_no_address_is_logged(
     assert "heard again" in caplog.text
 
 
-def test_without_apprise_the_way_to_it_is_told(
+def test_without_apprise_the_way_to_it_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without apprise the result names the extra to install, and the notice is kept until apprise
@@ -161,7 +161,7 @@ def test_a_damaged_memory_is_set_aside(tmp_path: Path) -> None:
     assert kept.with_suffix(".damaged").exists()
 
 
-def test_people_that_cannot_be_told_change_no_round(tmp_path: Path) -> None:
+def test_failed_notices_change_no_round(tmp_path: Path) -> None:
     """A state folder that is a file, or a plug-in that raises, is reported as a sentence in the
     result.
     """
@@ -196,13 +196,13 @@ def test_notices_are_given_up_after_a_week_and_beyond_a_hundred(tmp_path: Path) 
     assert sum("could not be sent for a week" in each for each in later) == 99
 
 
-def test_nobody_is_told_where_no_address_is(tmp_path: Path) -> None:
+def test_no_notice_without_an_address(tmp_path: Path) -> None:
     """Without addresses nothing is created, kept or loaded."""
     assert Notifier(configured(tmp_path)).notify([told("error")], NOW) == ()
     assert not (tmp_path / "state").exists()
 
 
-def test_what_hangs_is_told_in_seconds() -> None:
+def test_what_hangs_is_reported_in_seconds() -> None:
     """An address that does not answer is given up after the time limit, with the reason."""
     with Receiver() as receiver:
         receiver.hangs = True

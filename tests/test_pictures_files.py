@@ -99,7 +99,7 @@ def test_other_files_are_named(content: bytes, said: str) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("ending", ["", ".txt", *FORMATS.values()])
-def test_wrong_ending_is_told(form: str, ending: str) -> None:
+def test_wrong_ending_is_reported(form: str, ending: str) -> None:
     """A file whose ending belongs to another format is refused with the right ending."""
     if ENDINGS.get(ending) == form:
         assert look(image(form), ending.upper()).format == form

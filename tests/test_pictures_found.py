@@ -82,7 +82,7 @@ def test_any_name_is_read_quickly(name: str) -> None:
         Patterns.of(template).parse_name(name + "1" * 250)
 
 
-def test_everything_in_a_folder_is_told(tmp_path: Path) -> None:
+def test_everything_in_a_folder_is_reported(tmp_path: Path) -> None:
     """Files with a picture's ending and a pet id are candidates, system files are counted, and
     every other file is reported.
     """
@@ -103,7 +103,7 @@ def test_everything_in_a_folder_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["7\n8.png", "7\u202egnp.exe.png", 'a"b.png', "7 .png", "７.png"])
-def test_strange_names_are_told(tmp_path: Path, name: str) -> None:
+def test_strange_names_are_reported(tmp_path: Path, name: str) -> None:
     """A file name with a line break, a direction mark or a quote is reported, and is never read as
     an id.
     """
@@ -114,7 +114,7 @@ def test_strange_names_are_told(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="names are bytes here")
-def test_name_that_is_no_text_is_told(tmp_path: Path) -> None:
+def test_name_that_is_no_text_is_reported(tmp_path: Path) -> None:
     """A file name in another encoding is reported in a form that can be shown."""
     (tmp_path / os.fsdecode(b"7\xff.png")).write_bytes(image())
     assert list(told(look(tmp_path))) == ["7\N{REPLACEMENT CHARACTER}.png"]

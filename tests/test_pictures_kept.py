@@ -99,7 +99,7 @@ def test_clear_takes_all_away(box: Sandbox, store: ps.Store, tmp_path: Path) -> 
     assert photos(box, 7) == ()
 
 
-def test_export_afresh_takes_one_away(box: Sandbox, store: ps.Store, tmp_path: Path) -> None:
+def test_a_new_export_allows_removal(box: Sandbox, store: ps.Store, tmp_path: Path) -> None:
     """A sheet that was exported after the upload contains the photo and can remove it."""
     upload(store, tmp_path / "photos")
     path = tmp_path / "catalogue.csv"

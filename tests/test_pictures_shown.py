@@ -108,7 +108,7 @@ def test_limit(limit: int | None) -> None:
     assert ("more" in shown) == (limit is not None)
 
 
-def test_what_is_the_same_is_said_once() -> None:
+def test_what_is_the_same_is_reported_once() -> None:
     """The text and HTML of pictures and reports show a shared problem, cure or earlier run once,
     and name each of its files.
     """

@@ -50,7 +50,7 @@ def test_a_conflict_names_its_pet() -> None:
     assert named == [("exists", "Rex"), ("no-status", "Zoe")]
 
 
-def test_another_pet_that_is_just_so_is_pointed_out() -> None:
+def test_a_pet_with_the_same_values_is_pointed_out() -> None:
     """A row that was copied with an empty id adds the pet again, and a note names the identical
     pet.
     """
@@ -67,7 +67,7 @@ def test_each_field_stands_at_its_own_cell() -> None:
     assert frame["name"].tolist() == ["Rex", "Rex"]
 
 
-def test_ids_that_are_in_no_change_are_said() -> None:
+def test_ids_that_are_in_no_change_are_reported() -> None:
     """A selection names the ids that are in no change of the plan."""
     plan = plan_of([REX], sheet_saying({"id": 1, "name": "Max"}))
     assert plan.select(ids=[1]).notes == plan.notes

@@ -231,7 +231,7 @@ def test_rows_without_an_id_find_their_pets_in_any_order(is_turned: bool) -> Non
 
 @brief
 @given(triples(based=True))
-def test_what_nobody_edited_changes_nothing(triple: Triple) -> None:
+def test_unedited_values_change_nothing(triple: Triple) -> None:
     """An unedited export gives no change and no conflict, for any state of the store."""
     assert triple.base is not None
     untouched = {row: row_of(pet) for row, pet in enumerate(triple.base.values(), 2)}
@@ -242,7 +242,7 @@ def test_what_nobody_edited_changes_nothing(triple: Triple) -> None:
 
 @brief
 @given(triples(based=True))
-def test_a_store_that_nobody_changed_needs_no_base(triple: Triple) -> None:
+def test_an_unchanged_store_needs_no_base(triple: Triple) -> None:
     """If the store is unchanged since the export, plans with and without the base have the same
     changes, except where a category id is left beside an edited name.
     """

@@ -596,7 +596,7 @@ def test_a_category_s_name_and_number_move_together(
     assert bool(made.updates) == (after != now)
 
 
-def test_a_number_alone_that_nobody_knows_is_a_conflict() -> None:
+def test_an_unknown_number_alone_is_a_conflict() -> None:
     """An unknown category id without its name is a conflict that holds the row's other edits,
     because it would remove the category's name.
     """

@@ -74,7 +74,7 @@ def test_a_row_that_was_copied_over_another_deletes_no_pet(night: Night, mode: s
     assert night.run(mode=mode, delete_missing=True).round.to_store.delete == 1
 
 
-def test_a_copied_row_without_an_id_is_told(night: Night) -> None:
+def test_a_copied_row_without_an_id_is_reported(night: Night) -> None:
     """A copied row without an id adds its pet again, which may be intended, and a note names the
     cell.
     """

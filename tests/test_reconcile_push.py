@@ -34,7 +34,7 @@ def night(_open_box: Sandbox, tmp_path: Path) -> Night:
     return night
 
 
-def test_a_round_in_sync_sends_nothing_and_is_told(night: Night) -> None:
+def test_a_round_in_sync_sends_nothing_and_is_reported(night: Night) -> None:
     """A round in sync has exit code 0, a history line and both reports, and sends no request that
     can change a pet.
     """
@@ -375,7 +375,7 @@ def test_a_query_is_pushed(night: Night) -> None:
     assert night.run(**{**options, "query": "SELECT nothing"}).round.status == "error"
 
 
-def test_pets_that_never_had_a_row_are_told_by_their_number(night: Night) -> None:
+def test_pets_that_never_had_a_row_are_reported_by_their_number(night: Night) -> None:
     """Pets that never had a row are reported as one number, so a small sheet does not list the
     whole store every night.
     """

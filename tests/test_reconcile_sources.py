@@ -203,7 +203,7 @@ def test_a_folder_without_a_sheet_is_an_error(tmp_path: Path, name: str) -> None
         sources_of(_job(folder=tmp_path / name))
 
 
-def test_a_name_that_is_no_text_is_told(tmp_path: Path) -> None:
+def test_a_name_that_is_no_text_is_reported(tmp_path: Path) -> None:
     """A file name that is no UTF-8 is an error that names the file, because no report can contain
     the name.
     """

@@ -232,7 +232,7 @@ def test_one_bad_job_keeps_no_other_from_running(night: Night, tmp_path: Path) -
     ]
 
 
-def test_a_state_folder_that_cannot_be_written_is_told(night: Night, tmp_path: Path) -> None:
+def test_a_state_folder_that_cannot_be_written_is_reported(night: Night, tmp_path: Path) -> None:
     """A state folder that cannot be written is an error before anything is sent."""
     blocked = tmp_path / "file"
     blocked.write_text("", "utf-8")
@@ -255,7 +255,7 @@ def test_overlapping_rounds_never_run_at_once(night: Night) -> None:
     assert statuses == ["locked"]
 
 
-def test_what_stands_is_told_with_its_reason(night: Night) -> None:
+def test_open_differences_are_reported_with_their_reason(night: Night) -> None:
     """Findings in the sheet are reported with their address and exit code 3."""
     text = night.sheet.read_text("utf-8-sig").replace("available", "avialable", 1)
     night.sheet.write_text(text, "utf-8")
@@ -310,7 +310,7 @@ def test_what_nobody_expects_is_an_error_round(
 
 
 @pytest.mark.parametrize("place", ["reports", "state/reconcile/history.jsonl"])
-def test_what_cannot_be_kept_is_told_and_the_rest_is_done(night: Night, place: str) -> None:
+def test_what_cannot_be_kept_is_reported_and_the_rest_is_done(night: Night, place: str) -> None:
     """A report or a history that cannot be written makes a good round an error, but its changes are
     applied.
     """

@@ -53,7 +53,7 @@ def test_edits_on_both_sides_merge(night: Night) -> None:
 
 
 @pytest.mark.parametrize("decided", ["sheet", "store"])
-def test_a_conflict_stands_until_somebody_decides(night: Night, decided: str) -> None:
+def test_a_conflict_stays_until_it_is_decided(night: Night, decided: str) -> None:
     """A conflict is reported in each round and both sides stay, until both have the same value."""
     night.write(changed(PETS, 1, name="Rex"))
     night.box.put(changed(PETS, 1, name="Rey")[0])
@@ -253,7 +253,7 @@ def test_a_row_for_a_pet_that_the_base_lacks_is_a_conflict_where_it_differs(nigh
     assert (night.stored()[77].name, night.said()[77].name) == ("New here", "Old name")
 
 
-def test_a_category_number_that_nobody_knows_stays_in_conflict(night: Night) -> None:
+def test_a_number_of_an_unknown_category_stays_in_conflict(night: Night) -> None:
     """An unknown category id in a row without a base stays in conflict while the sheet takes other
     values.
     """

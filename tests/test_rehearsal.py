@@ -181,7 +181,7 @@ def test_a_part_of_a_plan(store: Store) -> None:
     assert [(left.change.pet_id, left.why) for left in rehearsal.left()] == [(2, "left-out")]
 
 
-def test_new_ids_are_told(store: Store) -> None:
+def test_new_ids_are_reported(store: Store) -> None:
     """Each pet that was added without an id has the id that the copy assigned."""
     rehearsal = rehearse(
         store, _rows({"name": "A", "status": "sold"}, {"name": "B", "status": "sold"})
@@ -236,7 +236,7 @@ def test_drift_since_the_plan(store: Store, box: Sandbox) -> None:
     assert {left.why for left in rehearsal.left()} == {"not-applied"}
 
 
-def test_a_refused_plan_is_rehearsed_and_said_so(store: Store, box: Sandbox) -> None:
+def test_a_refused_plan_is_rehearsed_and_reported(store: Store, box: Sandbox) -> None:
     """A plan that the guard refuses is rehearsed with all its effects, and the refusal is shown."""
     rehearsal = rehearse(store, _rows({"id": 1, "name": "Max"}), delete_missing=True)
     assert rehearsal.exit_code == 4
@@ -465,7 +465,9 @@ def test_nothing_is_left_behind(store: Store, tmp_path: Path, monkeypatch: Any) 
     assert not list(tmp_path.glob("x.db*"))
 
 
-def test_no_secret_is_told(store: Store, box: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_secret_is_reported(
+    store: Store, box: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
     """The copy gets no token of the store, and no log, report or result contains one."""
     caplog.set_level("DEBUG")
     token = store.api.aio.session.credentials.token
@@ -513,7 +515,7 @@ def test_settings_of_a_service_are_imitated(tmp_path: Path) -> None:
             assert list(rehearsal.by_status()["after"]) == [10, 1]
 
 
-def test_settings_that_cannot_be_imitated_are_told() -> None:
+def test_settings_that_cannot_be_imitated_are_reported() -> None:
     """A required field that the sandbox cannot require is reported in a sentence; the two built-in
     profiles are imitated completely.
     """

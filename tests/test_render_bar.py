@@ -410,7 +410,7 @@ def test_a_step_costs_little() -> None:
         assert steps(lambda: [step(step_of) for _ in range(1000)]) < 20_000
 
 
-def test_tqdm_can_be_told_to_be_quiet() -> None:
+def test_tqdm_can_be_quiet() -> None:
     """TQDM_DISABLE suppresses the bar."""
     environment = {**os.environ, "TQDM_DISABLE": "1"}
     code = (

@@ -31,7 +31,7 @@ def mixed(size: int) -> Report:
     return report_of(*results, plan=large_plan(size))
 
 
-def test_each_cause_is_told() -> None:
+def test_each_cause_is_reported() -> None:
     """Every cause has a title, a meaning and a cure, and there is no other entry."""
     assert set(CAUSES) == set(get_args(Cause))
     for title, meaning, cure in CAUSES.values():
@@ -117,7 +117,7 @@ def test_a_lost_answer_says_what_is_known() -> None:
     assert unknown.endswith("Whether the change was made is not known.")
 
 
-def test_results_from_before_causes_are_told_too() -> None:
+def test_results_from_before_causes_are_reported_too() -> None:
     """A report from a journal without causes has groups with their own words."""
     report = report_of(*(result(n, o) for n, o in enumerate(OUTCOMES)), plan=large_plan(5))
     assert [group.text.title for group in results_by_cause(report, None)] == [

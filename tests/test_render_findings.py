@@ -84,7 +84,7 @@ def test_no_finding_is_left_uncounted() -> None:
         ([("somewhere\n", "", -1)], "somewhere[line break]"),
     ],
 )
-def test_places_are_said_shortly(places: list[tuple[str, str, int]], said: str) -> None:
+def test_places_are_shortened(places: list[tuple[str, str, int]], said: str) -> None:
     """Places are short: ranges for consecutive rows, the sheet's name once, and a number of cells
     for ranges.
     """

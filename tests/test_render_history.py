@@ -97,7 +97,7 @@ def test_a_gap_is_a_gap() -> None:
     assert "ps-none-ran" in status_strip(columns, "x")
 
 
-def test_a_job_that_stopped_running_is_told_of() -> None:
+def test_a_job_that_stopped_running_is_reported() -> None:
     """A job that stopped running shows missing rounds, as a gap at the right end and as a sentence,
     and shows none soon after its last round.
     """
@@ -108,7 +108,7 @@ def test_a_job_that_stopped_running_is_told_of() -> None:
     assert "missing" not in history_page(rounds, [], now=soon)
 
 
-def test_how_a_job_stands() -> None:
+def test_the_state_of_a_job() -> None:
     """The state of a job has its last round, its last success and the length of its present
     streak.
     """

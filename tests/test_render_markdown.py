@@ -150,7 +150,7 @@ def test_an_order_of_photos_reads_address_by_address() -> None:
 
 
 @pytest.mark.parametrize("name", MARKED, ids=range(len(MARKED)))
-def test_what_is_said_comes_through(name: str) -> None:
+def test_what_is_written_arrives(name: str) -> None:
     """A name in a table reads unchanged, with its invisible characters shown by name."""
     shown = visible(name)[:30].strip() or "x"
     text = "\n".join(["| a | b |", "| - | - |", f"| {code(shown)} | {prose(shown)} |"])

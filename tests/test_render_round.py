@@ -72,7 +72,7 @@ def test_differences_are_grouped_by_kind() -> None:
     assert list(said.by_kind(OPENS[::-1])) == list(said.KIND_NAMES)
 
 
-def test_notes_that_are_alike_are_told_once() -> None:
+def test_notes_that_are_alike_are_reported_once() -> None:
     """A thousand notes with the same problem are one line with the first of them, and all are
     folded on the page; conflicts are listed one by one.
     """
@@ -266,7 +266,7 @@ def test_a_query_has_no_file_to_check() -> None:
     assert again.line == "petsync reconcile --job catalogue --dry-run"
 
 
-def test_what_a_sheet_took_is_told_with_its_backup_and_the_report() -> None:
+def test_what_a_sheet_took_is_reported_with_its_backup_and_the_report() -> None:
     """The sheet's changes are shown with the number of replaced values, and the paths of backup and
     report are in one piece.
     """

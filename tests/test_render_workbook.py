@@ -227,7 +227,7 @@ def test_a_blocked_row_names_its_pet(tmp_path: Path) -> None:
     assert rows(book["Needs fixing"])[0][:4] == (60, "Pets!C60", "17", "Bella")
 
 
-def test_excel_is_told_that_ids_are_text(tmp_path: Path) -> None:
+def test_excel_gets_ids_as_text(tmp_path: Path) -> None:
     """Excel does not flag an id as a number stored as text."""
     plan_workbook(small_plan(), tmp_path / "plan.xlsx")
     with zipfile.ZipFile(tmp_path / "plan.xlsx") as archive:

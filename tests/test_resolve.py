@@ -159,7 +159,7 @@ def test_a_part_that_was_left_out_stays_out() -> None:
     assert update.fields == ("name",)
 
 
-def test_the_guard_judges_anew() -> None:
+def test_the_guard_judges_again() -> None:
     """A choice that makes the plan exceed a limit is refused by its guard."""
     guard = Guard(max_update=Limit(0, is_share=False))
     sheet = sheet_saying({**EXPORTED, "name": "Bello"}, base=base_of([REX]))

@@ -396,7 +396,7 @@ def test_a_redirect_that_holds_a_secret_does_not_show_it(where: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["http://[::1", "http://127.0.0.1:port/", "http://a:99999999/"])
-def test_a_redirect_to_no_address_is_said_so(where: str) -> None:
+def test_a_redirect_to_no_address_is_reported(where: str) -> None:
     """A redirect to an invalid address is a RedirectError, not a bare ValueError."""
     with ScriptedServer(answer(307, location=where)) as server:
         error = failure(get, server.url)
@@ -404,7 +404,7 @@ def test_a_redirect_to_no_address_is_said_so(where: str) -> None:
     assert "points to an address that cannot be read" in str(error)
 
 
-def test_a_redirect_without_an_address_is_said_so() -> None:
+def test_a_redirect_without_an_address_is_reported() -> None:
     """A redirect without a Location header is a RedirectError which reports that."""
     with ScriptedServer(answer(302)) as server:
         error = failure(get, server.url)

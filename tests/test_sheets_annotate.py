@@ -222,7 +222,7 @@ def test_an_anchored_box_grows_by_whole_rows(tmp_path):
     assert boxes(two)[2, 2] == b"Anchor>3, 15, 1, 10, 5, 31, 4, 9"
 
 
-def test_a_mended_cell_gets_its_own_colour_back(tmp_path):
+def test_a_fixed_cell_gets_its_own_colour_back(tmp_path):
     """A cell that is fixed in an annotated copy gets its own fill and the person's comment back,
     without petsync's colour and text.
     """
@@ -376,7 +376,7 @@ def test_a_signature_that_no_longer_holds_is_left_out(tmp_path):
     assert any("signature is left out" in text for text in done.lost)
 
 
-def test_what_may_hide_a_mark_is_said(tmp_path):
+def test_what_may_hide_a_mark_is_reported(tmp_path):
     """Conditional formats, protection, patterns and hidden rows, which may hide a mark, are
     reported.
     """
@@ -477,7 +477,7 @@ def test_the_base_of_an_export_goes_with_the_copy(tmp_path):
     assert read_sheet(annotated(path)[0]).base_refused
 
 
-def test_an_export_s_own_conditional_formats_are_not_told(tmp_path):
+def test_an_export_s_own_conditional_formats_are_not_reported(tmp_path):
     """The conditional formats of the export itself are not reported; a person's own are."""
     path = tmp_path / "pets.xlsx"
     write_sheet(pd.DataFrame({"id": pd.array([1], "Int64"), "status": ["solld"]}), path)

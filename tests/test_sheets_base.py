@@ -534,7 +534,7 @@ def test_no_worksheet_of_pets_takes_the_name_of_the_base(tmp_path):
     ],
     ids=["headers", "none", "names", "pivot", "legend", "categories", "notes", "title", "empty"],
 )
-def test_a_worksheet_of_pets_without_a_known_header_is_told(tmp_path, rows, is_told):
+def test_a_worksheet_of_pets_without_a_known_header_is_reported(tmp_path, rows, is_told):
     """Another visible worksheet is reported only if its rows are like the store's pets and no
     worksheet was chosen.
     """

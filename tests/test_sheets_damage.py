@@ -400,7 +400,7 @@ def test_a_frame_that_pandas_saved_is_refused_cell_by_cell(tmp_path: Path, write
     assert len(sheet.blocked) == 3
 
 
-def test_commas_between_tags_of_an_export_are_mended_in_the_suggestion(tmp_path: Path) -> None:
+def test_commas_between_tags_of_an_export_are_fixed_in_the_suggestion(tmp_path: Path) -> None:
     """The suggestion keeps the tags' ids and separates only the tags that a comma joins."""
     sheet = csv_of(tmp_path, 'id,tags\n1,"104:shy; senior, calm"\n2,7:senior; 9:calm\n')
     assert sheet.problems[0].suggestion.startswith(

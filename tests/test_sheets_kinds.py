@@ -319,7 +319,7 @@ def test_a_folder_names_the_sheets_in_it(tmp_path):
     assert "there is pets.csv" in caught.value.hint
 
 
-def test_a_missing_folder_is_told_from_a_missing_file(tmp_path):
+def test_a_missing_folder_differs_from_a_missing_file(tmp_path):
     """The error of a file in a missing folder reports that the folder is missing."""
     with pytest.raises(SheetError, match="there is no such file") as caught:
         read_sheet(tmp_path / "summer" / "pets.csv")

@@ -292,7 +292,7 @@ def test_hidden_columns_do_not_hide_the_results(tmp_path):
     ]
 
 
-def test_a_row_that_repeats_another_is_told_so(tmp_path):
+def test_a_row_that_repeats_another_is_reported(tmp_path):
     """A row that repeats another is `unchanged`, and its copy can be read."""
     path = tmp_path / "pets.csv"
     path.write_text("id,name\n1,Bello\n1,Bello\n2,Rex\n")

@@ -470,7 +470,7 @@ def test_rule_filter_active(tmp_path: Path) -> None:
     assert len(sheet) == 2
 
 
-def test_rule_status_missing_is_said_once_without_such_a_column(tmp_path: Path) -> None:
+def test_rule_status_missing_is_reported_once_without_such_a_column(tmp_path: Path) -> None:
     """Without id and status columns the missing status is reported once, not for each row."""
     sheet = csv_of(tmp_path, "name,tags\nBello,calm\nMia,shy\nRex,\n")
     assert found(sheet) == [("line 1", "status-missing")]
@@ -536,7 +536,7 @@ def test_rule_formula_empty_in_a_row_of_its_own(tmp_path: Path) -> None:
         ('<c r="B2" t="str"><f>IF(A2="","",A2)</f><v></v></c>', []),
     ],
 )
-def test_rule_formula_empty_is_told_from_what_was_never_calculated(
+def test_rule_formula_empty_differs_from_an_uncalculated_cell(
     tmp_path: Path, cells: str, rules: list[str]
 ) -> None:
     """Other formulas of the worksheet decide whether an empty formula was calculated."""

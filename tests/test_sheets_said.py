@@ -327,7 +327,7 @@ def test_a_number_format_does_not_hide_that_zeros_may_be_lost(tmp_path: Path) ->
     assert sheet.frame["name"].tolist() == ["7"]
 
 
-def test_one_of_anything_is_said_in_the_singular(tmp_path: Path) -> None:
+def test_one_of_anything_is_reported_in_the_singular(tmp_path: Path) -> None:
     """One error, warning, row, cell or further finding is written in the singular."""
     sheet = csv_of(tmp_path, "id,name,status\n1\n2,Rex,Sold\n")
     assert "the row has 1 cell where the header has 3" in sheet.problems[0].problem

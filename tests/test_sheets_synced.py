@@ -381,7 +381,7 @@ def test_who_has_it_open_or_saved_it_meanwhile_keeps_it(book):
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 140_000])
-def test_what_no_cell_can_hold_is_told_beforehand(tmp_path, suffix, text):
+def test_what_no_cell_can_hold_is_reported_beforehand(tmp_path, suffix, text):
     """A value that no cell can hold is reported before the write, and the other edits can be
     written.
     """

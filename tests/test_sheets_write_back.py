@@ -149,7 +149,7 @@ def test_a_read_only_file_is_left_alone(book):
     assert names(book) == [book.name]
 
 
-def test_a_sheet_that_is_free_is_said_to_be(book):
+def test_a_sheet_that_is_free_is_reported_to_be(book):
     """must_take_results raises nothing and writes nothing where write_back would work."""
     must_take_results(read_sheet(book))
     assert names(book) == [book.name]

@@ -99,7 +99,7 @@ def test_by_api_key(store: ps.Store, box: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("scope", ["read:pets", "write:pets"])
-def test_a_missing_scope_is_told(store: ps.Store, box: Sandbox, scope: str) -> None:
+def test_a_missing_scope_is_reported(store: ps.Store, box: Sandbox, scope: str) -> None:
     """The account names the scope that the token lacks before any request needs it."""
     account = store.sign_in(ps.auth.bearer(box.token(scope)))
     lacking = "write:pets" if scope == "read:pets" else "read:pets"

@@ -302,7 +302,7 @@ def test_how_long_it_lasts(service: Service, store: ps.Store, life: object, ends
 
 
 @pytest.mark.parametrize("scope", ["read:pets", "", None, 7, ["read:pets"]])
-def test_scopes_that_are_told(service: Service, store: ps.Store, scope: object) -> None:
+def test_scopes_that_are_reported(service: Service, store: ps.Store, scope: object) -> None:
     """The scopes in the response count; where it has none, the requested scopes count."""
     service.token = as_json({"access_token": TOKEN, "scope": scope})
     told = scope in ("read:pets", ["read:pets"])

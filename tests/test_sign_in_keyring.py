@@ -446,7 +446,7 @@ def test_full_once(
     assert len([text for each in vault.entries().values() for text in each.values()]) == 2 - removes
 
 
-def test_a_lost_answer_is_told_to_others(box: Sandbox, store: ps.Store, state: Path) -> None:
+def test_a_lost_answer_is_shared_with_others(box: Sandbox, store: ps.Store, state: Path) -> None:
     """Where the response to one process was lost, no other sends the same refresh token while the
     access token works. After that, one of them tries it once more.
     """

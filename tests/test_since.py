@@ -24,7 +24,7 @@ SAID: dict[str, Any] = {"id": 1, "name": "Rex", "status": "available"}
 
 
 @given(shop_pets, shop_pets)
-def test_a_sheet_that_nobody_edited_changes_nothing(old: list[Pet], now: list[Pet]) -> None:
+def test_an_unedited_sheet_changes_nothing(old: list[Pet], now: list[Pet]) -> None:
     """An unedited export changes nothing, whatever changed in the store, even with
     delete_missing.
     """
@@ -34,7 +34,7 @@ def test_a_sheet_that_nobody_edited_changes_nothing(old: list[Pet], now: list[Pe
 
 
 @given(shop_pets, shop_pets)
-def test_with_a_store_that_nobody_changed_two_ways_and_three_are_one(
+def test_with_an_unchanged_store_two_ways_and_three_are_one(
     old: list[Pet], wanted: list[Pet]
 ) -> None:
     """With an unchanged store, two-way and three-way plans give the same pets."""
@@ -139,7 +139,7 @@ def test_a_pet_that_came_after_the_export_is_not_missing() -> None:
     assert any("1 pet of the store was not in the export" in note for note in plan.notes)
 
 
-def test_a_pet_that_is_gone_is_added_again_only_if_that_is_said() -> None:
+def test_a_pet_that_is_gone_is_added_again_only_on_demand() -> None:
     """A row with the action `add` adds a deleted pet again, with all fields of the row."""
     sheet = sheet_saying(SAID | {"action": "add"}, base=BASE)
     (change,) = plan_of([TOM], sheet).adds
@@ -175,7 +175,7 @@ def test_the_half_of_a_category_that_was_edited_is_meant() -> None:
     ],
     ids=["damaged", "of another store"],
 )
-def test_a_base_that_cannot_be_used_stops_the_plan_unless_told_otherwise(sheet: Any) -> None:
+def test_a_base_that_cannot_be_used_stops_the_plan_by_default(sheet: Any) -> None:
     """A base that cannot be used stops the plan; only two_way=True compares without a base."""
     with pytest.raises(PlanError, match=r"test\.xlsx") as caught:
         plan_of(PETS, sheet)
@@ -269,7 +269,7 @@ def test_a_category_that_the_store_lacks_is_pointed_out(two_way: bool) -> None:
     assert any("no category 'Cat' yet" in note and "'Cats' if you mean" in note for note in notes)
 
 
-def test_pets_outside_the_export_are_not_said_to_be_missing() -> None:
+def test_pets_outside_the_export_are_not_reported_to_be_missing() -> None:
     """Pets that were not in the export are not reported as missing rows."""
     plan = plan_of(PETS, sheet_saying({"id": 1}, base=base_of([REX])))
     assert not any("would delete" in note for note in plan.notes)

@@ -155,7 +155,7 @@ def test_every_public_name_is_in_the_reference(pages: dict[Path, _Page], site: P
         assert set(parts) <= set(places), name
 
 
-def test_methods_made_from_asynchronous_ones_are_told(site: Path) -> None:
+def test_methods_made_from_asynchronous_ones_are_reported(site: Path) -> None:
     """The reference shows `Store.plan`, which is made from `AsyncStore.plan`, as a method."""
     text = (site / "reference" / "api" / "store.html").read_text("utf-8")
     assert 'id="petsync.Store.plan"' in text

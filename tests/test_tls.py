@@ -172,7 +172,7 @@ def ask(url: str, state: Path) -> None:
         assert store.api.get_pet_by_id(7).name == "Rex"
 
 
-def test_an_authority_that_nobody_knows_is_refused_in_plain_words(
+def test_an_unknown_authority_is_refused_in_plain_words(
     service: tuple[str, list[str]], tmp_path: Path
 ) -> None:
     """A certificate of an unknown authority is refused with the cause; the hint names

@@ -38,7 +38,7 @@ def lines(config: Configuration) -> list[dict[str, Any]]:
     return [json.loads(line) for line in config.log.file.read_text("utf-8").splitlines()]
 
 
-def test_a_round_is_told_in_json_lines(tmp_path: Path) -> None:
+def test_a_round_is_reported_in_json_lines(tmp_path: Path) -> None:
     """JSON lines log a round's begin, steps and end with time, level, logger, message, job, round,
     run and counts.
     """
@@ -150,7 +150,7 @@ def test_text_lines_steer_no_terminal(tmp_path: Path, monkeypatch: pytest.Monkey
     )
 
 
-def test_what_v_says_on_the_same_stream_is_not_said_twice(
+def test_output_of_v_on_the_same_stream_is_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A warning is logged once beside -v; afterwards the handler and the level are restored."""

@@ -102,7 +102,7 @@ def test_a_locked_start_hides_nothing_of_the_last_round(tmp_path: Path) -> None:
     assert "petsync_rounds_total job=catalogue status=done" not in found
 
 
-def test_a_file_that_is_gone_is_told_of_no_more(tmp_path: Path) -> None:
+def test_a_missing_file_is_no_longer_reported(tmp_path: Path) -> None:
     """A removed file loses its samples after a complete pass over its folder; a failed or
     interrupted pass removes none.
     """
@@ -133,7 +133,7 @@ def test_a_files_name_is_a_label_whatever_it_is(tmp_path: Path) -> None:
     assert name == 'petsync_round_rows job=inbox part=a"b\\[line break].csv'
 
 
-def test_a_damaged_file_of_numbers_begins_anew(tmp_path: Path) -> None:
+def test_a_damaged_file_of_numbers_begins_again(tmp_path: Path) -> None:
     """A damaged latest.json is renamed, and the next round is recorded."""
     note_round(tmp_path, told("done").round)
     kept = tmp_path / "reconcile/latest.json"

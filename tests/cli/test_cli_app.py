@@ -123,7 +123,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     assert "Exception" not in log.read_text()
 
 
-def test_a_kernel_is_not_told_the_token(link: str) -> None:
+def test_a_kernel_does_not_get_the_token(link: str) -> None:
     """The environment of a page's kernel does not contain the page's token."""
     parts = urlsplit(link)
     token, port = parse_qs(parts.query)["token"][0], str(parts.port)

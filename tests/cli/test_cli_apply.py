@@ -70,7 +70,7 @@ def test_result_sheet_is_the_latest_and_loses_nothing(shell: Shell, box: Sandbox
     assert "applied" in Path("r.csv").read_text("utf-8")
 
 
-def test_blocked_rows_are_told_by_their_findings(shell: Shell, box: Sandbox) -> None:
+def test_blocked_rows_are_reported_by_their_findings(shell: Shell, box: Sandbox) -> None:
     """A row with an error is not sent and is `needs fixing` in the result sheet; the exit code is
     3.
     """

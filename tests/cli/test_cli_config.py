@@ -46,7 +46,7 @@ def test_mistakes_are_listed(shell: Shell) -> None:
     assert max(map(len, done.err.splitlines())) <= 80
 
 
-def test_mistakes_are_told_to_machines(shell: Shell) -> None:
+def test_mistakes_are_shown_in_json(shell: Shell) -> None:
     """--json has each mistake as an object, on stdout."""
     written(JOB.replace("two-way", "tow-way"))
     done = shell("config", "check", "--json")
@@ -66,7 +66,7 @@ def test_a_file_that_is_not_there(shell: Shell) -> None:
     assert shell("config", "check", "--json").json["error"]["type"] == "ConfigurationError"
 
 
-def test_the_meaning_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_meaning_is_shown(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each job is explained in a few lines, without its secrets."""
     monkeypatch.setenv("SHOP_TOKEN", "t0ken-of-the-shop")
     monkeypatch.setenv("HOOK", "json://hook.example/s3cret")
@@ -97,14 +97,14 @@ def test_the_meaning_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> N
     assert "s3cret" not in done.out
 
 
-def test_the_limits_that_hold_by_default_are_told(shell: Shell) -> None:
+def test_the_limits_that_hold_by_default_are_reported(shell: Shell) -> None:
     """The default limits are shown, with the least number of new pets that pass."""
     written(JOB)
     line = "at most 10 % deleted, 30 % changed, 50 % added (at least 100)"
     assert line in " ".join(shell("config", "check").out.split())
 
 
-def test_the_meaning_is_told_to_machines(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_meaning_is_shown_in_json(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """--json explains each job as data; of a secret it has only the name."""
     monkeypatch.setenv("SHOP_TOKEN", "t0ken-of-the-shop")
     path = written(TIMED + 'token = "${SHOP_TOKEN}"\n', "sub/petsync.toml")
@@ -124,7 +124,7 @@ def test_the_schema_is_printed(shell: Shell) -> None:
     assert json.loads(done.out) == json.loads(schema_text())
 
 
-def test_cron_is_told(shell: Shell, tmp_path: Path) -> None:
+def test_a_crontab_is_printed(shell: Shell, tmp_path: Path) -> None:
     """Each job with a schedule has a crontab line that a shell can parse and cron does not cut."""
     written(TIMED + '[jobs.other]\nmode = "check"\nsheet = "b.csv"\n', "50% off/petsync.toml")
     done = shell("config", "schedule", "50% off/petsync.toml")
@@ -140,7 +140,7 @@ def test_cron_is_told(shell: Shell, tmp_path: Path) -> None:
     assert subprocess.run([*shlex.split(called), "--version"], check=False).returncode == 0
 
 
-def test_systemd_is_told(shell: Shell, tmp_path: Path) -> None:
+def test_systemd_units_are_printed(shell: Shell, tmp_path: Path) -> None:
     """A job has a service and a timer that systemd accepts, with the times of its schedule."""
     text = TIMED.replace("[jobs.catalogue]", '[jobs."the.catalogue-2"]')
     written(text, "50% off $HOME/petsync.toml")

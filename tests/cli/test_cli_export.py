@@ -171,7 +171,7 @@ def edited_file(shell: Shell, box: Sandbox, path: Path, edit: Callable[[str], st
 
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a.csv", "a.tsv"])
-def test_an_export_that_nobody_edited_is_replaced(shell: Shell, box: Sandbox, name: str) -> None:
+def test_an_unedited_export_is_replaced(shell: Shell, box: Sandbox, name: str) -> None:
     """An export without edits is replaced without a backup, also if the store has changed."""
     assert shell("export", name, *to(box)).code == 0
     there = names()

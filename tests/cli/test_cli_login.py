@@ -189,7 +189,7 @@ def test_api_key_alone(shell: Shell, guarded: Sandbox) -> None:
     assert "single pets" in shown(done)
 
 
-def test_missing_scope_is_said(shell: Shell, guarded: Sandbox) -> None:
+def test_missing_scope_is_reported(shell: Shell, guarded: Sandbox) -> None:
     """login reports that a token lacks the write scope."""
     done = shell("login", *to(guarded), "--token", stdin=guarded.token("read:pets"))
     assert done.code == 0
@@ -497,7 +497,7 @@ def test_half_a_client(shell: Shell, guarded: Sandbox, monkeypatch: pytest.Monke
     assert done.code == 0
 
 
-def test_sign_ins_are_told_apart(shell: Shell, guarded: Sandbox, live: Sandbox) -> None:
+def test_sign_ins_are_distinguished(shell: Shell, guarded: Sandbox, live: Sandbox) -> None:
     """A sign-in is for one service and one state folder; no other sees it."""
     signed_in(shell, guarded)
     assert shell("whoami", *to(live), "--profile", "live").code == 1

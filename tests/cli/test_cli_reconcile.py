@@ -31,7 +31,7 @@ def config(box: Sandbox, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_round_is_run_and_told(shell: Shell, config: Path, box: Sandbox) -> None:
+def test_a_round_is_run_and_reported(shell: Shell, config: Path, box: Sandbox) -> None:
     """A round prints its table on stdout; a dry run sends and writes nothing."""
     dry = shell("reconcile", "--dry-run")
     assert dry.code == 2
@@ -85,7 +85,7 @@ def test_the_log_is_for_who_asks(shell: Shell, config: Path) -> None:
     assert "catalogue begins" in shell("reconcile", "--log", "json").err
 
 
-def test_in_pull_it_is_told_what_gives_way(shell: Shell, config: Path) -> None:
+def test_in_pull_it_is_reported_what_gives_way(shell: Shell, config: Path) -> None:
     """A pull shows beforehand which values the store replaces, and afterwards how many cells
     changed and the backup's path.
     """

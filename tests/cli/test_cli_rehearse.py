@@ -179,7 +179,9 @@ def test_a_plan_of_another_store(shell: Shell, box: Sandbox) -> None:
     assert box.url in done.err
 
 
-def test_no_token_is_told(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_token_is_reported(
+    shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The output contains neither the store's token nor the copy's, even with -vv."""
     token = guarded.token()
     monkeypatch.setenv("PETSYNC_TOKEN", token)

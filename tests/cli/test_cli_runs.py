@@ -156,7 +156,7 @@ def test_hostile_names_are_harmless(shell: Shell, box: Sandbox) -> None:
         assert "\x1b" not in done.out
 
 
-def test_an_upload_is_told_image_by_image(shell: Shell, box: Sandbox) -> None:
+def test_an_upload_is_reported_image_by_image(shell: Shell, box: Sandbox) -> None:
     """The run of an upload lists its files and has a report, but no workbook. Its undo is complete,
     also for a pet with several images.
     """

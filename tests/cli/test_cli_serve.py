@@ -70,7 +70,7 @@ def test_seed_and_db(shell: Shell) -> None:
     assert not Path(".petsync").exists()
 
 
-def test_token_for_the_client_that_was_said(shell: Shell) -> None:
+def test_token_for_the_named_client(shell: Shell) -> None:
     """The printed client id and secret get a token that gives access to the store."""
     with _served("--db", "s.db") as said:
         origin = said["url"].removesuffix("/v2")

@@ -95,9 +95,7 @@ def test_strict_plans_nothing_beside_a_finding(shell: Shell, box: Sandbox, comma
 
 
 @pytest.mark.parametrize("name", ["pets.xlsx", "pets.csv"])
-def test_what_nobody_edited_stays_as_the_store_has_it(
-    shell: Shell, box: Sandbox, name: str
-) -> None:
+def test_unedited_values_stay_as_in_the_store(shell: Shell, box: Sandbox, name: str) -> None:
     """The plan of an export without edits keeps changes that the store received since."""
     assert shell("export", name, *to(box)).code == 0
     rex, *others = shop()
@@ -286,7 +284,7 @@ def test_a_header_that_is_not_there_is_no_silent_mistake(shell: Shell, box: Sand
         assert "'Tiername'" in done.err
 
 
-def test_a_marked_copy_never_replaces_one_that_may_have_been_mended(shell: Shell) -> None:
+def test_a_marked_copy_never_replaces_one_that_may_have_been_fixed(shell: Shell) -> None:
     """An annotated copy never replaces an earlier one, which may have corrections: the second gets
     the next name.
     """

@@ -91,7 +91,7 @@ def test_without_terminal_and_yes_nothing_is_sent(shell: Shell, box: Sandbox) ->
     assert (told["adds"], told["updates"], told["deletes"]) == (1, 3, 1)
 
 
-def test_what_was_changed_since_is_kept_and_told(shell: Shell, box: Sandbox) -> None:
+def test_what_was_changed_since_is_kept_and_reported(shell: Shell, box: Sandbox) -> None:
     """A pet that changed after the run is a conflict and stays; the others are reverted, and the
     exit code is 5.
     """
@@ -183,7 +183,7 @@ def test_nothing_to_undo_needs_no_yes(shell: Shell, box: Sandbox) -> None:
     assert "Nothing to undo: all 5 pets are as before the run." in done.err
 
 
-def test_an_unknown_run_is_told_with_the_newest(shell: Shell, box: Sandbox) -> None:
+def test_an_unknown_run_is_reported_with_the_newest(shell: Shell, box: Sandbox) -> None:
     """An unknown run is an error that lists the newest runs; an ambiguous prefix is an error."""
     runs = [_applied(shell, box), shell("undo", *to(box), "--yes", "--json").json["run_id"]]
     done = shell("undo", "19990101", *to(box), "--yes")

@@ -92,7 +92,7 @@ def test_filters_go_together(form: BrowseForm) -> None:
     assert names(form) == ["Mia"]
 
 
-def test_that_nothing_fits_is_heard(form: BrowseForm) -> None:
+def test_no_match_is_announced(form: BrowseForm) -> None:
     """The notice, which a screen reader reads, reports that no pet matches, and is cleared when one
     does.
     """
@@ -136,7 +136,7 @@ def test_a_pet_is_opened_as_it_is_now(box: Sandbox, form: BrowseForm, store: ps.
     assert form.editor.changed == {}
 
 
-def test_a_pet_that_is_gone_is_told(box: Sandbox, form: BrowseForm) -> None:
+def test_a_pet_that_is_gone_is_reported(box: Sandbox, form: BrowseForm) -> None:
     """A pet that was deleted in the store is reported when it is opened."""
     box.remove(7)
     open_pet(form, 7)
@@ -188,7 +188,7 @@ def test_what_is_typed_can_be_put_back(form: BrowseForm) -> None:
     assert form.editor.changed == {}
 
 
-def test_a_value_that_cannot_be_meant_is_told(form: BrowseForm) -> None:
+def test_a_value_that_cannot_be_meant_is_reported(form: BrowseForm) -> None:
     """An invalid value is reported before a plan is made."""
     open_pet(form, 7)
     form.editor.name.value = ""
@@ -260,7 +260,7 @@ def test_a_change_on_its_way_is_not_left(box: Sandbox, form: BrowseForm) -> None
     assert form.editor.name.value == "Bello"
 
 
-def test_what_fails_to_load_is_told(box: Sandbox, tmp_path: Path) -> None:
+def test_what_fails_to_load_is_reported(box: Sandbox, tmp_path: Path) -> None:
     """A failed load is reported, and the store can be loaded again."""
     quick = ps.RetryPolicy(attempts=1)
     with ps.connect(box.url, state=tmp_path, environ={}, retry=quick) as store:
@@ -277,7 +277,7 @@ def test_what_fails_to_load_is_told(box: Sandbox, tmp_path: Path) -> None:
         form.close()
 
 
-def test_a_status_that_is_missing_is_told(box: Sandbox, tmp_path: Path) -> None:
+def test_a_status_that_is_missing_is_reported(box: Sandbox, tmp_path: Path) -> None:
     """If one query fails, the other pets are shown and the missing status is reported."""
     quick = ps.RetryPolicy(attempts=1)
     with ps.connect(box.url, state=tmp_path, environ={}, retry=quick) as store:

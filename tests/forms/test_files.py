@@ -159,7 +159,7 @@ def test_closing_leaves_nothing(files: Files) -> None:
     assert not folder.exists()
 
 
-def test_full_disk_is_told(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a file cannot be written, the browser gets the reason."""
     told = _sent(files, monkeypatch)
     monkeypatch.setattr(files, "_folder", Path("/proc/none"))

@@ -169,7 +169,7 @@ def test_closing_takes_every_widget_away(form: _Form) -> None:
     assert form._widget is None
 
 
-def test_an_error_is_told_with_its_way_out(form: _Form) -> None:
+def test_an_error_is_reported_with_its_way_out(form: _Form) -> None:
     """A PetsyncError is shown with its message and hint."""
 
     def act() -> None:
@@ -180,7 +180,7 @@ def test_an_error_is_told_with_its_way_out(form: _Form) -> None:
     assert form.notice.tone == "problem"
 
 
-def test_a_fault_is_told_without_what_it_says(
+def test_a_fault_is_reported_without_its_text(
     form: _Form, faults: list[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     """An unexpected error is logged; the form shows its type, never its message."""
@@ -246,7 +246,7 @@ def test_a_closed_form_hears_nothing(form: _Form) -> None:
     assert told == []
 
 
-def test_work_that_fails_is_told(form: _Form) -> None:
+def test_work_that_fails_is_reported(form: _Form) -> None:
     """A PetsyncError of the work is passed to `failed`; without `failed` the form shows it."""
     told: list[PetsyncError] = []
 

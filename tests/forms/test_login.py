@@ -316,7 +316,7 @@ def test_implicit(form: LoginForm, tmp_path: Path) -> None:
         old_form.close()
 
 
-def test_missing_scope_is_said_loudly(form: LoginForm, box: Sandbox) -> None:
+def test_missing_scope_is_reported_loudly(form: LoginForm, box: Sandbox) -> None:
     """A token without the write scope is reported at once, and shown above all else in the static
     view.
     """

@@ -57,7 +57,7 @@ def test_a_notice_has_one_tone_at_a_time() -> None:
     notice.close()
 
 
-def test_a_picked_row_is_told() -> None:
+def test_a_picked_row_is_reported() -> None:
     """A row's button calls the listener with the row's key; other messages do not."""
     table, picked = Table(), list[str]()
     table.on_pick(picked.append)

@@ -156,7 +156,7 @@ def test_what_is_unticked_is_not_sent(store: ps.Store, opened: Opened) -> None:
     assert form.notice.tone == "done"
 
 
-def test_adds_without_an_id_are_told_apart(store: ps.Store, opened: Opened) -> None:
+def test_adds_without_an_id_are_distinguished(store: ps.Store, opened: Opened) -> None:
     """Of several new pets without an id, only the unticked one is not sent."""
     form = opened(store.plan(sheet_saying(*({"name": n, "status": "sold"} for n in "ABC"))))
     untick(form, "1")

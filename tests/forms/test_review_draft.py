@@ -72,7 +72,7 @@ def over(guard: Guard, names: int, **more: Any) -> Draft:
     return Draft(plan_of(PETS, sheet_of(pets), guard=guard, **more))
 
 
-def test_just_so_much_passes_as_a_person_saw() -> None:
+def test_only_the_reviewed_amount_passes() -> None:
     """An override allows the number of changes at that time: more changes are refused again, fewer
     need no override.
     """

@@ -167,7 +167,7 @@ class TestOpening:
         assert "Drop one above" in form.notice.hint
 
     @pytest.mark.parametrize("name", ["nowhere.xlsx", ".", "x.pdf"])
-    def test_what_cannot_be_read_is_said(self, form: SheetForm, name: str, here: Path) -> None:
+    def test_what_cannot_be_read_is_reported(self, form: SheetForm, name: str, here: Path) -> None:
         """A missing file, a folder or another file type is reported with a fix, and the form can
         still be used.
         """
@@ -622,7 +622,7 @@ class TestWithoutAKernel:
         assert 'store.read("catalogue.xlsx")' in form.text()
         assert "store.read(&quot;catalogue.xlsx&quot;)" in form.html()
 
-    def test_what_cannot_be_read_is_said(self, store: ps.Store, here: Path) -> None:
+    def test_what_cannot_be_read_is_reported(self, store: ps.Store, here: Path) -> None:
         """If the sheet cannot be read, the form shows the error."""
         form = open_sheet(store, "nowhere.xlsx")
         assert "there is no such file" in form.text()

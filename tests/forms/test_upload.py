@@ -135,7 +135,7 @@ def test_a_pet_that_no_query_lists_is_found_by_its_id(tmp_path: Path) -> None:
         form.close()
 
 
-def test_a_pet_that_is_not_there_is_told(store: ps.Store) -> None:
+def test_a_pet_that_is_not_there_is_reported(store: ps.Store) -> None:
     """An unknown id is reported as a problem."""
     form = upload_images(store, 99)
     assert form.widget
@@ -160,7 +160,7 @@ def test_only_the_services_own_photos_are_fetched(box: Sandbox, store: ps.Store)
     form.close()
 
 
-def test_a_photo_that_is_none_is_said(box: Sandbox, store: ps.Store) -> None:
+def test_a_photo_that_is_none_is_reported(box: Sandbox, store: ps.Store) -> None:
     """A photo of the service that is not an image, or is missing, is shown as such, and the form
     still works.
     """
@@ -192,7 +192,7 @@ def test_files_are_shown_before_they_are_sent(form: UploadForm) -> None:
     assert not form.go.disabled
 
 
-def test_a_wrong_file_is_told_and_not_sent(box: Sandbox, form: UploadForm) -> None:
+def test_a_wrong_file_is_reported_and_not_sent(box: Sandbox, form: UploadForm) -> None:
     """A file that is not an image is reported and not sent; the others are sent."""
     drop(form, notes__png=b"%PDF-1.7 ...", cat__jpg=image("JPEG"), empty__gif=b"")
     assert states(form) == {
@@ -275,7 +275,7 @@ def test_a_path_is_another_way_in(form: UploadForm, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "~nobody-of-this-name/x.png", "x" * 5000, "\0", "/none/*"])
-def test_a_path_that_is_none_is_told(form: UploadForm, given: str) -> None:
+def test_a_path_that_is_none_is_reported(form: UploadForm, given: str) -> None:
     """Any invalid path is reported, and no file is added."""
     form.path.value = given
     form.add.click()
@@ -283,7 +283,7 @@ def test_a_path_that_is_none_is_told(form: UploadForm, given: str) -> None:
     assert not form.items
 
 
-def test_a_name_that_no_file_has_is_told(form: UploadForm, tmp_path: Path) -> None:
+def test_a_name_that_no_file_has_is_reported(form: UploadForm, tmp_path: Path) -> None:
     """A file name with a NUL is reported, and other files can still be sent."""
     form.add_file(tmp_path / "a\0b.png")
     assert form.work.wait()
@@ -292,7 +292,7 @@ def test_a_name_that_no_file_has_is_told(form: UploadForm, tmp_path: Path) -> No
     assert "no file can have this name" in form.items[0].message
 
 
-def test_an_empty_folder_is_told(form: UploadForm, tmp_path: Path) -> None:
+def test_an_empty_folder_is_reported(form: UploadForm, tmp_path: Path) -> None:
     """A folder without visible files is reported and adds no file."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / ".hidden.png").write_bytes(image())
@@ -302,7 +302,7 @@ def test_an_empty_folder_is_told(form: UploadForm, tmp_path: Path) -> None:
     assert not form.items
 
 
-def test_a_service_that_does_not_say_where_is_told_of(tmp_path: Path) -> None:
+def test_a_service_that_does_not_say_where_is_reported(tmp_path: Path) -> None:
     """If the service returns no address, the file is still done, and the missing address is
     reported.
     """
@@ -367,7 +367,7 @@ def test_all_can_be_stopped_and_the_rest_sent_later(box: Sandbox, form: UploadFo
     assert len(box.pets()[0].photo_urls) == 5
 
 
-def test_what_is_tried_again_is_said(box: Sandbox, form: UploadForm) -> None:
+def test_what_is_tried_again_is_reported(box: Sandbox, form: UploadForm) -> None:
     """A retry is shown in the file's row."""
     heard: list[str] = []
     form.listed.observe(
@@ -381,7 +381,7 @@ def test_what_is_tried_again_is_said(box: Sandbox, form: UploadForm) -> None:
     assert any(each.startswith("Attempt 2; the previous one failed") for each in heard)
 
 
-def test_what_failed_is_said_and_sent_again(box: Sandbox, tmp_path: Path) -> None:
+def test_what_failed_is_reported_and_sent_again(box: Sandbox, tmp_path: Path) -> None:
     """A failed image shows the reason; Upload sends it again after it has waited for a late
     arrival.
     """
@@ -544,7 +544,7 @@ def test_files_that_cannot_be_looked_at_say_so(tmp_path: Path) -> None:
         form.close()
 
 
-def test_that_no_pet_fits_is_heard(store: ps.Store) -> None:
+def test_no_matching_pet_is_announced(store: ps.Store) -> None:
     """The notice, which a screen reader reads, reports that no pet matches."""
     form = upload_images(store)
     assert form.widget
@@ -638,7 +638,7 @@ def test_a_limit_is_read_from_what_a_service_says(text: str, limit: int | None) 
     assert limit_in(text) == limit
 
 
-def test_options_of_the_command_line_are_not_told_in_a_form() -> None:
+def test_options_of_the_command_line_are_not_reported_in_a_form() -> None:
     """Advice for the command line is replaced by advice for the form."""
     assert plain("Make it smaller (--max-side 2000), or allow more (--max-bytes).") == (
         "Tick “Make large pictures smaller”."

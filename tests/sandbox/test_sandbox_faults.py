@@ -289,7 +289,7 @@ def test_a_bucket_fills_evenly():
     assert sum(bucket.takes(100.0) for _ in range(9)) == 3
 
 
-def test_a_window_begins_anew_by_the_clock():
+def test_a_window_begins_again_by_the_clock():
     """A window starts again at a fixed time, whatever was refused in the last one."""
     window = Throttle(10.0, burst=10.0, window=2.0)
     assert sum(window.takes(3.9) for _ in range(50)) == 20

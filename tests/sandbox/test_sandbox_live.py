@@ -125,7 +125,7 @@ def test_a_value_of_the_wrong_type_is_500(live_api, body):
     assert (answer.status_code, answer.json()["message"]) == (500, "something bad happened")
 
 
-def test_done_is_said(live_api):
+def test_done_is_reported(live_api):
     """deletePet and updatePetWithForm return an ApiResponse with the id."""
     live_api.post("/pet", json={"id": 7})
     expected = {"code": 200, "type": "unknown", "message": "7"}

@@ -420,7 +420,7 @@ def test_live_gives_the_token_by_the_browser():
             )
 
 
-def test_live_denied_is_said_behind_the_hash():
+def test_live_denied_is_reported_behind_the_hash():
     """A refusal in the implicit flow is in the fragment of the redirect, as the token would be."""
     with (
         Sandbox(profile="live") as sandbox,
