@@ -396,8 +396,7 @@ def _find_copy_older_than_runs(
 
     If there is none, the sheet may be the file that the last round left, restored after runs had
     sent its later edits; or, which is not sure, a copy without rows whose pets runs added since, or
-    with the former values of pets that runs changed.
-    `base` contains these runs.
+    with the former values of pets that runs changed. `base` contains these runs.
     """
     last = [each for each in versions[-1:] if (each.after or each.before) == sheet.digest]
     is_sent = any(
@@ -415,13 +414,13 @@ def _find_copy_older_than_runs(
     if not copy.versions and added & (base.ids - named_ids(sheet)):
         # A person may have removed the rows and reset another value.
         copy = replace(find_older_copy(sheet, versions, base), is_sure=False)
-    if not copy.versions and versions:
-        copy = judge_by_sent_values(sheet, versions[-1], base, _find_updated_pets(past))
+    if not copy.versions and versions and (updated := _find_updated_pets(past)):
+        copy = judge_by_sent_values(sheet, versions[-1], base, updated)
     return _remember_copy(context, copy) if copy.versions else copy
 
 
 def _find_updated_pets(past: Iterable[RecentRun]) -> frozenset[int]:
-    """Return the pets that the runs changed, as their sheets said."""
+    """Return the pets that the runs' sheets changed."""
     return frozenset(
         change.before.id
         for each in past
