@@ -334,10 +334,12 @@ class _IntakeInput:
         lacking = lacking[_in_scope(lacking, statuses, tags)]
         old = _positions(lacking["id"], self._base) >= 0
         doubts = find_uncertain_rows(self._sheet)
+        problems = self._sheet.problems
+        copy = next((each.address for each in problems if each.rule == "duplicate-row"), "")
         names = {**unclear_names, **self._find_unmatched_names()}
         added, notes = [], []
         for pet, was_there in zip(pets_from_frame(lacking), old.tolist(), strict=True):
-            why = self._why_not(pet, was_there, doubts, names, delete_missing)
+            why = self._why_not(pet, was_there, doubts, names, delete_missing, copy)
             if why is None and pet.id is not None and pet.id in candidates:
                 why = _MAY_BE.format(candidates[pet.id])
             if why is None:
@@ -355,9 +357,10 @@ class _IntakeInput:
         doubts: Sequence[str],
         names: Mapping[str, str],
         delete_missing: bool,
+        copy: str,
     ) -> str | None:
         """Return the reason why a pet becomes no row, None if it does, "" if the plan reports
-        it.
+        it. `copy` is the address of a row that repeats another one with its id.
         """
         if pet.id in self._planned:
             return ""
@@ -369,18 +372,13 @@ class _IntakeInput:
         if pet.id in self._find_candidates:
             return _MAY_BE.format(self._find_candidates[pet.id])
         if was_there and not self._leads:
-            if delete_missing and (copy := self._find_copied_row()):
+            if delete_missing and copy:
                 return (
                     f"it is in no row and not deleted: the copied row {copy} may have replaced it"
                 )
             end = "" if delete_missing else ", because delete_missing is off"
             return f"its row was removed from the sheet, and it stays in the store{end}"
         return None
-
-    def _find_copied_row(self) -> str:
-        """Return the address of a row that repeats another one with its id, "" if there is none."""
-        problems = self._sheet.problems
-        return next((each.address for each in problems if each.rule == "duplicate-row"), "")
 
     @property
     def _unanswered(self) -> list[int | None]:
