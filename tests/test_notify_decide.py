@@ -259,5 +259,5 @@ def test_nobody_is_left_in_the_dark(story: list[tuple[str, int]]) -> None:
         if status in ("error", "failed-rows", "interrupted", "refused"):
             assert nights.now - heard["failure"] < nights.remind
     assert nights.memory.health_by_sheet.get("catalogue", None) is None or (
-        nights.memory.health_by_sheet["catalogue"].is_open == is_owed
+        nights.memory.health_by_sheet["catalogue"].awaits_recovery == is_owed
     )

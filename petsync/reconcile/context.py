@@ -266,7 +266,7 @@ class RoundContext:
         """Turn any error of the work inside into the round's status."""
         try:
             yield
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told, not swallowed
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - reported, not swallowed
             self.fail(error)
 
     def fail(self, error: BaseException) -> None:
@@ -362,12 +362,12 @@ class RoundContext:
         try:
             with self.step("report"):
                 state.save(settings, self._all())
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told, not swallowed
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - reported, not swallowed
             self.note(report="")
             self._note_error(error)
         try:
             History(self.owner.config.state).append(self.round)
-        except Exception as error:  # noqa: BLE001 - told, not swallowed
+        except Exception as error:  # noqa: BLE001 - reported, not swallowed
             self._note_error(error)
 
     def _note_error(self, error: BaseException) -> None:

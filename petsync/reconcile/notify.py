@@ -81,8 +81,8 @@ _STORED_NAMES = {
     "failing_notified": "failing_told",
     "waiting_notified": "waiting_told",
     "locked_notified": "locked_told",
-    "is_open": "owed",
-    "open_since": "owed_since",
+    "awaits_recovery": "owed",
+    "problem_since": "owed_since",
 }
 
 
@@ -112,9 +112,9 @@ class JobHealth(msgspec.Struct, rename=_STORED_NAMES):
     waiting_notified: float = 0.0
     locked_since: float = 0.0
     locked_notified: float = 0.0
-    is_open: bool = False
+    awaits_recovery: bool = False
     """True if a problem was reported, and its recovery was not reported yet."""
-    open_since: float = 0.0
+    problem_since: float = 0.0
     tally: Tally = msgspec.field(default_factory=Tally)
 
 
@@ -259,11 +259,11 @@ def _notices_of(
     waits = [*_waiting(health, report.round, report, now, remind)]
     yield from waits
     if notices or violations or waits:
-        health.open_since = health.open_since if health.is_open else now
-        health.is_open = True
-    elif report.round.is_well and health.is_open:
-        health.is_open = False
-        yield _notice("recovery", report, since=health.open_since)
+        health.problem_since = health.problem_since if health.awaits_recovery else now
+        health.awaits_recovery = True
+    elif report.round.is_well and health.awaits_recovery:
+        health.awaits_recovery = False
+        yield _notice("recovery", report, since=health.problem_since)
 
 
 def _count(health: JobHealth, round_: Round) -> None:
@@ -289,8 +289,10 @@ def _notice_lock(
         health.locked_since = health.locked_notified = now
     elif now - health.locked_notified >= remind:
         health.locked_notified = now
-        health.open_since = health.open_since if health.is_open else health.locked_since
-        health.is_open = True
+        health.problem_since = (
+            health.problem_since if health.awaits_recovery else health.locked_since
+        )
+        health.awaits_recovery = True
         yield _notice("failure", report, since=health.locked_since, reason="locked")
 
 
@@ -363,10 +365,10 @@ def _notice_missing(memory: Memory, rounds: Sequence[RoundReport]) -> Iterator[N
             n: s for n, s in memory.health_by_sheet.items() if s.job == job and n not in present
         }
         for name, health in absent.items():
-            if are_well or not health.is_open:
+            if are_well or not health.awaits_recovery:
                 del memory.health_by_sheet[name]
-            if are_well and health.is_open:
-                notice = _notice("recovery", of_job[0], since=health.open_since)
+            if are_well and health.awaits_recovery:
+                notice = _notice("recovery", of_job[0], since=health.problem_since)
                 yield replace(notice, name=name)
 
 
@@ -499,7 +501,9 @@ def note_digest(memory: Memory, day: str, now: datetime) -> None:
 def digest_lines(memory: Memory, config: Configuration, now: datetime) -> tuple[str, ...]:
     """Return a line for each enabled job, and for each unknown job with an unresolved problem."""
     known = {job.name for job in config.jobs}
-    others = [s for n, s in memory.health_by_sheet.items() if s.job not in known and s.is_open]
+    others = [
+        s for n, s in memory.health_by_sheet.items() if s.job not in known and s.awaits_recovery
+    ]
     lines = [_line(job, _health_of(memory, job.name), now) for job in config.jobs if job.enabled]
     lines += [f"{plain(each.job)}: {each.status}" for each in others]
     return tuple(lines) or ("No job is on.",)
@@ -509,43 +513,41 @@ def _health_of(memory: Memory, job: str) -> tuple[JobHealth, ...]:
     return tuple(each for each in memory.health_by_sheet.values() if each.job == job)
 
 
-def _line(job: Job, health_by_sheet: Sequence[JobHealth], now: datetime) -> str:
-    return "; ".join(
-        (f"{job.name}: {_status(health_by_sheet)}", *_facts(job, health_by_sheet, now))
-    )
+def _line(job: Job, sheets: Sequence[JobHealth], now: datetime) -> str:
+    return "; ".join((f"{job.name}: {_status(sheets)}", *_facts(job, sheets, now)))
 
 
-def _status(health_by_sheet: Sequence[JobHealth]) -> str:
+def _status(sheets: Sequence[JobHealth]) -> str:
     """Return the status of the last round; for a folder, the status of its most severe file."""
-    if not health_by_sheet:
+    if not sheets:
         return "no round yet"
-    worst = exit_code_of(each.exit_code for each in health_by_sheet)
-    first = next(each for each in health_by_sheet if each.exit_code == worst)
-    files = f" ({count(len(health_by_sheet), 'sheet')})" if len(health_by_sheet) > 1 else ""
+    worst = exit_code_of(each.exit_code for each in sheets)
+    first = next(each for each in sheets if each.exit_code == worst)
+    files = f" ({count(len(sheets), 'sheet')})" if len(sheets) > 1 else ""
     return f"{first.status}{files}"
 
 
-def _facts(job: Job, health_by_sheet: Sequence[JobHealth], now: datetime) -> Iterator[str]:
-    if not health_by_sheet:
-        yield from _time(job, health_by_sheet, now)
+def _facts(job: Job, sheets: Sequence[JobHealth], now: datetime) -> Iterator[str]:
+    if not sheets:
+        yield from _time(job, sheets, now)
         return
-    tallies = [each.tally for each in health_by_sheet]
+    tallies = [each.tally for each in sheets]
     rounds, well = (sum(getattr(t, n) for t in tallies) for n in ("rounds", "well"))
     yield f"{count(rounds, 'round')}, {well} well"
     if applied := sum(each.applied for each in tallies):
         yield count(applied, "change")
     if failed := sum(each.failed for each in tallies):
         yield f"{failed} failed"
-    if number := sum(each.open_count for each in health_by_sheet):
+    if number := sum(each.open_count for each in sheets):
         yield f"{number} to decide"
-    if waiting := sum(bool(each.waiting) for each in health_by_sheet):
+    if waiting := sum(bool(each.waiting) for each in sheets):
         yield f"{count(waiting, 'plan')} waiting"
-    yield from _time(job, health_by_sheet, now)
+    yield from _time(job, sheets, now)
 
 
-def _time(job: Job, health_by_sheet: Sequence[JobHealth], now: datetime) -> Iterator[str]:
-    if health_by_sheet:
-        last = max(datetime.fromisoformat(each.started) for each in health_by_sheet)
+def _time(job: Job, sheets: Sequence[JobHealth], now: datetime) -> Iterator[str]:
+    if sheets:
+        last = max(datetime.fromisoformat(each.started) for each in sheets)
         yield f"last began {last.astimezone():%Y-%m-%d %H:%M}"
         if is_overdue(job.schedule, last, now):
             yield f"overdue (schedule: {job.schedule})"

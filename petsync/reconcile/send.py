@@ -126,14 +126,14 @@ class _LogCapture(logging.Filter):
 
     def __init__(self, on_warning: Callable[[str], None]) -> None:
         super().__init__()
-        self._hear, self._thread = on_warning, threading.get_ident()
+        self._on_warning, self._thread = on_warning, threading.get_ident()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return true if the record is of another thread."""
         if threading.get_ident() != self._thread:
             return True
         if record.levelno >= logging.WARNING and record.name == "apprise":
-            self._hear(record.getMessage())
+            self._on_warning(record.getMessage())
         return False
 
 

@@ -347,7 +347,7 @@ def with_siblings(
         i for each in parts for i in each.ids
     }
     if forgotten and base is not None:
-        # Nobody knows any more what was agreed on of it: in every field both sides have moved on.
+        # The agreed values are unknown now: in every field, both sides may have changed.
         base = base.with_pets([Pet(id=i) for i in sorted(forgotten)])
         base = replace(
             base, missing_since={**base.missing_since, **{i: missing_since[i] for i in forgotten}}
