@@ -1192,20 +1192,91 @@ def test_a_row_of_a_backup_stays_held_whatever_is_written_beside_it(night: Typed
         assert len(night.stored()) == len(STORED) + 1
 
 
-def test_a_column_that_comes_back_blank_is_filled(night: Typed) -> None:
+@pytest.mark.parametrize("names", [("tags",), ("photo_urls",), ("category", "category_id")])
+def test_a_column_that_comes_back_blank_is_filled(night: Typed, names: tuple[str, ...]) -> None:
     """A blank cell of a column that is restored takes the store's present value."""
-    night.type(1, tags="[clear]")
+    night.type(1, **{names[0]: "[clear]"})
     night.run()
-    night.type(1, tags="")
+    night.type(1, **dict.fromkeys(names, ""))
     night.run()
-    tags = night.cut("tags")
-    night.box.put(changed(list(night.stored().values()), 1, tags=(ps.Tag(9, "new"),))[0])
+    columns = night.cut(*names)
+    assert {cells[0] for cells in columns.values()} == {""}
+    new = {"tags": (ps.Tag(9, "new"),), "photo_urls": ("/new.jpg",), "category": CATS}
+    stored = changed(list(night.stored().values()), 1, **{names[0]: new[names[0]]})[0]
+    night.box.put(stored)
     night.run()
-    night.paste(tags)
-    assert tags["tags"][0] == ""
+    night.paste(columns)
     assert night.run().round.status == "done"
-    assert night.cell(1, "tags") == "9:new"
+    assert night.said()[1] == night.stored()[1] == stored
     assert night.run().round.status == "in-sync"
+
+
+NEW = ps.Pet(
+    id=99,
+    name="Nora",
+    status="sold",
+    category=CATS,
+    tags=(ps.Tag(1, "calm"), ps.Tag(2, "shy")),
+    photo_urls=("https://shop.example/nora.jpg",),
+)
+AWAY = (("tags",), ("photo_urls",), ("status",), ("category", "category_id"), ("tags", "status"))
+
+
+@pytest.mark.parametrize("by", ["round", "person"])
+@pytest.mark.parametrize("names", AWAY)
+def test_a_row_that_came_while_a_column_was_away_is_filled(
+    night: Typed, names: tuple[str, ...], by: str
+) -> None:
+    """The blank cells of a row that came while a column had another header take the store's values
+    once the column is back, whoever added the row.
+    """
+    night.box.put(NEW)
+    for name in names:
+        night.rename(name, f"{name} 2")
+    if by == "person":
+        night.save([*night.rows(), ["99", "Nora", *[""] * (len(night.rows()[0]) - 2)]])
+    assert night.run().round.status == "findings"
+    assert NEW.id in night.said()
+    for name in names:
+        night.rename(f"{name} 2", name)
+    assert night.run().round.status == "done"
+    assert night.said()[99] == night.stored()[99] == NEW
+    assert night.run().round.status == "in-sync"
+
+
+@pytest.mark.parametrize(
+    ("away", "kept"), [("category", "category_id"), ("category_id", "category")]
+)
+def test_a_row_that_came_while_half_of_its_category_was_away_takes_a_new_one(
+    night: Typed, away: str, kept: str
+) -> None:
+    """A row with one cell of its category means the same category, and takes a new one of the
+    store.
+    """
+    night.box.put(NEW)
+    night.rename(away, f"{away} 2")
+    night.run()
+    night.rename(f"{away} 2", away)
+    assert night.run().round.status == "in-sync"
+    assert night.stored()[99] == NEW
+    stored = changed([NEW], 99, category=BIRDS)[0]
+    night.box.put(stored)
+    assert night.run().round.status == "done"
+    assert night.cell(99, kept) == {"category": "Birds", "category_id": "3"}[kept]
+    assert night.run().round.status == "in-sync"
+    assert night.stored()[99] == stored
+
+
+def test_an_edit_of_a_row_that_came_while_its_column_was_away_removes_no_tag(night: Typed) -> None:
+    """A tag that is typed into the blank cell of such a row joins the store's tags."""
+    night.box.put(NEW)
+    night.rename("tags", "labels")
+    night.run()
+    night.rename("labels", "tags")
+    night.type(99, tags="old")
+    assert night.run().round.status == "done"
+    assert {tag.name for tag in night.stored()[99].tags} == {"calm", "shy", "old"}
+    assert night.said()[99] == night.stored()[99]
 
 
 def test_a_blank_cell_whose_pet_changes_in_mid_round_is_filled(

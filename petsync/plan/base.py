@@ -419,20 +419,18 @@ class RowComparison:
             if pet_id not in seen:
                 new = pet if last is None else last
             else:
-                new = self._build_sheet_pet(pet, rows[pet_id], last, base.missing)
+                new = self._build_sheet_pet(pet, rows[pet_id], last, base)
             if is_other(pet, new):
                 found[pet_id] = new
         return found
 
-    def _build_sheet_pet(
-        self, pet: Pet, row: int, last: Pet | None, missing: Collection[str]
-    ) -> Pet:
+    def _build_sheet_pet(self, pet: Pet, row: int, last: Pet | None, base: Base) -> Pet:
         """Return a pet of the base with the row's values; `last` is the sheet's previous pet."""
         if "category" in self.differing.get(row, ()):
             pet = pet if last is None else with_fields(pet, last, ("category",))
         elif (cells := self.cells.get(pet.id or 0)) is not None:
             pet = _with_cells(pet, cells, None)
-        return pet if last is None else with_columns(pet, last, missing)
+        return pet if last is None else _with_missing_columns(pet, last, base)
 
     def _find_pets_before(self, base: Base, old: Base) -> dict[int, Pet]:
         """Return the sheet's pets from before columns went missing, if they differ from the base
@@ -443,9 +441,11 @@ class RowComparison:
         sheet_frame = old.sheet_frame
         places = match.positions(sheet_frame["id"], base.frame)
         at = np.flatnonzero(places >= 0)
+        # Compared in both directions: a blank of the first frame equals every value.
         masks = match.differences(sheet_frame, at, base.frame, places[at])
+        back = match.differences(base.frame, places[at], sheet_frame, at)
         units = [unit for unit in UNITS if {*COLUMNS_OF[unit]} & base.missing]
-        some = at[np.logical_or.reduce([masks[unit] for unit in units])]
+        some = at[np.logical_or.reduce([masks[unit] | back[unit] for unit in units])]
         return {pet.id or 0: pet for pet in pets_at(sheet_frame, some)}
 
     def _select_one_sided(
@@ -659,21 +659,36 @@ def read_category(values: RowValues) -> Category:
 def restore_missing_columns(old: Base) -> Base:
     """Return the base with the sheet's last values in the missing columns.
 
-    A column that returns is compared with these values. If only one column of a category was
-    missing, only this one is restored.
+    A column that returns is compared with these values.
     """
     if not old.missing or old.columns is None:
         return old
-    known = {unit: {*COLUMNS_OF[unit]} & old.columns for unit in UNITS}
-    units = [unit for unit in UNITS if known[unit] and known[unit] <= old.missing]
-    rest = old.missing.difference(*(COLUMNS_OF[unit] for unit in units))
     pairs = [(pet, old.sheet_pets[pet.id or 0]) for pet in pets_of(old.sheet_pets, old.frame)]
-    return old.with_pets(
-        [
-            with_columns(with_fields(pet, sheet_pet, units), sheet_pet, rest)
-            for pet, sheet_pet in pairs
-        ]
-    )
+    return old.with_pets([_with_missing_columns(pet, last, old) for pet, last in pairs])
+
+
+def with_blank_columns(base: Base, pets: Sequence[Pet]) -> Base:
+    """Return the base, of which these pets are new in the sheet: the sheet has blank cells for them
+    in the missing columns.
+    """
+    if not base.missing:
+        return base
+    new = {pet.id or 0: _with_missing_columns(pet, Pet(id=pet.id), base) for pet in pets}
+    return replace(base, sheet_pets={**new, **base.sheet_pets})
+
+
+def _with_missing_columns(pet: Pet, last: Pet, base: Base, back: Collection[str] = ()) -> Pet:
+    """Return the pet with the sheet's `last` values in the base's missing columns, except those
+    that are `back`.
+
+    If only one column of a category is missing, only this one gets its last value.
+    """
+    missing = base.missing.difference(back)
+    columns = base.columns or frozenset(COLUMNS)
+    known = {unit: columns.intersection(COLUMNS_OF[unit]) for unit in UNITS}
+    units = [unit for unit in UNITS if known[unit] and known[unit] <= missing]
+    rest = missing.difference(*(COLUMNS_OF[unit] for unit in units))
+    return with_columns(with_fields(pet, last, units), last, rest)
 
 
 def _build_mixed_pets(
@@ -788,7 +803,6 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
     ids = [*(e.pet.id or 0 for e in inbound.edits), *(pet.id or 0 for pet in inbound.added)]
     old = {pet.id: pet for pet in pets_of(ids, base.frame)}
     last = {pet_id: base.sheet_pets.get(pet_id or 0, pet) for pet_id, pet in old.items()}
-    away = base.missing.difference(inbound.places)
     moves: dict[int, tuple[Pet, Pet] | None] = {
         edit.pet.id: (
             with_fields(old[edit.pet.id], edit.pet, edit.fields),
@@ -798,7 +812,10 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
         if edit.pet.id is not None and edit.pet.id in old
     }
     moves |= {
-        pet.id: (pet, _fill_missing_columns(pet, last.get(pet.id), away))
+        pet.id: (
+            pet,
+            _with_missing_columns(pet, last.get(pet.id, Pet(id=pet.id)), base, inbound.places),
+        )
         for pet in inbound.added
         if pet.id is not None
     }
@@ -894,7 +911,7 @@ def _apply_sent_change(
     if isinstance(change, Update) and old is not None and last is not None:
         return _apply_update(change, old), _apply_update(change, last)
     pet = msgspec.structs.replace(change.after, id=pet_id)
-    return pet, _fill_missing_columns(pet, last, base.missing.difference(change.fields))
+    return pet, _with_missing_columns(pet, last or Pet(id=pet_id), base, change.fields)
 
 
 def _apply_update(change: Update, old: Pet) -> Pet:
@@ -963,11 +980,6 @@ def _with_cells(pet: Pet, cells: Category | None, before: Pet | None) -> Pet:
     # The number's cell was blank before and is still to be filled.
     blank = msgspec.structs.replace(pet.category, id=None)
     return msgspec.structs.replace(pet, category=blank)
-
-
-def _fill_missing_columns(pet: Pet, sheet_pet: Pet | None, missing: Collection[str]) -> Pet:
-    """Return a new pet with the sheet's last values in the missing columns."""
-    return pet if sheet_pet is None else with_columns(pet, sheet_pet, missing)
 
 
 def _fill_category(cells: Category, before: Pet | None) -> Category:

@@ -19,6 +19,7 @@ from petsync.plan.base import (
     as_exported,
     find_changed_units,
     named_ids,
+    with_blank_columns,
     with_inbound,
     with_newer_cells,
     with_report,
@@ -663,6 +664,8 @@ def with_new_rows(
             for row in _iter_all_rows(merged)
             if row.pet_id in known
         ]
+        named_pets = [pet for pet in added if pet.id in named]
+        base = with_blank_columns(base, named_pets)
     return replace(start, base=base.with_pets(added)) if added else start
 
 
