@@ -1279,6 +1279,40 @@ def test_an_edit_of_a_row_that_came_while_its_column_was_away_removes_no_tag(nig
     assert night.said()[99] == night.stored()[99]
 
 
+@pytest.mark.parametrize(
+    ("column", "new", "typed", "merged"),
+    [
+        ("tags", (ps.Tag(1, "calm"), ps.Tag(9, "new")), "old", {"new", "old"}),
+        ("photo_urls", ("/1.jpg", "/new.jpg"), "/old.jpg", {"/1.jpg", "/new.jpg", "/old.jpg"}),
+        ("status", "sold", "available", None),
+        ("category", CATS, "Birds", None),
+    ],
+)
+def test_a_value_that_a_blank_cell_never_had_is_not_overwritten(
+    night: Typed, column: str, new: Any, typed: str, merged: set[str] | None
+) -> None:
+    """A cell that a person blanked stays blank. What the store changed since is kept, or in
+    conflict, when a person writes into the cell.
+    """
+    cells = ("category", "category_id") if column == "category" else (column,)
+    night.type(1, **dict.fromkeys(cells, ""))
+    night.run()
+    stored = changed(STORED, 1, **{column: new})[0]
+    night.box.put(stored)
+    for _ in range(2):
+        assert night.run().round.status == "in-sync"
+        assert night.cell(1, column) == ""
+    night.type(1, **{column: typed})
+    untouched = {"calm"} if column == "photo_urls" else {*STORED[0].photo_urls}
+    told = night.run()
+    pet = night.stored()[1]
+    if merged is None:
+        assert (kinds(told), pet) == ([("conflict", 1)], stored)
+    else:
+        assert merged == {*pet.photo_urls, *(tag.name for tag in pet.tags)} - untouched
+        assert night.said()[1] == pet
+
+
 def test_a_blank_cell_whose_pet_changes_in_mid_round_is_filled(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -307,11 +307,11 @@ class RowComparison:
         For a pet on both sides, units that agree, or that are blank in the sheet, get the store's
         values. Units that differ keep their values of `old`. A pet that differs and is not in `old`
         is omitted. A pet of `old` that only one side has, or that is in another sheet
-        (`elsewhere`), stays. If the round `fills` blank cells, a cell that is not filled yet keeps
-        its old value, too.
+        (`elsewhere`), stays. If the round `fills` blank cells, a blank cell keeps its old value,
+        too: the sheet does not have the store's new one, and may not get it.
         """
         pairs = [each for each in zip(self.rows, self.places, strict=True) if each[1] >= 0]
-        blank = self._find_unfilled_units(snapshot, old) if fills and old is not None else {}
+        blank = self._find_unseen_units(snapshot, old) if fills and old is not None else {}
         units = {row: (*self.differing.get(row, ()), *blank.get(row, ())) for row, _ in pairs}
         mixed = {place: units[row] for row, place in pairs if units[row]}
         # Two rows may have one pet, but the base has each pet once.
@@ -383,26 +383,24 @@ class RowComparison:
         before = frozenset[int]() if old is None or not self.has_unknown else old.unnumbered
         return self.unnumbered | (before - self.named)
 
-    def _find_unfilled_units(self, snapshot: Snapshot, old: Base) -> dict[int, tuple[Unit, ...]]:
-        """Return, by row, units that were and are blank in the sheet and now have a value in the
-        store.
+    def _find_unseen_units(self, snapshot: Snapshot, old: Base) -> dict[int, tuple[Unit, ...]]:
+        """Return, by row, units that are blank in the sheet and have another value in the store
+        than in the base: the sheet does not have that value.
         """
-        sheet_frame = old.sheet_frame
-        before = match.positions(self.frame["id"], sheet_frame)
-        places = np.array(self.places, dtype=np.intp)
-        at = np.flatnonzero((places >= 0) & (before >= 0))
-        found: dict[int, tuple[Unit, ...]] = {}
+        frame = restore_missing_columns(old).frame
+        before, places = match.positions(self.frame["id"], frame), np.array(self.places, np.intp)
+        blank: dict[Unit, match.Mask] = {}
         for unit in UNITS:
-            columns = [column for column in COLUMNS_OF[unit] if column in self.frame]
-            some = at if columns else at[:0]
-            for column in columns:
-                some = some[is_blank(self.frame[column].iloc[some])]
-            for column in columns if len(some) else ():
-                some = some[is_empty(sheet_frame[column].iloc[before[some]])]
-            if len(some):
-                empty = [is_empty(snapshot.frame[c].iloc[places[some]]) for c in columns]
-                some = some[~np.logical_and.reduce(empty)]
-            for n in some.tolist():
+            masks = [is_blank(self.frame[c]) for c in COLUMNS_OF[unit] if c in self.frame]
+            if masks:
+                blank[unit] = np.logical_and.reduce(masks) & (places >= 0) & (before >= 0)
+        if not any(mask.any() for mask in blank.values()):
+            return {}
+        at = np.flatnonzero(np.logical_or.reduce([*blank.values()]))
+        different = _find_different_units(frame, before[at], snapshot.frame, places[at])
+        found: dict[int, tuple[Unit, ...]] = {}
+        for unit, mask in blank.items():
+            for n in at[different[unit] & mask[at]].tolist():
                 found[self.rows[n]] = (*found.get(self.rows[n], ()), unit)
         return found
 
@@ -441,11 +439,9 @@ class RowComparison:
         sheet_frame = old.sheet_frame
         places = match.positions(sheet_frame["id"], base.frame)
         at = np.flatnonzero(places >= 0)
-        # Compared in both directions: a blank of the first frame equals every value.
-        masks = match.differences(sheet_frame, at, base.frame, places[at])
-        back = match.differences(base.frame, places[at], sheet_frame, at)
+        masks = _find_different_units(sheet_frame, at, base.frame, places[at])
         units = [unit for unit in UNITS if {*COLUMNS_OF[unit]} & base.missing]
-        some = at[np.logical_or.reduce([masks[unit] | back[unit] for unit in units])]
+        some = at[np.logical_or.reduce([masks[unit] for unit in units])]
         return {pet.id or 0: pet for pet in pets_at(sheet_frame, some)}
 
     def _select_one_sided(
@@ -457,6 +453,15 @@ class RowComparison:
         frame = restore_missing_columns(old).frame
         keep = [i not in present and i in there for i in frame["id"].tolist()]
         return frame[np.array(keep, dtype=bool)]
+
+
+def _find_different_units(
+    one: pd.DataFrame, at: match.Positions, other: pd.DataFrame, places: match.Positions
+) -> dict[Unit, match.Mask]:
+    """Return, by unit, a mask of the pets that differ; a value and no value differ, too."""
+    masks = match.differences(one, at, other, places)
+    back = match.differences(other, places, one, at)
+    return {unit: masks[unit] | back[unit] for unit in UNITS}
 
 
 def named_ids(sheet: Sheet) -> frozenset[int]:
