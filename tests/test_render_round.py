@@ -170,7 +170,7 @@ def test_rounds_are_a_table_then_what_needs_a_person() -> None:
     assert "The store cannot be reached: connection refused." in text
     assert "  petsync reconcile --job inbox" in lines
     assert text.count("orders") == 1
-    assert "1 note: left as it is" in text
+    assert "1 note: for information" in text
     assert "Nothing needs a person." in rounds_text(Rounds([WELL]))
     assert rounds_text(Rounds()) == "No round was made."
 

@@ -417,7 +417,10 @@ def _iter_notes(
     past: PastRun, effects: Sequence[Effect], changes: Sequence[Change]
 ) -> Iterator[str]:
     if past.undoes:
-        yield f"That run undid run {past.undoes}: this makes the changes of that run again."
+        yield (
+            f"Run {past.run_id} undid run {past.undoes}: this makes the changes of run "
+            f"{past.undoes} again."
+        )
     if past.state == "stopped":
         yield (
             "That run was stopped before its end. This reverts what it did, and the rest of it is "

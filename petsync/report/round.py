@@ -156,7 +156,7 @@ _KIND_MEANING: Mapping[Kind, str] = {
     "failed": "changes that failed or are not sent yet",
     "finding": "these rows are left out, the others are used",
     "drift": "between sheet and store",
-    "note": "left as it is, mostly because of the job's settings",
+    "note": "for information",
 }
 _KIND_CURE: Mapping[Kind, str] = {
     "conflict": "Do what the line says. If both sides changed a field, write the same value on "
