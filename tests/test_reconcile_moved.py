@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import msgspec
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 from nightly import PETS, Night, changed
 from openpyxl import Workbook, load_workbook
+from rounds.sheet import read_grid
 
 import petsync as ps
 from petsync import sheets
@@ -65,6 +67,12 @@ class Moving(Night):
         return next((pet for pet in pets if pet.id == pet_id), None)
 
 
+def _rename(path: Path, old: str, new: str) -> None:
+    grid = read_grid(path)
+    grid.head[grid.head.index(old)] = new
+    grid.save()
+
+
 def _moving(box: Sandbox, folder: Path) -> Moving:
     """Return two sheets that agree with the store after one round."""
     box.break_with(None)
@@ -105,6 +113,55 @@ def test_a_row_that_moves_in_a_folder_takes_its_base_along(
     night.put(target, reversed(PETS[6:] if target == "b.csv" else PETS[:6]))
     assert night.rounds().exit_code == 0
     assert night.stored().keys() == {pet.id for pet in PETS} - {pet_id}
+
+
+@pytest.mark.parametrize(("source", "target"), [("a.csv", "b.csv"), ("b.csv", "a.csv")])
+@pytest.mark.parametrize("is_carried", [True, False])
+@pytest.mark.parametrize("comes", ["before", "after"])
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("tags", (ps.Tag(77, "new"),)),
+        ("status", "pending"),
+        ("photo_urls", ("https://shop.example/new.jpg",)),
+    ],
+)
+def test_a_row_that_moves_while_a_column_is_away_takes_the_newer_value(
+    box: Sandbox,
+    tmp_path: Path,
+    source: str,
+    target: str,
+    is_carried: bool,
+    comes: str,
+    column: str,
+    value: Any,
+) -> None:
+    """A value of the store that came before or after a row moved to a sheet in which its column has
+    another header reaches the row, whether its old value moved along below that header or not.
+    """
+    night = _moving(box, tmp_path)
+    pet_id = 5 if source == "a.csv" else 8
+    newer = changed(PETS, pet_id, **{column: value})[pet_id - 1]
+    old, new = (tmp_path / "in" / name for name in (source, target))
+    _rename(new, column, "away")
+    night.rounds()
+    if comes == "before":
+        night.box.put(newer)
+    grids = read_grid(old), read_grid(new)
+    row = next(row for row in grids[0].rows if row[0] == str(pet_id))
+    grids[0].rows.remove(row)
+    at = grids[1].head.index("away")
+    grids[1].rows.append([*row[:at], row[at] if is_carried else "", *row[at + 1 :]])
+    for grid in grids:
+        grid.save()
+    night.rounds()
+    if comes == "after":
+        night.box.put(newer)
+        night.rounds()
+    _rename(new, "away", column)
+    assert night.rounds().exit_code == 0
+    assert night.stored()[pet_id] == newer == night.row(target, pet_id)
+    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
 
 
 def test_a_row_waits_for_its_new_sheet(box: Sandbox, tmp_path: Path) -> None:

@@ -142,9 +142,10 @@ def _note(
 # exceptions are tags and photos, which merge, and clashes that the store wins. If `store` leads,
 # the sheet takes every field.
 #
-# A merge fills a blank cell only if the pet had no value in the base and has one now. Any other
-# blank cell beside a value is blank on purpose. If the store leads, every blank cell in one of the
-# table's columns is filled. A column that the sheet lacks is never added.
+# A merge fills a blank cell only if the pet had no value in the base and has one now, or if the
+# column was missing in the last round. Any other blank cell beside a value is blank on purpose. If
+# the store leads, every blank cell in one of the table's columns is filled. A column that the sheet
+# lacks is never added.
 
 
 _NO_GUARD = Guard()
@@ -230,6 +231,9 @@ class _IntakeInput:
         self._pets = snapshot.frame
         self._stays = on_conflict == "ask"
         self._sheet_frame = self._pets if base is None else base.sheet_frame
+        # The columns that were missing in the last round, and have values now.
+        missing, _ = missing_columns(sheet, base)
+        self._returned = frozenset[str]() if base is None else base.missing - missing
         self._judge = Judge(Vocabulary(snapshot.words), on_conflict == "sheet", base=base)
         self.rows = with_pet_ids(sheet.rows, pet_ids)
         self._places = match.positions(self.rows["id"], self._pets)
@@ -436,7 +440,7 @@ class _IntakeInput:
         if not self._leads:
             blank &= self._old[at] >= 0
             some = np.flatnonzero(blank)
-            if self._base is not None:
+            if self._base is not None and column not in self._returned:
                 blank[some] = is_empty(self._sheet_frame[column].iloc[self._old[at[some]]])
         return blank
 
@@ -484,8 +488,8 @@ class _IntakeInput:
     def _differs(self, column: Column, values: RowValues, current: Pet, old: Pet | None) -> bool:
         if column not in values or (column == "category_id" and known_id(values[column]) is None):
             last = None if old is None else self._find_sheet_pet(old)
-            fills = self._leads or (last is not None and not _has_text(column, last))
-            return fills and _has_text(column, current)
+            fills = last is not None and (column in self._returned or not _has_text(column, last))
+            return (self._leads or fills) and _has_text(column, current)
         return not same(build_pet(values), current, column)
 
     def _find_sheet_pet(self, old: Pet) -> Pet:

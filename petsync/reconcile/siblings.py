@@ -333,8 +333,11 @@ def with_siblings(
     pairs = [*zip(sight.rows, sight.ids, sight.places, strict=True)]
     # A row whose pet is gone counts as one, too: to this sheet's base it would be a new pet.
     wanted = {i for row, i, at in pairs if at < 0 or sight.differing.get(row)} - own
-    # Which of a category's cells was edited, only a base tells.
+    # Which of a category's cells was edited, only a base tells; and in a column that is missing
+    # now, what a row had in the other sheet.
     wanted |= sight.cells.keys() - own
+    if base is not None and base.missing:
+        wanted |= {*sight.ids} - own
     others = [*_iter_other_bases(context, store)] if wanted else []
     parts = _select_bases(comparison, others, wanted)
     missing_since = {
