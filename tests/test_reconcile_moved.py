@@ -11,9 +11,9 @@ from unittest.mock import Mock
 import msgspec
 import pandas as pd
 import pytest
-from nightly import PETS, Night, changed
+from nightly import PETS, Night, changed, kinds
 from openpyxl import Workbook, load_workbook
-from rounds.sheet import read_grid
+from rounds.sheet import Grid, read_grid
 
 import petsync as ps
 from petsync import sheets
@@ -71,6 +71,10 @@ def _rename(path: Path, old: str, new: str) -> None:
     grid = read_grid(path)
     grid.head[grid.head.index(old)] = new
     grid.save()
+
+
+def _without(cells: list[str], at: int) -> list[str]:
+    return [*cells[:at], *cells[at + 1 :]]
 
 
 def _moving(box: Sandbox, folder: Path) -> Moving:
@@ -162,6 +166,55 @@ def test_a_row_that_moves_while_a_column_is_away_takes_the_newer_value(
     assert night.rounds().exit_code == 0
     assert night.stored()[pet_id] == newer == night.row(target, pet_id)
     assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("status", "pending"), ("tags", (ps.Tag(77, "new"),)), ("name", "Mia")]
+)
+@pytest.mark.parametrize("how", ["new file", "other file", "renamed file"])
+def test_a_column_that_a_moved_row_left_behind_reverts_nothing(
+    box: Sandbox, tmp_path: Path, how: str, column: str, value: Any
+) -> None:
+    """A row that moves to a file without one of its columns takes the store's newer value when the
+    column comes back with its old cells. If the row is removed before, its pet is not deleted.
+    """
+    night = _moving(box, tmp_path)
+    old, new = tmp_path / "in" / "a.csv", tmp_path / "in" / "c.csv"
+    grid = read_grid(old)
+    at = grid.head.index(column)
+    cells = {row[0]: row[at] for row in grid.rows}
+    if how == "other file":
+        night.put("c.csv", [])
+        other = read_grid(new)
+        other.head.remove(column)
+        other.save()
+        night.rounds()
+    moved = grid.rows if how == "renamed file" else [row for row in grid.rows if row[0] in "56"]
+    Grid(new, _without(grid.head, at), [_without(row, at) for row in moved]).save()
+    grid.rows = [row for row in grid.rows if row not in moved]
+    grid.save()
+    if how == "renamed file":
+        old.unlink()
+    for pet_id in (5, 6):
+        night.box.put(changed(PETS, pet_id, **{column: value})[pet_id - 1])
+    stored = night.stored()
+    told = night.rounds()
+    assert told.exit_code == 0
+    assert any(
+        f"the column {column} is missing" in each.problem for one in told for each in one.open
+    )
+    grid = read_grid(new)
+    grid.rows = [row for row in grid.rows if row[0] != "6"]
+    grid.save()
+    told = night.rounds()
+    assert told.exit_code == 5
+    assert ("conflict", 6) in [pair for one in told for pair in kinds(one)]
+    grid.head.append(column)
+    grid.rows = [[*row, cells[row[0]]] for row in grid.rows]
+    grid.save()
+    night.rounds()
+    assert night.stored() == stored
+    assert night.row("c.csv", 5) == stored[5]
 
 
 def test_a_row_waits_for_its_new_sheet(box: Sandbox, tmp_path: Path) -> None:

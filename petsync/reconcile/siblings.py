@@ -12,7 +12,7 @@ import pandas as pd
 
 from petsync.errors import PetsyncError
 from petsync.models import Pet
-from petsync.plan.base import compare_rows, named_ids
+from petsync.plan.base import compare_rows, named_ids, with_missing
 from petsync.plan.change import Snapshot
 from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, normal
 from petsync.plan.lineage import actions_of, find_alike, read_row_pets, slots_of
@@ -333,12 +333,16 @@ def with_siblings(
     pairs = [*zip(sight.rows, sight.ids, sight.places, strict=True)]
     # A row whose pet is gone counts as one, too: to this sheet's base it would be a new pet.
     wanted = {i for row, i, at in pairs if at < 0 or sight.differing.get(row)} - own
-    # Which of a category's cells was edited, only a base tells; and in a column that is missing
-    # now, what a row had in the other sheet.
+    # Which of a category's cells was edited, only a base tells.
     wanted |= sight.cells.keys() - own
-    if base is not None and base.missing:
-        wanted |= {*sight.ids} - own
-    others = [*_iter_other_bases(context, store)] if wanted else []
+    new = {*sight.ids} - own if comparer.folder is not None else set[int]()
+    others = [*_iter_other_bases(context, store)] if wanted or new else []
+    # A row that moved may have left a column behind: its values there count when it comes back.
+    left = frozenset[str]()
+    for each in others if new else ():
+        if lacking := (each.columns or frozenset()) - sight.filled_columns - {"id", "action"}:
+            wanted |= (moved := new & each.ids)
+            left |= lacking if moved else frozenset()
     parts = _select_bases(comparison, others, wanted)
     missing_since = {
         i: on
@@ -368,7 +372,11 @@ def with_siblings(
     unsure = {
         pet_id: units for each in (*parts, first) for pet_id, units in each.unsure_units.items()
     }
-    merged = replace(first, frame=frame, sheet_pets=sheet_pets, unsure_units=unsure)
+    columns = None if first.columns is None else first.columns | left
+    merged = replace(
+        first, frame=frame, sheet_pets=sheet_pets, unsure_units=unsure, columns=columns
+    )
+    merged = with_missing(merged, comparison.sheet) or merged
     moved_ids = frozenset(i for each in parts for i in each.ids)
     if comparer.folder is not None and any(_iter_backups_since(context, comparer, first)):
         merged = with_unsure(merged, dict.fromkeys(moved_ids, UNITS))
