@@ -73,15 +73,25 @@ def _rename(path: Path, old: str, new: str) -> None:
     grid.save()
 
 
+def _move(folder: Path, source: str, target: str, pet_id: int, cells: Mapping[str, str]) -> None:
+    """Move a pet's row to the end of another file, with these cells changed."""
+    old, new = read_grid(folder / source), read_grid(folder / target)
+    row = next(row for row in old.rows if row[0] == str(pet_id))
+    old.rows.remove(row)
+    new.rows.append([cells.get(name, text) for name, text in zip(old.head, row, strict=True)])
+    for grid in (old, new):
+        grid.save()
+
+
 def _without(cells: list[str], at: int) -> list[str]:
     return [*cells[:at], *cells[at + 1 :]]
 
 
-def _moving(box: Sandbox, folder: Path) -> Moving:
+def _moving(box: Sandbox, folder: Path, mode: str = "two-way") -> Moving:
     """Return two sheets that agree with the store after one round."""
     box.break_with(None)
     box.reset(PETS)
-    night = Moving(box, folder, {"mode": "two-way", "delete_missing": True})
+    night = Moving(box, folder, {"mode": mode, "delete_missing": True})
     night.put("a.csv", PETS[:6])
     night.put("b.csv", PETS[6:])
     assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
@@ -270,6 +280,52 @@ def test_a_row_without_its_id_is_not_deleted_as_it_moves(box: Sandbox, tmp_path:
     night.put("b.csv", [pet for pet in PETS[6:] if pet.id != 8])
     night.rounds()
     assert night.stored()[8] == PETS[7]
+
+
+BLANK = {"id": "", "category": "Birds", "category_id": "", "tags": "", "photo_urls": ""}
+
+
+@pytest.mark.parametrize("mode", ["two-way", "push"])
+@pytest.mark.parametrize(("source", "target"), [("a.csv", "b.csv"), ("b.csv", "a.csv")])
+@pytest.mark.parametrize("cells", [BLANK, {"id": "", "name": "Rex"}, {"id": ""}])
+def test_a_row_that_loses_its_id_and_is_edited_as_it_moves_is_a_conflict(
+    box: Sandbox, tmp_path: Path, mode: str, source: str, target: str, cells: Mapping[str, str]
+) -> None:
+    """A row that moves to another file without its id and is edited there, or whose pet the store
+    changes, may be that pet: it is not added, and the pet is not deleted.
+    """
+    night = _moving(box, tmp_path, mode)
+    pet_id = 5 if source == "a.csv" else 8
+    _move(tmp_path / "in", source, target, pet_id, cells)
+    if len(cells) == 1:
+        night.box.put(changed(PETS, pet_id, name="Store", tags=())[pet_id - 1])
+    stored = night.stored()
+    for _ in range(2):
+        told = night.rounds()
+        assert told.exit_code == 5
+        assert ("conflict", pet_id) in [pair for one in told for pair in kinds(one)]
+        assert night.stored() == stored
+    grid = read_grid(tmp_path / "in" / target)
+    grid.rows[-1][grid.head.index("id")] = str(pet_id)
+    grid.save()
+    assert night.rounds().exit_code == 0
+    assert night.stored().keys() == stored.keys()
+    assert night.stored()[pet_id].photo_urls == stored[pet_id].photo_urls
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_row_that_loses_its_id_as_it_moves_to_another_job_is_a_conflict(
+    jobs: Moving, name: str
+) -> None:
+    """A row that moves to another job's sheet without its id, edited, is not added."""
+    source, target = ("a.csv", "b.csv") if name == "a" else ("b.csv", "a.csv")
+    pet = next(each for each in PETS if jobs.row(source, each.id or 0))
+    status = "sold" if name == "a" else "available"
+    _move(jobs.folder / "in", source, target, pet.id or 0, {**BLANK, "status": status})
+    for _ in range(2):
+        assert jobs.both().exit_code == 5
+        assert len(jobs.stored()) == len(PETS)
+        assert jobs.stored()[pet.id or 0] == pet
 
 
 QUUX = {"name": "Quux", "status": "sold", "category": "Dogs"}

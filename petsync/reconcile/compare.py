@@ -235,12 +235,14 @@ class Comparer:
         may_lack: frozenset[int] = frozenset(),
         returning: frozenset[int] = frozenset(),
         sibling_restored: str = "",
+        left: Mapping[int, Pet] | None = None,
         has_inbound: bool = True,
     ) -> Comparison:
         """Compare both sides; ids that only the sheet has are looked up.
 
         Pets that another sheet has `claimed` are not missing. The rows of the pets in `may_lack`
-        had their id before. Without `has_inbound` the changes for the sheet are not planned.
+        had their id before. Other sheets have `left` pets that no row names now: a row without an
+        id may mean one of them. Without `has_inbound` the changes for the sheet are not planned.
         """
         sheet = self._with_known_statuses(sheet, snapshot, base)
         own = None if base is None else base.without(self.elsewhere)
@@ -271,7 +273,7 @@ class Comparer:
             lacking = frozenset[int]() if own is None else own.unnumbered
             compared = replace(compared, matches=_with_open_rows(close, lacking))
         doubts = self._find_doubts(rows, own, there, compared.matches)
-        moved = self._find_doubts_of_moved_rows(rows, there, compared.matches)
+        moved = self._find_doubts_of_moved_rows(rows, there, compared.matches, left or {})
         if sibling_restored:
             older = self._find_doubts_of_older_rows(
                 rows, there, compared.matches, restored=sibling_restored
@@ -425,17 +427,7 @@ class Comparer:
         pets += pets_of(sorted(missing_ids - base.ids), seen.frame)
         added = self.find_added(sheet, missing_ids)
         records = tuple(
-            added.get(pet.id or 0)
-            or RowRecord(
-                run_id="",
-                on=base.taken_at[:10],
-                source=sheet.source,
-                row=0,
-                row_pet=pet,
-                pet_id=pet.id,
-                is_added=False,
-            )
-            for pet in pets
+            added.get(pet.id or 0) or _unrecorded(pet, sheet, base.taken_at) for pet in pets
         )
         frame = sheet.rows
         lacking = frame["id"].isna() if "id" in frame else pd.Series(True, frame.index)
@@ -478,14 +470,14 @@ class Comparer:
         }
 
     def _find_doubts_of_moved_rows(
-        self, sheet: Sheet, seen: Snapshot, matches: Mapping[int, Match]
+        self, sheet: Sheet, seen: Snapshot, matches: Mapping[int, Match], left: Mapping[int, Pet]
     ) -> dict[int, Match]:
-        """Return the rows that may have moved from another file into this one and been edited.
+        """Return the rows that may have moved from another sheet into this one and been edited.
 
-        The pet of such a row is unknown. The row is similar to a pet that a run added from another
-        file and that no row names.
+        The pet of such a row is unknown. The row is similar to a pet that no row names, and that
+        another sheet has `left`, or that a run added from another file of the folder.
         """
-        if self.folder is None or self.job.mode != "two-way":
+        if self.job.mode not in ("push", "two-way"):
             return {}
         actions = actions_of(sheet, slots_of(sheet))
         rows = [row for row, does in actions.items() if not does and is_free(matches.get(row))]
@@ -494,11 +486,17 @@ class Comparer:
         known = {each.record.pet_id for each in matches.values() if each.kind == "certain"}
         named = named_ids(sheet) | self.elsewhere | known
         records = {
-            record.pet_id: record
-            for record in self.store.aio.history.read_row_records(self.store.url, sheet)
-            if record.pet_id is not None and record.pet_id not in named
-            if record.state == "added" and _is_beside(record.source, sheet.source)
+            pet_id: _unrecorded(pet, sheet, seen.taken_at.isoformat())
+            for pet_id, pet in left.items()
+            if pet_id not in named
         }
+        if self.folder is not None and self.job.mode == "two-way":
+            records |= {
+                record.pet_id: record
+                for record in self.store.aio.history.read_row_records(self.store.url, sheet)
+                if record.pet_id is not None and record.pet_id not in named
+                if record.state == "added" and _is_beside(record.source, sheet.source)
+            }
         stray_pets = pets_of(records, seen.frame)
         if not stray_pets:
             return {}
@@ -637,6 +635,19 @@ def compare_planned_rows(
     """
     unclear = [each.row for each in plan.conflicts if each.rule == "no-category-name"]
     return compare_rows(sheet, seen, pet_ids, base, unclear)
+
+
+def _unrecorded(pet: Pet, sheet: Sheet, moment: str) -> RowRecord:
+    """Return a record of a pet whose row no run has sent."""
+    return RowRecord(
+        run_id="",
+        on=moment[:10],
+        source=sheet.source,
+        row=0,
+        row_pet=pet,
+        pet_id=pet.id,
+        is_added=False,
+    )
 
 
 def _is_beside(one: str, other: str) -> bool:

@@ -34,6 +34,7 @@ from petsync.reconcile.context import Reconciliation, RoundContext, Watcher, Wat
 from petsync.reconcile.locks import lock_job, lock_store
 from petsync.reconcile.siblings import (
     find_last_restore,
+    find_left_pets,
     give_up,
     list_bases,
     with_claims,
@@ -452,7 +453,8 @@ def work(context: RoundContext, comparer: Comparer) -> None:
             stray_pets = comparer.find_stray_pets(sheet, start.base.taken_at)
             start = replace(start, base=with_unnumbered(start.base, stray_pets))
         restored = find_last_restore(context, sheet, start, comparer)
-        start = replace(start, sibling_restored=restored)
+        left = find_left_pets(context, sheet, start, comparer)
+        start = replace(start, sibling_restored=restored, left=left)
         notes = (*note_former_names(context), *start.notes, *note_worksheets(context, sheet))
         start = replace(start, notes=notes)
         comparison = compare_sides(comparer, sheet, snapshot, start)
@@ -556,6 +558,7 @@ class _Execution:
                 may_lack=start.may_lack,
                 returning=start.returning,
                 sibling_restored=start.sibling_restored,
+                left=start.left,
                 has_inbound=False,
             )
             # What the run sent is agreed on: a cell beside it that nobody edited takes the store's.

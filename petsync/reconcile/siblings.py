@@ -41,11 +41,12 @@ from petsync.reconcile.state import (
     find_written_cells,
 )
 from petsync.table.base import Base
-from petsync.table.frame import frame_from_pets
+from petsync.table.frame import frame_from_pets, pets_from_frame
 from petsync.table.sheet import Sheet
 
 __all__ = [
     "find_last_restore",
+    "find_left_pets",
     "give_up",
     "list_bases",
     "with_claims",
@@ -180,6 +181,41 @@ def find_last_restore(
     except PetsyncError:
         is_restored = True
     return context.round.started if is_restored else found
+
+
+def find_left_pets(
+    context: RoundContext, sheet: Sheet, start: RoundStart, comparer: Comparer
+) -> dict[int, Pet]:
+    """Return pets that other sheets of the store had in their last round and that no row names
+    now, as those sheets had them.
+
+    A row without an id in this sheet may be the row of one, moved here and edited. From other
+    jobs only pets with the name of such a row count. Raises PetsyncError if a sheet cannot be read.
+    """
+    slots = slots_of(sheet) if context.job.mode in ("push", "two-way") else {}
+    store = comparer.store.url
+    if not slots:
+        return {}
+    own = start.own | named_ids(sheet) | comparer.elsewhere
+    rows = sheet.rows.loc[sorted(slots)]
+    names = {normal(name) for name in rows["name"].dropna()} if "name" in rows else set[str]()
+    found: dict[int, Pet] = {}
+    for job in _iter_leading_jobs(context, store):
+        of_others: dict[int, Pet] = {}
+        for path in (context.owner.paths.base(job.name), *list_bases(context.owner.paths, job)):
+            base = BaseFile(path).load(set_aside=False).base
+            if base is None or not is_same_address(base.store, store):
+                continue
+            frame = base.sheet_frame[~base.sheet_frame["id"].isin(own)]
+            if job.name != context.job.name:
+                frame = frame[frame["name"].map(normal, na_action="ignore").isin(names)]
+            of_others |= {pet.id or 0: pet for pet in pets_from_frame(frame)}
+        if of_others and job.name != context.job.name:
+            for source in sources_of(job):
+                for pet_id in named_ids(source.read(comparer.store)):
+                    of_others.pop(pet_id, None)
+        found |= of_others
+    return found
 
 
 def _iter_backups_since(context: RoundContext, comparer: Comparer, base: Base) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os.path
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import msgspec
@@ -156,6 +156,8 @@ class RoundStart:
     """
     returning: frozenset[int] = frozenset()
     """Pets whose rows an older copy of the folder's file lost, and that get them again."""
+    left: Mapping[int, Pet] = field(default_factory=dict)
+    """Pets of the store's other sheets that no row names now, as those sheets last had them."""
     sibling_restored: str = ""
     """When a round last found an older copy in the folder's other files, ISO 8601, or ""."""
     lost: frozenset[int] = frozenset()
@@ -194,6 +196,7 @@ def compare_sides(
         may_lack=start.may_lack,
         returning=start.returning,
         sibling_restored=start.sibling_restored,
+        left=start.left,
     )
 
 
