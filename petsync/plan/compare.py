@@ -931,6 +931,7 @@ def find_missing(
     places, old, beyond = places[covered], old[covered], beyond[covered]
     pets = pets_at(snapshot.frame, places)
     fields: list[tuple[Column, ...]] = [()] * len(pets)
+    lost = set[int | None]()
     if base is not None:
         # The user did not see the store's changes in a column that the sheet lacks.
         shown = restore_missing_columns(base).frame
@@ -938,10 +939,11 @@ def find_missing(
         fields = [
             differing(old_pet, new_pet) for old_pet, new_pet in zip(before, pets, strict=True)
         ]
+        lost = {old_pet.id for old_pet in before if old_pet == Pet(id=old_pet.id)}
     unsure = {} if base is None else base.unsure_units
     doubts = [[unit for unit in UNITS if unit in unsure.get(pet.id or 0, ())] for pet in pets]
     moved = [
-        _build_removed_conflict(pet, each, units)
+        _build_removed_conflict(pet, each, units, is_lost=pet.id in lost)
         for pet, each, units in zip(pets, fields, doubts, strict=True)
         if each or units
     ]
@@ -974,12 +976,14 @@ def _split_exported(
 
 
 def _build_removed_conflict(
-    pet: Pet, fields: Sequence[Column], unsure_units: Sequence[Unit]
+    pet: Pet, fields: Sequence[Column], unsure_units: Sequence[Unit], *, is_lost: bool
 ) -> Conflict:
     """Return the conflict of a removed row: the store changed `fields` since the sheet was
-    exported, or may have changed `unsure_units`.
+    exported, or may have changed `unsure_units`; or the row `is_lost`: nothing is agreed on.
     """
-    if fields:
+    if is_lost:
+        what = "its row may be missing because the sheet is an older copy, or have moved"
+    elif fields:
         what = f"the store changed its {', '.join(fields)} since the sheet was exported"
     else:
         units = ", ".join(unsure_units)
