@@ -1211,6 +1211,45 @@ def test_a_column_that_comes_back_blank_is_filled(night: Typed, names: tuple[str
     assert night.run().round.status == "in-sync"
 
 
+@pytest.mark.parametrize("mode", ["two-way", "push"])
+@pytest.mark.parametrize("names", [["New 1", "New 2"], ["New 1", "New 2", "New 3"]])
+def test_an_edited_older_copy_deletes_no_pets_that_were_added_since(
+    night: Typed, mode: str, names: list[str]
+) -> None:
+    """Rows that got their ids since and are all missing show that the sheet may be an older copy:
+    their pets stay, in conflict, although the copy was edited.
+    """
+    night.options = {"mode": mode, "delete_missing": True}
+    night.run()
+    rows = night.rows()
+    width = len(rows[0])
+    night.save([*rows, *(["", name, "sold", *[""] * (width - 3)] for name in names)])
+    assert night.run().round.exit_code == 0
+    added = night.stored().keys() - {pet.id for pet in STORED}
+    assert len(added) == len(names)
+    night.save(rows)
+    night.type(1, name="Sheet 1")
+    told = night.run()
+    assert night.stored().keys() >= added
+    assert {i for kind, i in kinds(told) if kind == "conflict"} == added
+    assert night.stored()[1].name == "Sheet 1"
+    night.type(2, name="Sheet 2")
+    assert {i for kind, i in kinds(night.run()) if kind == "conflict"} == added
+    assert night.stored().keys() >= added
+
+
+def test_one_added_row_that_is_removed_deletes_its_pet(night: Typed) -> None:
+    """One pet alone is an edit: its row, which was removed after it got its id, deletes it."""
+    night.options = {"mode": "two-way", "delete_missing": True}
+    rows = night.rows()
+    night.save([*rows, ["", "New 1", "sold", *[""] * (len(rows[0]) - 3)]])
+    night.run()
+    night.save(rows)
+    night.type(1, name="Sheet 1")
+    assert night.run().round.exit_code == 0
+    assert night.stored().keys() == {pet.id for pet in STORED}
+
+
 NEW = ps.Pet(
     id=99,
     name="Nora",

@@ -16,6 +16,7 @@ import pytest
 from nightly import PETS, FirstRounds, Night, changed, kinds
 from openpyxl import load_workbook
 from pairwise import pairwise
+from rounds.sheet import read_grid
 
 import petsync as ps
 from petsync import sheets
@@ -312,16 +313,23 @@ def test_a_row_that_may_be_lost_is_not_written_again(night: Kept) -> None:
     assert night.run().round.status == "in-sync"
 
 
-def test_two_new_rows_that_are_taken_out_are_deleted(night: Kept) -> None:
-    """Two new rows that got their ids and are removed delete their pets, because a backup would
-    have the rows.
+def test_two_new_rows_that_are_taken_out_are_a_conflict(night: Kept) -> None:
+    """Two new rows that got their ids and are missing were removed, or an older copy was put back:
+    their pets stay, in conflict, until the rows are back.
     """
     night.edit(lambda pets: [*pets, *(ps.Pet(name=f"Ohne {n}", status="sold") for n in (1, 2))])
     assert night.run().round.status == "done"
+    rows = read_grid(night.sheet)
     night.write(pet for pet in night.said().values() if "Ohne" not in (pet.name or ""))
-    told = night.run(guard=Guard(max_delete=Limit(2, is_share=False)))
-    assert (told.round.status, _is_told(told)) == ("done", False)
-    assert night.stored().keys() == {pet.id for pet in PETS}
+    guard = Guard(max_delete=Limit(2, is_share=False))
+    for _ in range(2):
+        told = night.run(guard=guard)
+        assert (told.round.status, told.round.conflicts) == ("conflicts", 2)
+    assert len(night.stored()) == len(PETS) + 2
+    rows.save()
+    told = night.run(guard=guard)
+    assert (told.round.exit_code, told.round.conflicts) == (0, 0)
+    assert night.said() == night.stored()
 
 
 def test_a_backup_from_before_a_row_of_a_folder_is_known(night: Kept) -> None:

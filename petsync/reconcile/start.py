@@ -333,7 +333,8 @@ def _find_base(
         return RoundStart(older, carried, notes, undone=undone, returning=returning)
     notes = (*_build_notes(memory.problem, moved), *notes_by_hand)
     before_loss, in_doubt = base, tuple[Difference, ...]()
-    doubts = find_doubtful_versions(sheet, versions, base) if context.job.mode == "two-way" else ()
+    leads = context.job.mode in ("two-way", "push")
+    doubts = find_doubtful_versions(sheet, versions, base) if leads else ()
     if mixed_versions or doubts:
         notes = (*notes, *(_note_doubts(mixed_versions) if context.job.mode == "two-way" else ()))
         base, in_doubt = _with_doubts(

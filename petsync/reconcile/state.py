@@ -1194,7 +1194,8 @@ def find_doubtful_versions(
     """Return the versions, oldest first, that the sheet lacks but with only one pet as proof.
 
     None of their values is left in the sheet, and only one pet is as before, or lacks its id again.
-    Either that pet was reverted by hand, or a backup was restored and edited.
+    Either that pet was reverted by hand, or a backup was restored and edited. Or the rows of two or
+    more pets that got their ids are missing: they were removed by hand, or a backup was restored.
     """
     written = [each for each in versions if each.is_written and not each.is_state]
     digests = {versions[-1].after, written[-1].before, written[-1].after} if written else {""}
@@ -1203,11 +1204,15 @@ def find_doubtful_versions(
     sheet_texts = _SheetTexts.of(sheet, written, base)
     for some in _iter_suffixes(written):
         pets = find_undone_pets(sheet_texts, some)
-        if pets is None or len(pets) != 1 or (some[-1].is_again and some[-1].pets == 1):
+        numbered = find_numbered_pets(some)
+        is_short = len(numbered) >= _MIN_OLD_PETS and sheet_texts.unnumbered < len(numbered)
+        if is_short and find_undone_pets(sheet_texts, some, counts_missing=True) is not None:
+            pets = pets or frozenset(numbered)
+        elif pets is None or len(pets) != 1 or (some[-1].is_again and some[-1].pets == 1):
             continue
-        if pets <= find_pets_lacking_id(sheet, pets, base):
+        elif pets <= find_pets_lacking_id(sheet, pets, base):
             return tuple(some)
-        if pets <= _pets_of(some):
+        if is_short or pets <= _pets_of(some):
             older = [each for each in versions if each.is_known and each.number <= some[0].number]
             first = _find_nearest_version(sheet, older)
             return (first, *_select_newer(versions, first))
@@ -1266,14 +1271,14 @@ class _SheetTexts:
 
 
 def find_undone_pets(
-    sheet_texts: _SheetTexts, versions: Sequence[Version]
+    sheet_texts: _SheetTexts, versions: Sequence[Version], *, counts_missing: bool = False
 ) -> frozenset[int] | None:
     """Return the pets with a value from before the versions.
 
     Returns None if the sheet has any value that the versions wrote, or a changed value of the base.
     A cell with any other value was edited, and does not count. Nor does a missing column. A row
     that got its id from a version lacks the id again, or is missing; if such rows are only missing,
-    a user removed them.
+    a user removed them, or, with `counts_missing`, they count.
     """
     changed = find_replaced_texts(versions)
     changed = {
@@ -1284,7 +1289,7 @@ def find_undone_pets(
     if numbered & named:
         return None
     changed = {touch: text for touch, text in changed.items() if touch[0] not in numbered}
-    has_rows = sheet_texts.unnumbered >= len(numbered)
+    has_rows = counts_missing or sheet_texts.unnumbered >= len(numbered)
     if numbered and not changed and not has_rows:
         return None
     if any(
