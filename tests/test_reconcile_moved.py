@@ -227,6 +227,39 @@ def test_a_column_that_a_moved_row_left_behind_reverts_nothing(
     assert night.row("c.csv", 5) == stored[5]
 
 
+@pytest.mark.parametrize(("source", "target"), [("a.csv", "b.csv"), ("b.csv", "a.csv")])
+def test_an_edit_of_a_row_that_moves_back_is_sent(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, target: str
+) -> None:
+    """A row moves, and its round is killed once the new base is stored. If the row moves back with
+    the value of its old base, that is an edit, and it is sent.
+    """
+    night = _moving(box, tmp_path)
+    pet_id = 5 if source == "a.csv" else 8
+    was = PETS[pet_id - 1].status or ""
+    other = "available" if was != "available" else "pending"
+    _move(tmp_path / "in", source, target, pet_id, {})
+    with monkeypatch.context() as patch:
+        patch.setattr(round_of_jobs, "give_up", Mock(side_effect=KeyboardInterrupt))
+        assert night.rounds().exit_code == 7
+    assert night.rounds().exit_code == 0
+    # What the store changes in the other rows shows that neither file is an older copy.
+    for pet in (PETS[0], PETS[11]):
+        night.box.put(changed([pet], pet.id or 0, name=f"Store {pet.id}")[0])
+    grid = read_grid(tmp_path / "in" / target)
+    row = next(row for row in grid.rows if row[0] == str(pet_id))
+    row[grid.head.index("status")] = other
+    grid.save()
+    assert night.rounds().exit_code == 0
+    assert night.stored()[pet_id].status == other
+    _move(tmp_path / "in", target, source, pet_id, {"status": was})
+    assert night.rounds().exit_code == 0
+    assert night.stored()[pet_id].status == was
+    row_pet = night.row(source, pet_id)
+    assert row_pet is not None
+    assert row_pet.status == was
+
+
 def test_a_row_waits_for_its_new_sheet(box: Sandbox, tmp_path: Path) -> None:
     """If the round of a row's new sheet fails, the old sheet's base keeps the row until that round
     succeeds.
