@@ -471,6 +471,27 @@ def named_ids(sheet: Sheet) -> frozenset[int]:
     return frozenset([*(each for each in known if each is not None), *sheet.blocked_ids])
 
 
+def with_ids_by_name(sheet: Sheet, base: Base) -> Sheet:
+    """Return the sheet in which a row without an id has that of the pet of the base with its name.
+
+    A name counts if one such row and one pet that no row names have it. The values of such a row
+    can then be compared with those that the sheet had; it may still be the row of another pet.
+    """
+    frame = sheet.frame
+    lacking = frame["id"].isna() if "id" in frame else pd.Series(True, frame.index)
+    if "name" not in frame or not lacking.any():
+        return sheet
+    named = named_ids(sheet)
+    rows = frame["name"][lacking].dropna().map(normal)
+    pets = base.sheet_frame[~base.sheet_frame["id"].isin(named)]
+    names = pets["name"].dropna().map(normal)
+    rows, names = (each[~each.duplicated(keep=False) & (each != "")] for each in (rows, names))
+    ids = dict(zip(names.tolist(), pets["id"].loc[names.index].tolist(), strict=True))
+    pairs = zip(rows.index.tolist(), rows.tolist(), strict=True)
+    found = {row: ids[name] for row, name in pairs if name in ids}
+    return replace(sheet, frame=with_pet_ids(frame, found)) if found else sheet
+
+
 def find_shared_pets(sheet: Sheet, pet_ids: Mapping[int, int]) -> set[int]:
     """Return rows that share a pet: those whose pet, by `pet_ids`, another row names, and the
     others.

@@ -20,6 +20,7 @@ from petsync.plan.base import (
     find_changed_units,
     named_ids,
     with_blank_columns,
+    with_ids_by_name,
     with_inbound,
     with_newer_cells,
     with_report,
@@ -249,7 +250,10 @@ def find_start(
     if not columns.intersection(sheet.rows):
         return start
     versions = files.versions.all()
-    units = find_reverted(sheet, versions, base, columns)
+    # A row that lacks its id in an older copy has older values, too.
+    units = find_reverted(
+        with_ids_by_name(sheet, base) if is_older else sheet, versions, base, columns
+    )
     return replace(start, base=with_unsure(base, units)) if units else start
 
 
@@ -326,7 +330,7 @@ def _find_base(
         if sheet.digest != undone[0].before:
             writes = [each for each in every if not each.is_state]
             older = older.without(find_pets_added_since(sheet, writes or every))
-            older = with_newer_cells(older, base, sheet)
+            older = with_newer_cells(older, base, with_ids_by_name(sheet, base))
         older = with_unnumbered(older, find_numbered_pets(every) | base.unnumbered)
         notes = (*_build_notes(memory.problem, moved), _note_backup(undone, context.job.mode))
         returning = base.ids - older.ids - named_ids(sheet) - {*elsewhere}
