@@ -83,6 +83,19 @@ def _move(folder: Path, source: str, target: str, pet_id: int, cells: Mapping[st
         grid.save()
 
 
+def _keep_until(name: str, *, is_stored: bool) -> Callable[..., None]:
+    """Return a BaseFile.keep that is interrupted at this base, before or after it is stored."""
+    keep = BaseFile.keep
+
+    def stopping(file: BaseFile, *args: Any) -> None:
+        if file.path.name != name or is_stored:
+            keep(file, *args)
+        if file.path.name == name:
+            raise KeyboardInterrupt
+
+    return stopping
+
+
 def _without(cells: list[str], at: int) -> list[str]:
     return [*cells[:at], *cells[at + 1 :]]
 
@@ -228,10 +241,16 @@ def test_a_column_that_a_moved_row_left_behind_reverts_nothing(
 
 
 @pytest.mark.parametrize(("source", "target"), [("a.csv", "b.csv"), ("b.csv", "a.csv")])
+@pytest.mark.parametrize("is_stored", [True, False])
 def test_an_edit_of_a_row_that_moves_back_is_sent(
-    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, target: str
+    box: Sandbox,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    target: str,
+    is_stored: bool,
 ) -> None:
-    """A row moves, and its round is killed once the new base is stored. If the row moves back with
+    """A row moves, and its round is killed while the bases are stored. If the row moves back with
     the value of its old base, that is an edit, and it is sent.
     """
     night = _moving(box, tmp_path)
@@ -240,7 +259,7 @@ def test_an_edit_of_a_row_that_moves_back_is_sent(
     other = "available" if was != "available" else "pending"
     _move(tmp_path / "in", source, target, pet_id, {})
     with monkeypatch.context() as patch:
-        patch.setattr(round_of_jobs, "give_up", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(BaseFile, "keep", _keep_until(f"inbox--{target}.base", is_stored=is_stored))
         assert night.rounds().exit_code == 7
     assert night.rounds().exit_code == 0
     # What the store changes in the other rows shows that neither file is an older copy.

@@ -621,8 +621,13 @@ class _Execution:
             self.notes = (*self.notes, *note_twins(self.context.report, before, snapshot))
 
     def _keep_base(self, base: Base, digest: str) -> None:
-        """Store what both sides agree on, with the digest of the sheet."""
+        """Store what both sides agree on, with the digest of the sheet.
+
+        Before that, the folder's other bases lose the rows that moved here: a round that is killed
+        in between finds them in the previous bases, but two bases with a pet would stay.
+        """
         lines, start = base.to_lines(), self.start
+        give_up(self.context, base, start.own, named_ids(self.comparison.sheet))
         self.files.base.keep(lines, start.carried, start.runs)
         if digest:
             round_ = self.context.round.id
@@ -635,7 +640,6 @@ class _Execution:
     def _keep(self) -> None:
         base = self.comparison.next_base()
         self._keep_base(base, self.comparison.sheet.digest)
-        give_up(self.context, base, self.start.own, named_ids(self.comparison.sheet))
         self.files.pending.forget()
         self.files.sheet.forget()
         undone, digest = self.start.undone, self.comparison.sheet.digest

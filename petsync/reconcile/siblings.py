@@ -72,9 +72,6 @@ def with_claims(
     sheet, to which their rows may have moved, was restored.
     """
     base, job = start.base, context.job
-    if base is not None and (gone := _find_handed_over(context, base, comparer)):
-        base = base.without(gone)
-        start = replace(start, base=base)
     own = frozenset[int]() if base is None else base.ids
     start = replace(start, own=own)
     if job.mode not in ("two-way", "push"):
@@ -138,22 +135,6 @@ def give_up(
         memory = file.load(set_aside=False) if path != path_of_own else StoredBase()
         if memory.base is not None and not memory.is_older and ids & memory.base.ids:
             file.keep(memory.base.without(ids), memory.carried, memory.runs)
-
-
-def _find_handed_over(context: RoundContext, base: Base, comparer: Comparer) -> set[int]:
-    """Return the pets of the base that another file of the folder names and has in its base.
-
-    Their rows moved there. A round of that file which was killed, or which failed after it stored
-    its base, did not remove them from this one; see `give_up`.
-    """
-    moved = {*(base.ids & comparer.elsewhere)}
-    found: set[int] = set()
-    own = context.owner.paths.base(context.job.name, context.round.part)
-    for path in list_bases(context.owner.paths, context.job) if moved else ():
-        other = None if path == own else BaseFile(path).load(set_aside=False).base
-        if other is not None and is_same_address(other.store, base.store):
-            found |= moved & other.ids
-    return found
 
 
 def list_bases(paths: StatePaths, job: Job) -> list[Path]:
