@@ -627,7 +627,7 @@ class _Execution:
         in between finds them in the previous bases, but two bases with a pet would stay.
         """
         lines, start = base.to_lines(), self.start
-        give_up(self.context, base, start.own, named_ids(self.comparison.sheet))
+        give_up(self.context, base, start.own or frozenset(), named_ids(self.comparison.sheet))
         self.files.base.keep(lines, start.carried, start.runs)
         if digest:
             round_ = self.context.round.id

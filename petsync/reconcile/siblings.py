@@ -73,7 +73,7 @@ def with_claims(
     """
     base, job = start.base, context.job
     own = frozenset[int]() if base is None else base.ids
-    start = replace(start, own=own)
+    start = replace(start, own=own if start.own is None else own & start.own)
     if job.mode not in ("two-way", "push"):
         return start
     files = _note_lost_files(context, sheet, snapshot, comparer)
@@ -196,7 +196,8 @@ def find_left_pets(
     store = comparer.store.url
     if not slots:
         return {}
-    own = start.own | named_ids(sheet) | comparer.elsewhere
+    own = named_ids(sheet) | comparer.elsewhere
+    own |= frozenset() if start.base is None else start.base.ids
     rows = sheet.rows.loc[sorted(slots)]
     names = {normal(name) for name in rows["name"].dropna()} if "name" in rows else set[str]()
     found: dict[int, Pet] = {}

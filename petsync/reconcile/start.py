@@ -139,8 +139,8 @@ class RoundStart:
     """The versions that the sheet no longer has, because it is a restored older copy."""
     doubts: tuple[Version, ...] = ()
     """The versions that the sheet may no longer have."""
-    own: frozenset[int] = frozenset()
-    """The pets of the sheet's own base."""
+    own: frozenset[int] | None = None
+    """The pets of the sheet's stored base; None: those of `base`."""
     runs: frozenset[str] = frozenset()
     """The marks of the runs whose results the base contains."""
     claimed: frozenset[int] = frozenset()
@@ -362,6 +362,8 @@ def _find_base(
         lost_notes=in_doubt,
         before_loss=before_loss,
         restored_at=max((each.undone_at for each in every), default=""),
+        # The base of a killed round may have rows that other bases still have to give up.
+        own=None if cut_off is None else memory.base.ids,
     )
 
 
