@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from receiver import Receiver, configured, conflict, told
@@ -81,6 +81,7 @@ def test_a_hostile_name_is_no_markup(name: str, tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=60))
+@example("_@everyone")
 def test_any_text_is_plain(text: str) -> None:
     """Any text becomes one line without control characters, invisible characters or chat markup,
     and plain text stays unchanged.

@@ -428,7 +428,7 @@ _LIKE = str.maketrans("<>*|_`", "‹›∗¦‗'")
 _MARKUP = re.compile(
     r"(?P<like>[<>*|`]|(?<![^\W_])_|_(?![^\W_]))"  # HTML, mentions, emphasis; no name_with_words
     r"|\](?=[(\[:])|~(?=~)"  # a link, struck out
-    r"|(?<!\w)@(?=\w)"  # @everyone
+    r"|(?<![^\W_])@(?=\w)"  # @everyone; an underline before it is replaced
     r"|(?P<address>\b[A-Za-z][A-Za-z0-9+.-]*)?:(?=//)"  # an address that would become a link
     r"|(?P<start>^[#>+-])"  # a heading, a quotation, a list
 )
