@@ -176,7 +176,7 @@ class Auditor:
             assert key in ledger.pets_removed, f"row {key} was removed: {told}"
             # A round cannot see the values of a column that was cut. An id does not count beside a
             # new name that has arrived.
-            named = self._is_renamed(key) and (key, ("category", "")) not in ledger.sheet
+            named = self._has_new_name_arrived(key)
             seen = {
                 (one, unit)
                 for one, unit in ledger.sheet
@@ -245,6 +245,17 @@ class Auditor:
     def _last_agreed(self, key: str, unit: Unit) -> int:
         """Return the step of the last agreement: who types that value again reverts their edit."""
         return self.agreed_at.get((key, unit), -2)
+
+    def note_number_in_store(self, key: str) -> None:
+        """Record that people gave the pet's category another id in the store. An id that was typed
+        beside a new name never counted, once the name has arrived.
+        """
+        if self._has_new_name_arrived(key):
+            self.ledger.sheet.discard((key, ("category_id", "")))
+        self.renamed.discard(key)
+
+    def _has_new_name_arrived(self, key: str) -> bool:
+        return self._is_renamed(key) and (key, ("category", "")) not in self.ledger.sheet
 
     def _is_renamed(self, key: str) -> bool:
         open_ = self.ledger.sheet | self.ledger.store

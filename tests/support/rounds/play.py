@@ -524,7 +524,7 @@ class Play:
             if not body.get("category"):
                 return
             body["category"]["id"] = self._category_number()
-            self.auditor.renamed.discard(key)
+            self.auditor.note_number_in_store(key)
         elif what == "tags":
             names = {tag["name"] for tag in body.get("tags") or ()}
             item = self._item("tags", names)
