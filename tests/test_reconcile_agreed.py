@@ -1231,7 +1231,9 @@ def test_an_edited_older_copy_deletes_no_pets_that_were_added_since(
     night.type(1, name="Sheet 1")
     told = night.run()
     assert night.stored().keys() >= added
-    assert {i for kind, i in kinds(told) if kind == "conflict"} == added
+    conflicts = {each.pet_id: each.problem for each in told.open if each.kind == "conflict"}
+    assert conflicts.keys() == added
+    assert all("the sheet is an older copy" in problem for problem in conflicts.values())
     assert night.stored()[1].name == "Sheet 1"
     night.type(2, name="Sheet 2")
     assert {i for kind, i in kinds(night.run()) if kind == "conflict"} == added

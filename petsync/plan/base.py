@@ -311,16 +311,15 @@ class RowComparison:
         too: the sheet does not have the store's new one, and may not get it.
         """
         pairs = [each for each in zip(self.rows, self.places, strict=True) if each[1] >= 0]
-        blank = self._find_unseen_units(snapshot, old) if fills and old is not None else {}
+        before = None if old is None else restore_missing_columns(old)
+        blank = {} if before is None or not fills else self._find_unseen_units(snapshot, before)
         units = {row: (*self.differing.get(row, ()), *blank.get(row, ())) for row, _ in pairs}
         mixed = {place: units[row] for row, place in pairs if units[row]}
         # Two rows may have one pet, but the base has each pet once.
         agreeing = {place for _, place in pairs} - mixed.keys()
         parts = [
             snapshot.frame.iloc[sorted(agreeing)],
-            *_build_mixed_pets(
-                snapshot, mixed, None if old is None else restore_missing_columns(old)
-            ),
+            *_build_mixed_pets(snapshot, mixed, before),
         ]
         if old is not None:
             parts.append(self._select_one_sided(snapshot, old, elsewhere))
@@ -383,11 +382,11 @@ class RowComparison:
         before = frozenset[int]() if old is None or not self.has_unknown else old.unnumbered
         return self.unnumbered | (before - self.named)
 
-    def _find_unseen_units(self, snapshot: Snapshot, old: Base) -> dict[int, tuple[Unit, ...]]:
+    def _find_unseen_units(self, snapshot: Snapshot, base: Base) -> dict[int, tuple[Unit, ...]]:
         """Return, by row, units that are blank in the sheet and have another value in the store
         than in the base: the sheet does not have that value.
         """
-        frame = restore_missing_columns(old).frame
+        frame = base.frame
         before, places = match.positions(self.frame["id"], frame), np.array(self.places, np.intp)
         blank: dict[Unit, match.Mask] = {}
         for unit in UNITS:

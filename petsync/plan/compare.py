@@ -982,7 +982,7 @@ def _build_removed_conflict(
     exported, or may have changed `unsure_units`; or the row `is_lost`: nothing is agreed on.
     """
     if is_lost:
-        what = "its row may be missing because the sheet is an older copy, or have moved"
+        what = "its row may have moved, or be missing because the sheet is an older copy"
     elif fields:
         what = f"the store changed its {', '.join(fields)} since the sheet was exported"
     else:

@@ -232,8 +232,8 @@ class _IntakeInput:
         self._stays = on_conflict == "ask"
         self._sheet_frame = self._pets if base is None else base.sheet_frame
         # The columns that were missing in the last round, and have values now.
-        missing, _ = missing_columns(sheet, base)
-        self._returned = frozenset[str]() if base is None else base.missing - missing
+        were_missing = frozenset[str]() if base is None else base.missing
+        self._returned = were_missing and were_missing - missing_columns(sheet, base)[0]
         self._judge = Judge(Vocabulary(snapshot.words), on_conflict == "sheet", base=base)
         self.rows = with_pet_ids(sheet.rows, pet_ids)
         self._places = match.positions(self.rows["id"], self._pets)

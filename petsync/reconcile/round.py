@@ -629,6 +629,7 @@ class _Execution:
         lines, start = base.to_lines(), self.start
         give_up(self.context, base, start.own or frozenset(), named_ids(self.comparison.sheet))
         self.files.base.keep(lines, start.carried, start.runs)
+        self.start = replace(start, own=base.ids)
         if digest:
             round_ = self.context.round.id
             state = build_state(

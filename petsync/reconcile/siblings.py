@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -190,7 +191,8 @@ def find_left_pets(
     now, as those sheets had them.
 
     A row without an id in this sheet may be the row of one, moved here and edited. From other
-    jobs only pets with the name of such a row count. Raises PetsyncError if a sheet cannot be read.
+    jobs only pets with the name of such a row count; if a sheet of theirs cannot be read, it may
+    have left them.
     """
     slots = slots_of(sheet) if context.job.mode in ("push", "two-way") else {}
     store = comparer.store.url
@@ -203,18 +205,17 @@ def find_left_pets(
     found: dict[int, Pet] = {}
     for job in _iter_leading_jobs(context, store):
         of_others: dict[int, Pet] = {}
-        for path in (context.owner.paths.base(job.name), *list_bases(context.owner.paths, job)):
-            base = BaseFile(path).load(set_aside=False).base
-            if base is None or not is_same_address(base.store, store):
-                continue
+        paths = (context.owner.paths.base(job.name), *list_bases(context.owner.paths, job))
+        for base in _iter_bases(paths, store):
             frame = base.sheet_frame[~base.sheet_frame["id"].isin(own)]
             if job.name != context.job.name:
                 frame = frame[frame["name"].map(normal, na_action="ignore").isin(names)]
             of_others |= {pet.id or 0: pet for pet in pets_from_frame(frame)}
         if of_others and job.name != context.job.name:
-            for source in sources_of(job):
-                for pet_id in named_ids(source.read(comparer.store)):
-                    of_others.pop(pet_id, None)
+            with suppress(PetsyncError):
+                for source in sources_of(job):
+                    for pet_id in named_ids(source.read(comparer.store)):
+                        of_others.pop(pet_id, None)
         found |= of_others
     return found
 
@@ -376,10 +377,11 @@ def with_siblings(
     others = [*_iter_other_bases(context, store)] if wanted or new else []
     # A row that moved may have left a column behind: its values there count when it comes back.
     left = frozenset[str]()
-    for each in others if new else ():
-        if lacking := (each.columns or frozenset()) - sight.filled_columns - {"id", "action"}:
-            wanted |= (moved := new & each.ids)
-            left |= lacking if moved else frozenset()
+    for each in others:
+        lacking = (each.columns or frozenset()) - sight.filled_columns - {"id", "action"}
+        if lacking and new & each.ids:
+            wanted |= new & each.ids
+            left |= lacking
     parts = _select_bases(comparison, others, wanted)
     missing_since = {
         i: on
@@ -477,14 +479,17 @@ def _iter_other_bases(context: RoundContext, store: str) -> Iterator[Base]:
     before = [BaseFile(path).previous for path in there]
     known: set[int] = set()
     for paths in (there, before):
-        found = []
-        for path in paths:
-            try:
-                base = BaseFile(path).load(set_aside=False).base
-            except PetsyncError:
-                continue
-            if base is not None and is_same_address(base.store, store):
-                found.append(base)
-        for base in sorted(found, key=lambda base: base.taken_at, reverse=True):
+        for base in sorted(_iter_bases(paths, store), key=lambda b: b.taken_at, reverse=True):
             yield base.without(known) if paths is before else base
             known |= base.ids
+
+
+def _iter_bases(paths: Iterable[Path], store: str) -> Iterator[Base]:
+    """Yield the bases of this store in these files; files that cannot be read are left out."""
+    for path in paths:
+        try:
+            base = BaseFile(path).load(set_aside=False).base
+        except PetsyncError:
+            continue
+        if base is not None and is_same_address(base.store, store):
+            yield base

@@ -1203,16 +1203,12 @@ def find_doubtful_versions(
         return ()
     sheet_texts = _SheetTexts.of(sheet, written, base)
     for some in _iter_suffixes(written):
-        pets = find_undone_pets(sheet_texts, some)
-        numbered = find_numbered_pets(some)
-        is_short = len(numbered) >= _MIN_OLD_PETS and sheet_texts.unnumbered < len(numbered)
-        if is_short and find_undone_pets(sheet_texts, some, counts_missing=True) is not None:
-            pets = pets or frozenset(numbered)
-        elif pets is None or len(pets) != 1 or (some[-1].is_again and some[-1].pets == 1):
-            continue
-        elif pets <= find_pets_lacking_id(sheet, pets, base):
+        is_short = _lacks_numbered_rows(sheet_texts, some)
+        pets = find_undone_pets(sheet_texts, some) or frozenset()
+        is_proof = len(pets) == 1 and not (some[-1].is_again and some[-1].pets == 1)
+        if not is_short and is_proof and pets <= find_pets_lacking_id(sheet, pets, base):
             return tuple(some)
-        if is_short or pets <= _pets_of(some):
+        if is_short or (is_proof and pets <= _pets_of(some)):
             older = [each for each in versions if each.is_known and each.number <= some[0].number]
             first = _find_nearest_version(sheet, older)
             return (first, *_select_newer(versions, first))
@@ -1309,6 +1305,18 @@ def find_undone_pets(
         ):
             return None
     return frozenset([*as_before, *(numbered if has_rows else ())])
+
+
+def _lacks_numbered_rows(sheet_texts: _SheetTexts, versions: Sequence[Version]) -> bool:
+    """Return true if two or more rows got their ids from the versions and are missing, and nothing
+    that the versions wrote is left.
+    """
+    numbered = len(find_numbered_pets(versions))
+    return (
+        numbered >= _MIN_OLD_PETS
+        and sheet_texts.unnumbered < numbered
+        and find_undone_pets(sheet_texts, versions, counts_missing=True) is not None
+    )
 
 
 def find_numbered_pets(versions: Iterable[Version]) -> set[int]:
