@@ -295,7 +295,7 @@ def test_a_row_waits_for_its_new_sheet(box: Sandbox, tmp_path: Path) -> None:
 
 
 def test_a_sheet_of_another_name_keeps_its_base(box: Sandbox, tmp_path: Path) -> None:
-    """A file of a folder that is renamed keeps its base, and its round is no first round."""
+    """A file of a folder that is renamed keeps its base, and its round is not a first round."""
     night = _moving(box, tmp_path)
     night.box.put(NEWER)
     (tmp_path / "in" / "a.csv").rename(tmp_path / "in" / "z 2026.csv")
@@ -873,6 +873,36 @@ def test_a_new_row_that_moves_out_of_an_older_copy_is_not_added_again(
     for _ in range(2):
         night.rounds()
         assert _new(night) == ["Quux"]
+
+
+@pytest.mark.parametrize("moves", ["", "a row moves too"])
+@pytest.mark.parametrize("names", [("a.csv", "b.csv"), ("b.csv", "a.csv")])
+def test_a_row_that_moved_in_the_last_round_is_no_part_of_an_older_copy(
+    box: Sandbox, tmp_path: Path, names: tuple[str, str], moves: str
+) -> None:
+    """One value is set back after a round that wrote it, and in which another row moved: the moved
+    row does not count for an older copy, and the value is sent or in conflict.
+    """
+    night, (source, target) = _moving(box, tmp_path), names
+    pet_id, moved_id, other_id = (1, 5, 2) if source == "a.csv" else (7, 8, 9)
+    _move(night.folder / "in", source, target, moved_id, {})
+    box.put(changed(PETS, pet_id, status="sold")[pet_id - 1])
+    assert night.rounds().exit_code == 0
+    old = PETS[pet_id - 1].status
+    grid = read_grid(night.folder / "in" / source)
+    for row in grid.rows:
+        if row[0] == str(pet_id):
+            row[grid.head.index("status")] = old
+        if row[0] == str(other_id):
+            row[grid.head.index("name")] = "Typed"
+    grid.save()
+    if moves:
+        _move(night.folder / "in", source, target, 6 if source == "a.csv" else 10, {})
+    told = night.rounds()
+    assert night.stored()[other_id].name == "Typed"
+    assert night.row(source, pet_id).status == old
+    conflicts = {o.pet_id for each in told for o in each.open if o.kind == "conflict"}
+    assert conflicts == {pet_id} or night.stored()[pet_id].status == old
 
 
 def test_a_row_that_moves_out_of_an_older_copy_deletes_no_pet_of_a_killed_round(

@@ -310,8 +310,8 @@ def _find_base(
         inbound = cut_off.inbound
         # Beside the kept base, what the killed round wrote would look like an older copy.
         newest = with_inbound(base, inbound)
-    whole = _with_moved_rows(sheet, newest, every, context.round.part, folder)
-    copy = _find_older_copy(context, whole, every, newest, other)
+    whole, moved_pets = _with_moved_rows(sheet, newest, every, context.round.part, folder)
+    copy = _find_older_copy(context, whole, every, newest.with_pets(moved_pets), other)
     by_hand, notes_by_hand = _find_runs_by_hand(
         context, sheet, base.taken_at, service, own, versions=every, last=base
     )
@@ -323,7 +323,9 @@ def _find_base(
     base = _with_runs(base, new) or base
     if inbound is not None:
         base = with_inbound(base, inbound)
-    copy = _find_copy_older_than_runs(context, copy, whole, versions, base, new)
+    copy = _find_copy_older_than_runs(
+        context, copy, whole, versions, base.with_pets(moved_pets), new
+    )
     undone, mixed_versions = copy.undone, copy.doubts
     if undone:
         older = replace(Base.from_lines(undone[0].base), store=store)
@@ -369,14 +371,19 @@ def _find_base(
 
 def _with_moved_rows(
     sheet: Sheet, base: Base, versions: Sequence[Version], part: str, folder: Folder | None
-) -> Sheet:
+) -> tuple[Sheet, tuple[Pet, ...]]:
     """Return the sheet with the rows that moved to other files of the folder since its last round:
     they are a part of an older copy, too.
+
+    Also returns those of their pets that the base gave up to another file, as the last version had
+    them. That a row moved does not show that it is older.
     """
     if folder is None:
-        return sheet
-    last_ids = Base.from_lines(versions[-1].base).ids if versions else frozenset[int]()
-    return folder.with_moved_rows(part, sheet, base.ids | last_ids)
+        return sheet, ()
+    last = Base.from_lines(versions[-1].base) if versions else base
+    whole = folder.with_moved_rows(part, sheet, base.ids | last.ids)
+    moved_ids = (named_ids(whole) - named_ids(sheet)) & last.ids - base.ids
+    return whole, pets_of(moved_ids, last.sheet_frame)
 
 
 def _find_older_copy(
@@ -483,7 +490,7 @@ def _start_from_export(
     bases = (base.taken_at,) if is_older else (base.taken_at, "")
     by_hand, notes_by_hand = _find_runs_by_hand(context, sheet, since, service, (), bases)
     by_hand, added = _split_added_pets(by_hand, sheet)
-    # An export is dated in whole seconds: one of this very second is no older file.
+    # An export is dated in whole seconds: one of this very second is not an older file.
     older = base.taken_at[:19] < last[:19] and (
         f"the sheet carries the base of {base.taken_at[:19]} UTC, which is older than the last "
         "round: the file may have been replaced by an older one. It is compared by that base"
