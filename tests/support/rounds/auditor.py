@@ -128,6 +128,8 @@ class Auditor:
                     self.last_said[key, unit] = said
                 elif self._says_it_by_a_blank(view, key, unit):
                     ledger.store.discard((key, unit))
+                elif unit == ("category_id", "") and self._says_it_by_its_name(view, key):
+                    self.agreed_on[key, unit, has] = self.step
                 if said is not BLANK and said == has:
                     ledger.sheet.discard((key, unit))
                     ledger.store.discard((key, unit))
@@ -242,6 +244,13 @@ class Auditor:
         is_said = said is not BLANK and said == value(view.pets, key, other or unit)
         return is_said or value(view.pets, key, unit) in (None, False)
 
+    def _says_it_by_its_name(self, view: View, key: str) -> bool:
+        """Return whether the id of the row's category is away, and its name is the store's."""
+        name = ("category", "")
+        said = value(view.rows, key, name)
+        is_away = (key, "category_id") in view.away
+        return is_away and said not in (BLANK, None) and said == value(view.pets, key, name)
+
     def _last_agreed(self, key: str, unit: Unit) -> int:
         """Return the step of the last agreement: who types that value again reverts their edit."""
         return self.agreed_at.get((key, unit), -2)
@@ -276,7 +285,7 @@ class Auditor:
         ledger and `sides` both sides. A cell is an open edit again if it was one then and still is,
         or if the store has not had its value since. Every other cell that differs from the store is
         older than the store's value. So is an edit that arrived since and that somebody reverted in
-        the store.
+        the store; the id of a category arrives with its name.
         """
         newer = self.ledger.sheet - then.sheet
         for key, unit in newer:  # Such an edit of a deleted pet no longer exists.
@@ -296,7 +305,8 @@ class Auditor:
                 # The id of a category may never have counted, because of another name.
                 is_still = was == has and unit[0] != "category_id"
                 is_still &= self.agreed_on.get((key, unit, said), -1) <= step
-                if is_open and (is_still or self.agreed_at.get(pair, -1) <= step):
+                is_later = self.agreed_on.get((key, unit, said), -1) > step
+                if is_open and not is_later and (is_still or self.agreed_at.get(pair, -1) <= step):
                     self.ledger.sheet.add(pair)
                 else:
                     self.ledger.store.add(pair)

@@ -538,7 +538,7 @@ class Play:
                 [p for p in photos if p != item] if item in photos else [*photos, item]
             )
             edited = [("photo_urls", item)]
-        # An unchanged value is no edit, and the sheet's edit may still arrive.
+        # An unchanged value is not an edit, and the sheet's edit may still arrive.
         old, new = values_of_pet(before), values_of_pet(body)
         edited = [unit for unit in edited if old[unit[0]] != new[unit[0]]]
         if not edited:
