@@ -192,6 +192,17 @@ def test_a_change_that_somebody_made_already_is_not_sent(tmp_path: Path) -> None
     assert set(target.calls) == {"get"}
 
 
+@pytest.mark.parametrize("status", ["pending", REX.status])
+def test_a_change_that_somebody_made_in_part_is_a_conflict(tmp_path: Path, status: str) -> None:
+    """If the store has one planned value and not the other, the change is neither done nor sent."""
+    theirs = msgspec.structs.replace(REX, name="Max", status=status)
+    plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max", "status": "sold"}))
+    target = MemoryTarget([theirs, TOM])
+    report = carry_out(plan, target, tmp_path)
+    assert outcomes(report) == ["conflict"]
+    assert target.pets[1] == theirs
+
+
 def test_an_add_with_an_id_is_sent_only_after_a_404(tmp_path: Path) -> None:
     """An add with an id is sent only after a 404, because some services would replace the pet."""
     plan = plan_of([], sheet_saying({"id": 9, "name": "New", "status": "sold"}))

@@ -340,7 +340,7 @@ def test_a_journal_that_a_killed_process_left_opens(state: Path) -> None:
 
 
 def test_a_torn_log_is_no_damage(state: Path) -> None:
-    """A truncated log is no damage: all complete groups before the end are read."""
+    """A truncated log is not damage: all complete groups before the end are read."""
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         for number in range(6):
@@ -416,6 +416,21 @@ def test_a_plan_that_was_damaged_is_no_plan(state: Path) -> None:
     with pytest.raises(PetsyncError, match="change 0 of run run-2 does not match its checksum"):
         list(journal.entries("run-2"))
     assert isinstance(journal.plan("run-2"), Plan)
+
+
+def test_known_ids_that_were_damaged_are_not_used(state: Path) -> None:
+    """Known ids that do not match their checksum are refused by a report and by a resume."""
+    journal = filled(state)
+    assert journal.find_known_ids("run-2") == frozenset(range(100))
+    with closing(sqlite3.connect(journal.path)) as connection, connection:
+        connection.execute(
+            "UPDATE known SET ids = CAST(replace(CAST(ids AS TEXT), '42,', '') AS BLOB) "
+            "WHERE run = 'run-2'"
+        )
+    for question in (journal.find_known_ids, journal.resume):
+        with pytest.raises(PetsyncError, match="run run-2 does not match its checksum"):
+            question("run-2")
+    assert journal.find_known_ids("run-1") == frozenset(range(100))
 
 
 def test_a_change_of_no_run_may_be_anybodys(state: Path) -> None:
