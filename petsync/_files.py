@@ -27,11 +27,11 @@ __all__ = [
     "make_folder",
     "make_private_folder",
     "make_state_folder",
-    "must_be_ordinary",
+    "must_be_regular",
     "no_link",
     "open_new",
     "open_private",
-    "read_ordinary",
+    "read_regular",
     "replace_file",
     "replace_sheet_file",
     "replacing",
@@ -63,7 +63,7 @@ def landing(path: Path, *, follow: bool = True) -> Path:
     """Return the path with its symbolic links followed, so that these stay.
 
     With `follow` False it is the path itself. Raises OSError if the path exists and is not an
-    ordinary file.
+    regular file.
     """
     try:
         mode = (path.stat() if follow else path.lstat()).st_mode
@@ -73,7 +73,7 @@ def landing(path: Path, *, follow: bool = True) -> Path:
         raise OSError(errno.ELOOP, _IS_LINK)
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
-        raise OSError(errno.EINVAL, f"it is {kind}, no ordinary file")
+        raise OSError(errno.EINVAL, f"it is {kind}, not a regular file")
     return path.resolve() if follow else path
 
 
@@ -266,29 +266,29 @@ def no_link(path: Path) -> None:
         raise OSError(errno.ELOOP, _IS_LINK, str(path))
 
 
-def must_be_ordinary(path: Path) -> None:
-    """Raise OSError if the path is not an ordinary file: opening a pipe blocks, and a device may
+def must_be_regular(path: Path) -> None:
+    """Raise OSError if the path is not a regular file: opening a pipe blocks, and a device may
     never end. A missing file is not an error.
     """
     with suppress(FileNotFoundError):
-        _check_ordinary(path.stat().st_mode)
+        _check_regular(path.stat().st_mode)
 
 
-def read_ordinary(path: Path) -> bytes:
+def read_regular(path: Path) -> bytes:
     """Return the content of a small file. Raises OSError, also for a device or a pipe, which may
     never end, and for a file of more than 16 MB.
     """
     with open(path, "rb", opener=_without_waiting) as file:
-        _check_ordinary(os.fstat(file.fileno()).st_mode)
+        _check_regular(os.fstat(file.fileno()).st_mode)
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise OSError(errno.EFBIG, "it has more than 16 MB")
     return data
 
 
-def _check_ordinary(mode: int) -> None:
+def _check_regular(mode: int) -> None:
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "it is no ordinary file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def _without_waiting(name: str, flags: int) -> int:
@@ -342,7 +342,7 @@ def check_state_folder(state: Path) -> None:
     for name, mode in _strangers(state):
         if stat.S_ISLNK(mode):
             raise OSError(errno.ELOOP, f"{name} in it is a symbolic link, which must not be there")
-        raise OSError(errno.EINVAL, f"{name} in it is no ordinary file, and must not be there")
+        raise OSError(errno.EINVAL, f"{name} in it is not a regular file, and must not be there")
     if state.is_dir():
         _without_links.add(place)
 
@@ -352,7 +352,7 @@ _without_links: set[str] = set()
 
 
 def _strangers(state: Path) -> Iterator[tuple[str, int]]:
-    """Yield everything in the folder that is neither a folder nor an ordinary file, with its
+    """Yield everything in the folder that is neither a folder nor a regular file, with its
     mode.
     """
     for folder, folders, files in os.walk(state):

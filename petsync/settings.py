@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from petsync._files import read_ordinary
+from petsync._files import read_regular
 from petsync.errors import SettingsError
 from petsync.trust import allowed_names, build_unlisted_error, is_confirmed, names_in
 
@@ -317,7 +317,7 @@ def read_file(path: Path) -> str:
     """Return the text of a settings file. Raises UnicodeDecodeError, and OSError, also for a device
     or a pipe, which may never end, and for a file of more than 16 MB.
     """
-    return read_ordinary(path).decode("utf-8-sig").replace("\r\n", "\n")
+    return read_regular(path).decode("utf-8-sig").replace("\r\n", "\n")
 
 
 def _check(path: Path, key: str, value: object) -> None:
@@ -427,7 +427,7 @@ def column_named(text: str) -> str | None:
 def _check_column(path: Path, header: str, column: object) -> None:
     if not isinstance(column, str) or column_named(column) is None:
         raise SettingsError(
-            f"{path}: [columns] {header} is {column!r}, which is no column of petsync",
+            f"{path}: [columns] {header} is {column!r}, which is not a column of petsync",
             hint=f"These are: {', '.join(MAPPED)}.",
         )
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from petsync._files import make_private_folder, read_ordinary, write_private
+from petsync._files import make_private_folder, read_regular, write_private
 from petsync.errors import SettingsError
 
 __all__ = [
@@ -146,7 +146,7 @@ def _digest(content: Mapping[str, Any]) -> str:
 def _records() -> dict[str, str]:
     path = record_path()
     try:
-        return msgspec.json.decode(read_ordinary(path), type=dict[str, str])
+        return msgspec.json.decode(read_regular(path), type=dict[str, str])
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):

@@ -140,7 +140,7 @@ SHOP = [
 def test_a_category_s_cell_that_comes_back_is_no_edit(
     cells: dict[str, object], back: dict[str, object], also: dict[str, object]
 ) -> None:
-    """A category cell that returns with its column, or has its earlier value, is no edit: the
+    """A category cell that returns with its column, or has its earlier value, is not an edit: the
     category that was sent stays, also after another run and after a change in the store.
     """
     row = {"id": 1, **cells}
@@ -172,8 +172,8 @@ def test_a_category_s_cell_that_comes_back_is_no_edit(
 
 
 def test_an_added_row_with_a_name_and_another_number_keeps_its_category() -> None:
-    """In an added row, the category's name counts: another category's id is no edit once the row
-    has its pet's id.
+    """In an added row, the category's name counts: another category's id is not an edit once the
+    row has its pet's id.
     """
     row = {"name": "New", "status": "sold", "category": "Cats", "category_id": 1}
     sheet = sheet_saying({"id": 1, "name": "Rex"}, row, base=base_of(SHOP))
@@ -262,7 +262,7 @@ def test_new_pets_come_in_and_deleted_ones_go() -> None:
 
 def test_the_store_s_part_of_a_merge_is_not_taken_for_the_row_s() -> None:
     """Tags that only the store has are not in the sheet, so their absence from the row
-    is no edit.
+    is not an edit.
     """
     theirs = replace(TOM, tags=(*TOM.tags, replace(TOM.tags[0], id=8, name="theirs")))
     said = {"id": 2, "tags": [TOM.tags[0]], "category": "Cats", "category_id": 2}
@@ -281,7 +281,7 @@ def test_a_sheet_without_a_base_gets_none() -> None:
 
 
 def test_a_recognised_row_is_its_pet_s() -> None:
-    """A later change in the store is no edit of the row that was recognised as its pet."""
+    """A later change in the store is not an edit of the row that was recognised as its pet."""
     rows = [{"name": "Rex", "status": "available"}, {"name": "Tom", "status": "sold"}]
     sheet = sheet_saying(*rows, base=base_of([REX]))
     plan = plan_of(PETS, sheet)

@@ -72,7 +72,7 @@ def store_of(box: Sandbox, state: Path, *, profile: str, media: str) -> Store:
 def test_a_page_instead_of_an_answer(
     box: Sandbox, tmp_path: Path, name: str, fault: str, media: str
 ) -> None:
-    """A web page with status 200 is no success: the run reports what the store has, and resuming
+    """A web page with status 200 is not a success: the run reports what the store has, and resuming
     the run makes the planned state without doubling a pet.
     """
     with store_of(box, tmp_path, profile=box.profile, media=media) as store:

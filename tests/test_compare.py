@@ -208,7 +208,7 @@ def test_a_blank_cell_says_nothing_and_an_empty_value_clears() -> None:
 
 
 def test_names_are_compared_trimmed_and_in_nfc_and_statuses_without_case() -> None:
-    """A different spelling of the same name or status is no change and is not sent."""
+    """A different spelling of the same name or status is not a change and is not sent."""
     zoe = Pet(id=5, name="Zoë ", status="SOLD")
     rows = sheet_saying({"id": 5, "name": "Zoe\u0308", "status": "sold"})
     assert plan_of([zoe], rows).in_sync
@@ -375,7 +375,7 @@ def test_actions_are_held_to_what_they_say() -> None:
 
 
 def test_an_add_of_an_existing_pet_is_done_already() -> None:
-    """An `add` whose pet exists with the same values is no conflict."""
+    """An `add` whose pet exists with the same values is not a conflict."""
     assert plan_of(PETS, sheet_of([REX], action="add")).in_sync
 
 
@@ -548,7 +548,7 @@ def test_a_plan_that_was_changed_by_hand_is_refused() -> None:
     body = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"})).to_json()
     with pytest.raises(PlanError, match="changed after it was made"):
         Plan.from_json(body.replace(b"Max", b"Moo"))
-    with pytest.raises(PlanError, match=r"x\.json is no plan"):
+    with pytest.raises(PlanError, match=r"x\.json is not a plan"):
         Plan.from_json(b"{}", "x.json")
 
 

@@ -268,7 +268,7 @@ SYNTAX = (
     Mistake("share without quotes", "guard.max_add = 10%", 6, "", "in quotes",
             'guard.max_add = "10%"'),
     Mistake("as in JSON", '"strict": true,', 6, "", "YAML", "strict = true"),
-    Mistake("comment of another language", "// nothing", 6, "", "no comment", "begins with #"),
+    Mistake("comment of another language", "// nothing", 6, "", "not a comment", "begins with #"),
     Mistake("header with a space", '[columns]\nPet name = "name"', 7, "", "in quotes",
             '"Pet name" ='),
     Mistake("header beyond a to z", '[columns]\nGröße = "name"', 7, "", "in quotes", '"Größe" ='),

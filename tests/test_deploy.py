@@ -167,7 +167,7 @@ def _numbers(text: str) -> set[int]:
 
 
 def test_systemd_knows_the_codes() -> None:
-    """A code that petsync reports itself is no failure for systemd, and only code 1 is
+    """A code that petsync reports itself is not a failure for systemd, and only code 1 is
     tried again.
     """
     service = _unit("petsync.service")
@@ -256,7 +256,7 @@ def test_github_gives_little_away(workflow: Any) -> None:
 @pytest.mark.parametrize("dry", ["", "--dry-run"])
 @pytest.mark.parametrize("code", sorted(CODES))
 def test_github_knows_the_codes(workflow: Any, tmp_path: Path, code: int, dry: str) -> None:
-    """A step fails for a code that needs attention; in a dry run, differences are no failure."""
+    """A step fails for a code that needs attention; in a dry run, differences are not a failure."""
     _program(tmp_path, f"exit {code}")
     (tmp_path / "opt").rename(tmp_path / "petsync")
     (job,) = workflow["jobs"].values()

@@ -122,7 +122,9 @@ def test_a_service_that_is_a_little_slower_does_not(first: float, then: float) -
 
 
 def test_an_operation_is_compared_with_itself() -> None:
-    """Each operation is compared with its own times: a slow list is no sign of a slow service."""
+    """Each operation is compared with its own times: a slow list is not a sign of a slow
+    service.
+    """
     window = Window()
     for _ in range(100):
         window.record_answer("getPetById", 0.0, 0.01, full=True)

@@ -104,7 +104,9 @@ def test_adds_pass_up_to_half_of_the_store_and_100_always(size: int, most: int) 
 
 
 def test_a_first_import_is_free() -> None:
-    """Any number of adds passes into an empty store unless a share is set, and None is no limit."""
+    """Any number of adds passes into an empty store unless a share is set, and None means no
+    limit.
+    """
     assert plan_to("add", 500, 0, Guard()).verdict.ok
     assert limits(plan_to("add", 1, 0, Guard(max_add=Limit(0.5)))) == ["add"]
     assert plan_to("add", 500, 1, Guard(max_add=None)).verdict.ok

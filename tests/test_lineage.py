@@ -218,7 +218,7 @@ def test_a_copy_and_a_renamed_file(book: Desk, is_copy: bool) -> None:
 
 
 def test_the_number_beside_the_name_in_a_new_row_stays_no_edit(desk: Desk) -> None:
-    """In an added row, the category id that lost to the name is no edit; only later
+    """In an added row, the category id that lost to the name is not an edit; only later
     edits are sent.
     """
     dogs, cats = desk.box.pets()[0].category, Category(2, "Cats")

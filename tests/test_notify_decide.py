@@ -74,7 +74,7 @@ def test_a_violation_is_reported_when_it_begins_and_when_it_grows() -> None:
 
 
 def test_a_row_that_moves_is_no_new_violation() -> None:
-    """A finding whose row number changes, because rows are inserted above it, is no new
+    """A finding whose row number changes, because rows are inserted above it, is not a new
     violation.
     """
     nights = Nights()

@@ -195,7 +195,7 @@ def test_an_unknown_name_in_a_template_is_a_mistake() -> None:
     """
     assert mistakes_in("$job has $conflicts, for $$5") == ()
     assert mistakes_in("$jobs failed") == (
-        "$jobs is no name that a notice knows; did you mean $job?",
+        "$jobs is not a name that a notice knows; did you mean $job?",
     )
     (every,) = mistakes_in("${zzzzzz}")
     assert all(f"${name}" in every for name in NAMES)

@@ -40,7 +40,7 @@ def test_a_worksheet_is_named(tmp_path: Path) -> None:
 
 
 def test_an_empty_sheet_has_no_headers(tmp_path: Path) -> None:
-    """An empty sheet has no headers and is no error."""
+    """An empty sheet has no headers and is not an error."""
     (tmp_path / "pets.csv").write_text(",\n,\n")
     assert peek(tmp_path / "pets.csv").headers == ()
     workbook_of([]).save(tmp_path / "pets.xlsx")

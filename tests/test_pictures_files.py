@@ -136,7 +136,7 @@ def test_two_files_in_one_are_refused(content: bytes, said: str) -> None:
 @pytest.mark.parametrize("size", [(50_000, 50_000), (2**31 - 1, 2**31 - 1), (70_000, 1)])
 def test_bombs_are_refused_before_they_are_decoded(size: tuple[int, int]) -> None:
     """A small file that claims a huge number of pixels is refused before it is decoded."""
-    assert "pixels" in refused(png_of(*size)) or "no whole" in refused(png_of(*size))
+    assert "pixels" in refused(png_of(*size)) or "not a whole" in refused(png_of(*size))
 
 
 @pytest.mark.parametrize("form", ["GIF", "WEBP"])
@@ -305,7 +305,7 @@ def test_damaged_anywhere_never_raises_anything_else(form: str) -> None:
 @pytest.mark.parametrize("name", ["max_side", "max_bytes", "max_pixels"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, "10", True])
 def test_limits_are_whole_numbers(name: str, value: object) -> None:
-    """A limit that is no positive whole number is refused by its name."""
+    """A limit that is not a positive whole number is refused by its name."""
     with pytest.raises(SettingsError, match=name):
         PictureOptions(**{name: value})  # type: ignore[arg-type]
 

@@ -33,7 +33,7 @@ def look(folder: Path, *templates: str, **options: object) -> ImageMatches:
 
 
 def told(found: ImageMatches) -> dict[str, str]:
-    """Return the problem of each file that is no picture of a pet."""
+    """Return the problem of each file that is not a picture of a pet."""
     return {problem.file: problem.problem for problem in found.problems}
 
 
@@ -152,7 +152,7 @@ def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
 def test_pipe_does_not_hang(tmp_path: Path) -> None:
     """A named pipe with the name of a picture is reported and never read."""
     os.mkfifo(tmp_path / "7.png")
-    assert told(look(tmp_path)) == {"7.png": "it is no ordinary file"}
+    assert told(look(tmp_path)) == {"7.png": "it is not a regular file"}
 
 
 def test_folder_that_is_not_there(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_cells_name_files(tmp_path: Path) -> None:
         ("../secret.png", "outside"),
         ("/etc/hostname", "outside"),
         ("none.png", "no such file"),
-        ("pics", "no ordinary file"),
+        ("pics", "not a regular file"),
         ('"""open"', "cannot be read"),
         ("a" * 5000, "no such file"),
     ],

@@ -74,7 +74,7 @@ def everything() -> ps.types.Pictures:
     members = [picture(fate=fate, file=f"{n}.jpg", run="r0") for n, fate in enumerate(FATES)]
     problems = (
         ps.types.PictureProblem(file="a.png", problem="it is text", cure="Look."),
-        ps.types.PictureProblem(file="b.txt", problem="it is no picture", blocks=False),
+        ps.types.PictureProblem(file="b.txt", problem="it is not a picture", blocks=False),
     )
     return pictures(*members, problems=problems, ignored=2)
 

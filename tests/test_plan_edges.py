@@ -241,11 +241,11 @@ def test_a_category_with_a_number_before_it_is_no_new_one(name: str) -> None:
 
 
 def test_a_sentinel_is_a_number_of_64_bits() -> None:
-    """A sentinel that is no 64-bit integer is refused, and so is a truth value as an id."""
+    """A sentinel that is not a 64-bit integer is refused, and so is a truth value as an id."""
     for wrong in (2**63, -(2**63) - 1, True):
-        with pytest.raises(SettingsError, match="no ids of pets"):
+        with pytest.raises(SettingsError, match="are not ids of pets"):
             Guard(sentinels=(wrong,))
-    with pytest.raises(PlanError, match="no pets' ids"):
+    with pytest.raises(PlanError, match="not pets' ids"):
         plan_of([REX], sheet_saying({"id": 1, "name": "Max"})).select(ids=[True])
 
 
@@ -253,10 +253,10 @@ def test_a_file_that_is_nested_without_end_is_no_plan() -> None:
     """A deeply nested file is refused as no plan, and so is a file with an id that no pet can
     have.
     """
-    with pytest.raises(PlanError, match="is no plan"):
+    with pytest.raises(PlanError, match="is not a plan"):
         Plan.from_json(b'{"plan":' * 100_000)
     body = plan_of([REX], sheet_saying({"id": 1, "name": "Max"})).to_json()
-    with pytest.raises(PlanError, match="is no plan"):
+    with pytest.raises(PlanError, match="is not a plan"):
         Plan.from_json(body.replace(b'"id": 1', b'"id": 9223372036854775808'))
 
 

@@ -136,6 +136,6 @@ def test_another_format_is_refused(number: int, said: str) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"plan": {}}', b'{"plan": {"format": "3"}}'])
 def test_what_is_no_plan_is_reported_to_be_none(body: bytes) -> None:
-    """A file that is no plan is refused by its name."""
-    with pytest.raises(PlanError, match=r"plan\.json is no plan of petsync"):
+    """A file that is not a plan is refused by its name."""
+    with pytest.raises(PlanError, match=r"plan\.json is not a plan of petsync"):
         Plan.from_json(body, "plan.json")

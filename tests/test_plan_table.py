@@ -415,7 +415,7 @@ class TestWithoutBase:
     @both_winners
     @every_unit
     def test_what_differs_is_sent(self, unit: Unit, winner: str) -> None:
-        """Without a base a filled cell wins over the store, and is no conflict."""
+        """Without a base a filled cell wins over the store, and is not a conflict."""
         made = plan(unit.of_sheet(), unit.of_store(), base=None, on_conflict=winner)
         assert update(made).after == unit.of_sheet()
         assert update(made).fields == unit.columns

@@ -105,7 +105,7 @@ def test_a_category_edited_in_one_cell_stays(
     meant: ps.Category | None,
 ) -> None:
     """An edit of one cell of a category stays however the round ends; the unchanged cell beside it
-    is no edit.
+    is not an edit.
     """
     night.type(1, **cells)
     with monkeypatch.context() as patch:
@@ -121,7 +121,7 @@ def test_a_category_edited_in_one_cell_stays(
 def test_a_category_edited_again_is_sent(
     night: Typed, monkeypatch: pytest.MonkeyPatch, broken: Break
 ) -> None:
-    """An edit that is typed after an interrupted round is sent, and is no conflict."""
+    """An edit that is typed after an interrupted round is sent, and is not a conflict."""
     night.type(1, category="Cats")
     with monkeypatch.context() as patch:
         broken(night, patch)
@@ -149,8 +149,8 @@ def test_a_category_that_was_cleared_takes_a_new_one(
 def test_the_number_beside_a_cleared_category_is_no_edit(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old id beside a cleared category is no edit, even if the name's column is removed after a
-    killed round and restored later.
+    """The old id beside a cleared category is not an edit, even if the name's column is removed
+    after a killed round and restored later.
     """
     night.type(1, category="[clear]")
     with monkeypatch.context() as patch:
@@ -205,7 +205,7 @@ def test_a_category_stays_where_the_row_is_edited_after_a_killed_round(
     night: Typed, monkeypatch: pytest.MonkeyPatch, is_new: bool
 ) -> None:
     """After a killed round sent a category, another edit of the row is sent, and the old category
-    id is no edit, even if its column is away.
+    id is not an edit, even if its column is away.
     """
     if is_new:
         rows = night.rows()
@@ -463,8 +463,8 @@ def test_a_sheet_that_lost_its_ids_is_refused(night: Typed, how: str, mode: str)
 def test_the_number_beside_the_category_of_a_row_that_was_added_by_hand_is_no_edit(
     night: Typed, monkeypatch: pytest.MonkeyPatch, is_killed: bool
 ) -> None:
-    """The old category id in a row that a manual run added, and that has no id yet, is no edit when
-    a round sends another cell.
+    """The old category id in a row that a manual run added, and that has no id yet, is not an edit
+    when a round sends another cell.
     """
     rows = night.rows()
     night.save([*rows, [{**NEW_ROW, "category_id": "1"}.get(name, "") for name in rows[0]]])
@@ -1122,8 +1122,8 @@ def test_a_new_row_in_the_place_of_another_is_not_that_pet(night: Typed) -> None
 
 @pytest.mark.parametrize("at", ["in its place", "elsewhere"])
 def test_a_new_row_after_one_that_had_its_id_is_new(night: Typed, at: str) -> None:
-    """A sheet with values that a round wrote later is no backup, so a row that is typed after a row
-    with an id was removed is new.
+    """A sheet with values that a round wrote later is not a backup, so a row that is typed after a
+    row with an id was removed is new.
     """
     rows = night.rows()
     night.save([*rows, [NEW_ROW.get(name, "") for name in rows[0]]])
@@ -1787,7 +1787,7 @@ def test_a_pet_that_was_added_by_hand_and_is_gone_is_added_again_with_its_id(nig
 
 @pytest.mark.parametrize("cells", HAND_EDITS[1:5])
 def test_a_category_that_was_applied_by_hand_stays(night: Typed, cells: dict[str, str]) -> None:
-    """A category that was applied manually stays: the unchanged cell beside it is no edit, also
+    """A category that was applied manually stays: the unchanged cell beside it is not an edit, also
     when the store changes later.
     """
     night.type(1, **cells)
@@ -1837,7 +1837,7 @@ def test_both_cells_of_a_category_applied_by_hand_say_what_was_sent(
 
 
 def test_a_number_beside_the_name_that_a_resumed_run_sent_is_no_edit(night: Typed) -> None:
-    """A category id that was typed before a resumed run sent the name is no edit; an id that is
+    """A category id that was typed before a resumed run sent the name is not an edit; an id that is
     typed after the run is one.
     """
     night.box.put(changed(STORED, 1, category=BIRDS)[0])

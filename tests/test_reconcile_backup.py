@@ -210,8 +210,8 @@ def test_a_sheet_that_was_not_written_is_no_backup_of_itself(
     monkeypatch: pytest.MonkeyPatch,
     cut_off: Callable[[Kept, pytest.MonkeyPatch], None],
 ) -> None:
-    """A sheet that an interrupted round did not write is no backup of itself if the store takes its
-    change back.
+    """A sheet that an interrupted round did not write is not a backup of itself if the store takes
+    its change back.
     """
     night.box.put(changed(PETS, 5, name="Store 5")[4])
     with monkeypatch.context() as patch:
@@ -1136,8 +1136,8 @@ def test_a_run_that_is_resumed_after_a_cell_was_set_back_is_news_of_the_store(ni
 
 @pytest.mark.parametrize("is_renamed", [True, False])
 def test_a_sheet_without_its_ids_is_no_backup(night: Kept, is_renamed: bool) -> None:
-    """A sheet whose id column has another header, or is empty, for one round is no backup, so a row
-    that is removed later deletes its pet.
+    """A sheet whose id column has another header, or is empty, for one round is not a backup, so a
+    row that is removed later deletes its pet.
     """
     for pet in (PETS[4], PETS[5]):
         night.box.put(msgspec.structs.replace(pet, name="Store"))

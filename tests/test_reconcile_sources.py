@@ -169,7 +169,7 @@ def test_no_error_tells_the_password(store: ps.Store, address: str) -> None:
     (source,) = sources_of(_job(query="SELECT 1 AS id", database=Secret(address)))
     with pytest.raises(ps.errors.SheetError) as caught:
         source.read(store)
-    path = "/geheim/there/is/none.db"  # the database's own name is no secret
+    path = "/geheim/there/is/none.db"  # the database's own name is not a secret
     told = f"{source.name} {caught.value} {source!r}"
     assert "geheim" not in told.replace(path, "")
 
@@ -204,7 +204,7 @@ def test_a_folder_without_a_sheet_is_an_error(tmp_path: Path, name: str) -> None
 
 
 def test_a_name_that_is_no_text_is_reported(tmp_path: Path) -> None:
-    """A file name that is no UTF-8 is an error that names the file, because no report can contain
+    """A file name that is not UTF-8 is an error that names the file, because no report can contain
     the name.
     """
     (tmp_path / os.fsdecode(b"dogs\xff.csv")).write_bytes(b"")

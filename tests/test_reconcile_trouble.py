@@ -51,7 +51,7 @@ def night(_open_box: Sandbox, tmp_path: Path) -> Iterator[Night]:
 
 
 class Odd:
-    """A value that is no text, which shows only when it is used."""
+    """A value that is not text, which shows only when it is used."""
 
     def isascii(self) -> bool:
         """Raise an error that contains a secret."""

@@ -279,7 +279,7 @@ def test_it_is_quiet_elsewhere() -> None:
 
 
 def test_quiet_costs_no_import() -> None:
-    """A script whose output is no terminal does not import tqdm."""
+    """A script whose output is not a terminal does not import tqdm."""
     code = (
         "import sys\nfrom petsync.report.progress import run_bar\n"
         "with run_bar(10) as step:\n    step(None)\nprint('tqdm' in sys.modules)"

@@ -112,7 +112,7 @@ def test_a_row_goes_with_its_pet_once_an_older_file_lacks_its_edit() -> None:
 
 
 def test_an_edit_that_was_sent_and_undone_is_not_to_be_sent_again() -> None:
-    """An edit that was sent and undone is no open edit, because the store's older value is the
+    """An edit that was sent and undone is not an open edit, because the store's older value is the
     newest.
     """
     auditor = _open_edit()
@@ -138,7 +138,7 @@ def test_an_edit_in_a_backup_is_open_unless_it_has_arrived_since(is_sent: bool) 
 
 
 def test_an_edit_that_was_taken_back_is_none() -> None:
-    """An edit that was taken back is no edit, so the sheet takes the store's later value."""
+    """An edit that was taken back is not an edit, so the sheet takes the store's later value."""
     auditor = _open_edit()
     auditor.ledger.store.add((KEY, UNIT))
     auditor.ledger.sheet.add((KEY, UNIT))
@@ -190,7 +190,7 @@ def test_a_killed_run_may_go_on_while_the_column_of_its_edit_is_away() -> None:
 
 @pytest.mark.parametrize("is_away", [False, True])
 def test_an_empty_cell_beside_nothing_is_no_open_edit(is_away: bool) -> None:
-    """An empty cell and no value in the store are no open edit, unless the column is away."""
+    """An empty cell and no value in the store are not open edits, unless the column is away."""
     auditor, unit = Auditor(), ("status", "")
     view = _without(_sides(sheet="old", store="old"), "status")
     view.pets[KEY]["status"] = None

@@ -1,5 +1,5 @@
-"""One definition of "the same": the form in which a service returns a pet is no change for any part
-of petsync, and a real change is one for all parts.
+"""One definition of "the same": the form in which a service returns a pet is not a change for any
+part of petsync, and a real change is one for all parts.
 """
 
 from __future__ import annotations
@@ -301,7 +301,7 @@ DOGS, CATS = Category(1, "Dogs"), Category(None, "Cats")
 def test_categories_are_the_same(
     expected: Category | None, found: Category | None, agree: str
 ) -> None:
-    """Categories are the same with any id where none was sent, and 0 is no id; of two returned
+    """Categories are the same with any id where none was sent, and 0 is not an id; of two returned
     pets, both or neither have an id.
     """
     pet = Pet(id=7, name="Rex", status="available")
@@ -312,8 +312,8 @@ def test_categories_are_the_same(
 
 @pytest.mark.parametrize("fault", ["", "html", "drop_after"])
 def test_ids_that_a_service_makes_up_are_no_changes(tmp_path: Path, fault: str) -> None:
-    """Ids that a service assigns to tags and categories are no change for apply, verify, resume, a
-    second plan and undo.
+    """Ids that a service assigns to tags and categories are not changes for apply, verify, resume,
+    a second plan and undo.
 
     The original server stores a tag or category without an id with the id 0. Nothing is a conflict,
     no delete is held back, and the undo leaves nothing of the run, also if responses were lost.

@@ -498,7 +498,7 @@ def test_a_pipe_or_a_device_is_read_for_no_plan(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)
     for source in (pipe, Path("/dev/zero")):
-        with pytest.raises(PlanError, match="no ordinary file"):
+        with pytest.raises(PlanError, match="not a regular file"):
             ps.load_plan(source)
         named = replace(PLAN, source=str(source), source_digest="0" * 64)
         assert planned_sheet(named) is None

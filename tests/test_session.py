@@ -296,7 +296,7 @@ def test_nonsense_instead_of_http_is_a_transport_error() -> None:
 
 
 def test_an_answer_that_is_no_pet_is_a_response_error() -> None:
-    """An answer that is no pet is a ResponseError with operation and status; the add may have
+    """An answer that is not a pet is a ResponseError with operation and status; the add may have
     happened.
     """
     body = answer(200, b'{"id":[]}', content_type="application/json")

@@ -168,7 +168,7 @@ def test_a_file_that_never_ends_is_refused(kind: str, tmp_path: Path) -> None:
         path.symlink_to("/dev/zero")
     else:
         path.write_bytes(b"#" * 20_000_000)
-    why = "more than 16 MB" if kind == "large" else "no ordinary file"
+    why = "more than 16 MB" if kind == "large" else "not a regular file"
     with pytest.raises(SettingsError, match=why):
         read_toml(tmp_path)
     with pytest.raises(ConfigurationError, match=why):
@@ -182,7 +182,7 @@ _READERS: dict[str, Callable[[Path], object]] = {"from_file": auth.from_file, "e
 def test_a_pipe_with_settings_or_secrets_is_refused(name: str, tmp_path: Path) -> None:
     """A pipe is refused before it is opened, because a pipe without a writer blocks for ever."""
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SettingsError, match="no ordinary file"):
+    with pytest.raises(SettingsError, match="not a regular file"):
         _READERS[name](tmp_path / "pipe")
 
 
@@ -199,7 +199,7 @@ def test_a_pipe_in_a_command_is_refused(
     with pytest.raises(SystemExit) as ended:
         main([*args, *(["--url", "http://127.0.0.1:9/v2"] if "doctor" in args else [])])
     assert ended.value.code == 64
-    assert "no ordinary file" in capsys.readouterr().err
+    assert "not a regular file" in capsys.readouterr().err
 
 
 def test_a_pipe_in_place_of_the_records_of_confirmed_files_is_refused(
@@ -218,10 +218,10 @@ def test_a_pipe_in_the_state_folder_is_refused(name: str, tmp_path: Path) -> Non
     """A pipe in place of any file of the state folder is refused."""
     (tmp_path / name).parent.mkdir(exist_ok=True)
     os.mkfifo(tmp_path / name)
-    with pytest.raises(OSError, match=f"{name} in it is no ordinary file"):
+    with pytest.raises(OSError, match=f"{name} in it is not a regular file"):
         make_state_folder(tmp_path)
     for create in (False, True):
-        with pytest.raises(PetsyncError, match="no ordinary file"):
+        with pytest.raises(PetsyncError, match="not a regular file"):
             Journal.open(tmp_path, create=create)
 
 
@@ -231,5 +231,5 @@ def test_a_journal_that_becomes_a_pipe_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(PetsyncError, match="no ordinary file"):
+    with pytest.raises(PetsyncError, match="not a regular file"):
         Journal.open(tmp_path, create=False)

@@ -158,8 +158,8 @@ REASONS = {
     of_no_text: "they were changed",
     of_the_next_version: "format 2",
     without_label: "their label is missing",
-    of_no_pets: "they are no pets",
-    of_no_header: "they are no pets",
+    of_no_pets: "they are not pets",
+    of_no_header: "they are not pets",
     miscounted: "they have 1 pets instead of 2",
 }
 
@@ -507,7 +507,7 @@ def test_a_folder_in_the_place_of_a_sidecar_is_refused(tmp_path):
     path = tmp_path / "pets.csv"
     path.write_text("id,name\n1,Rex\n")
     (tmp_path / "pets.csv.petsync-base").mkdir()
-    assert "no ordinary file" in read_sheet(path).base_refused
+    assert "not a regular file" in read_sheet(path).base_refused
     with pytest.raises(SheetError, match="petsync-base"):
         write_sheet(a_snapshot(), path)
     assert path.read_text() == "id,name\n1,Rex\n"

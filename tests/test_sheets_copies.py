@@ -165,19 +165,19 @@ def test_a_colour_that_is_taken_away_leaves_the_style_of_before(fill):
 
 RESULTS = pd.DataFrame({"outcome": ["applied"], "message": [""], "assigned_id": [None]}, [2])
 WRONG = {
-    "a str is no sheet": [
+    "a str is not a sheet": [
         lambda _: annotate_sheet("pets.xlsx", "out.xlsx"),
         lambda _: must_take_results("pets.xlsx"),
         lambda _: write_back("pets.xlsx", RESULTS),
         lambda _: write_results("pets.xlsx", RESULTS, "out.xlsx"),
     ],
-    "a DataFrame is no sheet": [lambda _: write_back(RESULTS, RESULTS)],
+    "a DataFrame is not a sheet": [lambda _: write_back(RESULTS, RESULTS)],
     "a Sheet holds no results": [lambda sheet: write_back(sheet, sheet)],
     "a list holds no results": [lambda sheet: write_results(sheet, [], "out.xlsx")],
     "not indexed by row number": [
         lambda sheet: write_results(sheet, RESULTS.set_axis(["Rex"]), "out.xlsx")
     ],
-    "a NoneType is no path": [
+    "a NoneType is not a path": [
         lambda sheet: annotate_sheet(sheet, None),
         lambda sheet: write_results(sheet, RESULTS, None),
     ],

@@ -156,7 +156,7 @@ def test_what_excel_leaves_in_a_csv_file_is_named(tmp_path: Path, shown: str) ->
     "name", ["R2-D2", "Jean-2", "May", "May Day", "7-Up", "3 Dogs", "E+", "1E", "10-4", "Sept-11"]
 )
 def test_names_with_numbers_are_names(tmp_path: Path, name: str) -> None:
-    """A name with a number that no program converts is no finding."""
+    """A name with a number that no program converts is not a finding."""
     assert not csv_of(tmp_path, f"id,name\n1,{name}\n").problems
 
 
@@ -176,7 +176,7 @@ def test_names_with_numbers_are_names(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_the_spelling_of_scripts_and_emoji_is_no_finding(tmp_path: Path, text: str) -> None:
-    """Joiners in emoji and scripts, and direction marks in right-to-left text, are no finding."""
+    """Joiners in emoji and scripts, and direction marks in right-to-left text, are not findings."""
     sheet = csv_of(tmp_path, f'id,name\n1,"{text}"\n')
     assert not [each for each in sheet.problems if each.rule == "invisible-characters"]
 
@@ -358,12 +358,12 @@ def test_a_name_or_category_in_the_list_of_a_program_is_pointed_out(
     "text", ["calm (101)", "(old) cat", "5 (five)", "good(1)", "Rex (2)", "<3", "list", "(set)"]
 )
 def test_texts_with_brackets_of_their_own_are_left_alone(tmp_path: Path, text: str) -> None:
-    """A text with brackets that no program prints for a list is no finding."""
+    """A text with brackets that no program prints for a list is not a finding."""
     assert not sheet_of(tmp_path, [["id", "name", "category", "tags"], [1, *[text] * 3]]).problems
 
 
 def test_what_the_export_has_is_no_list_of_a_program(tmp_path: Path) -> None:
-    """Values of the base that look like printed lists are no error: a store may have them."""
+    """Values of the base that look like printed lists are not errors: a store may have them."""
     texts = ["()", "set()", "('a',)", "(1, 'a')", "deque(['a'])", "[1, 'a']", "<Array>"]
     pets = [
         Pet(
@@ -535,7 +535,7 @@ def test_other_addresses_are_left_alone(tmp_path: Path, photo: str) -> None:
 
 
 def test_merged_titles_are_no_finding(tmp_path: Path) -> None:
-    """Merged cells above the header, or in columns that petsync does not use, are no finding."""
+    """Merged cells above the header, or in columns that petsync does not use, are not findings."""
     rows = [["Pets of the month", None, None], ["id", "name", "Shelf"], [1, "Bello", "A"]]
     book = workbook_of([*rows, [2, "Rex", None]])
     book.active.merge_cells("A1:C1")
@@ -560,7 +560,7 @@ def test_a_thousand_merged_ranges_cost_nothing(tmp_path: Path) -> None:
 
 
 def test_hidden_columns_to_the_end_of_the_sheet_cost_nothing(tmp_path: Path) -> None:
-    """Hidden columns that petsync does not use are no finding, up to the end of the sheet."""
+    """Hidden columns that petsync does not use are not findings, up to the end of the sheet."""
     book = workbook_of([["id", "name"], [1, "Bello"]])
     book.active.column_dimensions.group("C", "XFD", hidden=True)
     book.save(tmp_path / "pets.xlsx")

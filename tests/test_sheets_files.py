@@ -277,7 +277,7 @@ def test_a_mapping_to_no_column_is_refused(tmp_path):
     """A mapping to an unknown column is refused."""
     path = tmp_path / "pets.csv"
     path.write_text("Nr\n1\n")
-    with pytest.raises(SheetError, match="names 'nummer', which is no column"):
+    with pytest.raises(SheetError, match="names 'nummer', which is not a column"):
         read_sheet(path, mapping={"Nr": "nummer"})
     assert read_sheet(path, mapping={"nr": "ID"}).frame["id"].tolist() == [1]
 

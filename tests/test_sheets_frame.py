@@ -254,7 +254,9 @@ def test_a_frame_that_is_no_catalogue_is_refused() -> None:
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT], ids=repr)
 def test_missing_items_of_a_list_say_nothing(missing: object) -> None:
-    """Missing items of a list, as groupby().agg(list) makes them, are no tags and no addresses."""
+    """Missing items of a list, as groupby().agg(list) makes them, are neither tags nor
+    addresses.
+    """
     columns = {"id": [1], "tags": [["shy", missing]], "photo_urls": [[missing]]}
     sheet = sheet_from_frame(pd.DataFrame(columns))
     assert sheet.frame["tags"].tolist() == [[Tag(None, "shy")]]
@@ -303,7 +305,7 @@ def test_an_index_that_has_a_name_is_a_column(frame: pd.DataFrame) -> None:
 
 
 def test_an_index_without_a_name_says_nothing() -> None:
-    """An index without a name, or with the name of petsync's row numbers, is no column."""
+    """An index without a name, or with the name of petsync's row numbers, is not a column."""
     for index in (pd.Index([5, 6]), pd.Index([5, 6], name="row")):
         sheet = sheet_from_frame(CATALOGUE.drop(columns="id").set_index(index))
         assert "id" not in sheet.frame

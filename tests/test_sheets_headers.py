@@ -34,7 +34,7 @@ def test_other_headers_by_a_mapping(tmp_path: Path) -> None:
 
 def test_a_mapping_to_no_column_is_refused(tmp_path: Path) -> None:
     """The error of a mapping to an unknown column names the header, the target and the columns."""
-    with pytest.raises(SheetError, match="'Nr' names 'number', which is no column") as caught:
+    with pytest.raises(SheetError, match="'Nr' names 'number', which is not a column") as caught:
         csv_of(tmp_path, "Nr\n1\n", mapping={"Nr": "number"})
     assert "The columns are: id, name" in caught.value.hint
 
@@ -92,7 +92,7 @@ def test_near_misses_are_suggested_and_never_guessed(
 
 @pytest.mark.parametrize("header", ["Shelf", "Price", "Preis", "Notes", "Owner", "Breed", "Age"])
 def test_columns_of_the_shop_are_no_near_misses(tmp_path: Path, header: str) -> None:
-    """A column for other data of the shop is no near miss."""
+    """A column for other data of the shop is not a near miss."""
     assert not csv_of(tmp_path, f"id,{header}\n1,x\n").problems
 
 
@@ -122,7 +122,7 @@ def test_a_near_miss_is_reported_beside_the_column_that_it_is_like(
 
 @pytest.mark.parametrize("header", ["SKU", "No.", "outcome", "assigned_id", "petsync row"])
 def test_other_numbers_and_results_beside_the_ids_are_none(tmp_path: Path, header: str) -> None:
-    """Other numbers and results beside an id column are no finding."""
+    """Other numbers and results beside an id column are not findings."""
     assert not csv_of(tmp_path, f"id,name,{header}\n1,Bello,2\n").problems
 
 
@@ -203,7 +203,7 @@ def test_a_column_of_numbers_is_pointed_out_where_no_column_has_ids(tmp_path: Pa
     ],
 )
 def test_other_columns_of_numbers_are_the_shops_own(tmp_path: Path, text: str) -> None:
-    """Numbers beside ids, with repeats, with other texts or of results are no finding."""
+    """Numbers beside ids, with repeats, with other texts or of results are not findings."""
     assert "header-numbers" not in {rule for _, rule in found(csv_of(tmp_path, text))}
 
 

@@ -100,7 +100,7 @@ def test_a_placeholder_is_pointed_out(tmp_path: Path, text: str) -> None:
 
 
 def test_what_only_looks_like_a_placeholder_is_none(tmp_path: Path) -> None:
-    """A category NA, and tags with an id or more letters, are no placeholder."""
+    """A category NA, and tags with an id or more letters, are not placeholders."""
     sheet = sheet_of(tmp_path, [["id", "category", "tags"], [1, "NA", "7:?; nonesuch; -shy"]])
     assert not sheet.problems
 

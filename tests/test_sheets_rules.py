@@ -520,7 +520,7 @@ def test_rule_formula_empty(tmp_path: Path) -> None:
 
 
 def test_rule_formula_empty_in_a_row_of_its_own(tmp_path: Path) -> None:
-    """A row with only formulas that give an empty text is no row."""
+    """A row with only formulas that give an empty text is not a row."""
     cells = "".join(f'<c r="{c}2"><f>IF(Z2="","",Z2)</f><v></v></c>' for c in "AB")
     sheet = _of_formulas(tmp_path, cells)
     assert found(sheet) == []

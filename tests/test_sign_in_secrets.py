@@ -81,7 +81,7 @@ def bad(secret: str) -> str:
 FAILING: dict[str, Callable[[ps.Store], object]] = {
     "token with a line break": lambda _: ps.auth.bearer(bad(SECRET)),
     "api key with a line break": lambda _: ps.auth.api_key(bad(SECRET)),
-    "renew is no function": lambda _: ps.auth.bearer(SECRET, renew="x"),  # type: ignore[arg-type]
+    "renew is not a function": lambda _: ps.auth.bearer(SECRET, renew="x"),  # type: ignore[arg-type]
     "second key": lambda _: ps.auth.bearer("good", api_key=bad(SECRET)),
     "client secret without a client": lambda _: ps.auth.client_credentials("", SECRET),
     "unknown token": lambda store: store.sign_in(ps.auth.bearer(SECRET)),

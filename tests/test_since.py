@@ -156,7 +156,9 @@ def test_tags_of_both_sides_are_merged() -> None:
 
 
 def test_the_half_of_a_category_that_was_edited_is_meant() -> None:
-    """Of a category's name and id, the edited one counts; the unedited one is no contradiction."""
+    """Of a category's name and id, the edited one counts; the unedited one is not a
+    contradiction.
+    """
     for edited in ({"category_id": 2}, {"category": "Cats"}):
         said = {"id": 1, "category": "Dogs", "category_id": 1} | edited
         (change,) = plan_of(PETS, sheet_saying(said, base=BASE)).updates

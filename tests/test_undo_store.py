@@ -243,7 +243,7 @@ def test_a_pet_that_was_added_again_does_not_come_back_twice(
 
 def test_a_deleted_pet_that_was_added_again_does_not_come_back_twice(store: ps.Store) -> None:
     """The undo of a delete is a conflict if a pet with the same values was added since; the same
-    name alone is no conflict.
+    name alone is not a conflict.
     """
     ids = [4001, 4002]
     pets = [

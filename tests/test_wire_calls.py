@@ -68,7 +68,7 @@ def test_a_comma_in_a_value_is_refused(profile: ServiceProfile) -> None:
 @pytest.mark.parametrize("bad", [2**63, -(2**63) - 1, True, "7/../1", 1.0])
 def test_an_id_of_another_kind_never_becomes_a_path(bad: object) -> None:
     """An id that is not an int64 is refused before it is put into a path."""
-    with pytest.raises(errors.InvalidInputError, match="no int64 pet id"):
+    with pytest.raises(errors.InvalidInputError, match="not an int64 pet id"):
         operations.get_pet_by_id(bad)  # type: ignore[arg-type]
 
 
@@ -291,7 +291,7 @@ def test_an_update_that_is_answered_with_another_pet_is_an_error() -> None:
 def test_what_is_no_pet_is_refused_by_the_operations_name(
     make: Callable[[Any], object], says: str
 ) -> None:
-    """An argument that is no Pet, such as a dict, is refused with the operation's name."""
+    """An argument that is not a Pet, such as a dict, is refused with the operation's name."""
     with pytest.raises(errors.InvalidInputError, match=says):
         make({})
 

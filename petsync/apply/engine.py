@@ -894,7 +894,7 @@ def give_up(
     outcomes are still determined.
     """
     cause: Cause = "undone" if undone_by else "replanned"
-    why = f"not sent: run {undone_by} took this run back" if undone_by else _REPLANNED
+    why = f"not sent: run {undone_by} undid this run" if undone_by else _REPLANNED
     results = {**earlier.results}
     decided: list[Result] = []
     held = {**earlier.unsendable}

@@ -105,8 +105,8 @@ def login_command(
     everything that uses the same --state folder: commands, scripts, notebooks. It renews the
     sign-in as long as the service permits it.
 
-    Secrets are not shown while you type them. If standard input is no terminal, each is one line of
-    it, in the order: token or client secret, API key.
+    Secrets are not shown while you type them. If standard input is not a terminal, each is one
+    line of it, in the order: token or client secret, API key.
 
     Exit codes: 0 if you are signed in, else 1.
     """

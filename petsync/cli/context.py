@@ -144,7 +144,7 @@ def _capitalize(what: str) -> str:
 
 
 _MAX_TOKEN = 64 * 1024
-_STORE_MODULES = ("petsync.store", "petsync.report.show", "petsync.report.show")
+_STORE_MODULES = ("petsync.store", "petsync.report.show")
 """Modules that are slow to import and that every command with a store needs."""
 
 

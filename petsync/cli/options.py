@@ -215,7 +215,7 @@ class Rate(click.ParamType[float]):
         """Return requests per second, from `20` or `20/s`."""
         match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)(?:/s)?", str(value), re.ASCII)
         if match is None or not float(match[1]):
-            self.fail(f"{value!r} is no number of requests a second, such as 20.", param, ctx)
+            self.fail(f"{value!r} is not a number of requests a second, such as 20.", param, ctx)
         return float(match[1])
 
 

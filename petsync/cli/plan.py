@@ -159,7 +159,7 @@ petsync export friendly.xlsx --tag friendly
 @click.option(
     "--force",
     is_flag=True,
-    help="Replace OUT even if it was edited, is no export, or is open; petsync makes a backup.",
+    help="Replace OUT even if it was edited, is not an export, or is open; petsync makes a backup.",
 )
 @click.pass_obj
 def export_command(
@@ -173,7 +173,7 @@ def export_command(
     """Write the store's pets to OUT: .xlsx, .csv, .tsv, .json, .jsonl or .parquet.
 
     The file is written completely or not at all. An export without edits is replaced. petsync
-    refuses to replace a file that was edited, is no export, or is open in a program; --force
+    refuses to replace a file that was edited, is not an export, or is open in a program; --force
     replaces it and makes a backup. An .xlsx, .csv or .tsv contains a base (a CSV in
     OUT.petsync-base beside it): a later plan then contains only what you edited. With several
     statuses or tags, a pet needs one of each. An export without pets does not replace a file that

@@ -351,7 +351,7 @@ _STYLE = {
     "noted": ("--", ""),
     "differs": ("!=", "yellow"),
     "fails": ("XX", "bold red"),
-    "untold": ("??", "dim"),
+    "unknown": ("??", "dim"),
 }
 _INDENT = 28
 _DOCTOR_EXAMPLES = """

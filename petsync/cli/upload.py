@@ -40,10 +40,10 @@ class _Size(click.ParamType[int]):
         text = str(value).strip().upper()
         digits = text.rstrip("BKMI")
         if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
-            self.fail(f"{value!r} is no size such as 500000, 800K or 10M.", param, ctx)
+            self.fail(f"{value!r} is not a size such as 500000, 800K or 10M.", param, ctx)
         factor = _SIZES.get(text[len(digits) :])
         if not factor or not int(digits):
-            self.fail(f"{value!r} is no size such as 500000, 800K or 10M.", param, ctx)
+            self.fail(f"{value!r} is not a size such as 500000, 800K or 10M.", param, ctx)
         return int(digits) * factor
 
 

@@ -44,7 +44,7 @@ def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = (
         # The query may contain a secret.
         shown = re.split("[?#]", url, maxsplit=1)[0] + ("?…" if parts.query else "")
         raise SettingsError(
-            f"the address {shown!r} is no base URL of a service",
+            f"the address {shown!r} is not a base URL of a service",
             hint="It looks like https://shop.example/v2.",
         )
     if with_secret and parts.scheme == "http" and host not in allow_http and not is_loopback(host):

@@ -125,7 +125,7 @@ class ProbeClient:
 # Diagnosis: the behaviour of a service, and how it differs from the profile.
 
 
-Verdict = Literal["fits", "noted", "differs", "fails", "untold"]
+Verdict = Literal["fits", "noted", "differs", "fails", "unknown"]
 
 READABLE = (
     "array_style",
@@ -146,7 +146,7 @@ class Check:
     topic: str
     verdict: Verdict
     """`fits`: as the profile says; `noted`: information; `differs`: not as the profile says, but
-    petsync works; `fails`: petsync would not work correctly; `untold`: it could not be determined.
+    petsync works; `fails`: petsync would not work correctly; `unknown`: it could not be determined.
     """
     found: str
 
@@ -455,14 +455,14 @@ async def _check_capacity(site: Site) -> Check | None:
         return Check("capacity", "differs", finding)
     if count < capacity * _NEARLY_FULL:
         return Check("capacity", "fits", usage)
-    finding = f"nearly full: {usage}; beyond that each add drops the oldest pet without a word"
+    finding = f"nearly full: {usage}; beyond that each add drops the oldest pet without an error"
     return Check("capacity", "noted", finding)
 
 
 async def _check_several_statuses(site: Site) -> Check:
     topic, two = "several statuses", site.nonempty_statuses[:2]
     if len(two) < 2:
-        return Check(topic, "untold", "fewer than two statuses have pets")
+        return Check(topic, "unknown", "fewer than two statuses have pets")
     names = [quote(status, safe="") for status in two]
     queries = {"csv": f"status={','.join(names)}", "multi": "&".join(f"status={n}" for n in names)}
     understood: list[str] = []
@@ -496,14 +496,18 @@ async def _check_several_tags(site: Site) -> Check:
     topic = "several tags"
     names = sorted({tag.name for tag in site.sample.tags if tag.name and "," not in tag.name})[:2]
     if len(names) < 2:
-        return Check(topic, "untold", "no pet with two tags was seen")
+        return Check(topic, "unknown", "no pet with two tags was seen")
     response = await site.by_tags("tags=" + ",".join(quote(name, safe="") for name in names))
     try:
         times = sum(pet.id == site.sample.id for pet in pets_in(response, "findPetsByTags"))
     except ApiError as error:
         return Check(topic, "noted", error.message)
-    finding = {0: "not understood as csv", 1: "understood as csv; each pet once"}.get(
-        times, "understood as csv; a pet once for each tag that fits (petsync keeps one)"
+    finding = {
+        0: "comma-separated tags are not supported",
+        1: "comma-separated tags work; each pet is sent once",
+    }.get(
+        times,
+        "comma-separated tags work; a pet is sent once for each of its tags, petsync keeps one",
     )
     return Check(topic, "noted", finding)
 
@@ -522,28 +526,30 @@ async def _check_unknown_id(site: Site) -> Check:
     status = (await site.by_id(site.unused_id)).status
     if status == 404:
         return Check("unknown id", "fits", "404, and ids may have 63 bits")
-    finding = f"{status} instead of 404: petsync cannot tell that a pet is not there"
+    finding = f"{status} instead of 404: petsync cannot see that a pet is missing"
     return Check("unknown id", "fails", finding)
 
 
 async def _check_invalid_id(site: Site) -> Check:
     response = await site.by_id("no-number")
-    return Check("id that is no number", "noted", f"{response.status}, {_describe_body(response)}")
+    return Check(
+        "id that is not a number", "noted", f"{response.status}, {_describe_body(response)}"
+    )
 
 
 async def _check_xml(site: Site) -> Check:
     if site.sample.id is None:
-        return Check("XML", "untold", "no pet was seen")
+        return Check("XML", "unknown", "no pet was seen")
     response = await site.by_id(site.sample.id, MEDIA["xml"])
     if not response.media.endswith("xml"):
-        finding = f"not spoken: asked for XML, it sends {response.media or 'nothing named'}"
+        finding = f"not supported: asked for XML, it sends {response.media or 'nothing named'}"
         return Check("XML", "noted" if site.fits("media") else "fails", finding)
     site.facts.media |= {"xml"}
     try:
         pet = xml.decode_pet(response.body)
     except ResponseError as error:
         return Check("XML", "noted", error.message)
-    finding = "spoken" if pet.id == site.sample.id else "spoken, though it sent another pet"
+    finding = "supported" if pet.id == site.sample.id else "supported, but it sent another pet"
     shape = xml.detect_shape(response.body, xml.Shape(photo_item="", tag_item=""))
     if shape.photo_item:
         finding += f"; {shape.photo_array or 'without'}/{shape.photo_item}"
@@ -597,7 +603,7 @@ def _check_limits(site: Site) -> Check:
 
 def _list_unchecked() -> Check:
     names = [f.name for f in fields(ServiceProfile) if f.name not in (*READABLE, "name")]
-    return Check("not looked at", "untold", f"only writing would tell: {', '.join(names)}")
+    return Check("not tested", "unknown", f"only a write could show: {', '.join(names)}")
 
 
 def _sentence(error: ApiError) -> str:
@@ -614,7 +620,7 @@ _CHECKS: dict[str, Callable[[Site], Awaitable[Check | None]]] = {
     "several tags": _check_several_tags,
     "getPetById": _check_one_pet,
     "unknown id": _check_unknown_id,
-    "id that is no number": _check_invalid_id,
+    "id that is not a number": _check_invalid_id,
     "XML": _check_xml,
     "errors": _check_errors,
 }

@@ -193,7 +193,7 @@ def content_of(path: Path) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
-            raise OSError(0, "it is no ordinary file")
+            raise OSError(0, "it is not a regular file")
         if state.st_size > MAX_FILE_BYTES:
             raise OSError(0, f"it has {state.st_size / 2**20:,.0f} MiB, which is never read")
         # A file that grows in the meantime is not read beyond the limit.
@@ -363,7 +363,7 @@ class Patterns:
 
 def _regex(template: object) -> re.Pattern[str]:
     if not isinstance(template, str):
-        raise SettingsError(f"the pattern {template!r} is no text", hint=_PATTERN_HINT)
+        raise SettingsError(f"the pattern {template!r} is not text", hint=_PATTERN_HINT)
     parts = [part for part in _PART.split(template) if part]
     placeholders = [part for part in parts if part in _REGEX]
     problem = None
@@ -457,7 +457,7 @@ class _FolderWalk:
         file, ending = self._file_name(entry), _ending(entry.name)
         match = self.patterns.parse_name(entry.name[: len(entry.name) - len(ending)])
         if ending not in IMAGE_ENDINGS:
-            yield PictureProblem(file=file, problem="it is no picture by its name", blocks=False)
+            yield PictureProblem(file=file, problem="it is not a picture by its name", blocks=False)
             return
         if match is None:
             why = f"its name does not fit {self.patterns}"
@@ -482,7 +482,7 @@ class _FolderWalk:
                     "it is a link to a file outside the folder", "Copy the file in."
                 )
             elif not entry.is_file():
-                what = "a link to a folder" if entry.is_dir() else "no ordinary file"
+                what = "a link to a folder" if entry.is_dir() else "not a regular file"
                 yield candidate.problem(f"it is {what}", "Copy the picture in.")
             else:
                 self.matches.candidates.append(candidate)
@@ -671,7 +671,7 @@ class _SheetReader:
                 cure = "Copy it into the folder, or name the folder that all are in (--folder)."
                 return candidate.problem(f"it lies outside the folder {self.root}", cure)
             if not candidate.path.is_file():
-                return candidate.problem("it is no ordinary file", "Name the picture itself.")
+                return candidate.problem("it is not a regular file", "Name the picture itself.")
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "no file can have this name"
             cure = "Paths are relative to the sheet's folder, or to --folder."

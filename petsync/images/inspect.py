@@ -400,7 +400,7 @@ def prepare_image(content: bytes, ending: str, options: PictureOptions) -> Decod
     try:
         image_parts = parts(content, form)
     except BrokenError as error:
-        raise UnusableImageError(f"it is no whole {form} image: {error}", _COPY_AGAIN) from None
+        raise UnusableImageError(f"it is not a whole {form} image: {error}", _COPY_AGAIN) from None
     _check_alone(content, form)
     image = _Image(content, form, image_parts, options)
     decoded = image.decode()
@@ -490,7 +490,7 @@ class _Image:
             raise
         except Exception as error:  # noqa: BLE001 - a damaged image can raise anything in a decoder
             raise UnusableImageError(
-                f"it is no whole {self.form} image: {_reason(error)}", _COPY_AGAIN
+                f"it is not a whole {self.form} image: {_reason(error)}", _COPY_AGAIN
             ) from None
         return image
 

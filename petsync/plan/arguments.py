@@ -35,7 +35,7 @@ def match_columns(match_on: str | Iterable[Column]) -> tuple[Column, ...]:
     for name in names:
         if name not in known:
             raise SettingsError(
-                f"match_on: {name!r} is no column to match on",
+                f"match_on: {name!r} is not a column to match on",
                 hint=f"These are: {', '.join(known)}.",
             )
     return tuple(known[name] for name in names)
@@ -54,7 +54,8 @@ def run_name(value: object) -> str:
     if isinstance(name, str):
         return name
     raise PlanError(
-        f"{value!r} names no run", hint="Give the id of a run as text, as report.run_id has it."
+        f"{value!r} is not the id of a run",
+        hint="Give the id of a run as text, as report.run_id has it.",
     )
 
 
@@ -64,12 +65,12 @@ def pet_ids(value: object) -> tuple[int, ...]:
     ids = tuple(value) if many and isinstance(value, Iterable) else (value,)
     for each in ids:
         if type(each) is not int or not MIN_ID <= each <= MAX_ID:
-            raise SettingsError(f"{each!r} is no pet's id: a whole number of 64 bits")
+            raise SettingsError(f"{each!r} is not a pet's id: a whole number of 64 bits")
     return ids
 
 
 def guard_of(guard: object) -> Guard:
-    """Return the guard. Raises SettingsError if it is no Guard."""
+    """Return the guard. Raises SettingsError if it is not a Guard."""
     if not isinstance(guard, Guard):
         raise SettingsError(
             f"guard is {guard!r}, not a Guard", hint="Leave it out, or give Guard(…)."
@@ -78,7 +79,7 @@ def guard_of(guard: object) -> Guard:
 
 
 def checked_snapshot(snapshot: object, url: str) -> Snapshot:
-    """Return the snapshot. Raises PlanError if it is no Snapshot, or one of another store."""
+    """Return the snapshot. Raises PlanError if it is not a Snapshot, or one of another store."""
     if not isinstance(snapshot, Snapshot):
         kind = type(snapshot).__name__
         raise PlanError(f"snapshot is a {kind}, not a Snapshot", hint="store.snapshot() gives one.")
@@ -99,21 +100,21 @@ def no_findings(sheet: Sheet) -> None:
 
 
 def checked_plan(plan: object) -> Plan:
-    """Return the plan. Raises PlanError if it is no Plan."""
+    """Return the plan. Raises PlanError if it is not a Plan."""
     if not isinstance(plan, Plan):
         kind = type(plan).__name__
         raise PlanError(
-            f"a {kind} is no plan", hint="store.plan(…) makes one, load_plan reads one."
+            f"a {kind} is not a plan", hint="store.plan(…) makes one, load_plan reads one."
         )
     return plan
 
 
 def checked_pictures(pictures: object) -> Pictures:
-    """Return the pictures. Raises PlanError if they are no Pictures."""
+    """Return the pictures. Raises PlanError if they are not Pictures."""
     if not isinstance(pictures, Pictures):
         kind = type(pictures).__name__
         raise PlanError(
-            f"a {kind} is no list of pictures",
+            f"a {kind} is not a list of pictures",
             hint="store.pictures(…) looks at a folder or a sheet, and gives one.",
         )
     return pictures

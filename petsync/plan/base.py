@@ -551,7 +551,7 @@ def is_blank(column: pd.Series[Any]) -> match.Mask:
 def is_empty(column: pd.Series[Any]) -> match.Mask:
     """Return a mask of the pets without a value in a column.
 
-    An id of 0 is no value, and neither is a tag without name and id.
+    An id of 0 is not a value, and neither is a tag without name and id.
     """
     if column.dtype == object:
         return np.array([not any(map(_has_text, value or ())) for value in column], dtype=bool)
@@ -1082,7 +1082,7 @@ def continue_base(
 
     A cell is unsure in three cases. It differs from the value that the last own run sent, and most
     of the sent cells have values from before that run. Or a later own run held it for that reason,
-    and it was not edited since: what that run sent is no evidence for the cell. Or it has the
+    and it was not edited since: what that run sent is not evidence for the cell. Or it has the
     exported value, a run of one of the sheet's `copies` sent another, and most cells of that run
     have the sent values.
 

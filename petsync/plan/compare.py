@@ -1171,7 +1171,7 @@ def _pair_alike(pets: Iterable[Pet], changes: Sequence[Change]) -> Iterator[tupl
 
 
 _MIN_SHIFTED = 3
-"""The fewest edits that are no deliberate exchange: two rows may exchange a value on purpose."""
+"""The fewest edits that are not a deliberate exchange: two rows may exchange a value on purpose."""
 _REACH = 3
 """The maximum number of rows by which a column is shifted."""
 _PART = 0.8
@@ -1883,7 +1883,7 @@ _WHOLE = re.compile(r"[0-9]{1,19}(?:\.0+)?")
 
 def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
     """Yield a note on each other worksheet without a known header in which most rows are similar to
-    rows of pets: an id and a text that is no category or tag, or a name and a status.
+    rows of pets: an id and a text that is not a category or tag, or a name and a status.
     """
     if not any(len(row) > 1 for head in sheet.heads.values() for row in head):
         return

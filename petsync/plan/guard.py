@@ -43,7 +43,7 @@ class Limit(msgspec.Struct, frozen=True):
         most = 1.0 if self.is_share else float(10**12)
         if not isinstance(self.value, int | float) or not 0 <= self.value <= most:
             raise SettingsError(
-                f"Limit({self.value!r}, is_share={self.is_share}) is no limit",
+                f"Limit({self.value!r}, is_share={self.is_share}) is not a limit",
                 hint="A share is between 0 and 1; ten pets are Limit(10, is_share=False).",
             )
         # Convert to float, as a file returns it, so that a saved plan is identical byte for byte.
@@ -106,12 +106,12 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
             limit = getattr(self, name)
             if not isinstance(limit, Limit) and (limit is not None or name != "max_add"):
                 raise SettingsError(
-                    f"Guard({name}={limit!r}) is no Limit",
+                    f"Guard({name}={limit!r}) is not a Limit",
                     hint="Write, say, Limit(0.1) for a tenth, or Limit(10, is_share=False).",
                 )
         if not _are_ids(self.sentinels):
             raise SettingsError(
-                f"sentinels={self.sentinels!r} are no ids of pets, whole numbers of 64 bits",
+                f"sentinels={self.sentinels!r} are not ids of pets, whole numbers of 64 bits",
                 hint="Give the ids of the pets, such as sentinels=(1, 7).",
             )
 

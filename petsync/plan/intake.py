@@ -52,14 +52,14 @@ _HIDDEN = (
     "which has another header"
 )
 _SHOWN = (
-    "Give the column its header again. If its values are to stay away: leave the column in the "
-    "sheet, empty. Or remove the row."
+    "Restore the column's header. If the sheet is to have no values of it, keep the column and "
+    "leave it empty. Or remove the row."
 )
-_NEVER = "the store has no such pet, and it is not sent, as the store leads"
-_UNSENT = "its action is `{}`, which is not sent, as the store leads"
+_NEVER = "the store has no such pet, and a pull job sends nothing"
+_UNSENT = "its action is `{}`, and a pull job sends nothing"
 _UNANSWERED = "the store gave no answer about this pet"
-_MAY_BE = "it is in no row, unless {} is its row, which may be so"
-_NAMELESS = "the row has no id and means no pet that the store has; it is not sent"
+_MAY_BE = "no row has its id, but {} may be its row"
+_NAMELESS = "the row has no id and matches no pet in the store; a pull job sends nothing"
 
 
 class IntakeRows(NamedTuple):

@@ -435,8 +435,8 @@ def mark_doubts(
 
     A certain match is a doubt if its row has another name than the record, and neither tags nor
     photos of it. In a sheet that gets ids, such a row is usually a new one in the place of a
-    removed row. For pets whose rows had their id (`numbered`), a row with another name is no match;
-    for pets whose rows `may_lack` it again, it is a doubt.
+    removed row. For pets whose rows had their id (`numbered`), a row with another name is not a
+    match; for pets whose rows `may_lack` it again, it is a doubt.
     """
     rows = [
         row
@@ -1334,7 +1334,7 @@ class _Place(NamedTuple):
     is_loose: bool
     """True if another row there may be the record's."""
     has_rival: bool
-    """True if a row anywhere may be the record's."""
+    """True if another row of the sheet may be the record's."""
     is_shared: bool
     """True if the sheet has another row of the record's run. Else it may be an earlier copy."""
 
@@ -1514,7 +1514,9 @@ def _is_nearly(record: RowRecord, line: _Line | None) -> bool:
 
 
 def _share_a_word(one: str, other: str) -> bool:
-    """Return true if names have a word in common and are no series such as `Pet 1` and `Pet 2`."""
+    """Return true if names have a word in common and are not a series such as `Pet 1` and `Pet
+    2`.
+    """
     words = (set(_letters(name).casefold().split()) for name in (one, other))
     return _letters(one) != _letters(other) and not set.isdisjoint(*words)
 

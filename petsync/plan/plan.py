@@ -709,7 +709,7 @@ def _ids(ids: Iterable[int] | int) -> list[int]:
         return [index(value) for value in values]
     except TypeError:
         raise PlanError(
-            f"ids: {ids!r} are no pets' ids", hint="Give whole numbers, such as ids=[1, 7]."
+            f"ids: {ids!r} are not pets' ids", hint="Give whole numbers, such as ids=[1, 7]."
         ) from None
 
 
@@ -990,7 +990,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     base: str = ""
     """The time of the sheet's export, ISO 8601 in UTC; "" for a comparison with the store alone."""
     undoes: str = ""
-    """The run that the plan undoes, "" if it is no undo."""
+    """The run that the plan undoes, "" if it is not an undo."""
     options: PlanOptions = PlanOptions()
     """The options of the comparison."""
     guard: Guard = Guard()
@@ -1257,7 +1257,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
                 raise _of_another(found, where)
             saved = msgspec.json.decode(body, type=_SavedPlan)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise PlanError(f"{where} is no plan of petsync: {error}") from None
+            raise PlanError(f"{where} is not a plan of petsync: {error}") from None
         if saved.plan.fingerprint != saved.fingerprint or saved.plan.to_json() != body:
             raise PlanError(
                 f"{where} was changed after it was made: its fingerprint does not fit",

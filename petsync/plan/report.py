@@ -295,7 +295,7 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
     """The fingerprint of what was applied."""
     undoes: str = ""
-    """The run that it undoes, "" if it is no undo."""
+    """The run that it undoes, "" if it is not an undo."""
     started: str
     """The start, ISO 8601 in UTC."""
     ended: str = ""

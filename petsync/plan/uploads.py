@@ -44,12 +44,12 @@ FORMAT = 1
 Fate = Literal["new", "again", "retry", "confirm", "already", "twice", "doubtful"]
 FATES: Mapping[Fate, str] = {
     "new": "is uploaded",
-    "again": "was uploaded before, and is uploaded once more",
+    "again": "was uploaded before, and is uploaded again",
     "retry": "an earlier upload failed: is uploaded",
     "confirm": "an earlier upload arrived: only recorded",
-    "already": "was uploaded before: left alone",
-    "twice": "the same picture is listed twice for this pet: left alone",
-    "doubtful": "an earlier upload got no answer, and its result is unknown: left alone",
+    "already": "was uploaded before: not sent again",
+    "twice": "the same picture is listed twice for this pet: sent once",
+    "doubtful": "an earlier upload got no answer, and its result is unknown: not sent again",
 }
 """The action for each picture, decided from what is known before anything is sent."""
 
@@ -251,7 +251,7 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return msgspec.json.decode(body, type=cls)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise PlanError(f"this is no list of pictures: {error}") from None
+            raise PlanError(f"this is not a list of pictures: {error}") from None
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)

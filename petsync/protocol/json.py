@@ -100,7 +100,7 @@ def decode_api_response(body: bytes) -> ApiResponse:
     try:
         return msgspec.json.decode(body, type=ApiResponse, strict=False)
     except _UNREADABLE as error:
-        raise ResponseError(f"the answer is no ApiResponse: {error}") from None
+        raise ResponseError(f"the answer is not an ApiResponse: {error}") from None
 
 
 def encode_api_response(answer: ApiResponse) -> bytes:

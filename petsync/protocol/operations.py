@@ -361,7 +361,7 @@ def _send_pet(
         raise
     except UnicodeEncodeError:
         raise InvalidInputError(
-            "the pet holds half of a surrogate pair, which is no character",
+            "the pet holds half of a surrogate pair, which is not a character",
             operation=operation,
             pet_id=pet.id,
         ) from None
@@ -424,7 +424,9 @@ def _check_id(pet_id: int, operation: str) -> int:
     another path.
     """
     if isinstance(pet_id, bool) or not isinstance(pet_id, int) or not MIN_ID <= pet_id <= MAX_ID:
-        raise InvalidInputError(f"{operation}: {pet_id!r} is no int64 pet id", operation=operation)
+        raise InvalidInputError(
+            f"{operation}: {pet_id!r} is not an int64 pet id", operation=operation
+        )
     return pet_id
 
 

@@ -342,7 +342,7 @@ class RoundContext:
         for kind, status in _ENDS:
             if kinds.get(kind):
                 return status
-        # Ids that rows got are no changes, and a run that was resumed was an earlier round's.
+        # Ids that rows got are not changes, and a run that was resumed was an earlier round's.
         did = self.round.applied or self.round.backup or self.round.resumed
         return "done" if did else "in-sync"
 

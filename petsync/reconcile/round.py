@@ -409,7 +409,7 @@ def make_sheet(comparer: Comparer, snapshot: Snapshot) -> None:
     """Write the sheet with the snapshot as the base that it carries. Raises SheetError."""
     path = comparer.source.path
     if path is None:
-        raise SheetError("a query is no sheet that could be made")
+        raise SheetError("a query is not a sheet that could be made")
     sheets.write_sheet(snapshot, path, tab=comparer.job.tab or "Pets")
 
 

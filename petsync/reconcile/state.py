@@ -508,7 +508,7 @@ class History:
             except (msgspec.DecodeError, UnicodeDecodeError):
                 torn += 1
         if torn:
-            _LOG.warning("%s: %d lines are no rounds, and are passed over", self.path, torn)
+            _LOG.warning("%s: %d lines are not rounds, and are passed over", self.path, torn)
 
 
 def _ends_well(file: BinaryIO) -> bool:
@@ -936,7 +936,7 @@ def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> Old
     older = Base.from_lines(first.base)
     changed = _find_changed_cells(older, base)
     if first.is_written and not is_left_so:
-        # A value written beside an edit, such as a category's number, is no change of its own.
+        # A value written beside an edit, such as a category's number, is not a change of its own.
         agreed = _find_changed_cells(replace(older, sheet_pets={}), replace(base, sheet_pets={}))
         is_one = len(changed | agreed) == len(agreed) == 1 and all(agreed.values())
         return replace(

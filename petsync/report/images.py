@@ -73,7 +73,7 @@ FATE_TITLES: Mapping[Fate, str] = {
     "retry": "to upload, as an earlier upload failed",
     "again": "to upload once more",
     "confirm": "uploaded in an earlier run that could not confirm it: only recorded",
-    "already": "uploaded before: left alone",
+    "already": "uploaded before: not sent again",
     "twice": "there twice for the same pet: one of each is enough",
 }
 """The titles of the fates; those that need attention come first."""

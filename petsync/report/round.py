@@ -235,7 +235,7 @@ def _describe_end(round_: Round) -> str:
 
 
 def _except_notes(notes: int) -> str:
-    return f", but for {_format_total('note', notes)}" if notes else ""
+    return f", except for {_format_total('note', notes)}" if notes else ""
 
 
 def reason(round_: Round) -> str:

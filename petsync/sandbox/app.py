@@ -77,7 +77,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError) as error:
-        raise SettingsError(f"there is no address for the host {host!r}: {error}") from None
+        raise SettingsError(f"the host {host!r} has no address: {error}") from None
     bound = socket.socket(family, kind, protocol)
     try:
         if os.name == "posix":

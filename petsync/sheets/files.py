@@ -517,7 +517,7 @@ def _describe_folder(folder: Path) -> str:
 
 def _list_names(names: list[str]) -> str:
     if not names:
-        return "is no sheet"
+        return "is not a sheet"
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return f"{'are' if len(names) > 1 else 'is'} {', '.join(names[:8])}{more}"
 

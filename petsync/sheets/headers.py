@@ -113,7 +113,7 @@ class Mapper:
         for header, column in (mapping or {}).items():
             if fold_header(column) not in columns:
                 raise SheetError(
-                    f"the mapping of {header!r} names {column!r}, which is no column of petsync",
+                    f"the mapping of {header!r} names {column!r}, which is not a column of petsync",
                     hint=f"The columns are: {', '.join(_ALL_COLUMNS)}.",
                 )
             mapping_table[fold_header(header)] = columns[fold_header(column)]

@@ -190,15 +190,15 @@ class _GridEditor:
 
     def _place(self, address: object) -> _Place:
         if not isinstance(address, str):
-            raise _CorrectionRefusedError(f"{address!r} is no address of a cell")
+            raise _CorrectionRefusedError(f"{address!r} is not an address of a cell")
         if not self.grid.tab:
             line = _LINE.fullmatch(address.strip())
             if line is None:
-                raise _CorrectionRefusedError(f"{address!r} is no address of a cell")
+                raise _CorrectionRefusedError(f"{address!r} is not an address of a cell")
             return _Place(int(line[1]), str(int(line[2])))
         cell = _CELL.fullmatch(address.strip())
         if cell is None:
-            raise _CorrectionRefusedError(f"{address!r} is no address of a cell")
+            raise _CorrectionRefusedError(f"{address!r} is not an address of a cell")
         tab = cell[1].replace("''", "'") if cell[1] else cell[2]
         if tab is not None and tab != self.grid.tab:
             raise _CorrectionRefusedError(
@@ -209,7 +209,7 @@ class _GridEditor:
     def check_text(self, address: str, text: object) -> str:
         """Return the text. Raises _CorrectionRefusedError if no cell can hold it."""
         if not isinstance(text, str):
-            raise _CorrectionRefusedError(f"{address}: {text!r} is no text; put it in quotes")
+            raise _CorrectionRefusedError(f"{address}: {text!r} is not text; put it in quotes")
         longest = _MAX_CELL_LENGTH["workbook" if self.grid.tab else "text"]
         if len(text) > longest:
             raise _CorrectionRefusedError(
@@ -548,11 +548,11 @@ class _SheetReader:
         action = self.values[ACTION]
         without_id = self._mask(self.blank, "id", missing=True) & np.asarray(action == "merge")
         is_added = without_id | np.asarray(action.isin(ADDING))
-        is_nameless_category = self._mask(self.blank, "name", missing=True)
-        is_complete = np.ones(len(is_nameless_category), dtype=bool)
+        is_nameless = self._mask(self.blank, "name", missing=True)
+        is_complete = np.ones(len(is_nameless), dtype=bool)
         is_complete[list(self.grid.faults)] = False
         self.notes.add_all(
-            positions(is_added & is_nameless_category & is_complete),
+            positions(is_added & is_nameless & is_complete),
             "name",
             Note("name-missing", ""),
         )
@@ -897,8 +897,8 @@ def _tag_id(name: str, number: Any, digits: int) -> int | None:
         with suppress(CellError):
             return parse_id(text)
     raise SheetError(
-        f"the DataFrame's column {name} has a tag with the id {str(value)[:40]}, which is no exact "
-        "whole number",
+        f"the DataFrame's column {name} has a tag with the id {str(value)[:40]}, which is not an "
+        "exact whole number",
         hint="Make the tags' ids whole numbers, or leave them out.",
     )
 

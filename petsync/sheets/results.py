@@ -72,7 +72,8 @@ def as_sheet(sheet: object) -> Sheet:
     """Return the sheet itself. Raises SheetError if the value is not a Sheet."""
     if not isinstance(sheet, Sheet):
         raise SheetError(
-            f"a {type(sheet).__name__} is no sheet", hint="Pass the Sheet that read_sheet returns."
+            f"a {type(sheet).__name__} is not a sheet",
+            hint="Pass the Sheet that read_sheet returns.",
         )
     return sheet
 
@@ -99,7 +100,7 @@ def as_path(path: object) -> Path:
     """Return the path. Raises SheetError if the value is not a path."""
     if not isinstance(path, str | PathLike):
         raise SheetError(
-            f"a {type(path).__name__} is no path", hint='Pass a file name, such as "pets.xlsx".'
+            f"a {type(path).__name__} is not a path", hint='Pass a file name, such as "pets.xlsx".'
         )
     return Path(path)
 
@@ -348,7 +349,7 @@ def _format_field(result: object, name: str) -> str:
 # Replacing a user's files: with a backup, and only if no edit is lost.
 
 
-_NO_EXPORT = "it is no export of petsync"
+_NO_EXPORT = "it is not an export of petsync"
 _SEE_REPORT = "The report has the outcome of each row; write_results writes it into a copy."
 
 
@@ -453,7 +454,7 @@ def _read_replaceable(path: Path, force: str = "force=True") -> Sheet | None:
             why = _describe_edits(sheet)
     if why:
         raise SheetError(
-            f"{path} was left alone: {why}",
+            f"{path} was not changed: {why}",
             hint="Give the export another name. To replace the file all the same, use "
             f"{force}; petsync then keeps a backup of it.",
         )

@@ -100,7 +100,7 @@ def read_sidecar(sidecar: Path) -> bytes:
     """
     status = sidecar.lstat()
     if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
-        raise OSError(errno.EINVAL, "it is no ordinary file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     return sidecar.read_bytes()
 
 

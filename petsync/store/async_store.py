@@ -472,7 +472,7 @@ class Reader:
             return self._frame(sheet, mapping, corrections, known)
         if not isinstance(sheet, str | Path):
             raise SheetError(
-                f"a {type(sheet).__name__} is no sheet",
+                f"a {type(sheet).__name__} is not a sheet",
                 hint="Give the path of a file, a DataFrame, or the result of read_sheet.",
             )
         return self._file(sheet, tab, mapping, self.columns, corrections, known, encoding)

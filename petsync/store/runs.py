@@ -961,7 +961,7 @@ class UndoPlanner:
     def _find_readded_rows(self, past: PastRun) -> dict[int, LaterAdd]:
         """Return the pets that later runs added for rows that an undo of an undo adds again.
 
-        Empty if `past` is no undo.
+        Empty if `past` is not an undo.
         """
         first = past
         while first.undoes:

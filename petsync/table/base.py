@@ -238,7 +238,7 @@ class Base:
             frame = frame_from_json(body)
             pets = pets_from_frame(frame_from_json(sheet_pets)) if sheet_pets else []
         except (msgspec.DecodeError, UnicodeDecodeError, ResponseError):
-            raise ParcelError("they are no pets") from None
+            raise ParcelError("they are not pets") from None
         if len(frame) != header.pets:
             raise ParcelError(f"they have {len(frame):,} pets instead of {header.pets:,}")
         return cls(

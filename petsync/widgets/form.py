@@ -105,8 +105,8 @@ class Work:
             task.cancel()
 
     def close(self) -> None:
-        """Stop all work. From now on, no callback and no `then` is called, because their widgets
-        are gone. Returns when no active call is left.
+        """Stop all work, and wait until no callback runs. After that no callback and no `then` is
+        called, because their widgets no longer exist.
         """
         with self._lock:
             self._is_closed = True

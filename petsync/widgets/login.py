@@ -40,9 +40,9 @@ __all__ = [
     "account_text",
     "lack",
     "login",
+    "problem_html",
+    "problem_text",
     "until_here",
-    "untold_html",
-    "untold_text",
     "welcome",
 ]
 
@@ -335,12 +335,12 @@ def account_text(account: Account) -> str:
     return _lines(lack(account)) + _display.as_text(_without_lack(account)) + aside
 
 
-def untold_html(error: PetsyncError | None) -> str:
+def problem_html(error: PetsyncError | None) -> str:
     """Return why the account is unknown, as an HTML fragment."""
     return html.fragment([_alert(_describe_error(error))])
 
 
-def untold_text(error: PetsyncError | None) -> str:
+def problem_text(error: PetsyncError | None) -> str:
     """Return why the account is unknown, as text."""
     return _lines(_describe_error(error)).rstrip("\n")
 
@@ -485,7 +485,9 @@ class LoginForm(Form):
         """The current account, with missing permissions, as HTML."""
         self._know()
         account_part = (
-            untold_html(self._account_error) if self.account is None else account_html(self.account)
+            problem_html(self._account_error)
+            if self.account is None
+            else account_html(self.account)
         )
         return f"<h{self.level}>{html.text(self.title)}</h{self.level}>\n{account_part}"
 
@@ -493,7 +495,9 @@ class LoginForm(Form):
         """The same as plain text of at most 80 columns."""
         self._know()
         return (
-            untold_text(self._account_error) if self.account is None else account_text(self.account)
+            problem_text(self._account_error)
+            if self.account is None
+            else account_text(self.account)
         )
 
     def close(self) -> None:

@@ -152,8 +152,8 @@ def test_empty_store(shell: Shell, box: Sandbox) -> None:
     box.reset()
     done = shell("doctor", *to(box), "--json")
     assert done.code == 0
-    assert _verdicts(done)["several statuses"] == "untold"
-    assert _verdicts(done)["XML"] == "untold"
+    assert _verdicts(done)["several statuses"] == "unknown"
+    assert _verdicts(done)["XML"] == "unknown"
 
 
 class _Service:

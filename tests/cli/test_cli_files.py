@@ -106,7 +106,7 @@ def test_a_base_that_is_a_link_is_not_read(outside: Path) -> None:
     path = _sheet()
     Path("catalogue.csv.petsync-base").symlink_to(outside / "precious")
     sheet = read_sheet(path)
-    assert "no ordinary file" in sheet.base_refused
+    assert "not a regular file" in sheet.base_refused
     ps.write_results(sheet, _results(), "copy.csv")
     with pytest.raises(SheetError, match="symbolic link"):
         write_back(sheet, _results(), moment=_MOMENT)

@@ -333,7 +333,7 @@ def test_missing_scope_is_reported_loudly(form: LoginForm, box: Sandbox) -> None
 
 
 def test_reading_alone_is_no_problem_if_it_was_wished(form: LoginForm, box: Sandbox) -> None:
-    """If the user asks for the read scope only, the missing write scope is no problem."""
+    """If the user asks for the read scope only, the missing write scope is not a problem."""
     form.way.value = "client"
     form.client_id.value = box.client_id
     form.client_secret.value = box.client_secret

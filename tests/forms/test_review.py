@@ -763,5 +763,5 @@ def test_hostile_words_are_shown_as_text(store: ps.Store, opened: Opened) -> Non
 
 def test_what_is_no_plan_is_refused(store: ps.Store) -> None:
     """An argument that is not a plan is an error that names its type."""
-    with pytest.raises(PlanError, match="a str is no plan"):
+    with pytest.raises(PlanError, match="a str is not a plan"):
         review("plan.json", store)  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from petsync._files import check_state_folder, make_private_folder, read_ordinary, write_private
+from petsync._files import check_state_folder, make_private_folder, read_regular, write_private
 from petsync.apply.engine import result_from
 from petsync.apply.journal.schema import (
     NAME,
@@ -166,7 +166,7 @@ def _find_notes_folder() -> Path | None:
 def _read_notes(folder: Path, pattern: str) -> Iterator[tuple[Path, _Note]]:
     for path in sorted(folder.glob(pattern)):
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-            yield path, msgspec.json.decode(read_ordinary(path), type=_Note)
+            yield path, msgspec.json.decode(read_regular(path), type=_Note)
 
 
 def _remove_old(folder: Path) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from petsync._files import make_state_folder, must_be_ordinary, open_private, try_lock
+from petsync._files import make_state_folder, must_be_regular, open_private, try_lock
 from petsync.errors import LockedError, PetsyncError
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def connect(path: Path) -> sqlite3.Connection:
     A commit returns when the transaction is on disk. Raises OSError if the path is a pipe or a
     device.
     """
-    must_be_ordinary(path)
+    must_be_regular(path)
     uri = f"{path.absolute().as_uri()}?mode=rw"
     connection = sqlite3.connect(
         uri, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
@@ -574,7 +574,7 @@ def check_integrity(path: Path) -> bool:
     """
     with translate_errors(path):
         for each in (path, *(_side_file(path, side) for side in _SIDES)):
-            must_be_ordinary(each)
+            must_be_regular(each)
     facts = (
         None if _side_file(path, "-wal").exists() else _inspect_file(path, "mode=ro&immutable=1")
     )

@@ -21,7 +21,7 @@ from petsync._files import (
     make_state_folder,
     no_link,
     open_private,
-    read_ordinary,
+    read_regular,
     try_lock,
     write_private,
 )
@@ -265,7 +265,7 @@ class CredentialStore:
         why = "it is a symbolic link" if path.is_symlink() else "it is damaged"
         try:
             no_link(path)
-            return msgspec.json.decode(read_ordinary(path), type=dict[str, str])
+            return msgspec.json.decode(read_regular(path), type=dict[str, str])
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):

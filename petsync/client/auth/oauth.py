@@ -318,7 +318,7 @@ def check_endpoint(url: str, what: str, allow_http: Collection[str]) -> str:
     clean = url.isascii() and url.isprintable() and " " not in url
     if parts.scheme not in _PORTS or not host or parts.fragment or "@" in parts.netloc or not clean:
         raise SettingsError(
-            f"{what} is no address that starts with https://",
+            f"{what} is not an address that starts with https://",
             hint="It looks like https://shop.example/oauth/token, without a user or #.",
         )
     if parts.scheme == "http" and host not in allow_http and not is_loopback(host):

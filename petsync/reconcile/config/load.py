@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from petsync._files import read_ordinary
+from petsync._files import read_regular
 from petsync.client.auth.keyring import CredentialStore
 from petsync.client.origin import checked_base
 from petsync.errors import ConfigurationError, Problem, SettingsError
@@ -260,7 +260,7 @@ class Reader:
     def _read_named(self, table: Table, name: str, raw: object, here: KeyPath) -> dict[str, Any]:
         if not isinstance(raw, dict):
             is_option = name in options_of(table.name)
-            what = f"{name} belongs to one of the {table.name}" if is_option else "is no table"
+            what = f"{name} belongs to one of the {table.name}" if is_option else "is not a table"
             header = TABLES[table.name].header
             self._tell(here, what, f"Write [{header}] above it, with a name in place of its last.")
             return {}
@@ -1053,7 +1053,7 @@ def encoding(file: str, error: UnicodeDecodeError) -> Problem:
 def _last(text: str, number: int) -> tuple[int, str]:
     """Return the last statement that begins at or before that line.
 
-    In invalid TOML, the last statement of all is the one that is unclosed or cannot be read.
+    In invalid TOML, the last statement of the file is the one with the error.
     """
     return [each for each in statements(text) if each[0] <= number][-1]
 
@@ -1103,7 +1103,7 @@ def _suggest_line(line: str, message: str) -> tuple[str, str]:
             "Write the path in single quotes, 'C:\\shop\\pets.xlsx', or with /.",
         )
     if plain.startswith(("//", ";", "--", "/*")):
-        return "this is no comment", "A comment begins with #."
+        return "this is not a comment", "A comment begins with #."
     if plain.startswith("["):
         return _of_header(plain, message)
     if (odd := _ODD_KEY.match(line)) and not re.fullmatch(r"[\w.-]+", odd[1], re.ASCII):
@@ -1238,7 +1238,7 @@ def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
 def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
     """Return which jobs of the file run when.
 
-    An unset variable is no mistake: the scheduler that starts the jobs may have it. Raises
+    An unset variable is not a mistake: the scheduler that starts the jobs may have it. Raises
     ConfigurationError for all other mistakes.
     """
     read = _read_file(path, environ, Reader(HiddenEnvironment(environ), is_partial=True))
@@ -1374,14 +1374,14 @@ def read_variables(path: Path) -> HiddenEnvironment:
 
 def _decode_lines(path: Path) -> str:
     try:
-        content = read_ordinary(path)
+        content = read_regular(path)
         if len(content) <= _MAX_ENV_BYTES:
             return content.decode("utf-8-sig")
         reason = "it is too long"
     except OSError as error:
         reason = error.strerror or type(error).__name__
     except UnicodeDecodeError:
-        reason = "it is no text in UTF-8"
+        reason = "it is not text in UTF-8"
     raise SettingsError(f"--env-file {path} cannot be read: {reason}", hint=_FORM)
 
 

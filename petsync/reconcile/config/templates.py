@@ -106,7 +106,7 @@ def mistakes_in(text: str) -> tuple[str, ...]:
 def _describe_unknown(name: str) -> str:
     near = get_close_matches(name, NAMES, 1)
     known = f"did you mean ${near[0]}?" if near else f"known are ${', $'.join(NAMES)}"
-    return f"${name} is no name that a notice knows; {known}"
+    return f"${name} is not a name that a notice knows; {known}"
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:

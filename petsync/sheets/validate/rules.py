@@ -586,7 +586,7 @@ ROWS = (
         "C4:C6",
         "three cells",
         "Undo the merge and fill in each cell.",
-        "Merged titles above the header are no finding.",
+        "Merged titles above the header are not findings.",
     ),
 )
 
@@ -629,7 +629,7 @@ SHEET = (
         "the intended worksheet, by its name",
         "Name the worksheet to read, or hide the others.",
         "petsync reads the exported worksheet, or the first one with a known header. If you name "
-        "the worksheet, this is no finding.",
+        "the worksheet, this is not a finding.",
     ),
     warning(
         "header-missing",

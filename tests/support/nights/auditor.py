@@ -222,7 +222,7 @@ class Auditor:
             known = [self.agreed[job].get((number, name), ()) for name in FIELDS]
             assert all(known), f"{job}: the row of {number}, never reconciled, was taken out"
         for number in new.keys() - old.keys():
-            assert number in after.pets, f"{job}: a row for {number}, which is no pet"
+            assert number in after.pets, f"{job}: a row for {number}, which is not a pet"
 
     def _field(
         self, place: Any, allowed: list[Any], was: tuple[Any, Any], now: tuple[Any, Any], told: bool
