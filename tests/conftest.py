@@ -51,8 +51,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--nights-seed", type=int, help="the thirty nights of this seed alone")
     group.addoption("--rounds", type=int, default=12, help="killed two-way rounds of a seed [12]")
     group.addoption("--rounds-seed", type=int, help="the killed two-way rounds of this seed alone")
-    told = "with --rounds-seed: people also apply, undo and resume by hand between the rounds"
-    group.addoption("--rounds-by-hand", action="store_true", help=told)
+    result = "with --rounds-seed: people also apply, undo and resume by hand between the rounds"
+    group.addoption("--rounds-by-hand", action="store_true", help=result)
 
 
 # xdist distributes modules and classes in the order of collection. A quick one for each worker

@@ -329,5 +329,5 @@ def test_what_is_applied_is_stored_on_the_original_server(tmp_path: Path, admits
         pets = store.snapshot().frame
     assert outcomes(report) == ["applied"] * 120
     stored = dict(zip(pets["id"], pets["name"], strict=True))
-    told = {each.assigned_id: f"pet {each.row}" for each in report.results}
-    assert stored == {7: "Old", **told}
+    result = {each.assigned_id: f"pet {each.row}" for each in report.results}
+    assert stored == {7: "Old", **result}

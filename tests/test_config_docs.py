@@ -81,9 +81,9 @@ def test_systemd_comes_at_the_times_of_cron() -> None:
         shown = subprocess.run(
             [*command, line], env={"TZ": "UTC"}, capture_output=True, text=True, check=True
         )
-        told = re.findall(r"(?:elapse|Iter. #\d+): \w+ (.*) UTC", shown.stdout)
+        result = re.findall(r"(?:elapse|Iter. #\d+): \w+ (.*) UTC", shown.stdout)
         cron = CronSim(schedule, start)
-        assert told == [_said(next(cron)) for _ in range(10)]
+        assert result == [_said(next(cron)) for _ in range(10)]
 
 
 def _said(moment: datetime) -> str:

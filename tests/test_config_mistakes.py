@@ -299,11 +299,11 @@ def problems(folder: Path, text: str) -> tuple[Problem, ...]:
 @pytest.mark.parametrize("mistake", [*MISTAKES, *SYNTAX], ids=lambda mistake: mistake.name)
 def test_a_mistake_is_reported(tmp_path: Path, mistake: Mistake) -> None:
     """A mistake is reported with file, line, key, problem and suggestion, and no other problem."""
-    (told,) = problems(tmp_path, mistake.file)
-    assert (told.file, told.key) == (str(tmp_path / "petsync.toml"), mistake.key)
-    assert told.line == mistake.line
-    assert mistake.says in told.message
-    assert mistake.suggests in told.suggestion
+    (result,) = problems(tmp_path, mistake.file)
+    assert (result.file, result.key) == (str(tmp_path / "petsync.toml"), mistake.key)
+    assert result.line == mistake.line
+    assert mistake.says in result.message
+    assert mistake.suggests in result.suggestion
 
 
 def test_there_are_many_mistakes() -> None:
@@ -318,15 +318,15 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
         'url = "https://shop.example/v2"\n[jobs.a]\nmode = "tow-way"\nsheet = "a.xls"\n'
         '[jobs.b]\nmode = "push"\n[notify]\non = ["failures"]\nurls = ["${NOT_SET}"]\n'
     )
-    told = problems(tmp_path, text)
-    assert [each.key for each in told] == [
+    result = problems(tmp_path, text)
+    assert [each.key for each in result] == [
         "jobs.a.mode",
         "jobs.a.sheet",
         "jobs.b",
         "notify.on",
         "notify.urls",
     ]
-    assert [each.line for each in told] == [3, 4, 5, 8, 9]
+    assert [each.line for each in result] == [3, 4, 5, 8, 9]
 
 
 @pytest.mark.parametrize("key", ["mode", "sheet", "tab", "profile", "schedule", "rate", "url"])
@@ -355,10 +355,10 @@ def test_a_damaged_file_is_reported(data: st.DataObject) -> None:
         text = text[:put] + piece + text[put:]
     with TemporaryDirectory() as folder:
         found = mistakes_in(Path(folder), text)
-    for told in found or ():
-        assert 1 <= told.line <= text.count("\n") + 1
-        assert told.suggestion
-        assert SECRET not in repr(told)
+    for result in found or ():
+        assert 1 <= result.line <= text.count("\n") + 1
+        assert result.suggestion
+        assert SECRET not in repr(result)
     assert found != ()
 
 
@@ -379,8 +379,8 @@ def test_a_line_of_many_is_found(tmp_path: Path) -> None:
         "jobs.a.guard = { max_add = 1,\n max_delete = -1 }\n"
         '["jobs" . \'b c\']\n"mode" = "check"\nsheet = "b.csv"\nrate = 0\n'
     ).replace(",\n max_delete", ", max_delete")
-    told = problems(tmp_path, text)
-    assert [(each.line, each.key) for each in told] == [
+    result = problems(tmp_path, text)
+    assert [(each.line, each.key) for each in result] == [
         (11, "jobs.a.guard.max_delete"),
         (12, "jobs.b c"),
         (15, "jobs.b c.rate"),
@@ -401,10 +401,10 @@ def test_a_file_that_is_no_text(tmp_path: Path, data: bytes, line: int, says: st
     path.write_bytes(data)
     with pytest.raises(ConfigurationError) as caught:
         load(path, {})
-    (told,) = caught.value.problems
-    assert told.line == line
-    assert says in told.message
-    assert "UTF-8" in told.suggestion
+    (result,) = caught.value.problems
+    assert result.line == line
+    assert says in result.message
+    assert "UTF-8" in result.suggestion
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -417,5 +417,5 @@ def test_a_variable_of_petsync_is_checked_too(tmp_path: Path) -> None:
     """PETSYNC_PROFILE is checked like the file's `profile`."""
     with pytest.raises(ConfigurationError) as caught:
         load(file_with(tmp_path, JOB), {"PETSYNC_PROFILE": "alive"})
-    (told,) = caught.value.problems
-    assert (told.key, told.line) == ("PETSYNC_PROFILE", 1)
+    (result,) = caught.value.problems
+    assert (result.key, result.line) == ("PETSYNC_PROFILE", 1)

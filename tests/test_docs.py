@@ -106,8 +106,8 @@ def _name(requirement: str) -> str:
 
 def test_every_dependency_has_its_line() -> None:
     """dependencies.md has a row for each requirement in pyproject.toml, and for no other."""
-    told = {_name(text) for text in _rows("dependencies.md")}
-    assert told == set(_requirements(extras=True)) | {"petsync"}
+    result = {_name(text) for text in _rows("dependencies.md")}
+    assert result == set(_requirements(extras=True)) | {"petsync"}
 
 
 def test_everything_imported_is_a_dependency() -> None:

@@ -594,8 +594,8 @@ def test_a_disk_that_fills_up_in_the_middle_keeps_the_report(tmp_path: Path) -> 
     report = asyncio.run(ran(plan, target, sitting, concurrency=8))
     assert "cannot be written" in report.stopped
     renamed = {pet.id for pet in target.pets.values() if pet.name == "x"}
-    told = {r.pet_id for r in report.results if r.outcome in ("applied", "unknown", "failed")}
-    assert renamed <= told
+    result = {r.pet_id for r in report.results if r.outcome in ("applied", "unknown", "failed")}
+    assert renamed <= result
     assert sum(report.counts.values()) == 30
 
 

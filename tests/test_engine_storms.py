@@ -69,12 +69,12 @@ class MemoryJournal(Double, of=Recorder):
         known = self.entries.get(result.number) or next(
             (e for e in self._waiting if e.number == result.number), None
         )
-        told = {
+        found = {
             name: getattr(result, name)
             for name in ("outcome", "cause", "message", "assigned_id", "row", "source")
         }
         fresh = Entry(number=result.number, kind=result.kind, pet_id=result.pet_id)  # type: ignore[arg-type]
-        self._waiting.append(msgspec.structs.replace(known or fresh, **told))
+        self._waiting.append(msgspec.structs.replace(known or fresh, **found))
 
     async def record_known_ids(self, ids: Iterable[int]) -> None:
         """Write the ids to disk."""

@@ -112,12 +112,12 @@ def test_patience_ends(error: object) -> None:
         assert len(unavailable) > 16
         assert len(failed) <= 4
         assert len(service.sent) - service.statuses.count(200) < 120
-        told = unavailable[-1]
-        assert re.search(r"since \d\d:\d\d:\d\d: \d+ attempts in a row have failed", str(told))
-        assert "getPetById of pet 7" in str(told)
-        assert "petsync resume" in told.hint
-        assert told.operation == "getPetById"
-        assert told.exit_code == 1
+        result = unavailable[-1]
+        assert re.search(r"since \d\d:\d\d:\d\d: \d+ attempts in a row have failed", str(result))
+        assert "getPetById of pet 7" in str(result)
+        assert "petsync resume" in result.hint
+        assert result.operation == "getPetById"
+        assert result.exit_code == 1
 
     run(main())
 

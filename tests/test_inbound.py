@@ -135,8 +135,8 @@ def test_a_number_is_not_filled_beside_a_category_that_the_sheet_changed() -> No
     base = replace(REX, category=replace(DOGS, id=None))
     rows = [{**SAID, "category": name, "category_id": None} for name in ("Puppies", "Dogs")]
     assert fields(taken(sheet_saying(rows[0], numbered()), [now, TOM], [base, TOM])) == {}
-    told = fields(taken(sheet_saying(rows[1], numbered()), [now, TOM], [base, TOM]))
-    assert told == {2: ("category_id",)}
+    result = fields(taken(sheet_saying(rows[1], numbered()), [now, TOM], [base, TOM]))
+    assert result == {2: ("category_id",)}
 
 
 def numbered() -> dict[str, Any]:

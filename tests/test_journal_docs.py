@@ -84,11 +84,11 @@ def test_the_queries_answer_what_they_say(journal: Journal) -> None:
 def test_the_checksums_are_those_of_the_page(journal: Journal) -> None:
     """A row's checksum can be computed from the columns that the page names."""
     columns = described()["change"]
-    told = columns.index("ended")
+    result = columns.index("ended")
     with closing(sqlite3.connect(journal.path)) as connection:
         for row in connection.execute("SELECT * FROM change WHERE outcome IS NOT NULL"):
             assert row[columns.index("seal")] == row_checksum(row[: columns.index("seal")])
-            assert row[-1] == row_checksum((*row[:2], *row[told:-1]))
+            assert row[-1] == row_checksum((*row[:2], *row[result:-1]))
         for row in connection.execute("SELECT * FROM run"):
             columns = described()["run"]
             place = columns.index("seal")

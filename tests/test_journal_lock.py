@@ -70,10 +70,10 @@ def test_a_second_run_on_the_same_store_is_locked_out(state: Path) -> None:
         assert other.answer() == "sat"
         with pytest.raises(LockedError) as caught:
             asyncio.run(sat(state))
-        told = str(caught.value)
-        assert f"run first is at work on {STORE}: process {other.process.pid} on " in told
-        assert "since 20" in told
-        assert "petsync resume first" in told
+        result = str(caught.value)
+        assert f"run first is at work on {STORE}: process {other.process.pid} on " in result
+        assert "since 20" in result
+        assert "petsync resume first" in result
         assert caught.value.exit_code == 6
         with pytest.raises(LockedError):
             asyncio.run(sat(state, "first"))

@@ -87,11 +87,11 @@ def test_a_story_opens_with_what_one_will_be_able_to_do() -> None:
     ends with links to the next steps.
     """
     for path in NOTEBOOKS[1:]:
-        told = [cell.source for cell in _book(path).cells if cell.cell_type == "markdown"]
-        assert told[0].startswith("# "), path.name
-        assert "At the end of this notebook you can" in " ".join(told[0].split()), path.name
-        assert told[0].count("\n- ") >= 3, path.name
-        assert "## Where to go next" in told[-1], path.name
+        result = [cell.source for cell in _book(path).cells if cell.cell_type == "markdown"]
+        assert result[0].startswith("# "), path.name
+        assert "At the end of this notebook you can" in " ".join(result[0].split()), path.name
+        assert result[0].count("\n- ") >= 3, path.name
+        assert "## Where to go next" in result[-1], path.name
 
 
 def _nightly(**parameters: object) -> Any:

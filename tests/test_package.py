@@ -154,9 +154,9 @@ def test_a_reconciliation_runs_without_the_repository(alone: Path, tmp_path: Pat
     folder = tmp_path / "nightly"
     _run(alone / "python", "-c", _COPY, folder, cwd=tmp_path)
     with Sandbox(seed=ROOT / "sample_data" / "store.json", auth=False) as box:
-        told = _run(alone / "petsync", "reconcile", cwd=folder, code=2, PETSYNC_URL=box.url)
+        result = _run(alone / "petsync", "reconcile", cwd=folder, code=2, PETSYNC_URL=box.url)
         second = (alone / "petsync", "reconcile", "--job", "tanks")
         assert "In sync" in _run(*second, cwd=folder, PETSYNC_URL=box.url)
-    assert {"tanks", "labels"} <= set(told.split())
+    assert {"tanks", "labels"} <= set(result.split())
     reports = {path.parent.name for path in (folder / "reports").rglob("*.html")}
     assert reports == {"tanks", "arrivals", "labels"}

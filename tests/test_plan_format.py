@@ -94,15 +94,15 @@ def test_the_page_names_every_field() -> None:
     """plan-format.md has a table for each type, with exactly its fields."""
     tables = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))
     for name, type_ in SCHEMA["$defs"].items():
-        told = re.findall(r"^\| `([^`]+)` \|", tables[name], re.MULTILINE)
-        assert set(told) == set(type_["properties"]), name
+        result = re.findall(r"^\| `([^`]+)` \|", tables[name], re.MULTILINE)
+        assert set(result) == set(type_["properties"]), name
 
 
 def test_the_file_has_the_order_of_the_page() -> None:
     """The fields of a plan are in the file in the order of the page."""
     table = PAGE.partition("\n## Plan\n")[2].partition("\n## ")[0]
-    told = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
-    assert list(json.loads(full_plan().to_json())["plan"]) == told
+    result = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+    assert list(json.loads(full_plan().to_json())["plan"]) == result
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))

@@ -44,10 +44,10 @@ def test_every_explanation_is_what_the_plan_does(triple: Triple) -> None:
     plan = triple.plan()
     for number in (1, 2, 3, 4, 8, 9, 12345):
         now, old = everything(triple).get(number), (triple.base or {}).get(number)
-        told = triple.why(plan, number)
+        result = triple.why(plan, number)
         rows = rows_about(triple, plan, number)
-        assert sorted(each.row or 0 for each in told) == sorted(rows or {0})
-        for each in told:
+        assert sorted(each.row or 0 for each in result) == sorted(rows or {0})
+        for each in result:
             assert each.pet_id == number
             assert each.said
             assert each.rule in CONFLICTS | set(PET_RULES)

@@ -74,9 +74,9 @@ def _opened_in_mid_round(night: Typed, patch: pytest.MonkeyPatch) -> None:
 
 
 def _backup_put_back(night: Typed, _: pytest.MonkeyPatch) -> None:
-    told = night.run()
-    assert told.round.status == "done"
-    shutil.copy(told.round.backup, night.sheet)
+    report = night.run()
+    assert report.round.status == "done"
+    shutil.copy(report.round.backup, night.sheet)
 
 
 BREAKS: tuple[Break, ...] = (
@@ -110,8 +110,8 @@ def test_a_category_edited_in_one_cell_stays(
     night.type(1, **cells)
     with monkeypatch.context() as patch:
         broken(night, patch)
-    told = night.run()
-    assert told.round.status in ("done", "in-sync")
+    report = night.run()
+    assert report.round.status in ("done", "in-sync")
     assert night.stored()[1].category == meant
     assert night.run().round.status == "in-sync"
     assert night.stored()[1].category == meant
@@ -141,8 +141,8 @@ def test_a_category_that_was_cleared_takes_a_new_one(
     with monkeypatch.context() as patch:
         _killed_before_the_sheet(night, patch)
     night.box.put(changed(STORED, 1, category=CATS)[0])
-    told = night.run()
-    assert (told.round.status, told.open) == ("done", ())
+    report = night.run()
+    assert (report.round.status, report.open) == ("done", ())
     assert night.stored()[1].category == night.said()[1].category == CATS
 
 
@@ -176,8 +176,8 @@ def test_a_category_that_arrived_is_no_edit_of_a_pet_that_is_gone(
     assert night.stored()[1].category == CATS
     assert night.cell(1, "category_id") == "1"
     night.box.remove(1)
-    told = night.run()
-    assert (told.round.status, told.open) == ("done", ())
+    report = night.run()
+    assert (report.round.status, report.open) == ("done", ())
     assert 1 not in night.said()
 
 
@@ -225,8 +225,8 @@ def test_a_category_stays_where_the_row_is_edited_after_a_killed_round(
     gone = night.cut("category_id")
     night.run()
     night.paste(gone)
-    told = night.run()
-    assert (told.round.status, told.open, told.round.to_store.total) == ("done", (), 0)
+    report = night.run()
+    assert (report.round.status, report.open, report.round.to_store.total) == ("done", (), 0)
     assert night.stored()[pet.id or 0].category == CATS
     assert night.cell(pet.id or 0, "category_id") == "2"
 
@@ -235,10 +235,10 @@ def test_a_released_plan_keeps_the_category(night: Typed) -> None:
     """A plan that waited and was released sends the category of the name cell."""
     night.type(1, category="Cats")
     guard = Guard(max_update=Limit(0, is_share=False))
-    told = night.run(guard=guard)
-    assert told.round.status == "waiting"
+    report = night.run(guard=guard)
+    assert report.round.status == "waiting"
     with ps.connect(night.box.url, state=night.state) as store:
-        store.apply(ps.load_plan(told.round.waiting), progress=False)
+        store.apply(ps.load_plan(report.round.waiting), progress=False)
     assert night.stored()[1].category == CATS
     assert night.run(guard=guard).round.to_store.total == 0
     assert night.stored()[1].category == CATS
@@ -289,8 +289,8 @@ def test_a_column_that_was_away_reverts_nothing(
     with monkeypatch.context() as patch:
         _killed_before_the_sheet(night, patch)
     for _ in range(2):
-        told = night.run()
-        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 3)])
+        report = night.run()
+        assert (report.round.status, kinds(report)) == ("conflicts", [("conflict", 3)])
     stored = night.stored()
     assert [stored[n].name for n in (1, 2, 3, 4)] == ["Store 1", "Store 2", "Store 3", "Sheet 4"]
     assert [tag.name for tag in stored[2].tags] == ["new"]
@@ -319,8 +319,8 @@ def test_a_column_that_was_away_after_a_killed_round_reverts_nothing(
     night.run()
     night.paste(gone)
     for _ in range(2):
-        told = night.run()
-        assert told.round.status in ("done", "in-sync")
+        report = night.run()
+        assert report.round.status in ("done", "in-sync")
         assert [tag.name for tag in night.stored()[1].tags] == ["calm"]
         assert night.cell(1, "tags").endswith("calm")
 
@@ -450,12 +450,12 @@ def test_a_sheet_that_lost_its_ids_is_refused(night: Typed, how: str, mode: str)
     night.save([header, first, *rest])
     before = night.sheet.read_bytes()
     for _ in range(2):
-        told = night.run(mode=mode, delete_missing=True)
-        assert (told.round.status, told.round.exit_code) == ("refused", 4)
+        report = night.run(mode=mode, delete_missing=True)
+        assert (report.round.status, report.round.exit_code) == ("refused", 4)
     assert (night.sheet.read_bytes(), night.stored()) == (before, {p.id: p for p in STORED})
     if how == "renamed":
-        assert "'Nummer'" in told.round.problem
-        assert '[columns] "Nummer" = "id"' in told.round.hint
+        assert "'Nummer'" in report.round.problem
+        assert '[columns] "Nummer" = "id"' in report.round.hint
         assert night.run(mode=mode, columns={"Nummer": "id"}).round.status in ("done", "in-sync")
 
 
@@ -508,8 +508,8 @@ def test_a_row_that_was_added_by_hand_is_compared_by_what_was_sent(
         header, *rows = night.rows()
         night.save([header, rows[-1], *rows[:-1]])
     for _ in range(3):
-        told = night.run()
-        assert (("conflict", number) in kinds(told)) is (result == "conflict")
+        report = night.run()
+        assert (("conflict", number) in kinds(report)) is (result == "conflict")
         assert night.stored()[number].status == (store if result == "conflict" else result)
         assert night.cell(number, "status") == (sheet if result == "conflict" else result)
         assert len(night.stored()[number].photo_urls) == 1
@@ -533,9 +533,9 @@ def test_what_is_typed_beside_a_cell_that_a_round_wrote_is_an_edit(
             assert night.run().round.exit_code == 0
     assert night.cell(1, blank) == ""
     night.type(1, **{blank: text})
-    told = night.run()
+    report = night.run()
     assert night.cell(1, blank) == text
-    assert night.stored()[1].category == DOGS or ("conflict", 1) in kinds(told)
+    assert night.stored()[1].category == DOGS or ("conflict", 1) in kinds(report)
 
 
 @pytest.mark.parametrize("edited", [True, False])
@@ -551,12 +551,12 @@ def test_a_row_stays_while_an_edit_of_it_may_be_under_another_header(
         night.type(1, **{column: {"tags": "loud", "status": "sold", "category": "Cats"}[column]})
     night.rename(column, "Zettel")
     night.box.remove(1)
-    told = night.run()
-    assert (told.round.status, 1 in night.said()) == ("findings", True)
-    assert ("conflict", 1) in kinds(told)
+    report = night.run()
+    assert (report.round.status, 1 in night.said()) == ("findings", True)
+    assert ("conflict", 1) in kinds(report)
     night.rename("Zettel", column)
-    told = night.run()
-    assert (told.round.exit_code, 1 in night.said()) == ((5, True) if edited else (0, False))
+    report = night.run()
+    assert (report.round.exit_code, 1 in night.said()) == ((5, True) if edited else (0, False))
     assert 1 not in night.stored()
 
 
@@ -567,8 +567,8 @@ def test_an_open_sheet_ends_the_round_before_anything_is_sent(night: Typed) -> N
     night.type(1, name="Rex")
     lock = night.sheet.with_name(f".~lock.{night.sheet.name}#")
     lock.write_text(",ada,", "utf-8")
-    told = night.run()
-    assert (told.round.status, told.round.applied, told.round.runs) == ("error", 0, ())
+    report = night.run()
+    assert (report.round.status, report.round.applied, report.round.runs) == ("error", 0, ())
     assert night.stored()[1].name == "Pet 1"
     lock.unlink()
     assert night.run().round.status == "done"
@@ -590,7 +590,7 @@ def test_a_deleted_pet_does_not_come_back_as_its_row_moves(
 
     def rounds() -> list[str]:
         job = night.job("inbox", folder=folder, sheet=None, files="*.csv", delete_missing=deletes)
-        return [told.round.status for told in reconcile_jobs(night.config(job))]
+        return [report.round.status for report in reconcile_jobs(night.config(job))]
 
     write("a.csv", STORED[:6])
     write("b.csv", STORED[6:])
@@ -627,9 +627,9 @@ def test_one_pet_as_in_a_backup_is_a_conflict(night: Typed, newer: dict[str, Any
     night.type(2, name="Sheet 2")
     before = {name: night.cell(1, name) for name in cells}
     for _ in range(2):
-        told = night.run()
-        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 1)])
-        assert told.open[0].problem.count("it is unknown which is newer") == len(newer)
+        report = night.run()
+        assert (report.round.status, kinds(report)) == ("conflicts", [("conflict", 1)])
+        assert report.open[0].problem.count("it is unknown which is newer") == len(newer)
         assert night.stored()[1] == changed(STORED, 1, **newer)[0]
         assert night.stored()[2].name == "Sheet 2"
         assert {name: night.cell(1, name) for name in cells} == before
@@ -658,12 +658,12 @@ def test_a_row_in_conflict_that_is_removed_deletes_nothing(night: Typed, is_sett
     rows = night.rows()
     night.save([row for row in rows if row[0] != "1"])
     for _ in range(2):
-        told = night.run()
+        report = night.run()
         if is_settled:
-            assert (told.open, 1 in night.stored()) == ((), False)
+            assert (report.open, 1 in night.stored()) == ((), False)
         else:
-            assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 1)])
-            assert "the store's name may be newer than the row's" in told.open[0].problem
+            assert (report.round.status, kinds(report)) == ("conflicts", [("conflict", 1)])
+            assert "the store's name may be newer than the row's" in report.open[0].problem
             assert night.stored()[1] == newer
     if not is_settled:
         night.save(rows)
@@ -688,8 +688,8 @@ def test_a_number_that_a_killed_round_wrote_is_edited(
     assert night.cell(1, "category_id") == "2"
     night.type(1, category_id="411")
     for _ in range(2):
-        told = night.run()
-        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 1)])
+        report = night.run()
+        assert (report.round.status, kinds(report)) == ("conflicts", [("conflict", 1)])
         assert night.cell(1, "category_id") == "411"
         assert night.stored()[1].category == CATS
 
@@ -711,9 +711,9 @@ def test_a_pet_whose_row_may_be_held_becomes_no_second_row(night: Typed) -> None
     row = [edited.get(name, "") for name in header]
     night.save([header, *reversed(rows[:-1]), row])
     for _ in range(2):
-        told = night.run()
-        assert told.round.status == "conflicts"
-        assert added in {each.pet_id for each in told.open}
+        report = night.run()
+        assert report.round.status == "conflicts"
+        assert added in {each.pet_id for each in report.open}
         assert str(added) not in {row[0] for row in night.rows()}
         assert len(night.stored()) == len(PETS) + 1
 
@@ -743,9 +743,9 @@ def test_a_row_in_doubt_is_no_new_one_once_the_pet_is_deleted(
     night.save([header, *(sorted(rows, key=lambda row: row[at], reverse=True))])
     if meanwhile != "sends nothing":
         night.type(2, name="Rex")
-    told = night.run()
-    assert told.round.status == "conflicts"
-    assert ("conflict", added) in kinds(told)
+    report = night.run()
+    assert report.round.status == "conflicts"
+    assert ("conflict", added) in kinds(report)
     night.box.remove(added)
     if is_away:
         night.cut("photo_urls")
@@ -756,9 +756,9 @@ def test_a_row_in_doubt_is_no_new_one_once_the_pet_is_deleted(
         next(row for row in rows if "Zoe" in row)[header.index("name")] = name
         night.save([header, *rows])
     for _ in range(2):
-        told = night.run()
-        gone = [each for each in told.open if each.pet_id == added and each.kind == "conflict"]
-        assert told.round.status == "conflicts"
+        report = night.run()
+        gone = [each for each in report.open if each.pet_id == added and each.kind == "conflict"]
+        assert report.round.status == "conflicts"
         assert "that pet is gone from the store" in gone[0].problem
         assert len(night.stored()) == len(PETS) + others
     header, *rows = night.rows()
@@ -797,9 +797,9 @@ def test_a_pet_that_changed_in_a_column_that_is_away_is_not_deleted(
     if is_back:
         night.paste({column: cut[column][1:]})
     for _ in range(3):
-        told = night.run(delete_missing=True)
-        assert (told.round.status, kinds(told)[0]) == ("conflicts", ("conflict", 1))
-        assert column in told.open[0].problem
+        report = night.run(delete_missing=True)
+        assert (report.round.status, kinds(report)[0]) == ("conflicts", ("conflict", 1))
+        assert column in report.open[0].problem
         assert night.stored()[1] == stored
 
 
@@ -865,9 +865,9 @@ def test_an_older_row_of_a_pet_that_was_added_since_is_a_conflict(night: Typed) 
     shutil.copy(first.round.backup, night.sheet)
     _without_id(night, "Neu", status="pending")
     for _ in range(2):
-        told = night.run()
-        conflicts = [each for each in told.open if each.kind == "conflict"]
-        assert (told.round.status, len(conflicts)) == ("conflicts", 1)
+        report = night.run()
+        conflicts = [each for each in report.open if each.kind == "conflict"]
+        assert (report.round.status, len(conflicts)) == ("conflicts", 1)
         assert conflicts[0].pet_id == added.id
         assert set(conflicts[0].fields) == {"status", "tags"}
         assert night.stored()[added.id or 0] == added
@@ -887,9 +887,9 @@ def test_one_row_as_in_a_backup_is_a_conflict(night: Typed) -> None:
     first = night.run(**options)
     shutil.copy(first.round.backup, night.sheet)
     night.type(2, name="Sheet 2")
-    told = night.run(**options)
-    assert told.round.status == "conflicts"
-    assert ("conflict", 50) in kinds(told)
+    report = night.run(**options)
+    assert report.round.status == "conflicts"
+    assert ("conflict", 50) in kinds(report)
     assert (50 in night.said(), 50 in night.stored()) == (False, True)
     assert night.stored()[2].name == "Sheet 2"
     cells = dict(zip(night.rows()[0], ["50", "Neu", "sold"], strict=False))
@@ -908,8 +908,8 @@ def test_a_row_that_petsync_took_out_does_not_bring_its_pet_back(night: Typed) -
     shutil.copy(first.round.backup, night.sheet)
     night.type(2, name="Sheet 2")
     for _ in range(2):
-        told = night.run(**options)
-        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 7)])
+        report = night.run(**options)
+        assert (report.round.status, kinds(report)) == ("conflicts", [("conflict", 7)])
         assert 7 not in night.stored()
     night.type(7, action="add")
     assert night.run(**options).round.status == "done"
@@ -937,8 +937,8 @@ def test_an_unknown_category_number_stays_in_conflict(night: Typed) -> None:
     night.type(1, category_id="77")
     night.box.put(changed(STORED, 2, name="Store 2")[1])
     for _ in range(2):
-        told = night.run()
-        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 1)])
+        report = night.run()
+        assert (report.round.status, kinds(report)) == ("conflicts", [("conflict", 1)])
         assert night.cell(1, "category_id") == "77"
 
 
@@ -977,8 +977,8 @@ def test_a_new_row_edited_behind_a_round_is_the_same_pet(
             broken(night, patch)
     (added,) = (pet for pet in night.box.pets() if pet.name == "Neu")
     _without_id(night, "Neu", name="Neuer", status="pending")
-    told = night.run()
-    assert told.round.status == "done"
+    report = night.run()
+    assert report.round.status == "done"
     assert len(night.stored()) == len(STORED) + 1
     pet = night.stored()[added.id or 0]
     assert (pet.name, pet.status) == ("Neuer", "pending")
@@ -1005,8 +1005,8 @@ def test_a_new_row_that_may_be_a_known_pet_is_a_conflict(
     header, *rest = night.rows()
     night.save([header, *reversed(rest)])
     for _ in range(2):
-        told = night.run()
-        assert (told.round.status, kinds(told)[:1]) == ("conflicts", [("conflict", added.id)])
+        report = night.run()
+        assert (report.round.status, kinds(report)[:1]) == ("conflicts", [("conflict", added.id)])
         assert len(night.stored()) == len(STORED) + 1
     _without_id(night, "Ganz anders", id=str(added.id))
     assert night.run().round.status == "done"
@@ -1032,8 +1032,8 @@ def test_a_row_that_got_the_id_of_a_known_pet_and_lacks_it_is_held(
         header, *rest = night.rows()
         night.save([header, *reversed(rest)])
     for _ in range(2):
-        told = night.run()
-        assert (told.round.status, kinds(told)[:1]) == ("conflicts", [("conflict", 12)])
+        report = night.run()
+        assert (report.round.status, kinds(report)[:1]) == ("conflicts", [("conflict", 12)])
         assert night.stored() == {pet.id: pet for pet in STORED}
     _without_id(night, "Ganz anders", id="12")
     assert night.run().round.status == "done"
@@ -1055,8 +1055,8 @@ def test_a_backup_whose_new_row_lacks_its_id_is_known(night: Typed) -> None:
     assert night.run().round.status == "done"
     shutil.copy(first.round.backup, night.sheet)
     night.type(2, name="Sheet 2")
-    told = night.run()
-    assert any("a backup may have been restored" in each.problem for each in told.open)
+    report = night.run()
+    assert any("a backup may have been restored" in each.problem for each in report.open)
     names = [night.stored()[number].name for number in (1, 2, 3, 4)]
     assert names == ["Sheet 1", "Sheet 2", "Store 3", "Store 4"]
     assert len(night.stored()) == len(STORED) + 1
@@ -1084,8 +1084,8 @@ def test_a_newer_backup_put_back_after_an_older_one_is_known(night: Typed, edite
     shutil.copy(newer, night.sheet)
     if edited:
         night.type(6, name="Sheet 6")
-    told = night.run()
-    assert any("a backup may have been restored" in each.problem for each in told.open)
+    report = night.run()
+    assert any("a backup may have been restored" in each.problem for each in report.open)
     names = [night.stored()[number].name for number in range(1, 7)]
     sixth = "Sheet 6" if edited else "Pet 6"
     assert names == ["Sheet 1", "Sheet 2", "Store 3", "Store 4", "Sheet 5", sixth]
@@ -1111,9 +1111,9 @@ def test_a_new_row_in_the_place_of_another_is_not_that_pet(night: Typed) -> None
         "photo_urls": "https://shop.example/m.jpg",
     }
     night.save([*rows, [other.get(name, "") for name in rows[0]]])
-    told = night.run()
+    report = night.run()
     assert night.stored()[added.id or 0] == added
-    assert told.round.status == "conflicts"
+    assert report.round.status == "conflicts"
     _without_id(night, "Minka", action="add-another")
     assert night.run().round.status == "done"
     assert night.stored()[added.id or 0] == added
@@ -1134,8 +1134,8 @@ def test_a_new_row_after_one_that_had_its_id_is_new(night: Typed, at: str) -> No
     header, *rest = (row for row in night.rows() if row[1] != "Neu")
     minka = [{**NEW_ROW, "name": "Minka"}.get(name, "") for name in header]
     night.save([header, *rest, minka] if at == "in its place" else [header, minka, *rest])
-    told = night.run()
-    assert (told.round.status, {kind for kind, _ in kinds(told)}) == ("done", {"note"})
+    report = night.run()
+    assert (report.round.status, {kind for kind, _ in kinds(report)}) == ("done", {"note"})
     assert night.stored()[added.id or 0] == added
     assert [pet.name for pet in night.box.pets()].count("Minka") == 1
     assert night.run().round.status == "in-sync"
@@ -1164,11 +1164,11 @@ def test_a_row_with_another_name_takes_no_pet_whose_row_had_its_id(
     night.run(mode=mode)
     header, *rest = (row for row in night.rows() if row[1] != "Neu")
     night.save([header, *rest, [{**NEW_ROW, "name": "Minka"}.get(n, "") for n in header]])
-    told = night.run(mode=mode)
+    report = night.run(mode=mode)
     assert night.stored()[added.id or 0] == added
     is_new = [pet.name for pet in night.box.pets()].count("Minka") == 1
-    assert is_new == (told.round.status == "done") or mode == "push"
-    assert is_new or told.round.status == "conflicts"
+    assert is_new == (report.round.status == "done") or mode == "push"
+    assert is_new or report.round.status == "conflicts"
     if since == "an edit":
         assert is_new
 
@@ -1186,8 +1186,8 @@ def test_a_row_of_a_backup_stays_held_whatever_is_written_beside_it(night: Typed
     night.save([header, *reversed(rest)])
     for number in (3, 4, 5):
         night.box.put(changed(STORED, number, name=f"Store {number}")[number - 1])
-        told = night.run()
-        assert ("conflict", added.id) in kinds(told)
+        report = night.run()
+        assert ("conflict", added.id) in kinds(report)
         assert night.said()[number].name == f"Store {number}"
         assert len(night.stored()) == len(STORED) + 1
 
@@ -1229,9 +1229,9 @@ def test_an_edited_older_copy_deletes_no_pets_that_were_added_since(
     assert len(added) == len(names)
     night.save(rows)
     night.type(1, name="Sheet 1")
-    told = night.run()
+    report = night.run()
     assert night.stored().keys() >= added
-    conflicts = {each.pet_id: each.problem for each in told.open if each.kind == "conflict"}
+    conflicts = {each.pet_id: each.problem for each in report.open if each.kind == "conflict"}
     assert conflicts.keys() == added
     assert all("the sheet is an older copy" in problem for problem in conflicts.values())
     assert night.stored()[1].name == "Sheet 1"
@@ -1366,10 +1366,10 @@ def test_a_value_that_a_blank_cell_never_had_is_not_overwritten(
         assert night.cell(1, column) == ""
     night.type(1, **{column: typed})
     untouched = {"calm"} if column == "photo_urls" else {*STORED[0].photo_urls}
-    told = night.run()
+    report = night.run()
     pet = night.stored()[1]
     if merged is None:
-        assert (kinds(told), pet) == ([("conflict", 1)], stored)
+        assert (kinds(report), pet) == ([("conflict", 1)], stored)
     else:
         assert merged == {*pet.photo_urls, *(tag.name for tag in pet.tags)} - untouched
         assert night.said()[1] == pet
@@ -1418,8 +1418,8 @@ def test_a_blank_cell_beside_nothing_is_filled(night: Typed) -> None:
     for _ in range(2):
         assert night.run().round.status == "in-sync"
     night.box.put(changed(STORED, 1, category=CATS)[0])
-    told = night.run()
-    assert (told.round.status, night.cell(1, "tags")) == ("done", "1:calm")
+    report = night.run()
+    assert (report.round.status, night.cell(1, "tags")) == ("done", "1:calm")
     assert (night.cell(1, "category"), night.cell(1, "category_id")) == ("Cats", "2")
 
 
@@ -1431,11 +1431,11 @@ def test_a_killed_run_that_was_undone_is_not_resumed(night: Typed) -> None:
     night.type(1, name="Rex")
     night.save(night.rows()[:-1])
     night.box.break_with("503=1,only=deletePet")
-    told = night.run()
+    report = night.run()
     night.box.break_with(None)
-    assert told.round.status == "interrupted"
+    assert report.round.status == "interrupted"
     with ps.connect(night.box.url, state=night.state) as store:
-        store.apply(store.undo(told.round.runs[0]), progress=False)
+        store.apply(store.undo(report.round.runs[0]), progress=False)
     assert night.stored()[1].name == "Pet 1"
     again = night.run()
     assert again.round.resumed == 0
@@ -1539,8 +1539,8 @@ def test_an_add_that_was_undone_is_not_made_again(
     if edited:
         night.save([["calm; old" if cell == "calm" else cell for cell in r] for r in night.rows()])
     for status in ("conflicts", "conflicts") if edited else ("done", "in-sync"):
-        told = night.run()
-        assert (told.round.status, len(night.stored())) == (status, len(STORED))
+        report = night.run()
+        assert (report.round.status, len(night.stored())) == (status, len(STORED))
         assert ("Neu" in [row[1] for row in night.rows()]) is edited
     night.save([row for row in night.rows() if row[1] != "Neu"])
     assert (night.run().round.status, len(night.stored())) == ("in-sync", len(STORED))
@@ -1596,8 +1596,8 @@ def test_a_pet_whose_add_nobody_saw_the_end_of_becomes_no_second_row(night: Type
     assert "Neu" in [pet.name for pet in night.stored().values()]
     night.save([["Neuer" if cell == "Neu" else cell for cell in row] for row in night.rows()])
     for _ in range(2):
-        told = night.run()
-        assert told.round.status == "conflicts"
+        report = night.run()
+        assert report.round.status == "conflicts"
         assert [row[1] for row in night.rows() if "Neu" in row[1]] == ["Neuer"]
     with ps.connect(night.box.url, state=night.state) as store:
         store.resume(progress=False)
@@ -1625,14 +1625,14 @@ def test_a_lost_add_of_a_round_whose_pet_was_edited_is_not_sent_again(
     night.box.put(msgspec.structs.replace(new, **edited))
     before, rows = night.stored(), night.rows()
     for _ in range(2):
-        told = night.run()
-        assert told.round.status == "conflicts"
-        assert f"may be pet {new.id} ({new.name!r}), edited since" in told.open[0].problem
+        report = night.run()
+        assert report.round.status == "conflicts"
+        assert f"may be pet {new.id} ({new.name!r}), edited since" in report.open[0].problem
         assert (night.stored(), night.rows()) == (before, rows)
     night.save([[str(new.id), *row[1:]] if row[1] == "Neu" else row for row in rows])
-    told = night.run()
+    report = night.run()
     assert night.stored().keys() == night.said().keys() == before.keys()
-    fields = [each.fields for each in told.open if each.kind == "conflict"]
+    fields = [each.fields for each in report.open if each.kind == "conflict"]
     assert (fields, night.stored()) == ([(*edited,)], before)
 
 
@@ -1669,9 +1669,9 @@ def test_a_row_that_names_a_pet_which_no_round_has_seen_takes_nothing_away(
     assert is_first or row.photo_urls == new.photo_urls
     assert pet.photo_urls == new.photo_urls
     assert (row.name, pet.name) == (typed["name"], "Neu")
-    told = night.run()
-    assert told.round.status == ("conflicts" if is_edited else "in-sync")
-    assert (told.round.to_store.total, told.round.to_sheet.total) == (0, 0)
+    report = night.run()
+    assert report.round.status == ("conflicts" if is_edited else "in-sync")
+    assert (report.round.to_store.total, report.round.to_sheet.total) == (0, 0)
 
 
 def test_a_row_that_gets_the_id_of_the_pet_that_it_added_brings_nothing_back(
@@ -1726,8 +1726,8 @@ def test_a_category_in_one_cell_of_a_pet_that_no_round_has_seen_stays(
         with monkeypatch.context() as patch:
             broken(night, patch)
     for _ in range(3):
-        told = night.run()
-        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 50)])
+        report = night.run()
+        assert (report.round.status, kinds(report)) == ("conflicts", [("conflict", 50)])
         assert {column: night.cell(50, column) for column in cells} == cells
     assert night.stored()[50].category == DOGS
     assert [tag.name for tag in night.stored()[50].tags] == ["loud"]
@@ -1755,13 +1755,13 @@ def test_what_was_applied_by_hand_and_undone_is_not_sent_again(
     assert night.stored()[1] != STORED[0]
     undo = _undo(night)
     assert night.stored()[1] == STORED[0]
-    told = night.run()
-    assert (told.round.status, told.round.to_store.total) == ("done", 0)
-    (note,) = told.open
+    report = night.run()
+    assert (report.round.status, report.round.to_store.total) == ("done", 0)
+    (note,) = report.open
     assert (note.kind, run in note.problem, undo in note.problem) == ("note", True, True)
     assert night.stored()[1] == night.said()[1] == STORED[0]
-    told = night.run()
-    assert (told.round.status, told.open) == ("in-sync", ())
+    report = night.run()
+    assert (report.round.status, report.open) == ("in-sync", ())
     _undo(night, undo)
     assert night.run().round.status == "done"
     assert night.said()[1] == night.stored()[1] != STORED[0]
@@ -1776,9 +1776,9 @@ def test_a_pet_that_was_added_by_hand_and_is_gone_is_added_again_with_its_id(nig
     _apply_by_hand(night)
     (pet,) = (pet for pet in night.box.pets() if pet.name == "Neu")
     night.box.remove(pet.id or 0)
-    told = night.run()
-    assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", pet.id)])
-    assert f"write {pet.id} into its id cell" in told.open[0].hint
+    report = night.run()
+    assert (report.round.status, kinds(report)) == ("conflicts", [("conflict", pet.id)])
+    assert f"write {pet.id} into its id cell" in report.open[0].hint
     _without_id(night, "Neu", id=str(pet.id), action="add")
     assert night.run().round.status == "done"
     assert night.run().round.status == "in-sync"
@@ -1794,13 +1794,13 @@ def test_a_category_that_was_applied_by_hand_stays(night: Typed, cells: dict[str
     _apply_by_hand(night)
     sent = night.stored()[1]
     night.box.put(changed([sent], 1, name="Store 1")[0])
-    told = night.run()
-    assert (told.round.to_store.total, told.open) == (0, ())
+    report = night.run()
+    assert (report.round.to_store.total, report.open) == (0, ())
     assert night.stored()[1].category == sent.category
     assert night.cell(1, "name") == "Store 1"
     night.box.put(changed([sent], 1, name="Store 1", category=BIRDS)[0])
-    told = night.run()
-    assert (told.round.status, told.open) == ("done", ())
+    report = night.run()
+    assert (report.round.status, report.open) == ("done", ())
     assert night.said()[1].category == night.stored()[1].category == BIRDS
 
 
@@ -1830,10 +1830,10 @@ def test_both_cells_of_a_category_applied_by_hand_say_what_was_sent(
     if gone:
         night.paste(gone)
     for _ in range(2):
-        told = night.run()
-        assert (told.round.exit_code, told.open) == (0, ())
+        report = night.run()
+        assert (report.round.exit_code, report.open) == (0, ())
         assert night.stored()[1].category == meant
-    assert told.round.status == "in-sync"
+    assert report.round.status == "in-sync"
 
 
 def test_a_number_beside_the_name_that_a_resumed_run_sent_is_no_edit(night: Typed) -> None:
@@ -1944,8 +1944,8 @@ def test_an_edit_that_is_taken_back_after_it_was_applied_by_hand_is_sent(night: 
     _apply_by_hand(night)
     night.type(1, name="Pet 1")
     night.type(2, name="Rex 3")
-    told = night.run()
-    assert (told.round.status, told.open) == ("done", ())
+    report = night.run()
+    assert (report.round.status, report.open) == ("done", ())
     assert (night.stored()[1].name, night.stored()[2].name) == ("Pet 1", "Rex 3")
     assert night.said() == night.stored()
 
@@ -1989,8 +1989,8 @@ def test_what_a_killed_round_wrote_makes_no_older_copy(
     _undo(night)
     header, *rows = night.rows()
     night.save([header, *reversed(rows)])
-    told = night.run()
-    assert (told.round.status, told.round.to_store.total, told.open) == ("done", 0, ())
+    report = night.run()
+    assert (report.round.status, report.round.to_store.total, report.open) == ("done", 0, ())
     assert night.said() == night.stored() == {pet.id: pet for pet in STORED}
     assert night.run().round.status == "in-sync"
 
@@ -2015,8 +2015,8 @@ def test_rows_that_go_while_rounds_are_killed_make_no_older_copy(
             _add_rows(night, "Neu")
             _apply_and_write_ids(night)
     remove(6)
-    told = night.run()
-    assert (told.round.status, told.open) == ("done", ())
+    report = night.run()
+    assert (report.round.status, report.open) == ("done", ())
     assert night.said() == night.stored()
     assert not {3, 4, 6} & night.stored().keys()
     assert night.run().round.status == "in-sync"
@@ -2040,9 +2040,9 @@ def test_a_backup_of_a_run_by_hand_is_known(
         night.run()
     assert night.stored()[1].name == "Rex"
     shutil.copy(backup, night.sheet)
-    told = night.run()
-    assert (told.round.status, [each.kind for each in told.open]) == ("done", ["note"])
-    assert f"as it was before run {run}: a backup may have been restored" in told.open[0].problem
+    report = night.run()
+    assert (report.round.status, [each.kind for each in report.open]) == ("done", ["note"])
+    assert f"as it was before run {run}: a backup may have been restored" in report.open[0].problem
     assert night.said() == night.stored()
     assert (night.cell(1, "name"), len(night.stored())) == ("Rex", 13)
     assert night.run().round.status == "in-sync"
@@ -2110,8 +2110,8 @@ def test_a_run_by_hand_resumed_after_a_round_wrote_the_row_changes_the_store_alo
         store.resume(run, progress=False)
     old = night.stored()[1]
     assert old != new
-    told = night.run()
-    assert (told.round.to_store.total, night.stored()[1]) == (0, old)
+    report = night.run()
+    assert (report.round.to_store.total, night.stored()[1]) == (0, old)
     assert night.said()[1] == old
     assert night.run().round.status == "in-sync"
 
@@ -2159,7 +2159,7 @@ def test_a_newer_column_in_a_backup_is_compared_by_what_was_sent_from_it(
     """
     for number in (2, 3):
         night.box.put(changed(STORED, number, name=f"Store {number}")[number - 1])
-    told = night.run()
+    report = night.run()
     night.box.put(changed(STORED, 4, name="Store 4")[3])
     night.type(1, **{column: {"tags": "1:calm; loud", "status": "sold"}[column]})
     with monkeypatch.context() as patch:
@@ -2168,7 +2168,7 @@ def test_a_newer_column_in_a_backup_is_compared_by_what_was_sent_from_it(
     newer = night.cut(column)
     _undo(night)
     assert night.stored()[1] == STORED[0]
-    shutil.copy(told.round.backup, night.sheet)
+    shutil.copy(report.round.backup, night.sheet)
     night.cut(column)
     night.paste(newer)
     assert night.run().round.to_store.total == 0
@@ -2195,10 +2195,10 @@ def test_a_category_applied_by_hand_and_undone_while_its_column_is_away_is_not_s
     night.run()
     night.paste(away)
     for _ in range(2):
-        told = night.run()
-        assert (told.round.to_store.total, told.round.exit_code) == (0, 0)
+        report = night.run()
+        assert (report.round.to_store.total, report.round.exit_code) == (0, 0)
         assert night.said()[1] == night.stored()[1] == STORED[0]
-    assert (told.round.status, told.open) == ("in-sync", ())
+    assert (report.round.status, report.open) == ("in-sync", ())
 
 
 @pytest.mark.parametrize("columns", CATEGORY_COLUMNS)
@@ -2214,10 +2214,10 @@ def test_a_category_applied_by_hand_stays_while_its_column_is_away(
     night.run()
     night.paste(away)
     for _ in range(2):
-        told = night.run()
-        assert (told.round.to_store.total, told.open) == (0, ())
+        report = night.run()
+        assert (report.round.to_store.total, report.open) == (0, ())
         assert night.stored()[1] == new
-    assert told.round.status == "in-sync"
+    assert report.round.status == "in-sync"
 
 
 def test_a_pet_that_an_undo_brought_back_is_not_missing(night: Typed) -> None:
@@ -2312,7 +2312,7 @@ def test_a_row_that_is_pasted_after_its_pet_has_gone_is_a_conflict(
 
     def rounds() -> list[str]:
         job = night.job("inbox", folder=folder, sheet=None, files="*.csv", delete_missing=deletes)
-        return [told.round.status for told in reconcile_jobs(night.config(job))]
+        return [report.round.status for report in reconcile_jobs(night.config(job))]
 
     for path in (night.state / "reconcile" / "bases").iterdir():
         path.unlink()  # belongs to the fixture's own job, which has the pet
@@ -2364,10 +2364,10 @@ def test_a_row_that_is_pasted_after_a_round_has_deleted_its_pet_is_a_conflict(
     there = [row for row in night.rows() if row[0] != "3"]
     night.save([*there, next(row for row in rows if row[0] == "3")])
     for _ in range(2):
-        told = night.run()
-        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 3)])
-        assert "has the id of pet 3, which is gone since 2" in told.open[0].problem
-        assert "`add`" in told.open[0].hint
+        report = night.run()
+        assert (report.round.status, kinds(report)) == ("conflicts", [("conflict", 3)])
+        assert "has the id of pet 3, which is gone since 2" in report.open[0].problem
+        assert "`add`" in report.open[0].hint
         assert 3 not in night.stored()
     night.type(3, action="add")
     assert night.run().round.status == "done"
@@ -2390,9 +2390,9 @@ def test_a_row_that_lost_its_id_and_was_edited_is_held(
     for pet_id in blanked:
         night.type(pet_id, id="", name=f"{before[pet_id].name} jr")
     for _ in range(2):
-        told = night.run()
-        assert told.round.status == "conflicts"
-        assert {each.pet_id for each in told.open if each.kind == "conflict"} == {*blanked}
+        report = night.run()
+        assert report.round.status == "conflicts"
+        assert {each.pet_id for each in report.open if each.kind == "conflict"} == {*blanked}
         assert night.stored() == before
 
 
@@ -2435,8 +2435,8 @@ def test_a_cell_that_a_run_by_hand_corrected_takes_the_correction(
     assert corrected != STORED[0]
     if other:
         night.type(2, name=other)
-    told = night.run()
-    assert (told.round.status, told.open) == ("done", ())
+    report = night.run()
+    assert (report.round.status, report.open) == ("done", ())
     assert night.stored()[1] == night.said()[1] == corrected
     assert night.stored()[2].name == (other or "Pet 2")
     assert night.run().round.status == "in-sync"
@@ -2468,15 +2468,15 @@ def test_a_renamed_job_goes_on_with_what_its_runs_sent(
     night.type(2, category="Dogs")
     renamed = night.config(night.job("renamed"))
     (dry,) = reconcile_jobs(renamed, dry_run=True)
-    (told,) = reconcile_jobs(renamed)
-    assert (dry.round.to_store.update, told.round.status) == (2, "done")
-    assert [each.problem for each in told.open] == [
+    (report,) = reconcile_jobs(renamed)
+    assert (dry.round.to_store.update, report.round.status) == (2, "done")
+    assert [each.problem for each in report.open] == [
         "the job was called catalogue at its last round, and goes on from there"
     ]
     assert night.said() == night.stored() == {pet.id: pet for pet in STORED}
     assert not [name for name in night.kept_files() if "bases/catalogue" in name]
-    (told,) = reconcile_jobs(renamed)
-    assert (told.round.status, told.open) == ("in-sync", ())
+    (report,) = reconcile_jobs(renamed)
+    assert (report.round.status, report.open) == ("in-sync", ())
 
 
 @pytest.mark.parametrize("still_there", [True, False])
@@ -2488,10 +2488,10 @@ def test_the_first_round_of_a_renamed_job_deletes_nothing(night: Typed, still_th
     night.save(night.rows()[:-1])
     new = night.job("renamed")
     jobs = (new, night.job(enabled=False)) if still_there else (new,)
-    (told,) = reconcile_jobs(night.config(*jobs))
-    assert told.round.to_store.delete == 0
+    (report,) = reconcile_jobs(night.config(*jobs))
+    assert report.round.to_store.delete == 0
     assert len(night.stored()) == len(STORED)
     assert any("bases/catalogue" in name for name in night.kept_files()) is still_there
     if not still_there:
-        (told,) = reconcile_jobs(night.config(*jobs))
-        assert told.round.to_store.delete == 1
+        (report,) = reconcile_jobs(night.config(*jobs))
+        assert report.round.to_store.delete == 1

@@ -115,9 +115,9 @@ def test_a_backup_takes_the_news_again(either: Kept, edited: bool) -> None:
     night.backup(first)
     if edited:
         night.edit(lambda pets: changed(pets, 2, name="Rex"))
-    told = night.run()
-    assert (told.round.status, told.round.to_sheet.total, _is_told(told)) == ("done", 3, True)
-    assert told.round.to_store.total == (1 if edited else 0)
+    report = night.run()
+    assert (report.round.status, report.round.to_sheet.total, _is_told(report)) == ("done", 3, True)
+    assert report.round.to_store.total == (1 if edited else 0)
     assert night.said() == night.stored()
     assert night.stored()[50].name == "Neu"
     assert night.stored()[5].name == "Store 5"
@@ -220,8 +220,8 @@ def test_a_sheet_that_was_not_written_is_no_backup_of_itself(
     night.lock.unlink(missing_ok=True)
     night.box.put(PETS[4])
     for _ in range(2):
-        told = night.run()
-        assert (told.round.status, told.open) == ("in-sync", ())
+        report = night.run()
+        assert (report.round.status, report.open) == ("in-sync", ())
 
 
 def test_a_sheet_that_stays_open_uses_up_no_versions(
@@ -305,9 +305,9 @@ def test_a_row_that_may_be_lost_is_not_written_again(night: Kept) -> None:
     assert night.run().round.to_sheet.add == 1
     night.edit(lambda pets: [pet for pet in pets if pet.id != NEW.id])
     for _ in range(2):
-        told = night.run()
-        assert told.round.status == "conflicts"
-        assert NEW.id in {each.pet_id for each in told.open if each.kind == "conflict"}
+        report = night.run()
+        assert report.round.status == "conflicts"
+        assert NEW.id in {each.pet_id for each in report.open if each.kind == "conflict"}
         assert (NEW.id in night.said(), NEW.id in night.stored()) == (False, True)
     night.box.remove(NEW.id or 0)
     assert night.run().round.status == "in-sync"
@@ -323,12 +323,12 @@ def test_two_new_rows_that_are_taken_out_are_a_conflict(night: Kept) -> None:
     night.write(pet for pet in night.said().values() if "Ohne" not in (pet.name or ""))
     guard = Guard(max_delete=Limit(2, is_share=False))
     for _ in range(2):
-        told = night.run(guard=guard)
-        assert (told.round.status, told.round.conflicts) == ("conflicts", 2)
+        report = night.run(guard=guard)
+        assert (report.round.status, report.round.conflicts) == ("conflicts", 2)
     assert len(night.stored()) == len(PETS) + 2
     rows.save()
-    told = night.run(guard=guard)
-    assert (told.round.exit_code, told.round.conflicts) == (0, 0)
+    report = night.run(guard=guard)
+    assert (report.round.exit_code, report.round.conflicts) == (0, 0)
     assert night.said() == night.stored()
 
 
@@ -397,12 +397,12 @@ def test_a_backup_that_a_round_has_recognised_stays_one(
     night.backup(first)
     _ends_early(night, monkeypatch, cut_off)
     night.edit(lambda pets: [pet for pet in changed(pets, 2, name="Rex") if pet.id != 7])
-    told = night.run()
+    report = night.run()
     stored = night.stored()
     assert (stored[5].name, stored[2].name, 7 in stored) == ("Sheet 5", "Rex", False)
     # A round that began to write has kept the base by which the backup is compared.
     is_named = cut_off not in (_killed, _opened)
-    assert kinds(told) == ([("conflict", 5)] if is_named else [])
+    assert kinds(report) == ([("conflict", 5)] if is_named else [])
     assert (night.said() == stored) is not is_named
     night.edit(lambda pets: changed(pets, 5, name="Sheet 5"))
     assert night.run().round.exit_code == 0
@@ -428,10 +428,10 @@ def test_a_row_of_after_a_backup_that_a_round_has_recognised_stays(
     night.backup(first)
     _ends_early(night, monkeypatch, cut_off)
     night.edit(lambda pets: [pet for pet in pets if pet.id != 5])
-    told = night.run()
+    report = night.run()
     assert night.stored()[50] == night.said()[50] == NEW
     assert [*night.stored()] == [pet.id for pet in (*PETS, NEW)]
-    assert ("conflict", 5) in kinds(told)
+    assert ("conflict", 5) in kinds(report)
 
 
 @pytest.mark.parametrize("cut_off", [_busy, _unanswered])
@@ -500,14 +500,14 @@ def test_a_backup_in_a_folder_with_a_row_twice_stays_one(night: Kept) -> None:
     night.box.put(NEW)
     rounds()
     night.box.put(changed(PETS, 7, name="Store 7")[6])
-    first = next(told for told in rounds() if told.round.backup)
+    first = next(report for report in rounds() if report.round.backup)
     night.edit(lambda pets: [pet for pet in changed(pets, 5, name="Sheet 5") if pet.id != 7])
     write_other(NEW, night.stored()[7])
     rounds()
     night.backup(first)
-    told = rounds()
-    assert [each.round.status for each in told] == ["findings", "findings"]
-    assert [o.pet_id for each in told for o in each.open if o.kind == "finding"] == [7, 7]
+    report = rounds()
+    assert [each.round.status for each in report] == ["findings", "findings"]
+    assert [o.pet_id for each in report for o in each.open if o.kind == "finding"] == [7, 7]
     night.edit(lambda pets: [pet for pet in pets if pet.id != 7])
     for _ in range(2):
         stored = night.stored()
@@ -541,11 +541,11 @@ def test_a_part_of_it_is_a_persons_edit(night: Kept) -> None:
     _news(night)
     night.run()
     night.edit(lambda pets: changed(pets, 5, name="Pet 5"))
-    told = night.run()
-    assert (night.stored()[5].name, _is_told(told)) == ("Pet 5", False)
+    report = night.run()
+    assert (night.stored()[5].name, _is_told(report)) == ("Pet 5", False)
     night.edit(lambda pets: [pet for pet in pets if pet.id != 50])
-    told = night.run()
-    assert (50 in night.stored(), _is_told(told)) == (False, False)
+    report = night.run()
+    assert (50 in night.stored(), _is_told(report)) == (False, False)
 
 
 def test_one_pet_that_is_set_back_is_a_conflict(either: Kept) -> None:
@@ -556,17 +556,17 @@ def test_one_pet_that_is_set_back_is_a_conflict(either: Kept) -> None:
     night.box.put(changed(PETS, 5, name="Store 5")[4])
     first = night.run()
     night.backup(first)
-    told = night.run()
+    report = night.run()
     assert night.stored()[5].name == "Store 5"
     if night.ending == "xlsx":
-        assert _is_told(told)
+        assert _is_told(report)
         assert night.said()[5].name == "Store 5"
         night.backup(first)
         assert _is_told(night.run())
         assert night.stored()[5].name == night.said()[5].name == "Store 5"
         return
-    assert told.round.exit_code == 5
-    assert [each.pet_id for each in told.open if each.kind == "conflict"] == [5]
+    assert report.round.exit_code == 5
+    assert [each.pet_id for each in report.open if each.kind == "conflict"] == [5]
     assert night.said()[5].name == "Pet 5"
     night.edit(lambda pets: changed(pets, 5, name="Store 5"))
     assert night.run().round.status == "in-sync"
@@ -593,12 +593,16 @@ def test_an_older_value_in_a_column_that_comes_back_is_a_conflict(
         assert night.run().round.status == "in-sync"
     older = changed([*night.stored().values()], 5, status=PETS[4].status)
     night.write(changed(older, 6, tags=PETS[5].tags))
-    told = night.run()
+    report = night.run()
     if not is_away:
-        assert (told.round.status, told.round.to_store.total) == ("done", 2)
+        assert (report.round.status, report.round.to_store.total) == ("done", 2)
         return
-    assert (told.round.exit_code, told.round.to_store.total, told.round.to_sheet.total) == (5, 0, 0)
-    found = {each.pet_id: each.fields for each in told.open if each.kind == "conflict"}
+    assert (report.round.exit_code, report.round.to_store.total, report.round.to_sheet.total) == (
+        5,
+        0,
+        0,
+    )
+    found = {each.pet_id: each.fields for each in report.open if each.kind == "conflict"}
     assert found == {5: ("status",), 6: ("tags",)}
     assert [night.stored()[pet.id or 0] for pet in news] == [*news]
 
@@ -618,9 +622,9 @@ def test_a_row_that_lacks_its_id_again_shows_an_older_copy(night: Kept) -> None:
     rows = pd.read_csv(night.sheet, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     rows[rows["id"] != "4"].to_csv(night.sheet, index=False)
     for _ in range(2):
-        told = night.run()
-        assert told.round.exit_code == 5
-        assert {each.pet_id for each in told.open if each.kind == "conflict"} == {ids["Mehr"]}
+        report = night.run()
+        assert report.round.exit_code == 5
+        assert {each.pet_id for each in report.open if each.kind == "conflict"} == {ids["Mehr"]}
         assert {"Neu", "Mehr"} <= {pet.name for pet in night.box.pets()}
 
 
@@ -649,13 +653,13 @@ def test_an_older_row_that_is_known_late_takes_nothing_back(
         night.backup(first)
         assert _is_told(night.run())
     type_row("Neu", tags="calm", **({"id": str(new.id)} if gets_id else {}))
-    told = night.run()
+    report = night.run()
     (stored,) = (pet for pet in night.box.pets() if pet.name == "Neu")
     if not is_put_back:
-        assert (told.round.status, [tag.name for tag in stored.tags]) == ("done", ["calm"])
+        assert (report.round.status, [tag.name for tag in stored.tags]) == ("done", ["calm"])
         return
-    assert (told.round.exit_code, told.round.to_store.total, stored) == (5, 0, new)
-    found = [(each.pet_id, each.fields) for each in told.open if each.kind == "conflict"]
+    assert (report.round.exit_code, report.round.to_store.total, stored) == (5, 0, new)
+    found = [(each.pet_id, each.fields) for each in report.open if each.kind == "conflict"]
     assert found == [(new.id, ("tags",))]
 
 
@@ -668,8 +672,12 @@ def test_a_backup_in_which_rows_lack_their_ids_is_known_each_time(night: Kept) -
     first = night.run()
     for _ in range(3):
         night.backup(first)
-        told = night.run()
-        assert (told.round.status, told.round.to_store.total, _is_told(told)) == ("done", 0, True)
+        report = night.run()
+        assert (report.round.status, report.round.to_store.total, _is_told(report)) == (
+            "done",
+            0,
+            True,
+        )
         assert night.stored()[5].name == night.said()[5].name == "Store 5"
     assert night.run().round.status == "in-sync"
 
@@ -698,12 +706,12 @@ def test_a_base_of_another_store_is_never_a_first_round(night: Kept) -> None:
     night.box.put(changed(PETS, 5, name="Store 5")[4])
     elsewhere = night.box.url.replace("127.0.0.1", "localhost")
     for mode in ("two-way", "push", "pull"):
-        told = night.run(url=elsewhere, mode=mode)
-        assert (told.round.status, told.round.exit_code) == ("error", 1)
-        assert "--job catalogue --moved" in told.round.hint
+        report = night.run(url=elsewhere, mode=mode)
+        assert (report.round.status, report.round.exit_code) == ("error", 1)
+        assert "--job catalogue --moved" in report.round.hint
     assert (night.stored()[1].name, night.said()[5].name) == ("Pet 1", "Pet 5")
-    told = night.run(url=elsewhere, moved=True)
-    assert (told.round.status, "are used for this address" in told.open[0].problem) == (
+    report = night.run(url=elsewhere, moved=True)
+    assert (report.round.status, "are used for this address" in report.open[0].problem) == (
         "done",
         True,
     )
@@ -724,7 +732,7 @@ def test_a_row_that_moves_to_another_file_is_no_edit(night: Kept) -> None:
 
     def rounds() -> set[str]:
         job = night.job("inbox", folder=folder, files="*.csv", sheet=None)
-        return {told.round.status for told in reconcile_jobs(night.config(job))}
+        return {report.round.status for report in reconcile_jobs(night.config(job))}
 
     write("a.csv", PETS[:6])
     write("b.csv", PETS[6:])
@@ -808,8 +816,8 @@ def test_a_backup_of_an_export_reverts_nothing(
             patch.setattr(BaseFile, "keep", Mock(side_effect=KeyboardInterrupt))
         if how == "killed before":
             patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
-        told = night.run()
-    assert told.round.status == ("interrupted" if "killed" in how else "done")
+        report = night.run()
+    assert report.round.status == ("interrupted" if "killed" in how else "done")
     if how == "killed before":
         assert night.run().round.status == "done"
     night.type(4, "name", "Rex")
@@ -823,10 +831,10 @@ def test_a_backup_of_an_export_reverts_nothing(
             night.type(pet_id, "name", "Sheet")
         before = night.stored()
         dry = night.run(dry_run=True)
-        told = night.run()
-        assert (told.round.status, told.round.to_store.total) == ("done", int(edited))
-        assert dry.round.to_store == told.round.to_store
-        assert _is_told(told)
+        report = night.run()
+        assert (report.round.status, report.round.to_store.total) == ("done", int(edited))
+        assert dry.round.to_store == report.round.to_store
+        assert _is_told(report)
         new = {pet_id: changed(PETS, pet_id, name="Sheet")[pet_id - 1]} if edited else {}
         assert night.stored() == {**before, **new} == night.said()
         assert night.run().open == ()
@@ -846,8 +854,8 @@ def test_a_newer_backup_of_an_export_after_an_older_one_is_known(exported: Expor
     before = night.stored()
     for backup in (backups[0], backups[2], backups[1], backups[0]):
         shutil.copy(backup, night.sheet)
-        told = night.run()
-        assert (told.round.to_store.total, _is_told(told)) == (0, True)
+        report = night.run()
+        assert (report.round.to_store.total, _is_told(report)) == (0, True)
         assert night.stored() == before == night.said()
         assert night.run().open == ()
 
@@ -861,8 +869,8 @@ def test_a_cell_that_is_set_back_in_an_export_is_an_edit(exported: Exported) -> 
     night.type(4, "name", "Rex")
     night.run()
     night.type(4, "name", "Pet 4")
-    told = night.run()
-    assert (told.round.status, told.open) == ("done", ())
+    report = night.run()
+    assert (report.round.status, report.open) == ("done", ())
     assert night.stored()[4].name == "Pet 4"
 
 
@@ -878,9 +886,9 @@ def test_a_row_that_may_be_the_pet_of_a_copy_is_held_with_that_reason(exported: 
         store.apply(store.plan(copy), progress=False)
     _append(night.sheet, name="Other", status="available", category="Dogs")
     for _ in range(2):
-        told = night.run()
-        assert (told.round.status, told.round.to_sheet.total) == ("conflicts", 0)
-        assert "may be the row that was added" in told.open[0].problem
+        report = night.run()
+        assert (report.round.status, report.round.to_sheet.total) == ("conflicts", 0)
+        assert "may be the row that was added" in report.open[0].problem
     book = load_workbook(night.sheet)
     sheet = book.worksheets[0]
     header = [cell.value for cell in sheet[1]]
@@ -920,10 +928,10 @@ def test_an_older_export_in_the_place_of_the_sheet_reverts_nothing(
     assert night.run().round.exit_code == 0
     shutil.copy(other, night.sheet)
     night.type(3, "name", "Max")
-    told = night.run()
-    assert (told.round.status, told.round.to_store.total) == ("done", 1)
+    report = night.run()
+    assert (report.round.status, report.round.to_store.total) == ("done", 1)
     assert any(
-        "the file may have been replaced by an older one" in each.problem for each in told.open
+        "the file may have been replaced by an older one" in each.problem for each in report.open
     )
     assert (night.stored()[4].name, night.stored()[3].name) == ("Rex", "Max")
     assert night.said() == night.stored()
@@ -945,10 +953,10 @@ def test_a_backup_of_an_export_from_before_the_last_ten_reverts_nothing(
         assert night.run().round.status == "done"
     shutil.copy(backup, night.sheet)
     before = night.stored()
-    told = night.run()
-    assert (told.round.status, told.round.to_store.total) == ("done", 0)
+    report = night.run()
+    assert (report.round.status, report.round.to_store.total) == ("done", 0)
     assert any(
-        "the file may have been replaced by an older one" in each.problem for each in told.open
+        "the file may have been replaced by an older one" in each.problem for each in report.open
     )
     assert night.stored() == before == night.said()
     assert night.run().open == ()
@@ -981,10 +989,10 @@ def test_a_column_that_is_away_in_the_first_round_reverts_nothing(
         for row in range(2, sheet.max_row + 1):
             sheet.cell(row, at).value = None
     book.save(night.sheet)
-    told = run()
+    report = run()
     is_finding = how == "renamed"
-    assert told.round.exit_code == (3 if is_finding else 0)
-    (said,) = (each for each in told.open if "the column name is" in each.problem)
+    assert report.round.exit_code == (3 if is_finding else 0)
+    (said,) = (each for each in report.open if "the column name is" in each.problem)
     assert said.kind == ("finding" if is_finding else "note")
     assert ("'Rufname'" in said.problem) is is_finding
     if mode != "two-way":
@@ -1000,8 +1008,8 @@ def test_a_column_that_is_away_in_the_first_round_reverts_nothing(
     book.save(night.sheet)
     night.type(6, "name", "Sheet 6")
     night.type(7, "name", "Sheet 7")
-    told = run()
-    assert [(each.kind, each.pet_id) for each in told.open] == [("conflict", 6)]
+    report = run()
+    assert [(each.kind, each.pet_id) for each in report.open] == [("conflict", 6)]
     assert [night.stored()[n].name for n in (5, 6, 7)] == ["Store 5", "Store 6", "Sheet 7"]
     assert (night.said()[5].name, night.said()[6].name) == ("Store 5", "Sheet 6")
 
@@ -1027,16 +1035,16 @@ def test_an_undone_add_stays_undone_though_its_row_was_renamed(
 
     new = ps.Pet(name="Neuer", status="sold", tags=(ps.Tag(2, "loud"),))
     night.write([renamed, new, *([others[-1], *others[:-1]] if is_moved else others)])
-    told = night.run()
-    assert told.round.status == "conflicts"
-    assert any("an undo took that pet away" in each.problem for each in told.open)
+    report = night.run()
+    assert report.round.status == "conflicts"
+    assert any("an undo took that pet away" in each.problem for each in report.open)
     assert not [pet for pet in night.box.pets() if pet.name in ("Ohne", "Mit")]
     night.edit(lambda pets: [pet for pet in pets if pet.name != "Mit"])
     night.box.put(changed(PETS, 5, name="Store 5")[4])
     night.box.put(changed(PETS, 6, name="Store 6")[5])
     assert night.run().round.status == "done"
 
-    night.backup(told)
+    night.backup(report)
     for _ in range(2):
         assert night.run().round.status == "conflicts"
         assert not [pet for pet in night.box.pets() if pet.name in ("Ohne", "Mit")]
@@ -1073,9 +1081,9 @@ def test_what_was_written_is_edited_in_a_backup(
     before = night.stored()
     night.backup(first)
     night.edit(edit)
-    told = night.run()
-    assert told.round.status == "conflicts"
-    assert {pet_id for kind, pet_id in kinds(told) if kind == "conflict"} == named
+    report = night.run()
+    assert report.round.status == "conflicts"
+    assert {pet_id for kind, pet_id in kinds(report) if kind == "conflict"} == named
     assert night.stored() == before
 
 
@@ -1107,8 +1115,8 @@ def test_a_backup_is_known_by_a_row_that_lacks_its_id_again(
     before = night.stored()
     night.sheet.write_bytes(content)
     night.edit(lambda pets: changed(pets, 2, name="Rex"))
-    told = night.run()
-    assert kinds(told) == [("conflict", 4)]
+    result = night.run()
+    assert kinds(result) == [("conflict", 4)]
     assert night.stored() == {**before, 2: changed(PETS, 2, name="Rex")[1]}
     night.sheet.write_bytes(content)
     assert _is_told(night.run())
@@ -1129,8 +1137,8 @@ def test_a_run_that_is_resumed_after_a_cell_was_set_back_is_news_of_the_store(ni
         night.edit(lambda pets: changed(pets, 3, name="Pet 3"))
         assert night.run().round.exit_code == 0
         assert store.resume(progress=False).counts["applied"] == 1
-    told = night.run()
-    assert (told.round.to_store.total, told.round.to_sheet.total) == (0, 1)
+    report = night.run()
+    assert (report.round.to_store.total, report.round.to_sheet.total) == (0, 1)
     assert night.stored()[3].name == night.said()[3].name == "Hand 3"
 
 
@@ -1153,8 +1161,8 @@ def test_a_sheet_without_its_ids_is_no_backup(night: Kept, is_renamed: bool) -> 
     night.sheet.write_text("\n".join(lines), "utf-8")
     assert night.run().round.status == "refused"
     night.sheet.write_text("\n".join([header, *rows[:-1]]), "utf-8")
-    told = night.run()
-    assert (told.round.status, told.open, 51 in night.stored()) == ("done", (), False)
+    report = night.run()
+    assert (report.round.status, report.open, 51 in night.stored()) == ("done", (), False)
     assert night.said() == night.stored()
 
 
@@ -1194,12 +1202,12 @@ def test_an_older_copy_of_ones_own_reverts_nothing(
         night.edit(lambda pets, pet_id=pet_id: changed(pets, pet_id, name="Rex"))  # type: ignore[misc]
     night.box.put(changed(PETS, 9, name="Store 9")[8])
     dry = night.run(dry_run=True)
-    told = night.run()
-    assert dry.round.to_store == told.round.to_store
+    report = night.run()
+    assert dry.round.to_store == report.round.to_store
     named = [("conflict", 1)] if 1 in edited else []
-    assert kinds(told) == [("note", None), *named]
-    assert _is_older(told)
-    assert told.round.to_store.total == int(8 in edited)
+    assert kinds(report) == [("note", None), *named]
+    assert _is_older(report)
+    assert report.round.to_store.total == int(8 in edited)
     after = {**before, 9: changed(PETS, 9, name="Store 9")[8]}
     after |= {8: changed(PETS, 8, name="Rex")[7]} if 8 in edited else {}
     assert night.stored() == after
@@ -1217,8 +1225,8 @@ def test_older_copies_of_ones_own_in_any_order_revert_nothing(either: Kept) -> N
     saved, before = _days(night), night.stored()
     for number, day in enumerate((0, 2, 1, 0, 0)):
         night.sheet.write_bytes(saved[day])
-        told = night.run(name="renamed" if number > 2 else "catalogue")
-        assert (told.round.to_store.total, told.round.exit_code) == (0, 0)
+        report = night.run(name="renamed" if number > 2 else "catalogue")
+        assert (report.round.to_store.total, report.round.exit_code) == (0, 0)
         assert night.stored() == before == night.said()
 
 
@@ -1237,16 +1245,16 @@ def test_where_only_own_edits_are_back_nobody_can_tell(either: Kept, is_saved_ag
         night.edit(lambda pets: changed(pets, 8, name="Rex"))
     is_sure = night.ending == "xlsx" and not is_saved_again
     named = {("conflict", 1), ("conflict", 2)}
-    told = night.run()
+    report = night.run()
     after = {**before, **({8: changed(PETS, 8, name="Rex")[7]} if is_saved_again else {})}
     assert night.stored() == after
     if is_sure:
-        assert (told.round.status, _is_older(told), night.said()) == ("done", True, after)
+        assert (report.round.status, _is_older(report), night.said()) == ("done", True, after)
         return
     for _ in range(2):
-        assert told.round.status == "conflicts"
-        assert {each for each in kinds(told) if each[0] == "conflict"} == named
-        told = night.run()
+        assert report.round.status == "conflicts"
+        assert {each for each in kinds(report) if each[0] == "conflict"} == named
+        report = night.run()
     night.box.put(PETS[0])
     night.edit(lambda pets: changed(pets, 2, name="Two"))
     assert night.run().round.exit_code == 0
@@ -1291,8 +1299,8 @@ def test_rows_of_an_older_copy_of_ones_own_neither_return_nor_are_missing(either
     before = night.stored()
     assert not before.keys() & {3, 7}
     night.sheet.write_bytes(first)
-    told = night.run()
-    assert (told.round.exit_code, told.round.to_store.total, _is_older(told)) == (0, 0, True)
+    report = night.run()
+    assert (report.round.exit_code, report.round.to_store.total, _is_older(report)) == (0, 0, True)
     assert night.stored() == before == night.said()
 
 
@@ -1341,8 +1349,8 @@ def test_a_workbook_from_before_two_rounds_that_were_killed_is_an_older_copy(
     before = night.stored()
     assert (before[1].name, night.sheet.read_bytes() == first) == ("Sheet 1", False)
     night.sheet.write_bytes(first)
-    told = night.run()
-    assert (_is_told(told), told.round.to_store.total) == (True, 0)
+    report = night.run()
+    assert (_is_told(report), report.round.to_store.total) == (True, 0)
     assert night.said() == night.stored() == before
     assert night.run().open == ()
 
@@ -1376,10 +1384,10 @@ def test_a_file_of_before_rounds_that_were_killed_is_an_older_copy(
     before = night.stored()
     assert (before[1].name, before[2].name) == ("Sheet 1", "Sheet 2")
     night.sheet.write_bytes(first)
-    told = night.run()
+    report = night.run()
     assert night.stored() == before
     is_sure = has_first_written or night.ending == "xlsx"
-    assert [each.pet_id for each in told.open if each.kind == "conflict"] == (
+    assert [each.pet_id for each in report.open if each.kind == "conflict"] == (
         [] if is_sure else [1, 2]
     )
     assert (night.said() == before) is is_sure
@@ -1406,10 +1414,10 @@ def test_a_file_of_before_edits_that_a_killed_round_sent_is_an_older_copy(
     before = night.stored()
     assert (before[1].name, before[2].name) == ("Sheet 1", "Sheet 2")
     night.sheet.write_bytes(first)
-    told = night.run()
+    report = night.run()
     assert night.stored() == before
     is_sure = night.ending == "xlsx"
-    assert [each.pet_id for each in told.open if each.kind == "conflict"] == (
+    assert [each.pet_id for each in report.open if each.kind == "conflict"] == (
         [] if is_sure else [1, 2]
     )
     assert (night.said() == before) is is_sure
@@ -1436,10 +1444,10 @@ def test_a_text_from_between_two_rounds_that_were_killed_sends_nothing_back(
             assert night.run().round.status == "interrupted"
     before = night.stored()
     night.sheet.write_bytes(files[0])
-    told = night.run()
+    report = night.run()
     assert night.stored() == before
     is_sure = night.ending == "xlsx"
-    assert [each.pet_id for each in told.open if each.kind == "conflict"] == (
+    assert [each.pet_id for each in report.open if each.kind == "conflict"] == (
         [] if is_sure else [3, 4]
     )
     assert (night.said() == before) is is_sure
@@ -1457,11 +1465,11 @@ def test_an_export_from_before_the_first_round_reverts_nothing(exported: Exporte
     assert night.run().round.to_store.total == 2
     before = night.stored()
     night.sheet.write_bytes(first)
-    told = night.run()
+    report = night.run()
     assert night.stored() == before
-    assert kinds(told)[0] == ("note", None)
-    assert {*kinds(told)[1:]} == {("conflict", 1), ("conflict", 2)}
-    assert "at its export of" in told.open[0].problem
+    assert kinds(report)[0] == ("note", None)
+    assert {*kinds(report)[1:]} == {("conflict", 1), ("conflict", 2)}
+    assert "at its export of" in report.open[0].problem
 
 
 def test_a_push_sends_an_older_copy_and_deletes_nothing_by_it(
@@ -1478,13 +1486,13 @@ def test_a_push_sends_an_older_copy_and_deletes_nothing_by_it(
     night.edit(lambda pets: [*changed(pets, 1, name="One"), *two])
     assert night.run().round.to_store.total == 3
     night.sheet.write_bytes(first)
-    told = night.run()
+    report = night.run()
     assert {51, 52} < night.stored().keys()
     assert night.stored()[1].name == "Pet 1"
     if night.ending == "xlsx":
-        assert (told.round.exit_code, _is_older(told)) == (0, True)
+        assert (report.round.exit_code, _is_older(report)) == (0, True)
     else:
-        assert {("conflict", 51), ("conflict", 52)} <= {*kinds(told)}
+        assert {("conflict", 51), ("conflict", 52)} <= {*kinds(report)}
 
 
 def test_large_versions_are_fewer() -> None:
@@ -1510,9 +1518,9 @@ def test_an_older_copy_after_a_killed_round_takes_nothing_back(
         assert either.run().round.status == "interrupted"
     either.write(changed(PETS, 10, name="Mine 10") if is_edited else PETS)
     for name in ("Mine 11", "Mine 12", ""):
-        told = either.run()
-        assert told.round.status == "conflicts"
-        assert {each.pet_id for each in told.open if each.kind == "conflict"} == {4, 9}
+        report = either.run()
+        assert report.round.status == "conflicts"
+        assert {each.pet_id for each in report.open if each.kind == "conflict"} == {4, 9}
         assert (either.stored()[9].name, either.stored()[4].name) == ("Mine 9", "Mine 4")
         pets = [*either.said().values()]
         either.write(changed(pets, int(name[-2:]), name=name) if name else pets)

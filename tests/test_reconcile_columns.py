@@ -161,12 +161,12 @@ class Scene:
         with monkeypatch.context() as patch:
             if (killed := KILLS[kill]) is not None:
                 killed(patch)
-            told = self.night.run()
-        is_killed = told.round.status == "interrupted"
+            report = self.night.run()
+        is_killed = report.round.status == "interrupted"
         assert is_killed == (kill != "none")
-        after, code = self.view(), None if is_killed else told.round.exit_code
-        opens = [msgspec.to_builtins(each) for each in told.open if each.kind != "note"]
-        self.log += [f"{told.round.status}: {[(o['pet_id'], o['problem']) for o in opens]}"]
+        after, code = self.view(), None if is_killed else report.round.exit_code
+        opens = [msgspec.to_builtins(each) for each in report.open if each.kind != "note"]
+        self.log += [f"{report.round.status}: {[(o['pet_id'], o['problem']) for o in opens]}"]
         new = {*self.night.folder.glob("*.backup-*")} - backups
         self.backup = (new.pop(), ledger, self.auditor.step, before) if new else None
         self.auditor.judge_round(before, after, code=code, opens=opens)

@@ -66,10 +66,10 @@ def test_a_row_that_was_copied_over_another_deletes_no_pet(night: Night, mode: s
     without a row is not deleted, and a note names it.
     """
     night.write(PETS[2] if pet.id == 8 else pet for pet in PETS)
-    told = night.run(mode=mode, delete_missing=True)
-    assert told.round.to_store.delete == 0
+    report = night.run(mode=mode, delete_missing=True)
+    assert report.round.to_store.delete == 0
     assert night.stored().keys() == {pet.id for pet in PETS}
-    assert [each.pet_id for each in told.open if "not deleted" in each.problem] == [8]
+    assert [each.pet_id for each in report.open if "not deleted" in each.problem] == [8]
     night.write(pet for pet in PETS if pet.id != 8)
     assert night.run(mode=mode, delete_missing=True).round.to_store.delete == 1
 
@@ -79,13 +79,13 @@ def test_a_copied_row_without_an_id_is_reported(night: Night) -> None:
     cell.
     """
     night.write([*PETS, other(PETS[0], id=None)])
-    told = night.run(dry_run=True)
-    assert [each.address for each in told.open if "it is added as another pet" in each.problem] == [
-        "line 14, column 1"
-    ]
-    told = night.run()
-    assert (told.round.status, told.round.to_store.add) == ("done", 1)
-    assert any("it is added as another pet" in each.problem for each in told.open)
+    report = night.run(dry_run=True)
+    assert [
+        each.address for each in report.open if "it is added as another pet" in each.problem
+    ] == ["line 14, column 1"]
+    report = night.run()
+    assert (report.round.status, report.round.to_store.add) == ("done", 1)
+    assert any("it is added as another pet" in each.problem for each in report.open)
     assert not night.run().open
 
 
@@ -107,18 +107,18 @@ def test_a_like_pet_that_somebody_else_added_meanwhile_is_drift(night: Night) ->
     code 2.
     """
     night.write([*PETS, other(PETS[0], id=None, name="New")])
-    told = night.run(mode="push", watchers=[Somebody(night)])
-    assert (told.round.status, told.round.exit_code, told.round.left) == ("drift", 2, 1)
-    assert ("drift", 500) in kinds(told)
-    assert "was added by another user" in next(e.problem for e in told.open if e.pet_id == 500)
+    report = night.run(mode="push", watchers=[Somebody(night)])
+    assert (report.round.status, report.round.exit_code, report.round.left) == ("drift", 2, 1)
+    assert ("drift", 500) in kinds(report)
+    assert "was added by another user" in next(e.problem for e in report.open if e.pet_id == 500)
 
 
 def test_like_rows_of_one_sheet_are_nobody_else_s(night: Night) -> None:
     """Two identical rows of one sheet add two pets, and neither counts as another client's."""
     new = other(PETS[0], id=None, name="New")
     night.write([*PETS, new, new])
-    told = night.run(mode="push")
-    assert (told.round.status, told.round.left) == ("done", 0)
+    report = night.run(mode="push")
+    assert (report.round.status, report.round.left) == ("done", 0)
     assert [pet.name for pet in night.stored().values()].count("New") == 2
 
 
@@ -128,9 +128,9 @@ def test_an_outage_is_no_matter_for_a_person_to_decide(night: Night) -> None:
     """
     night.write([*PETS[:1], other(PETS[1], name="Rex"), *PETS[2:], other(PETS[0], id=77)])
     night.box.break_with("html=1,only=getPetById")
-    told = night.run()
-    assert (told.round.status, told.round.exit_code) == ("error", 1)
-    assert "answered for none" in told.round.problem
+    report = night.run()
+    assert (report.round.status, report.round.exit_code) == ("error", 1)
+    assert "answered for none" in report.round.problem
     assert night.stored()[2].name == "Pet 2"
 
 
@@ -151,9 +151,9 @@ def test_rows_under_other_ids_double_no_pet(
     night.write([*moved, *PETS[rows:]])
     said = night.said()
     for _ in range(2):
-        told = night.run()
-        assert (told.round.status, told.round.conflicts) == ("conflicts", rows)
-        assert (told.round.to_store.total, told.round.to_sheet.total) == (0, 0)
+        report = night.run()
+        assert (report.round.status, report.round.conflicts) == ("conflicts", rows)
+        assert (report.round.to_store.total, report.round.to_sheet.total) == (0, 0)
         assert (night.box.pets(), night.said()) == (PETS, said)
     night.write()
     assert night.run().round.status in ("done", "in-sync")

@@ -48,11 +48,11 @@ def test_ids_that_were_sorted_alone_are_refused(night: Typed, ids: Sequence[int]
     night.write(_as(ids))
     said, stored = night.sheet.read_bytes(), night.stored()
     for dry_run in (True, False):
-        told = night.run(dry_run=dry_run).round
-        assert (told.status, told.exit_code) == ("refused", 4)
-    assert "rows have the earlier values of other pets" in told.problem
-    assert "line 4" in told.problem or "line 2" in told.problem
-    assert "petsync plan" in told.hint
+        result = night.run(dry_run=dry_run).round
+        assert (result.status, result.exit_code) == ("refused", 4)
+    assert "rows have the earlier values of other pets" in result.problem
+    assert "line 4" in result.problem or "line 2" in result.problem
+    assert "petsync plan" in result.hint
     assert (night.sheet.read_bytes(), night.stored()) == (said, stored)
     night.write()
     assert night.run().round.status == "in-sync"
@@ -97,10 +97,10 @@ def test_an_id_in_the_row_of_another_pet_overwrites_and_doubles_none(
         row[header.index("id")] = text
     night.save([header, *rows])
     for _ in range(2):
-        told = night.run()
-        assert (told.round.status, night.stored()) == ("conflicts", stored)
-        assert {*kinds(told)} >= {("conflict", 1), ("conflict", 2)}
-    assert any("ids seem to have been moved" in each.problem for each in told.open)
+        report = night.run()
+        assert (report.round.status, night.stored()) == ("conflicts", stored)
+        assert {*kinds(report)} >= {("conflict", 1), ("conflict", 2)}
+    assert any("ids seem to have been moved" in each.problem for each in report.open)
     with ps.connect(night.box.url, state=night.state) as store:
         plan = store.plan(night.sheet, delete_missing=deletes)
     assert plan.changes == ()
@@ -122,9 +122,9 @@ def test_the_old_values_of_a_pet_in_a_new_row_are_no_second_pet(
         [header, *rows, ["" if name == "id" else rows[0][at] for at, name in enumerate(header)]]
     )
     night.type(1, name="Rex", **edit)
-    told = night.run()
-    assert (told.round.status, night.stored()) == ("conflicts", stored)
-    assert kinds(told)[:2] == [("conflict", 1), ("conflict", 1)]
+    report = night.run()
+    assert (report.round.status, night.stored()) == ("conflicts", stored)
+    assert kinds(report)[:2] == [("conflict", 1), ("conflict", 1)]
     night.type(1, action="update")
     header, *rows = night.rows()
     rows[-1][header.index("action")] = "add-another"
@@ -159,8 +159,8 @@ def test_ids_that_were_filled_down_delete_no_pet(night: Typed, filled: Sequence[
     for at in filled:
         rows[at][header.index("id")] = "1"
     night.save([header, *rows])
-    told = night.run()
-    assert (told.round.status, night.stored()) == ("findings", stored)
+    report = night.run()
+    assert (report.round.status, night.stored()) == ("findings", stored)
     with ps.connect(night.box.url, state=night.state) as store:
         plan = store.plan(night.sheet, delete_missing=True)
     assert plan.changes == ()

@@ -107,7 +107,7 @@ def _moving(box: Sandbox, folder: Path, mode: str = "two-way") -> Moving:
     night = Moving(box, folder, {"mode": mode, "delete_missing": True})
     night.put("a.csv", PETS[:6])
     night.put("b.csv", PETS[6:])
-    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
     return night
 
 
@@ -133,7 +133,7 @@ def test_a_row_that_moves_in_a_folder_takes_its_base_along(
     _inbox(night, source, target)
     assert night.rounds().exit_code == 0
     assert night.stored()[pet_id] == newer == night.row(target, pet_id)
-    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
     assert len(night.stored()) == len(PETS)
     # A row that is removed from its new sheet deletes its pet, because the old base lacks it. The
     # rows are in another order; otherwise the file would be an older copy.
@@ -188,7 +188,7 @@ def test_a_row_that_moves_while_a_column_is_away_takes_the_newer_value(
     _rename(new, "away", column)
     assert night.rounds().exit_code == 0
     assert night.stored()[pet_id] == newer == night.row(target, pet_id)
-    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
 
 
 @pytest.mark.parametrize(
@@ -221,17 +221,17 @@ def test_a_column_that_a_moved_row_left_behind_reverts_nothing(
     for pet_id in (5, 6):
         night.box.put(changed(PETS, pet_id, **{column: value})[pet_id - 1])
     stored = night.stored()
-    told = night.rounds()
-    assert told.exit_code == 0
+    report = night.rounds()
+    assert report.exit_code == 0
     assert any(
-        f"the column {column} is missing" in each.problem for one in told for each in one.open
+        f"the column {column} is missing" in each.problem for one in report for each in one.open
     )
     grid = read_grid(new)
     grid.rows = [row for row in grid.rows if row[0] != "6"]
     grid.save()
-    told = night.rounds()
-    assert told.exit_code == 5
-    assert ("conflict", 6) in [pair for one in told for pair in kinds(one)]
+    report = night.rounds()
+    assert report.exit_code == 5
+    assert ("conflict", 6) in [pair for one in report for pair in kinds(one)]
     grid.head.append(column)
     grid.rows = [[*row, cells[row[0]]] for row in grid.rows]
     grid.save()
@@ -288,7 +288,7 @@ def test_a_row_waits_for_its_new_sheet(box: Sandbox, tmp_path: Path) -> None:
     _inbox(night, "a.csv", "b.csv")
     lock = tmp_path / "in" / ".~lock.b.csv#"
     lock.write_text("somebody", "utf-8")
-    assert [told.round.status for told in night.rounds()] == ["in-sync", "error"]
+    assert [report.round.status for report in night.rounds()] == ["in-sync", "error"]
     lock.unlink()
     assert night.rounds().exit_code == 0
     assert night.stored()[5] == NEWER == night.row("b.csv", 5)
@@ -353,9 +353,9 @@ def test_a_row_that_loses_its_id_and_is_edited_as_it_moves_is_a_conflict(
         night.box.put(changed(PETS, pet_id, name="Store", tags=())[pet_id - 1])
     stored = night.stored()
     for _ in range(2):
-        told = night.rounds()
-        assert told.exit_code == 5
-        assert ("conflict", pet_id) in [pair for one in told for pair in kinds(one)]
+        report = night.rounds()
+        assert report.exit_code == 5
+        assert ("conflict", pet_id) in [pair for one in report for pair in kinds(one)]
         assert night.stored() == stored
     grid = read_grid(tmp_path / "in" / target)
     grid.rows[-1][grid.head.index("id")] = str(pet_id)
@@ -422,15 +422,15 @@ def test_a_new_row_in_two_files_waits_for_a_person(
     for file in ("a.csv", "b.csv"):
         _type(night, file, QUUX)
     _type(night, "a.csv", {"name": "Other", "status": "sold"})
-    told = night.rounds()
-    assert [each.round.status for each in told] == ["findings", "findings"]
-    assert "b.csv (line 8, column 1)" in told[0].open[0].problem
-    assert "a.csv (line 8, column 1)" in told[1].open[0].problem
+    report = night.rounds()
+    assert [each.round.status for each in report] == ["findings", "findings"]
+    assert "b.csv (line 8, column 1)" in report[0].open[0].problem
+    assert "a.csv (line 8, column 1)" in report[1].open[0].problem
     assert _new(night) == ["Other"]
     _type(night, name, then, over="Quux")
     assert night.rounds().exit_code == 0
     assert sorted(filter(None, _new(night))) == sorted(["Other", *expected])
-    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
     sheets = [ps.read_sheet(night.folder / "in" / file) for file in ("a.csv", "b.csv")]
     ids = [pet_id for sheet in sheets for pet_id in sheet.frame["id"]]
     assert sorted(ids) == sorted(night.stored())
@@ -449,11 +449,11 @@ def test_a_new_row_is_held_beside_one_whose_round_was_killed(
         patch.setattr(round_of_jobs, "write", Mock(side_effect=KeyboardInterrupt))
         assert night.rounds().exit_code == 7
     _type(night, "b.csv", QUUX)
-    assert [told.round.status for told in night.rounds()] == ["findings", "findings"]
+    assert [report.round.status for report in night.rounds()] == ["findings", "findings"]
     _type(night, name, {}, over="Quux")
     assert night.rounds().exit_code == 0
     assert _new(night) == ["Quux"]
-    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
@@ -487,9 +487,9 @@ def test_a_new_row_that_moves_after_a_killed_round_is_not_added_again(
     _type(night, "a.csv", other if is_replaced else {}, over="Quux")
     _type(night, "b.csv", {**row, **edits})
     for _ in range(2):
-        told = night.rounds()
-        assert told[1].round.status == "conflicts"
-        assert added in {each.pet_id for each in told[1].open if each.kind == "conflict"}
+        report = night.rounds()
+        assert report[1].round.status == "conflicts"
+        assert added in {each.pet_id for each in report[1].open if each.kind == "conflict"}
         assert "Quux" in _new(night)
         assert edits.get("name") not in _new(night)
 
@@ -540,8 +540,8 @@ def test_a_new_row_stays_held_beside_a_new_row_of_another_file(
     assert night.rounds()[0].round.status == "conflicts"
     _type(night, "b.csv", {"name": "Bar", "status": "sold"})
     for name in ("Ida", "Uwe"):
-        told = night.rounds()
-        assert told[0].round.status == "conflicts"
+        report = night.rounds()
+        assert report[0].round.status == "conflicts"
         old = "Zoe" if name == "Ida" else "Ida"
         _type(night, "a.csv", {"name": name, "tags": f"old; {name}", "status": "sold"}, over=old)
     assert _new(night) == ["Quux"]
@@ -575,15 +575,15 @@ def test_a_pet_in_two_files_holds_its_rows_only(box: Sandbox, tmp_path: Path, mo
     night = _moving(box, tmp_path)
     night.options = {**night.options, "mode": mode}
     night.put("b.csv", [*PETS[6:11], changed(PETS, 12, name="New")[11], PETS[4]])
-    told = night.rounds()
-    assert [each.round.status for each in told] == ["findings", "findings"]
-    assert [each.open[0].pet_id for each in told] == [5, 5]
+    report = night.rounds()
+    assert [each.round.status for each in report] == ["findings", "findings"]
+    assert [each.open[0].pet_id for each in report] == [5, 5]
     assert night.stored() == {
         **{pet.id: pet for pet in PETS},
         12: changed(PETS, 12, name="New")[11],
     }
     night.put("a.csv", [pet for pet in PETS[:6] if pet.id != 5])
-    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
     assert night.stored()[5] == PETS[4]
 
 
@@ -600,8 +600,8 @@ def test_another_pet_like_that_of_another_file_is_added(
     assert night.rounds().exit_code == 0
     assert _new(night) == ["Quux"]
     _type(night, "b.csv", {**QUUX, "action": "add"})
-    told = night.rounds()[1]
-    assert told.open[0].kind == "conflict"
+    report = night.rounds()[1]
+    assert report.open[0].kind == "conflict"
     assert _new(night) == ["Quux"]
 
 
@@ -628,8 +628,8 @@ def test_a_row_that_moves_keeps_the_number_of_its_category(
     beside = 7 if target == "b.csv" else 2
     for name in ("One", "Two"):
         box.put(changed(PETS, beside, name=name)[beside - 1])
-        told = [each for night_ in (night.rounds(),) for each in night_]
-        conflicts = {each.pet_id for one in told for each in one.open if each.kind == "conflict"}
+        result = [each for night_ in (night.rounds(),) for each in night_]
+        conflicts = {each.pet_id for one in result for each in one.open if each.kind == "conflict"}
         row = night.row(target, pet_id)
         assert row is not None
         assert row.category is not None
@@ -646,7 +646,7 @@ def jobs(box: Sandbox, tmp_path: Path) -> Moving:
     night = Moving(box, tmp_path, {"mode": "two-way", "delete_missing": True})
     for name, status in (("a.csv", "available"), ("b.csv", "sold")):
         night.put(name, [pet for pet in PETS if pet.status == status])
-    assert [told.round.status for told in night.both()] == ["in-sync", "in-sync"]
+    assert [report.round.status for report in night.both()] == ["in-sync", "in-sync"]
     return night
 
 
@@ -693,7 +693,7 @@ def test_a_row_that_was_in_a_sheet_before_an_older_copy_is_not_deleted(
     night, (source, target) = _moving(box, tmp_path), names
     for number in (1, 2, 11, 12):
         box.put(changed(PETS, number, name=f"Store {number}")[number - 1])
-    backup = {told.round.part: told.round.backup for told in night.rounds()}[target]
+    backup = {report.round.part: report.round.backup for report in night.rounds()}[target]
     of = {"a.csv": box.pets()[:6], "b.csv": box.pets()[6:]}
     moved = of[source].pop(3)
     night.put(source, of[source])
@@ -717,7 +717,7 @@ def test_a_row_that_was_in_a_sheet_before_an_older_copy_is_not_deleted(
     assert night.stored().keys() == {pet.id for pet in PETS} - {gone.id}
     night.put(source, [*of[source], moved])
     assert night.rounds().exit_code == 0
-    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
 
 
 def test_a_row_that_lacks_its_id_in_an_older_copy_is_not_lost(box: Sandbox, tmp_path: Path) -> None:
@@ -733,7 +733,7 @@ def test_a_row_that_lacks_its_id_in_an_older_copy_is_not_lost(box: Sandbox, tmp_
     box.put(changed(PETS, 2, name="Store 2")[1])
     box.put(changed(PETS, 10, name="Store 10")[9])
     box.put(changed(PETS, 11, name="Store 11")[10])
-    backups = {told.round.part: told.round.backup for told in night.rounds()}
+    backups = {report.round.part: report.round.backup for report in night.rounds()}
     (added,) = [pet for pet in box.pets() if pet.name == "Neu"]
     box.put(msgspec.structs.replace(added, tags=added.tags[:1]))
     night.rounds()
@@ -743,7 +743,7 @@ def test_a_row_that_lacks_its_id_in_an_older_copy_is_not_lost(box: Sandbox, tmp_
         assert added.id is not None
         assert night.stored()[added.id].tags == added.tags[:1]
     assert len(box.pets()) == len(PETS) + 1
-    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
 
 
 def test_a_new_row_is_not_lost_beside_an_older_copy_of_another_file(
@@ -767,7 +767,7 @@ def test_a_new_row_is_not_lost_beside_an_older_copy_of_another_file(
     assert night.rounds().exit_code == 0
     (pet,) = [pet for number, pet in night.stored().items() if number > len(PETS)]
     assert (pet.name, pet.status, pet.photo_urls) == ("Zoe", "pending", ())
-    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
 
 
 def test_an_older_row_stays_in_conflict_beside_a_new_row_of_another_file(
@@ -791,8 +791,8 @@ def test_an_older_row_stays_in_conflict_beside_a_new_row_of_another_file(
         patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
         assert night.rounds().exit_code == 7
     _type(night, "b.csv", {"name": "Bar", "status": "sold"})
-    told = night.rounds()
-    assert [(o.pet_id, o.fields) for o in told[0].open if o.kind == "conflict"] == [
+    report = night.rounds()
+    assert [(o.pet_id, o.fields) for o in report[0].open if o.kind == "conflict"] == [
         (added.id, ("tags",))
     ]
     assert added in box.pets()
@@ -819,16 +819,16 @@ def test_a_row_that_moves_out_of_an_older_copy_does_not_hide_it(
     pet_id = 3 if source == "a.csv" else 8
     newer = changed(PETS, pet_id, name="Store", status="pending")[pet_id - 1]
     box.put(newer)
-    backup = {told.round.part: told.round.backup for told in night.rounds()}[source]
+    backup = {report.round.part: report.round.backup for report in night.rounds()}[source]
     _type(night, source, {**QUUX, "tags": "calm"})
     assert night.rounds().exit_code == 0
     (added,) = [pet for pet in box.pets() if pet.name == "Quux"]
     _move_out_of(night, source, target, pet_id, backup)
     for _ in range(2):
-        told = night.rounds()
-        conflicts = {o.pet_id for each in told for o in each.open if o.kind == "conflict"}
+        report = night.rounds()
+        conflicts = {o.pet_id for each in report for o in each.open if o.kind == "conflict"}
         expected = (0, set()) if source == "a.csv" else (5, {pet_id})
-        assert (told.exit_code, conflicts) == expected
+        assert (report.exit_code, conflicts) == expected
         assert night.stored()[pet_id] == newer
         assert added in box.pets()
     assert night.row(source, added.id or 0) is not None
@@ -845,12 +845,12 @@ def test_an_older_value_in_a_row_that_moves_is_a_conflict(
     pet_id = 3 if source == "a.csv" else 8
     newer = changed(PETS, pet_id, name="Store")[pet_id - 1]
     box.put(newer)
-    backup = {told.round.part: told.round.backup for told in night.rounds()}[source]
+    backup = {report.round.part: report.round.backup for report in night.rounds()}[source]
     _move_out_of(night, source, target, pet_id, backup)
     for _ in range(2):
-        told = night.rounds()
-        found = [(o.pet_id, o.fields) for each in told for o in each.open if o.kind == "conflict"]
-        assert (told.exit_code, found) == (5, [(pet_id, ("name",))])
+        report = night.rounds()
+        found = [(o.pet_id, o.fields) for each in report for o in each.open if o.kind == "conflict"]
+        assert (report.exit_code, found) == (5, [(pet_id, ("name",))])
         assert night.stored()[pet_id] == newer
 
 
@@ -863,7 +863,7 @@ def test_a_new_row_that_moves_out_of_an_older_copy_is_not_added_again(
     night, (source, target) = _moving(box, tmp_path), names
     pet_id = 3 if source == "a.csv" else 8
     _type(night, source, QUUX)
-    backup = {told.round.part: told.round.backup for told in night.rounds()}[source]
+    backup = {report.round.part: report.round.backup for report in night.rounds()}[source]
     box.put(changed(PETS, pet_id, name="Store")[pet_id - 1])
     assert night.rounds().exit_code == 0
     assert backup is not None
@@ -898,10 +898,10 @@ def test_a_row_that_moved_in_the_last_round_is_no_part_of_an_older_copy(
     grid.save()
     if moves:
         _move(night.folder / "in", source, target, 6 if source == "a.csv" else 10, {})
-    told = night.rounds()
+    report = night.rounds()
     assert night.stored()[other_id].name == "Typed"
     assert night.row(source, pet_id).status == old
-    conflicts = {o.pet_id for each in told for o in each.open if o.kind == "conflict"}
+    conflicts = {o.pet_id for each in report for o in each.open if o.kind == "conflict"}
     assert conflicts == {pet_id} or night.stored()[pet_id].status == old
 
 
@@ -921,8 +921,8 @@ def test_a_row_that_moves_out_of_an_older_copy_deletes_no_pet_of_a_killed_round(
     (added,) = [pet for pet in box.pets() if pet.name == "Quux"]
     _move_out_of(night, "b.csv", "a.csv", 8, backup)
     for _ in range(2):
-        told = night.rounds()
-        assert {o.pet_id for o in told[1].open if o.kind == "conflict"} == {added.id}
+        report = night.rounds()
+        assert {o.pet_id for o in report[1].open if o.kind == "conflict"} == {added.id}
         assert added in box.pets()
 
 
@@ -952,11 +952,11 @@ def test_rows_that_an_own_older_copy_lacks_are_not_lost(
             assert [night.row("b.csv", pet.id or 0) for pet in moved] == [*moved]
         else:
             assert rounds.exit_code == 5
-            told = [o for each in rounds for o in each.open if o.kind == "conflict"]
-            assert {each.pet_id for each in told} == {pet.id for pet in moved}
+            result = [o for each in rounds for o in each.open if o.kind == "conflict"]
+            assert {each.pet_id for each in result} == {pet.id for pet in moved}
     night.put("b.csv", [*night.box.pets()[6:], *moved])
     assert night.rounds().exit_code == 0
-    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+    assert [result.round.status for result in night.rounds()] == ["in-sync", "in-sync"]
     assert len(night.stored()) == len(PETS)
 
 
@@ -973,9 +973,9 @@ def test_the_pets_of_a_file_that_is_away_are_named(
     for _ in range(2):
         rounds = night.rounds()
         assert rounds.exit_code == 5
-        (told,) = [each for each in rounds[0].open if each.kind == "conflict"]
-        assert told.problem.startswith("the file b.csv is not in the folder")
-        assert "(pets 7, 8, 9 and 3 more)" in told.problem
+        (result,) = [each for each in rounds[0].open if each.kind == "conflict"]
+        assert result.problem.startswith("the file b.csv is not in the folder")
+        assert "(pets 7, 8, 9 and 3 more)" in result.problem
     shutil.copy(away, tmp_path / "in" / "c.csv")
     assert night.rounds().exit_code == 0
     assert len(night.stored()) == len(PETS)
@@ -994,8 +994,8 @@ def test_a_row_that_moves_to_another_job_is_not_deleted(jobs: Moving) -> None:
     pet = jobs.stored()[3]
     assert pet == jobs.row("b.csv", 3) == changed(PETS, 3, status="sold", photo_urls=photos)[2]
     again = jobs.both()
-    assert [told.round.status for told in again] == ["in-sync", "in-sync"]
-    assert [told.round.notes for told in again] == [0, 0]
+    assert [result.round.status for result in again] == ["in-sync", "in-sync"]
+    assert [result.round.notes for result in again] == [0, 0]
 
 
 @pytest.mark.parametrize("mode", ["two-way", "push"])
@@ -1021,8 +1021,8 @@ def test_a_job_of_another_name_begins_with_what_was_agreed_on(jobs: Moving) -> N
     """
     jobs.box.put(NEWER)
     path = jobs.folder / "in" / "b.csv"
-    (told,) = reconcile_jobs(jobs.config(jobs.job("renamed", sheet=path, statuses=("sold",))))
-    assert told.round.status == "done"
+    (report,) = reconcile_jobs(jobs.config(jobs.job("renamed", sheet=path, statuses=("sold",))))
+    assert report.round.status == "done"
     assert jobs.stored()[5] == NEWER == jobs.row("b.csv", 5)
 
 
@@ -1046,8 +1046,8 @@ class Cut(Moving):
 
     def opens(self, rounds: Rounds) -> list[Difference]:
         """Return the differences about a file that is away."""
-        told = [each for round_ in rounds for each in round_.open]
-        return [each for each in told if "is not in the folder any more" in each.problem]
+        result = [each for round_ in rounds for each in round_.open]
+        return [each for each in result if "is not in the folder any more" in each.problem]
 
 
 @pytest.fixture
@@ -1065,7 +1065,7 @@ def _cut(box: Sandbox, tmp_path: Path, mode: str) -> Cut:
     night.cut(range(1, 4), "a.xlsx")
     night.cut(range(4, 13), "b.xlsx")
     for _ in range(2):
-        assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+        assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
     return night
 
 
@@ -1080,13 +1080,13 @@ def test_a_file_that_is_away_deletes_no_pet(
     away = path.rename(cut.folder / name)
     with monkeypatch.context() as patch:
         patch.setattr(BaseFile, "keep", Mock(side_effect=KeyboardInterrupt))
-        assert [told.round.status for told in cut.rounds()] == ["interrupted"]
+        assert [result.round.status for result in cut.rounds()] == ["interrupted"]
     for _ in range(2):
         rounds = cut.rounds()
         assert (rounds.exit_code, rounds[0].round.to_store.total) == (5, 0)
-        (told,) = cut.opens(rounds)
-        assert told.problem.startswith(f"the file {name} is not in the folder")
-        assert f"(pets {ids[0]}, {ids[1]}, {ids[2]}" in told.problem
+        (result,) = cut.opens(rounds)
+        assert result.problem.startswith(f"the file {name} is not in the folder")
+        assert f"(pets {ids[0]}, {ids[1]}, {ids[2]}" in result.problem
         unnamed = [each for each in rounds[0].open if each.pet_id in ids]
         assert {each.pet_id for each in unnamed} == {*ids}
         assert not any("as the plan" in each.problem for each in unnamed)
@@ -1116,9 +1116,9 @@ def test_a_file_that_is_meant_to_go_takes_its_pets_along(cut: Cut) -> None:
     report suggests.
     """
     (cut.folder / "in" / "a.xlsx").unlink()
-    (told,) = cut.opens(cut.rounds())
+    (result,) = cut.opens(cut.rounds())
     base = cut.state / "reconcile" / "bases" / "inbox--a.xlsx.base"
-    assert f"remove {base}," in told.hint
+    assert f"remove {base}," in result.hint
     # A row of the other file can still be removed, because the lost file's base has given it up.
     cut.cut(range(4, 12), "b.xlsx")
     rounds = cut.rounds()
@@ -1211,9 +1211,9 @@ def test_a_worksheet_in_front_is_not_read(book: Book, mode: str) -> None:
     """
     assert book.run(mode=mode).round.status == "in-sync"
     book.change(_in_front)
-    told = book.run(mode=mode)
-    assert (told.round.status, told.round.exit_code) == ("in-sync", 0)
-    assert "'For Anna'" in told.open[-1].problem
+    report = book.run(mode=mode)
+    assert (report.round.status, report.round.exit_code) == ("in-sync", 0)
+    assert "'For Anna'" in report.open[-1].problem
     book.change(lambda each: setattr(each["Pets"].cell(2, 2), "value", "Edited"))
     book.box.put(changed(PETS, 5, name="Store")[4])
     assert book.run(mode=mode).round.exit_code == 0
@@ -1248,9 +1248,9 @@ def test_a_pet_that_another_worksheet_has_is_not_deleted(book: Book, mode: str) 
     book.run(mode=mode)
     book.change(_in_front)
     for _ in range(2):
-        told = book.run(mode=mode, tab="For Anna")
-        assert told.round.exit_code == 5
-        held = [each for each in told.open if each.kind == "conflict"]
+        report = book.run(mode=mode, tab="For Anna")
+        assert report.round.exit_code == 5
+        held = [each for each in report.open if each.kind == "conflict"]
         assert {each.pet_id for each in held} == {2, 3}
         assert all("'Pets'" in each.problem for each in held)
         assert all(each.hint.endswith('name it: tab = "NAME" in the job.') for each in held)
@@ -1273,13 +1273,13 @@ def test_a_worksheet_that_went_is_not_replaced_by_another(book: Book) -> None:
     assert book.run(mode="two-way").round.exit_code == 0
     before = book.sheet.read_bytes()
     book.change(_taken)
-    told = book.run(mode="two-way")
-    assert told.round.exit_code not in (0, 5)
+    report = book.run(mode="two-way")
+    assert report.round.exit_code not in (0, 5)
     # The worksheet of the job's last round, or that of the file's export.
-    assert "'Tiere'" in told.round.problem or "'Pets'" in told.round.problem
-    assert "it is not there any more" in told.round.problem
-    assert "'For Anna'" in told.round.hint
-    assert told.round.hint.endswith('name the worksheet to read: tab = "NAME" in the job.')
+    assert "'Tiere'" in report.round.problem or "'Pets'" in report.round.problem
+    assert "it is not there any more" in report.round.problem
+    assert "'For Anna'" in report.round.hint
+    assert report.round.hint.endswith('name the worksheet to read: tab = "NAME" in the job.')
     assert len(book.stored()) == len(PETS)
     book.sheet.write_bytes(before)
     assert book.run(mode="two-way").round.exit_code == 0

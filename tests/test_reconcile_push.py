@@ -39,11 +39,11 @@ def test_a_round_in_sync_sends_nothing_and_is_reported(night: Night) -> None:
     can change a pet.
     """
     before = night.box.requests
-    told = night.run()
-    assert (told.round.status, told.round.exit_code, told.round.drift) == ("in-sync", 0, 0)
+    report = night.run()
+    assert (report.round.status, report.round.exit_code, report.round.drift) == ("in-sync", 0, 0)
     assert set(night.box.requests - before) == {"findPetsByStatus"}
-    assert History(night.state).rounds() == [told.round]
-    page = Path(told.round.report)
+    assert History(night.state).rounds() == [report.round]
+    page = Path(report.round.report)
     assert page.is_file()
     assert page.with_suffix(".json").is_file()
 
@@ -54,8 +54,8 @@ def test_the_sheet_leads(night: Night) -> None:
     night.write(changed([*PETS, ps.Pet(id=99, name="Neu", status="sold")], 1, name="Rex"))
     night.box.put(changed(PETS, 2, name="elsewhere")[1])
     night.box.remove(3)
-    told = night.run()
-    assert (told.round.status, told.round.applied, told.round.drift) == ("done", 4, 4)
+    report = night.run()
+    assert (report.round.status, report.round.applied, report.round.drift) == ("done", 4, 4)
     assert night.stored() == night.said()
     assert night.run().round.status == "in-sync"
 
@@ -67,11 +67,11 @@ def test_rows_that_are_taken_out_delete_only_when_asked(night: Night) -> None:
     night.run(delete_missing=True)
     night.write(PETS[2:])
     night.box.put(changed(PETS, 2, name="elsewhere")[1])
-    told = night.run()
-    assert kinds(told) == [("note", 1), ("note", 2)]
-    told = night.run(delete_missing=True)
-    assert told.round.exit_code == 5
-    assert kinds(told) == [("conflict", 2)]
+    report = night.run()
+    assert kinds(report) == [("note", 1), ("note", 2)]
+    report = night.run(delete_missing=True)
+    assert report.round.exit_code == 5
+    assert kinds(report) == [("conflict", 2)]
     assert 1 not in night.stored()
     assert 2 in night.stored()
 
@@ -79,16 +79,16 @@ def test_rows_that_are_taken_out_delete_only_when_asked(night: Night) -> None:
 def test_the_first_round_deletes_nothing(night: Night) -> None:
     """The first round deletes nothing, because nothing was agreed before."""
     night.write(PETS[2:])
-    told = night.run(delete_missing=True)
-    assert kinds(told) == [("note", 1), ("note", 2)]
+    report = night.run(delete_missing=True)
+    assert kinds(report) == [("note", 1), ("note", 2)]
     assert len(night.stored()) == 12
 
 
 def test_check_tells_and_changes_nothing(night: Night) -> None:
     """A check reports drift with exit code 2, and changes neither the base nor the store."""
     night.write(changed(PETS, 1, name="Rex"))
-    told = night.run(mode="check")
-    assert (told.round.status, told.round.exit_code, told.round.left) == ("drift", 2, 1)
+    report = night.run(mode="check")
+    assert (report.round.status, report.round.exit_code, report.round.left) == ("drift", 2, 1)
     assert night.stored()[1].name == "Pet 1"
     assert night.kept_files() == {"reconcile/history.jsonl", "reconcile/locks/catalogue.lock"}
 
@@ -98,9 +98,9 @@ def test_check_tells_both_values_of_what_only_the_store_changed(night: Night) ->
     with ps.connect(night.box.url, state=night.state) as store:
         ps.write_sheet(store.snapshot(), night.sheet)
     night.box.put(changed(PETS, 1, name="Rex", tags=())[0])
-    (told,) = night.run(mode="check").open
-    assert (told.kind, told.name) == ("drift", "Rex")
-    assert told.problem == (
+    (result,) = night.run(mode="check").open
+    assert (result.kind, result.name) == ("drift", "Rex")
+    assert result.problem == (
         "name: 'Pet 1' in the sheet, 'Rex' in the store; "
         "tags: '1:calm' in the sheet, '' in the store"
     )
@@ -121,15 +121,15 @@ def test_an_export_that_got_ids_is_no_older_file(night: Night) -> None:
     assert night.run(sheet=path).round.to_sheet.update == 1
     kept = BaseFile(StatePaths(night.state).base("catalogue")).load(set_aside=False)
     assert kept.carried == digest_of(ps.read_sheet(path).base)
-    told = night.run(sheet=path)
-    assert (told.round.status, told.open) == ("in-sync", ())
+    report = night.run(sheet=path)
+    assert (report.round.status, report.open) == ("in-sync", ())
 
 
 def test_a_dry_run_writes_nothing_at_all(night: Night) -> None:
     """A dry run writes nothing, not even the state folder."""
     night.write(changed(PETS, 1, name="Rex"))
-    told = night.run(dry_run=True)
-    assert (told.round.status, told.round.exit_code) == ("drift", 2)
+    report = night.run(dry_run=True)
+    assert (report.round.status, report.round.exit_code) == ("drift", 2)
     assert not night.state.exists()
     assert not (night.folder / "reports").exists()
 
@@ -142,9 +142,13 @@ def test_a_row_without_an_id_gets_the_one_of_its_pet(night: Night) -> None:
     dry = night.run(dry_run=True)
     assert dry.round.to_sheet.update == 1
     assert dry.open[0].problem == "1 row without an id is to get that of the pet"
-    told = night.run()
-    assert (told.round.status, told.round.to_sheet.update, told.round.applied) == ("done", 1, 2)
-    assert Path(told.round.backup).is_file()
+    report = night.run()
+    assert (report.round.status, report.round.to_sheet.update, report.round.applied) == (
+        "done",
+        1,
+        2,
+    )
+    assert Path(report.round.backup).is_file()
     (pet,) = (pet for pet in night.box.pets() if pet.name == "Neu")
     assert night.said()[pet.id or 0] == pet
     night.write(changed([*night.said().values()], pet.id or 0, name="Neuer"))
@@ -163,8 +167,8 @@ def test_a_row_without_an_id_stays_one_pet(night: Night) -> None:
     assert night.run().round.to_sheet.update == 0
     (pet,) = (pet for pet in night.box.pets() if pet.name == "Neu")
     night.box.put(ps.Pet(id=pet.id, name="Neu", status="sold", tags=(ps.Tag(1, "calm"),)))
-    told = night.run()
-    assert (told.round.status, told.round.to_store.add) == ("done", 0)
+    report = night.run()
+    assert (report.round.status, report.round.to_store.add) == ("done", 0)
     assert len(night.stored()) == 13
     scoped = night.run(name="scoped", statuses=("pending", "sold"))
     assert (scoped.round.status, len(night.stored())) == ("in-sync", 13)
@@ -178,9 +182,9 @@ def test_an_id_that_cannot_be_written_is_remembered(night: Night) -> None:
     lock = night.sheet.with_name(f".~lock.{night.sheet.name}#")
     lock.write_text(",ada,", "utf-8")
     for _ in range(2):
-        told = night.run()
-        assert told.round.exit_code == 0
-        assert "could not be given the ids" in told.open[0].problem
+        report = night.run()
+        assert report.round.exit_code == 0
+        assert "could not be given the ids" in report.open[0].problem
         assert len(night.stored()) == 13
     lock.unlink()
     assert night.run().round.status == "done"
@@ -194,8 +198,8 @@ def test_a_scope_is_all_that_a_job_sees(night: Night) -> None:
     night.write([pet for pet in PETS if pet.status == "available"])
     assert night.run(statuses=("available",), delete_missing=True).open == ()
     night.box.put(changed(PETS, 3, status="sold")[2])
-    told = night.run(statuses=("available",), tags=("calm",), delete_missing=True)
-    assert (told.round.status, told.round.to_store.update) == ("done", 1)
+    report = night.run(statuses=("available",), tags=("calm",), delete_missing=True)
+    assert (report.round.status, report.round.to_store.update) == ("done", 1)
     assert night.stored()[3].status == "available"
 
 
@@ -216,12 +220,12 @@ def test_a_row_is_taken_out_whose_pet_has_left_the_scope(
     night.box.put(moved[2])
     night.write([pet for pet in pets if pet.id != 3])
     for _ in range(2):
-        told = night.run(**options)
-        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 3)])
+        report = night.run(**options)
+        assert (report.round.status, kinds(report)) == ("conflicts", [("conflict", 3)])
         assert (
-            f"the store changed its {change} since both sides last agreed" in told.open[0].problem
+            f"the store changed its {change} since both sides last agreed" in report.open[0].problem
         )
-        assert "Export" not in told.open[0].hint
+        assert "Export" not in report.open[0].hint
         assert night.stored()[3] == moved[2]
     kept = night.run(**{**options, "delete_missing": False})
     assert (kept.round.status, kinds(kept)) == ("in-sync", [("note", 3)])
@@ -241,9 +245,9 @@ def test_the_row_of_a_pet_outside_of_the_scope_is_taken_out(night: Night, mode: 
         "delete_missing": True,
         "guard": Guard(max_delete=Limit(0.5)),
     }
-    told = night.run(mode=mode, **scope)
-    assert (told.round.to_store.delete, kinds(told)) == (1, [("note", 2)])
-    assert "not among the pets that the job covers" in told.open[0].problem
+    report = night.run(mode=mode, **scope)
+    assert (report.round.to_store.delete, kinds(report)) == (1, [("note", 2)])
+    assert "not among the pets that the job covers" in report.open[0].problem
     assert {*night.stored()} == {pet.id for pet in PETS} - {3}
     assert night.run(mode=mode, **scope).open == ()
     night.run(mode=mode, delete_missing=True)
@@ -260,8 +264,8 @@ def test_a_row_without_an_id_is_a_pet_that_has_left_the_scope(night: Night) -> N
     assert night.run(**options).round.status == "in-sync"
     night.box.put(changed(PETS, 3, status="sold")[2])
     night.write([*pets[1:], ps.Pet(name="Pet 3", status="pending", category=DOGS)])
-    told = night.run(**options)
-    assert (told.round.status, told.round.to_store.add) == ("conflicts", 0)
+    report = night.run(**options)
+    assert (report.round.status, report.round.to_store.add) == ("conflicts", 0)
     assert len(night.stored()) == 12
 
 
@@ -304,8 +308,8 @@ def test_names_outside_of_the_scope_have_the_store_s_numbers(
     new = ps.Pet(name="Neu", status="available", category=ps.Category(name="Birds"))
     said = changed(pets, 3, category=ps.Category(name="Birds"), tags=(ps.Tag(name="old"),))
     night.write([*said, new])
-    told = night.run(**options)
-    assert (told.round.to_store.add, told.round.to_store.update) == (1, 1)
+    report = night.run(**options)
+    assert (report.round.to_store.add, report.round.to_store.update) == (1, 1)
     (added,) = (pet for pet in night.box.pets() if pet.name == "Neu")
     assert (added.category, night.stored()[3].category) == (BIRDS, BIRDS)
     assert night.stored()[3].tags == (OLD,)
@@ -331,9 +335,9 @@ def test_a_new_name_waits_for_the_rest_of_the_store(night: Night) -> None:
     pets = [pet for pet in PETS if pet.status == "available"]
     night.write(changed(changed(pets, 3, category=ps.Category(name="Birds")), 6, name="Rex"))
     night.box.break_with("torn=1,status=sold")
-    told = night.run(**options)
-    assert (told.round.to_store.update, kinds(told)) == (1, [("conflict", 3)])
-    assert "could not be looked up" in told.open[0].problem
+    report = night.run(**options)
+    assert (report.round.to_store.update, kinds(report)) == (1, [("conflict", 3)])
+    assert "could not be looked up" in report.open[0].problem
     night.box.break_with(None)
     assert night.run(**options).open == ()
     assert night.stored()[3].category == ps.Category(name="Birds")
@@ -370,8 +374,8 @@ def test_a_query_is_pushed(night: Night) -> None:
         connection.execute("INSERT INTO pets VALUES (1, 'Rex')")
     connection.close()
     options = {"query": "SELECT id, name FROM pets", "database": Secret(f"sqlite:///{path}")}
-    told = night.run(**options)
-    assert (told.round.status, night.stored()[1].name) == ("done", "Rex")
+    report = night.run(**options)
+    assert (report.round.status, night.stored()[1].name) == ("done", "Rex")
     assert night.run(**{**options, "query": "SELECT nothing"}).round.status == "error"
 
 
@@ -409,9 +413,9 @@ def test_the_number_of_another_category_beside_a_name_is_a_conflict(night: Night
     pets = changed(PETS, 2, category=ps.Category(2, "Cats"))
     night.write(changed(pets, 1, category=ps.Category(2, "Dogs")))
     for _ in range(2):
-        told = night.run()
-        assert (told.round.status, told.round.exit_code) == ("conflicts", 5)
-        assert kinds(told) == [("conflict", 1)]
+        report = night.run()
+        assert (report.round.status, report.round.exit_code) == ("conflicts", 5)
+        assert kinds(report) == [("conflict", 1)]
         assert night.stored()[1].category == ps.Category(1, "Dogs")
     night.write(changed(pets, 1, category=ps.Category(2, "Cats")))
     assert night.run().round.status == "done"

@@ -170,8 +170,8 @@ def test_no_error_tells_the_password(store: ps.Store, address: str) -> None:
     with pytest.raises(ps.errors.SheetError) as caught:
         source.read(store)
     path = "/geheim/there/is/none.db"  # the database's own name is not a secret
-    told = f"{source.name} {caught.value} {source!r}"
-    assert "geheim" not in told.replace(path, "")
+    result = f"{source.name} {caught.value} {source!r}"
+    assert "geheim" not in result.replace(path, "")
 
 
 def test_a_folder_gives_its_sheets_and_nothing_else(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_a_job_that_is_at_work_is_left_alone(night: Night) -> None:
     other = night.job("other", mode="check")
     with lock_job(StatePaths(night.state), "catalogue"):
         rounds = reconcile_jobs(night.config(night.job(), other))
-    assert [told.round.status for told in rounds] == ["locked", "in-sync"]
+    assert [report.round.status for report in rounds] == ["locked", "in-sync"]
     assert rounds.exit_code == 6
     assert "another process" in rounds[0].round.problem
 
@@ -96,9 +96,9 @@ def test_a_query_that_fails_changes_nothing(night: Night) -> None:
     night.write(changed(PETS, 1, name="Rex"))
     kept = {name: (night.state / name).read_bytes() for name in night.kept_files()}
     night.box.break_with("html=1,status=sold")
-    told = night.run(delete_missing=True)
-    assert (told.round.status, told.round.exit_code) == ("error", 1)
-    assert "did not list" in told.round.problem
+    report = night.run(delete_missing=True)
+    assert (report.round.status, report.round.exit_code) == ("error", 1)
+    assert "did not list" in report.round.problem
     assert night.stored()[1].name == "Pet 1"
     base = "reconcile/bases/catalogue.base"
     assert (night.state / base).read_bytes() == kept[base]
@@ -116,13 +116,13 @@ def test_what_a_stopped_round_left_is_planned_again(tmp_path: Path) -> None:
         sheet = night.sheet.read_bytes()
         new = ps.Pet(name="Neu", status="sold")
         night.write([*changed(changed(PETS, 1, name="Rex"), 2, name="Mia"), new])
-        told = night.run(token=reads)
-        assert (told.round.status, told.round.exit_code) == ("interrupted", 7)
-        assert sorted(kinds(told)) == [("drift", 1), ("drift", 2), ("failed", None)]
+        report = night.run(token=reads)
+        assert (report.round.status, report.round.exit_code) == ("interrupted", 7)
+        assert sorted(kinds(report)) == [("drift", 1), ("drift", 2), ("failed", None)]
         night.sheet.write_bytes(sheet)
         before = Counter(box.requests)
-        told = night.run(token=all_)
-        assert (told.round.resumed, told.round.status) == (1, "done")
+        report = night.run(token=all_)
+        assert (report.round.resumed, report.round.status) == (1, "done")
         sent = Counter(box.requests) - before
         assert {*sent} <= {"findPetsByStatus", "getPetById"}
         assert night.stored() == {pet.id: pet for pet in PETS}
@@ -140,7 +140,7 @@ def test_an_interrupt_ends_the_round_and_what_would_follow(night: Night) -> None
     night.write(changed(PETS, 1, name="Rex"))
     jobs = night.config(night.job(), night.job("other", mode="check"))
     rounds = reconcile_jobs(jobs, watchers=[Meddler("snapshot", interrupt)])
-    assert [told.round.status for told in rounds] == ["interrupted"]
+    assert [report.round.status for report in rounds] == ["interrupted"]
     assert rounds.exit_code == 7
     assert History(night.state).rounds()[-1].status == "interrupted"
     assert night.run().round.status == "done"
@@ -168,12 +168,12 @@ def test_a_damaged_base_is_set_aside(night: Night) -> None:
     base.write_bytes(base.read_bytes()[:-40])
     night.write(PETS[1:])
     night.run(delete_missing=True)
-    told = night.run(delete_missing=True)
-    assert 1 in night.stored() or told.round.status in ("done", "in-sync")
+    report = night.run(delete_missing=True)
+    assert 1 in night.stored() or report.round.status in ("done", "in-sync")
     base.write_bytes(b"no base")
     base.with_name("catalogue.base.previous").write_bytes(b"no base")
-    told = night.run(delete_missing=True)
-    assert "is damaged" in told.open[0].problem
+    report = night.run(delete_missing=True)
+    assert "is damaged" in report.open[0].problem
     assert list(base.parent.glob("*.damaged-*"))
     assert night.run().round.notes <= 1
 
@@ -182,8 +182,8 @@ def test_an_edit_while_the_round_is_at_work_is_kept(night: Night) -> None:
     """A sheet that a person saves during a round stays unchanged, and the next round reads it."""
     night.box.put(changed(PETS, 2, name="Mia")[1])
     save = Meddler("write", lambda: night.write(changed(PETS, 1, name="Rex")))
-    told = night.run(watchers=[save])
-    assert told.round.status == "error"
+    report = night.run(watchers=[save])
+    assert report.round.status == "error"
     assert night.said()[1].name == "Rex"
     assert night.run().round.status == "done"
     assert (night.said()[2].name, night.stored()[1].name) == ("Mia", "Rex")
@@ -198,15 +198,15 @@ def test_a_folder_has_a_base_for_each_sheet(night: Night, tmp_path: Path) -> Non
     for name, pets in (("a.csv", PETS[:6]), ("b.csv", PETS[6:])):
         ps.write_sheet(ps.frame_from_pets(pets), folder / name, base=False)
     config = night.config(night.job("inbox", folder=folder, files="*.csv", sheet=None))
-    assert [told.round.part for told in reconcile_jobs(config)] == ["a.csv", "b.csv"]
+    assert [report.round.part for report in reconcile_jobs(config)] == ["a.csv", "b.csv"]
     ps.write_sheet(ps.frame_from_pets(PETS[1:6]), folder / "a.csv", base=False)
     ps.write_sheet(ps.frame_from_pets([PETS[0], *PETS[6:]]), folder / "b.csv", base=False)
     rounds = reconcile_jobs(config)
-    assert [told.round.status for told in rounds] == ["in-sync", "in-sync"]
+    assert [report.round.status for report in rounds] == ["in-sync", "in-sync"]
     ps.write_sheet(ps.frame_from_pets(PETS[:6]), folder / "a.csv", base=False)
     rounds = reconcile_jobs(config)
-    assert [told.round.status for told in rounds] == ["findings", "findings"]
-    assert [[(each.kind, each.pet_id) for each in told.open] for told in rounds] == [
+    assert [report.round.status for report in rounds] == ["findings", "findings"]
+    assert [[(each.kind, each.pet_id) for each in report.open] for report in rounds] == [
         [("finding", 1)],
         [("finding", 1)],
     ]
@@ -221,10 +221,10 @@ def test_one_bad_job_keeps_no_other_from_running(night: Night, tmp_path: Path) -
         night.job(),
     ]
     rounds = reconcile_jobs(night.config(*jobs))
-    assert [told.round.status for told in rounds] == ["error", "error", "error", "in-sync"]
+    assert [report.round.status for report in rounds] == ["error", "error", "error", "in-sync"]
     assert rounds[0].round.exit_code == 64
-    assert all(told.round.hint for told in rounds[:3])
-    assert [told.job for told in History(night.state).rounds()][1:] == [
+    assert all(report.round.hint for report in rounds[:3])
+    assert [report.job for report in History(night.state).rounds()][1:] == [
         "nowhere",
         "empty",
         "gone",
@@ -237,8 +237,8 @@ def test_a_state_folder_that_cannot_be_written_is_reported(night: Night, tmp_pat
     blocked = tmp_path / "file"
     blocked.write_text("", "utf-8")
     night.write(changed(PETS, 1, name="Rex"))
-    (told,) = reconcile_jobs(replace(night.config(), state=blocked / "state"))
-    assert told.round.status == "error"
+    (report,) = reconcile_jobs(replace(night.config(), state=blocked / "state"))
+    assert report.round.status == "error"
     assert night.stored()[1].name == "Pet 1"
 
 
@@ -259,10 +259,10 @@ def test_open_differences_are_reported_with_their_reason(night: Night) -> None:
     """Findings in the sheet are reported with their address and exit code 3."""
     text = night.sheet.read_text("utf-8-sig").replace("available", "avialable", 1)
     night.sheet.write_text(text, "utf-8")
-    told = night.run()
-    assert (told.round.status, told.round.exit_code) == ("findings", 3)
-    assert kinds(told) == [("finding", 3)]
-    assert told.open[0].address.startswith("line 4")
+    report = night.run()
+    assert (report.round.status, report.round.exit_code) == ("findings", 3)
+    assert kinds(report) == [("finding", 3)]
+    assert report.open[0].address.startswith("line 4")
     strict = night.run(strict=True)
     assert strict.round.status == "findings"
     assert "strict" in strict.round.hint
@@ -284,10 +284,10 @@ def test_whatever_cuts_a_round_off_the_next_one_knows_what_was_sent(
     assert night.run(watchers=[Meddler(when, interrupt)]).round.status in ("interrupted", "done")
     assert night.stored()[1].name == "Rex"
     night.write([*PETS, ps.Pet(name="Neu", status="sold")])
-    told = night.run()
-    assert told.round.status == "done"
+    report = night.run()
+    assert report.round.status == "done"
     # Only the id of the row whose pet was added.
-    assert [[*change.values] for change in told.sheet] == [["id"]]
+    assert [[*change.values] for change in report.sheet] == [["id"]]
     assert night.stored()[1].name == "Pet 1"
     assert len(night.stored()) == 13
     assert sheet != night.sheet.read_bytes()
@@ -301,11 +301,11 @@ def test_what_nobody_expects_is_an_error_round(
     releases the lock.
     """
     config = night.config(night.job(tags=(Odd(),)), secrets=(Secret("s3cr3t-word"),))
-    (told,) = reconcile_jobs(config)
-    assert (told.round.status, told.round.exit_code) == ("error", 1)
-    assert told.round.problem.startswith("unexpected: ")
+    (report,) = reconcile_jobs(config)
+    assert (report.round.status, report.round.exit_code) == ("error", 1)
+    assert report.round.problem.startswith("unexpected: ")
     assert "Traceback" in caplog.text
-    assert "s3cr3t-word" not in caplog.text + told.round.problem
+    assert "s3cr3t-word" not in caplog.text + report.round.problem
     assert night.run().round.status == "in-sync"
 
 
@@ -322,8 +322,8 @@ def test_what_cannot_be_kept_is_reported_and_the_rest_is_done(night: Night, plac
     else:
         path.mkdir()
     night.write(changed(PETS, 1, name="Rex"))
-    told = night.run()
-    assert (told.round.status, told.round.exit_code, told.round.applied) == ("error", 1, 1)
+    report = night.run()
+    assert (report.round.status, report.round.exit_code, report.round.applied) == ("error", 1, 1)
     assert night.stored()[1].name == "Rex"
     if place == "reports":
         path.unlink()
@@ -337,10 +337,10 @@ def test_old_reports_go(night: Night) -> None:
     """Old reports are removed: the configured number stays, each as a page with its JSON."""
     reports = Reports(folder=night.folder / "few", keep=2)
     for _ in range(3):
-        (told,) = reconcile_jobs(night.config(night.job(mode="check"), report=reports))
+        (report,) = reconcile_jobs(night.config(night.job(mode="check"), report=reports))
     files = sorted(path.name for path in (night.folder / "few" / "catalogue").iterdir())
     assert len(files) == 4
-    assert files[-2:] == [f"{told.round.id}.html", f"{told.round.id}.json"]
+    assert files[-2:] == [f"{report.round.id}.html", f"{report.round.id}.json"]
 
 
 def test_a_torn_history_is_read_all_the_same(night: Night) -> None:
@@ -350,11 +350,11 @@ def test_a_torn_history_is_read_all_the_same(night: Night) -> None:
     history = History(night.state)
     with history.path.open("ab") as file:
         file.write(b'{"id":"half')
-    told = night.run()
-    assert history.rounds()[-1] == told.round
+    report = night.run()
+    assert history.rounds()[-1] == report.round
     assert len(history.rounds()) == 2
     assert history.rounds("other") == []
-    assert history.rounds(limit=1) == [told.round]
+    assert history.rounds(limit=1) == [report.round]
 
 
 def test_what_was_merged_and_cut_off_merges_again(night: Night) -> None:
@@ -431,7 +431,7 @@ class _Folder:
     def run(self) -> list[str]:
         """Run a complete round, and return the status of each sheet."""
         rounds = ps.reconcile.run(self.folder / "petsync.toml")
-        return [told.round.status for told in rounds]
+        return [report.round.status for report in rounds]
 
     def run_killed(self, name: str, moment: str) -> None:
         """Run a round whose process is killed before or after it writes the sheet of this name."""
@@ -513,7 +513,7 @@ def test_the_way_out_of_a_round_is_one_of_the_configuration(
     Python call.
     """
     break_it(night)
-    told = night.run()
-    said = [told.round.hint, *(f"{each.problem} {each.hint}" for each in told.open)]
+    report = night.run()
+    said = [report.round.hint, *(f"{each.problem} {each.hint}" for each in report.open)]
     assert any(way_out in each for each in said), said
     assert not any("in Python" in each for each in said)

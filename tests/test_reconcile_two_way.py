@@ -41,14 +41,14 @@ def test_edits_on_both_sides_merge(night: Night) -> None:
     night.box.put(changed(PETS, 2, name="Mia")[1])
     night.box.put(changed(PETS, 3, status="pending")[2])
     night.box.put(ps.Pet(id=50, name="Neu", status="available"))
-    told = night.run()
-    assert (told.round.status, told.round.applied) == ("done", 5)
-    assert told.round.to_store.update == 2
-    assert (told.round.to_sheet.update, told.round.to_sheet.add) == (2, 1)
+    report = night.run()
+    assert (report.round.status, report.round.applied) == ("done", 5)
+    assert report.round.to_store.update == 2
+    assert (report.round.to_sheet.update, report.round.to_sheet.add) == (2, 1)
     assert night.said() == night.stored()
     assert night.stored()[2].name == "Mia"
     assert night.stored()[2].status == "pending"
-    assert Path(told.round.backup).is_file()
+    assert Path(report.round.backup).is_file()
     assert night.run().round.status == "in-sync"
 
 
@@ -58,9 +58,9 @@ def test_a_conflict_stays_until_it_is_decided(night: Night, decided: str) -> Non
     night.write(changed(PETS, 1, name="Rex"))
     night.box.put(changed(PETS, 1, name="Rey")[0])
     for _ in range(2):
-        told = night.run()
-        assert (told.round.status, told.round.exit_code) == ("conflicts", 5)
-        assert kinds(told) == [("conflict", 1)]
+        report = night.run()
+        assert (report.round.status, report.round.exit_code) == ("conflicts", 5)
+        assert kinds(report) == [("conflict", 1)]
     assert (night.said()[1].name, night.stored()[1].name) == ("Rex", "Rey")
     if decided == "sheet":
         night.box.put(changed(PETS, 1, name="Rex")[0])
@@ -74,8 +74,8 @@ def test_a_job_may_say_who_wins(night: Night, winner: str, name: str) -> None:
     """`on_conflict` gives both sides the winner's value, and nothing stays open."""
     night.write(changed(PETS, 1, name="Rex"))
     night.box.put(changed(PETS, 1, name="Rey")[0])
-    told = night.run(on_conflict=winner)
-    assert (told.round.status, told.open) == ("done", ())
+    report = night.run(on_conflict=winner)
+    assert (report.round.status, report.open) == ("done", ())
     assert night.said()[1].name == night.stored()[1].name == name
 
 
@@ -85,20 +85,20 @@ def test_deletions_travel_only_when_asked_for(night: Night) -> None:
     """
     night.write(PETS[1:])
     night.box.remove(2)
-    told = night.run()
-    assert told.round.exit_code == 0
-    assert sorted(kinds(told)) == [("note", 1), ("note", 2)]
-    told = night.run(delete_missing=True)
-    assert (told.round.status, told.open) == ("done", ())
+    report = night.run()
+    assert report.round.exit_code == 0
+    assert sorted(kinds(report)) == [("note", 1), ("note", 2)]
+    report = night.run(delete_missing=True)
+    assert (report.round.status, report.open) == ("done", ())
     assert set(night.said()) == set(night.stored()) == set(range(3, 13))
 
 
 def test_a_row_without_an_id_gets_the_one_that_its_pet_has(night: Night) -> None:
     """A new row gets the id of its pet, so later changes of the pet reach that row."""
     night.write([*PETS, ps.Pet(name="Neu", status="sold")])
-    told = night.run()
+    report = night.run()
     (new,) = set(night.stored()) - {pet.id for pet in PETS}
-    assert told.round.status == "done"
+    assert report.round.status == "done"
     assert night.said() == night.stored()
     night.box.put(ps.Pet(id=new, name="Neu!", status="sold"))
     assert night.run().round.status == "done"
@@ -121,9 +121,9 @@ def test_an_open_sheet_changes_nothing_on_either_side(night: Night) -> None:
     night.box.put(changed(PETS, 2, name="Mia")[1])
     lock = night.sheet.with_name(f".~lock.{night.sheet.name}#")
     lock.write_text(",ada,", "utf-8")
-    told = night.run()
-    assert (told.round.status, told.round.exit_code) == ("error", 1)
-    assert "LibreOffice" in told.round.problem
+    report = night.run()
+    assert (report.round.status, report.round.exit_code) == ("error", 1)
+    assert "LibreOffice" in report.round.problem
     assert night.stored()[1].name == "Pet 1"
     lock.unlink()
     assert night.run().round.status == "done"
@@ -136,14 +136,14 @@ def test_pull_takes_everything_and_sends_nothing(night: Night) -> None:
     night.write([*changed(PETS, 1, name="Rex"), ps.Pet(id=70, name="Nur hier", status="sold")])
     night.box.put(changed(PETS, 2, name="Mia")[1])
     before = night.box.requests
-    told = night.run(mode="pull")
-    assert told.round.status == "done"
-    assert kinds(told) == [("note", 70)]
+    report = night.run(mode="pull")
+    assert report.round.status == "done"
+    assert kinds(report) == [("note", 70)]
     assert set(night.box.requests - before) <= {"findPetsByStatus", "getPetById"}
     assert {**night.said(), 70: None} == {**night.stored(), 70: None}
     night.sheet.unlink()
-    told = night.run(mode="pull", name="fresh")
-    assert (told.round.status, told.round.to_sheet.add) == ("done", 12)
+    report = night.run(mode="pull", name="fresh")
+    assert (report.round.status, report.round.to_sheet.add) == ("done", 12)
     assert night.said() == night.stored()
     assert night.run(mode="pull", name="fresh").round.status == "in-sync"
 
@@ -168,8 +168,8 @@ def test_an_export_brings_its_own_base_once(night: Night, ending: str) -> None:
     with ps.connect(night.box.url, state=night.state) as store:
         ps.write_sheet(store.snapshot(), sheet)
     night.box.put(changed(PETS, 2, name="Store 2b")[1])
-    told = night.run(**options)
-    assert (told.round.status, told.round.to_sheet.update) == ("done", 1)
+    report = night.run(**options)
+    assert (report.round.status, report.round.to_sheet.update) == ("done", 1)
     assert night.run(**options).open == ()
 
 
@@ -181,10 +181,13 @@ def test_what_nobody_knows_the_past_of_is_a_conflict(night: Night) -> None:
     night.write(changed(PETS, 2, name="Edited in the sheet"))
     shutil.rmtree(night.state)
     for _ in range(2):
-        told = night.run()
-        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 1), ("conflict", 2)])
-        assert (told.round.to_store.total, told.round.to_sheet.total) == (0, 0)
-        assert "it is unknown which is newer" in told.open[0].problem
+        report = night.run()
+        assert (report.round.status, kinds(report)) == (
+            "conflicts",
+            [("conflict", 1), ("conflict", 2)],
+        )
+        assert (report.round.to_store.total, report.round.to_sheet.total) == (0, 0)
+        assert "it is unknown which is newer" in report.open[0].problem
     assert night.stored()[1].name == "Edited in the store"
     assert night.said()[2].name == "Edited in the sheet"
     assert night.run(on_conflict="store").round.status == "done"
@@ -225,8 +228,8 @@ def test_what_the_sheet_took_is_agreed_on_before_the_base_is_kept(
         with monkeypatch.context() as patch:
             patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
             assert night.run().round.status == "interrupted"
-    told = night.run()
-    assert (told.round.status, told.open) == ("done", ())
+    report = night.run()
+    assert (report.round.status, report.open) == ("done", ())
     assert night.said() == night.stored()
     assert (night.stored()[1].name, night.stored()[1].status) == ("Second", "pending")
     assert night.stored()[50].category is None
@@ -248,8 +251,8 @@ def test_a_row_for_a_pet_that_the_base_lacks_is_a_conflict_where_it_differs(nigh
     """A row for a pet that the base lacks is a conflict where their values differ."""
     night.box.put(ps.Pet(id=77, name="New here", status="available"))
     night.write([*PETS, ps.Pet(id=77, name="Old name", status="available")])
-    told = night.run()
-    assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 77)])
+    report = night.run()
+    assert (report.round.status, kinds(report)) == ("conflicts", [("conflict", 77)])
     assert (night.stored()[77].name, night.said()[77].name) == ("New here", "Old name")
 
 
@@ -260,8 +263,8 @@ def test_a_number_of_an_unknown_category_stays_in_conflict(night: Night) -> None
     shutil.rmtree(night.state)
     night.write(changed(PETS, 1, category=ps.Category(77, "Dogs")))
     for name in ("One", "Two"):
-        told = night.run()
-        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 1)])
+        report = night.run()
+        assert (report.round.status, kinds(report)) == ("conflicts", [("conflict", 1)])
         category = night.said()[1].category
         assert category is not None
         assert category.id == 77

@@ -58,11 +58,11 @@ def test_a_plan_over_its_guard_waits_and_nothing_else_is_done(night: Night) -> N
     _renamed(night)
     night.box.put(changed(PETS, 4, name="D")[3])
     sheet = night.sheet.read_bytes()
-    told = night.run()
-    assert (told.round.status, told.round.exit_code) == ("waiting", 4)
-    assert "max_update 2" in told.round.problem
-    assert sorted(kinds(told)) == [("waiting", number) for number in (1, 2, 3, 4)]
-    file = Path(told.round.waiting)
+    report = night.run()
+    assert (report.round.status, report.round.exit_code) == ("waiting", 4)
+    assert "max_update 2" in report.round.problem
+    assert sorted(kinds(report)) == [("waiting", number) for number in (1, 2, 3, 4)]
+    file = Path(report.round.waiting)
     body = file.read_bytes()
     assert night.run().round.waiting == str(file)
     assert file.read_bytes() == body
@@ -81,8 +81,8 @@ def test_applying_the_file_releases_it(night: Night) -> None:
     assert plan.guard.max_update == Limit(3, is_share=False)
     assert "did not apply this plan by itself" in plan.notes[0]
     assert apply(night, file) == 0
-    told = night.run()
-    assert (told.round.status, told.round.waiting) == ("in-sync", "")
+    report = night.run()
+    assert (report.round.status, report.round.waiting) == ("in-sync", "")
     assert not Path(file).exists()
     assert night.stored() == night.said()
 
@@ -120,10 +120,10 @@ def test_the_sheet_has_its_guard_as_well(night: Night) -> None:
     """
     for pet in RENAMED[:11]:
         night.box.put(pet)
-    told = night.run()
-    assert (told.round.status, told.round.exit_code) == ("waiting", 4)
+    report = night.run()
+    assert (report.round.status, report.round.exit_code) == ("waiting", 4)
     assert night.said()[1].name == "Pet 1"
-    file = told.round.waiting
+    file = report.round.waiting
     body = Path(file).read_bytes()
     assert night.run().round.waiting == file
     assert Path(file).read_bytes() == body
@@ -174,12 +174,12 @@ def test_a_release_of_the_sheet_that_is_killed(
 def test_nobody_can_release_an_empty_sheet_or_a_sentinel(night: Night) -> None:
     """An empty sheet or a changed sentinel is refused without a file, so it cannot be released."""
     night.write([])
-    told = night.run(delete_missing=True)
-    assert (told.round.status, told.round.exit_code, told.round.waiting) == ("refused", 4, "")
-    assert "no row that can be used" in told.round.problem
+    report = night.run(delete_missing=True)
+    assert (report.round.status, report.round.exit_code, report.round.waiting) == ("refused", 4, "")
+    assert "no row that can be used" in report.round.problem
     night.write(changed(PETS, 1, name="A"))
-    told = night.run(guard=Guard(sentinels=(1,)))
-    assert (told.round.status, told.round.exit_code) == ("refused", 4)
+    report = night.run(guard=Guard(sentinels=(1,)))
+    assert (report.round.status, report.round.exit_code) == ("refused", 4)
     assert len(night.stored()) == 12
     assert night.stored()[1].name == "Pet 1"
     assert not [name for name in night.kept_files() if "waiting" in name]
@@ -190,13 +190,13 @@ def test_a_dry_run_says_that_it_would_wait(night: Night) -> None:
     and saves no file.
     """
     night.write([ps.Pet(id=pet.id, name="A", status=pet.status) for pet in PETS])
-    told = night.run(dry_run=True)
-    assert (told.round.status, told.round.exit_code) == ("waiting", 4)
-    assert (told.round.waiting, told.round.left) == ("", 0)
-    assert "max_update 2" in told.round.problem
-    assert told.open[0].problem.startswith("name: 'Pet 1' -> 'A'")
+    report = night.run(dry_run=True)
+    assert (report.round.status, report.round.exit_code) == ("waiting", 4)
+    assert (report.round.waiting, report.round.left) == ("", 0)
+    assert "max_update 2" in report.round.problem
+    assert report.open[0].problem.startswith("name: 'Pet 1' -> 'A'")
     assert not (night.state / "reconcile" / "waiting").exists()
-    shown = rounds_text([told])
+    shown = rounds_text([report])
     assert "A round without --dry-run saves the plan as a file" in shown
     assert "(~12)" in shown
     assert "cannot be released" not in shown
@@ -227,11 +227,11 @@ def test_what_a_sheet_waits_for_says_so_too(
 ) -> None:
     """The file of a waiting sheet also shows the exceeded limit and the way to see all of it."""
     night.box.reset(changed(changed(changed(PETS, 1, name="A"), 2, name="B"), 3, name="C"))
-    told = night.run()
-    assert told.round.waiting.endswith(".sheet.json")
+    report = night.run()
+    assert report.round.waiting.endswith(".sheet.json")
     arguments = ["--limit", "1", "--url", night.box.url, "--state", str(night.state)]
     with pytest.raises(SystemExit):
-        main(["apply", told.round.waiting, *arguments])
+        main(["apply", report.round.waiting, *arguments])
     said = " ".join(capsys.readouterr().err.split())
     assert "3 rows to be changed in the sheet are more than max_update 2 allows" in said
     assert "`petsync apply` with `--limit 0`" in said
@@ -271,7 +271,7 @@ def test_the_row_of_a_pet_that_an_undo_deletes_stays(
         main(["undo", "--yes", *arguments])
     said = " ".join(capsys.readouterr().err.split())
     assert "The row of a pet that the undo deletes stays, with a note" in said
-    told = night.run(mode="two-way")
+    report = night.run(mode="two-way")
     assert 99 not in night.stored()
     assert 99 in night.said()
-    assert told.round.notes
+    assert report.round.notes

@@ -132,11 +132,11 @@ def test_the_items_of_a_list_stand_on_lines_of_their_own() -> None:
     address = "https://images.petshop.example/pets/17/"
     one, two = f"{address}1.jpg", f"{address}2.jpg"
     far = address + "a-folder/of-folders/" * 3
-    told = explanation(
+    result = explanation(
         reason("tags", "1:shy; 2:calm", "1:shy", "1:shy; 2:calm", "1:shy"),
         reason("photo_urls", f"{one}\n{two}", f"{two}\n{one}", None, f"{far}1.jpg\n{far}2.jpg"),
     )
-    lines = explanations_text([told]).splitlines()
+    lines = explanations_text([result]).splitlines()
     assert lines[3:6] == [
         "               exported  sheet  store   then",
         "  tags         1:shy     1:shy  1:shy   1:shy",
@@ -182,11 +182,11 @@ def test_no_name_breaks_out_of_an_explanation(name: str, width: int) -> None:
         reason(column, name, name + "2", None, "", rule=name, said=name)
         for column in ("name", "tags", "photo_urls")
     )
-    told = explanation(*fields, name=name, source=name, rule=name, said=name)
-    text = explanations_text([told], width=width)
+    result = explanation(*fields, name=name, source=name, rule=name, said=name)
+    text = explanations_text([result], width=width)
     assert all(cell_len(line) <= width for line in text.split("\n"))
     assert text.replace("\n", "").replace("\u200d", "").isprintable()
-    html = explanations_html([told])
+    html = explanations_html([result])
     inner = html.partition("</style>")[2]
     assert set(re.findall(r"<(\w+)", inner)) <= {
         "div",

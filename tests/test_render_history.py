@@ -114,9 +114,9 @@ def test_the_state_of_a_job() -> None:
     """
     rounds = [replace(each, status="done", exit_code=0) for each in nights(5)]
     rounds += [replace(e, status="waiting", exit_code=4) for e in nights(8)[5:]]
-    told = dict(job_facts(group_into_turns(rounds), None))
-    assert told["last success"] == "2026-10-27 02:00:00 UTC"
-    assert told["streak"] == "3 rounds in a row that need attention, since 2026-10-28"
+    result = dict(job_facts(group_into_turns(rounds), None))
+    assert result["last success"] == "2026-10-27 02:00:00 UTC"
+    assert result["streak"] == "3 rounds in a row that need attention, since 2026-10-28"
     assert dict(job_facts(group_into_turns(rounds[:5]), None))["streak"].startswith(
         "5 rounds in a row that"
     )

@@ -348,8 +348,8 @@ def test_marks_are_where_people_look(before: str, after: str, left: str, right: 
     with its letter.
     """
     sides = mark_differences(before, after)
-    told = ["".join(f"[{text}]" if on else text for text, on in side) for side in sides]
-    assert told == [left, right]
+    result = ["".join(f"[{text}]" if on else text for text, on in side) for side in sides]
+    assert result == [left, right]
 
 
 def test_a_change_says_what_of_its_row_is_in_conflict() -> None:

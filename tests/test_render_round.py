@@ -77,21 +77,21 @@ def test_notes_that_are_alike_are_reported_once() -> None:
     folded on the page; conflicts are listed one by one.
     """
     note = Difference(kind="note", problem="is in the store, and in no row", name="Rex")
-    told = RoundReport(
+    result = RoundReport(
         round=round_of(notes=900, conflicts=30),
         open=(
             *(Difference(kind="conflict", problem="apart", pet_id=n) for n in range(30)),
             *(replace(note, pet_id=n) for n in range(900)),
         ),
     )
-    text = " ".join(rounds_text([told]).split())
+    text = " ".join(rounds_text([result]).split())
     assert (
         "Is in the store, and in no row: 900 of them, such as pet 0 (Rex), pet 1 (Rex), "
         "pet 2 (Rex)." in text
     )
     assert "and 25 more" in text
     assert text.count("in no row") == 1
-    html = round_page(told)
+    html = round_page(result)
     assert html.count("<details>") == 1
     assert html.count('<tr class="ps-note"') == 900
 
@@ -125,18 +125,18 @@ def test_no_name_becomes_markup(name: str) -> None:
     each name. Lines of a terminal keep their width, except for commands, which must be copied
     whole.
     """
-    told = hostile_told(name)
-    for html in (round_page(told), round_html(told), rounds_html([told])):
+    result = hostile_told(name)
+    for html in (round_page(result), round_html(result), rounds_html([result])):
         reader = Reader(html)
         assert not reader.tags.keys() & {"script", "img", "b", "a", "iframe", "svg", "link"}
         assert not reader.attributes & {"href", "src", "style", "onmouseover", "onerror"}
         assert reader.text.replace("\n", "").replace("\u200d", "").replace("→", "").isprintable()
         assert len(html) < 400_000
-    for text in (round_text(told), rounds_text([told])):
+    for text in (round_text(result), rounds_text([result])):
         lines = (line for line in text.splitlines() if not line.startswith("  petsync "))
         assert max(map(cell_len, lines)) <= 80
         assert text.replace("\n", "").replace("\u200d", "").isprintable()
-    assert json.loads(round_json(told))["round"]["job"] == name
+    assert json.loads(round_json(result))["round"]["job"] == name
 
 
 def test_a_page_stands_alone() -> None:
@@ -197,14 +197,14 @@ def test_json_tells_all_for_machines() -> None:
     """The JSON has every field of the round and of each difference, the commands, the plan and the
     results.
     """
-    told = json.loads(round_json(told_of()))
-    assert told["format"] == FORMAT
-    assert set(told["round"]) == set(Round.__struct_fields__)
-    assert [each["kind"] for each in told["open"]] == [each.kind for each in OPENS]
-    assert told["commands"][0] == "petsync apply .petsync/reconcile/waiting/catalogue.json"
-    assert told["report"]["counts"]["failed"] == 1
-    assert len(told["plan"]["changes"]) == 4
-    assert told["sheet"][0]["values"]["status"] == ["available", "sold"]
+    output = json.loads(round_json(told_of()))
+    assert output["format"] == FORMAT
+    assert set(output["round"]) == set(Round.__struct_fields__)
+    assert [each["kind"] for each in output["open"]] == [each.kind for each in OPENS]
+    assert output["commands"][0] == "petsync apply .petsync/reconcile/waiting/catalogue.json"
+    assert output["report"]["counts"]["failed"] == 1
+    assert len(output["plan"]["changes"]) == 4
+    assert output["sheet"][0]["values"]["status"] == ["available", "sold"]
     several = json.loads(rounds_json([WELL, FAILED]))
     assert (several["exit_code"], len(several["rounds"])) == (1, 2)
     assert several["rounds"][0]["plan"] is None
@@ -231,14 +231,14 @@ def test_a_plan_that_waits_has_one_way_out() -> None:
     plan = plan_with(Delete(row=None, source="", before=Pet(id=3, name="Tom"), why="missing"))
     plan = plan.guarded(Guard(max_delete=Limit(0, is_share=False)))
     assert plan.verdict.refusals
-    told = RoundReport(
+    output = RoundReport(
         round=round_of(status="waiting", exit_code=4, waiting="w.json", problem="over max_delete"),
         plan=plan,
     )
-    text = Reader(round_page(told)).text
+    text = Reader(round_page(output)).text
     assert text.index("Over max_delete") < text.index("What can be done")
     assert "refuses" not in text
-    assert "--max-" not in text + round_json(told).decode()
+    assert "--max-" not in text + round_json(output).decode()
 
 
 def test_what_is_refused_is_not_promised() -> None:
@@ -271,8 +271,8 @@ def test_what_a_sheet_took_is_reported_with_its_backup_and_the_report() -> None:
     report are in one piece.
     """
     path = f"/srv/{'long-' * 20}folder/catalogue.backup.csv"
-    told = told_of(status="done", exit_code=0, backup=path, report=f"{path}.html")
-    lines = rounds_text([told]).splitlines()
+    result = told_of(status="done", exit_code=0, backup=path, report=f"{path}.html")
+    lines = rounds_text([result]).splitlines()
     assert path in lines
     assert f"{path}.html" in lines
     assert "1 row changed (2 cells that had another value), 1 row new" in " ".join(lines)
@@ -281,9 +281,9 @@ def test_what_a_sheet_took_is_reported_with_its_backup_and_the_report() -> None:
 @pytest.mark.parametrize("status", said.STATUS_WORDS)
 def test_every_status_has_its_words(status: str) -> None:
     """Each status has its own words for the headline, also after a dry run."""
-    told = said.headline(round_of(status=status, exit_code=0, dry_run=True))
-    assert told.startswith(f"{said.STATUS_WORDS[status].title}: ")  # type: ignore[index]
-    assert told.endswith("This was a dry run: nothing was changed.")
+    result = said.headline(round_of(status=status, exit_code=0, dry_run=True))
+    assert result.startswith(f"{said.STATUS_WORDS[status].title}: ")  # type: ignore[index]
+    assert result.endswith("This was a dry run: nothing was changed.")
 
 
 def test_counts_are_short() -> None:

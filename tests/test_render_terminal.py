@@ -85,13 +85,13 @@ def test_changed_characters_are_coloured() -> None:
 
 def test_explanations_on_a_terminal() -> None:
     """The sign of a pet's fate has its colour, and the text is the plain one."""
-    told = Explanation(
+    result = Explanation(
         pet_id=7, name="Rex", fate="delete", row=None, source="", rule="missing", said="Gone."
     )
     out = console(force_terminal=True, color_system="standard")
-    show_explanations([told], out)
+    show_explanations([result], out)
     assert written(out).startswith("\x1b[31m- \x1b[0m\x1b[1mPet 7, Rex: it will be deleted.")
-    assert _STYLE.sub("", written(out)) == explanations_text([told]) + "\n"
+    assert _STYLE.sub("", written(out)) == explanations_text([result]) + "\n"
 
 
 def test_a_huge_plan_is_on_the_screen_at_once() -> None:

@@ -195,9 +195,9 @@ def test_rows_that_name_the_ids_of_no_pets_do_not_take_the_new_ones(
         HEAD + "5,Old,sold,delete\n6,Older,sold,update\n,Nova,available,\n,Vega,available,\n"
     )
     report = applied(store, path)
-    told = [each for each in report.results if each.kind == "add"]
-    assert [(each.outcome, each.cause) for each in told] == [("applied", "named-id")] * 2
-    assert "line 2, column 1" in told[0].message
+    result = [each for each in report.results if each.kind == "add"]
+    assert [(each.outcome, each.cause) for each in result] == [("applied", "named-id")] * 2
+    assert "line 2, column 1" in result[0].message
     assert rules(store.plan(path)) == [
         (2, "id-reused"),
         (3, "id-reused"),
@@ -272,9 +272,9 @@ def test_a_round_writes_no_id_that_another_row_names(
         old = {} if mode == "two-way" else {"action": "update"}
         write(night, [*PETS, new], old)
         for _ in range(2):
-            told = night.run()
-            assert told.round.status == "conflicts"
-            assert [each.pet_id for each in told.open if each.kind == "conflict"] == [12, 12]
+            report = night.run()
+            assert report.round.status == "conflicts"
+            assert [each.pet_id for each in report.open if each.kind == "conflict"] == [12, 12]
             ids = [line.split(",")[0] for line in night.sheet.read_text().splitlines()]
             assert ids[-2:] == ["12", ""]
             assert night.stored()[12].name == "Nova"
@@ -332,6 +332,6 @@ def test_an_id_that_another_file_names_takes_no_new_pet(
     night = Night(box, tmp_path, {"mode": mode, "delete_missing": True})
     job = night.job(folder=folder, sheet=None, files="*.csv")
     for _ in range(2):
-        told = reconcile_jobs(night.config(job))
+        report = reconcile_jobs(night.config(job))
         assert stored(box) == {4: "Nova"}
-    assert [each.round.status for each in told] == ["findings", "findings"]
+    assert [each.round.status for each in report] == ["findings", "findings"]

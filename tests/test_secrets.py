@@ -150,13 +150,13 @@ def environment(box: Sandbox, tmp_path: Path) -> dict[str, str]:
 
 def forms_of(secret: str) -> set[str]:
     """Return a secret in every written form: plain, escaped, and in base64 at any offset."""
-    told = {secret, quote(secret), quote(secret, safe=""), quote_plus(secret)}
-    told |= {html.escape(secret), json.dumps(secret)[1:-1], repr(secret)[1:-1]}
+    result = {secret, quote(secret), quote(secret, safe=""), quote_plus(secret)}
+    result |= {html.escape(secret), json.dumps(secret)[1:-1], repr(secret)[1:-1]}
     for before in ("", ":", "::"):
         raw = base64.b64encode((before + secret).encode()).decode()
         inner = raw[4 if before else 0 : len(raw) // 4 * 4 - 4]
-        told |= {inner, inner.replace("+", "-").replace("/", "_")}
-    return told
+        result |= {inner, inner.replace("+", "-").replace("/", "_")}
+    return result
 
 
 def leaks(text: str) -> list[str]:
@@ -235,7 +235,7 @@ def test_commands_tell_no_secret(
     """No command prints or writes a secret, with -vv or --json, whether it succeeds or the service
     refuses it.
     """
-    told = []
+    report = []
     for name in ("T", "OLD"):
         given = {
             **environment,
@@ -256,10 +256,10 @@ def test_commands_tell_no_secret(
             code, out = done.wait(120), done.out.read_text("utf-8")
             err = done.err.read_text("utf-8")
             assert "Usage:" not in err, f"{command}: {err}"
-            told.append(f"{name} {command} → {code}\n{out}\n{err}")
+            report.append(f"{name} {command} → {code}\n{out}\n{err}")
             # The file with the typed input is written by the test, not by the command.
             done.out.with_suffix(".in").unlink()
-    assert any("→ 0" in text for text in told)
-    assert any("Traceback" in text for text in told)
-    assert leaks("\n".join(told)) == []
+    assert any("→ 0" in text for text in report)
+    assert any("Traceback" in text for text in report)
+    assert leaks("\n".join(report)) == []
     assert leaks_in(tmp_path) == []

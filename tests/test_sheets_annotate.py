@@ -388,11 +388,11 @@ def test_what_may_hide_a_mark_is_reported(tmp_path):
     sheet["A4"].fill = PatternFill("lightGrid", fgColor="0000FF")
     book.save(path)
     _, done, _ = annotated(path)
-    told = "\n".join(done.lost)
-    assert "1 cell is in the range of a conditional format" in told
-    assert "The sheet is protected" in told
-    assert "1 cell has a pattern" in told
-    assert "in hidden rows" in told
+    result = "\n".join(done.lost)
+    assert "1 cell is in the range of a conditional format" in result
+    assert "The sheet is protected" in result
+    assert "1 cell has a pattern" in result
+    assert "in hidden rows" in result
 
 
 def test_a_conversation_is_not_written_into(tmp_path):
@@ -486,8 +486,8 @@ def test_an_export_s_own_conditional_formats_are_not_reported(tmp_path):
     book["Pets"].insert_cols(1)
     book["Pets"].conditional_formatting.add("D2", FormulaRule(['TRIM($D2)="sold"']))
     book.save(path)
-    (told,) = annotated(path)[1].lost
-    assert told.startswith("1 cell is in the range of a conditional format")
+    (result,) = annotated(path)[1].lost
+    assert result.startswith("1 cell is in the range of a conditional format")
 
 
 def test_a_cell_too_long_for_a_workbook_is_refused(tmp_path):

@@ -23,13 +23,13 @@ RANGES = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 5)), max_size=6)
 
 def copies(sheet, folder):
     """Make an annotated copy and a copy with results, and return their paths."""
-    marked, told = folder / "marked.xlsx", folder / "told.xlsx"
+    marked, result = folder / "marked.xlsx", folder / "told.xlsx"
     annotate_sheet(sheet, marked)
     rows = pd.DataFrame(
         {"outcome": "applied", "message": "", "assigned_id": None}, sheet.frame.index
     )
-    write_results(sheet, rows, told)
-    return marked, told
+    write_results(sheet, rows, result)
+    return marked, result
 
 
 @pytest.mark.parametrize("kind", ["rich", "annotated", "petsync"])

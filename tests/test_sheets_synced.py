@@ -116,8 +116,8 @@ def test_what_is_written_reads_back_as_it_was(folder, suffix, catalogue):
 def test_the_texts_are_those_of_the_cell_grammar(tab, separator):
     """Photos have the separator of the file's kind, and a text like the marker is escaped."""
     pet = replace(REX, name="[clear]", tags=(Tag(3, "a;b"),))
-    told = cells_of(pet, ["name", "tags", "photo_urls", "Price"], separator=separator)
-    assert told == {"name": "'[clear]", "tags": '"3:a;b"', "photo_urls": f"a{separator}b"}
+    result = cells_of(pet, ["name", "tags", "photo_urls", "Price"], separator=separator)
+    assert result == {"name": "'[clear]", "tags": '"3:a;b"', "photo_urls": f"a{separator}b"}
     assert cells_of(Pet(id=4), ["id", "name", "tags"]) == {"id": "4", "name": "", "tags": ""}
 
 

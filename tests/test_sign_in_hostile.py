@@ -305,8 +305,8 @@ def test_how_long_it_lasts(service: Service, store: ps.Store, life: object, ends
 def test_scopes_that_are_reported(service: Service, store: ps.Store, scope: object) -> None:
     """The scopes in the response count; where it has none, the requested scopes count."""
     service.token = as_json({"access_token": TOKEN, "scope": scope})
-    told = scope in ("read:pets", ["read:pets"])
-    assert sign_in(store).can_write is not told
+    result = scope in ("read:pets", ["read:pets"])
+    assert sign_in(store).can_write is not result
 
 
 @pytest.mark.parametrize(

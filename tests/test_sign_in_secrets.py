@@ -45,8 +45,8 @@ def seen(error: BaseException) -> str:
     and all variables in them.
     """
     error = error.with_traceback(_beyond(error.__traceback__))
-    told = traceback.TracebackException.from_exception(error, capture_locals=True)
-    shown = ["".join(told.format()), repr(error), str(error), repr(error.args)]
+    result = traceback.TracebackException.from_exception(error, capture_locals=True)
+    shown = ["".join(result.format()), repr(error), str(error), repr(error.args)]
     shown += _frames(error, set())
     shown.append(VerboseTB(theme_name="nocolor").text(type(error), error, error.__traceback__))
     return "\n".join(shown)
@@ -188,12 +188,12 @@ def test_a_token_endpoint_that_echoes(tmp_path: Path, field: str, said: str, met
         origin = server.url.removesuffix("/v2")
         places = {"issuer": origin, "token_endpoint": f"{origin}/token"}
         metadata = {**places, "token_endpoint_auth_methods_supported": [method]}
-        told = {"error": "x", field: f"got {said}"}
+        result = {"error": "x", field: f"got {said}"}
         if field == "token_type":
-            told = {"access_token": "new", field: said}
+            result = {"access_token": "new", field: said}
         server._script = [
             answer(200, json.dumps(metadata).encode()),
-            answer(200, json.dumps(told).encode()),
+            answer(200, json.dumps(result).encode()),
         ]
         with (
             ps.connect(server.url, state=tmp_path, environ={}) as store,
@@ -216,8 +216,8 @@ def test_an_endpoint_that_echoes_the_answer(tmp_path: Path) -> None:
             question = pending.aio._question
             kept = [question.state.reveal(), question.verifier.reveal(), "a/c+o=d e"]
             texts = [form for each in kept for form in (each, quote_plus(each), quote(each))]
-            told = {"error": "x", "error_description": " ".join(texts[3:])}
-            server._script = [answer(400, json.dumps(told).encode())]
+            result = {"error": "x", "error_description": " ".join(texts[3:])}
+            server._script = [answer(400, json.dumps(result).encode())]
             back = urlencode({"state": kept[0], "code": kept[2]})
             with pytest.raises(ps.errors.AuthError, match=r"\*\*\*") as failed:
                 pending.paste(f"{question.redirect}?{back}")
@@ -225,7 +225,7 @@ def test_an_endpoint_that_echoes_the_answer(tmp_path: Path) -> None:
             assert not [each for each in texts if each in shown]
             grant = Grant(kind="code", client_id="me", refresh=Secret(kept[2]))
             store.api.aio.session.use(Credentials(Secret("old"), grant=grant))
-            server._script = [answer(401), answer(400, json.dumps(told).encode())]
+            server._script = [answer(401), answer(400, json.dumps(result).encode())]
             with pytest.raises(ps.errors.AuthError) as failed:
                 store.find_by_status("available")
             shown = seen(failed.value)

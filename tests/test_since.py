@@ -52,8 +52,8 @@ def test_with_an_unchanged_store_two_ways_and_three_are_one(
 def test_every_row_is_accounted_for(old: list[Pet], now: list[Pet], wanted: list[Pet]) -> None:
     """Each row is a change, a conflict or unchanged; a pet outside the base is never deleted."""
     plan = plan_of(now, sheet_of(wanted, base=base_of(old)), delete_missing=True)
-    told = {each.row for each in (*plan.changes, *plan.conflicts)} - {None}
-    assert plan.rows == len(told) + plan.unchanged
+    result = {each.row for each in (*plan.changes, *plan.conflicts)} - {None}
+    assert plan.rows == len(result) + plan.unchanged
     exported = {pet.id for pet in old}
     assert {change.before.id for change in plan.deletes} <= exported
 

@@ -154,11 +154,11 @@ def test_a_proxys_password_is_not_shown(
         monkeypatch.setenv(f"{scheme}_proxy", f"http://me:{password}@{at}")
         with pytest.raises(ApiError) as failed:
             do(get, FAR.replace("http", scheme))
-    told = traceback.TracebackException.from_exception(failed.value, capture_locals=True)
-    told.stack = traceback.StackSummary.from_list(
-        [frame for frame in told.stack if frame.filename != __file__]
+    result = traceback.TracebackException.from_exception(failed.value, capture_locals=True)
+    result.stack = traceback.StackSummary.from_list(
+        [frame for frame in result.stack if frame.filename != __file__]
     )
-    shown = "".join((*told.format(), repr(failed.value), failed.value.service_message))
+    shown = "".join((*result.format(), repr(failed.value), failed.value.service_message))
     assert not [each for each in (password, basic, password.encode().hex()) if each in shown]
 
 

@@ -315,6 +315,6 @@ def test_every_rule_is_described() -> None:
     """docs/undo.md describes exactly the rules of the source code."""
     page = (ROOT / "docs" / "undo.md").read_text("utf-8")
     table = page.partition("\n## Conflicts")[2].partition("\n## ")[0]
-    told = set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE))
-    assert told == rules()
-    assert len(told) == 8
+    result = set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE))
+    assert result == rules()
+    assert len(result) == 8

@@ -253,9 +253,9 @@ def test_a_deleted_pet_that_was_added_again_does_not_come_back_twice(store: ps.S
         store.api.add_pet(pet)
     gone = changed(store, *({"id": each, "action": "delete"} for each in ids))
     store.api.add_pet(Pet(id=5000, name="Otto", status="sold"))
-    told = {"id": None, "status": "sold", "tags": "calm"}
+    result = {"id": None, "status": "sold", "tags": "calm"}
     again = changed(
-        store, {**told, "name": "Nora 4001"}, {**told, "name": "Nora 4002", "tags": "loud"}
+        store, {**result, "name": "Nora 4001"}, {**result, "name": "Nora 4002", "tags": "loud"}
     )
     plan = store.undo(gone)
     (conflict,) = plan.conflicts

@@ -51,13 +51,13 @@ def test_no_secret_is_left_behind(
                 code = run(config, watchers=[watcher]).exit_code
             spans += exporter.get_finished_spans()
             assert code == (0 if each is token else 1)
-    told = [caplog.text, *capfd.readouterr(), *(span.to_json() for span in spans)]
+    result = [caplog.text, *capfd.readouterr(), *(span.to_json() for span in spans)]
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    told += [path.read_bytes().decode("utf-8", "replace") for path in files]
+    result += [path.read_bytes().decode("utf-8", "replace") for path in files]
     assert {"x.log", "petsync.prom", "notify.json", "latest.json"} < {path.name for path in files}
     assert [each.name for each in spans].count("petsync.round") == 2
     for secret in (token.reveal(), wrong.reveal(), HOOK):
-        found = [text for text in told for piece in forms_of(secret) if piece in text]
+        found = [text for text in result for piece in forms_of(secret) if piece in text]
         assert not found
 
 

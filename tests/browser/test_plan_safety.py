@@ -53,8 +53,8 @@ def test_names_are_shown_as_they_are(show: Show) -> None:
     """
     pets = [replace(BELLA, id=n, name=name) for n, name in enumerate(NAMES)]
     page = show(plan_with(*(replace(UPDATE, fields=("status",), before=pet) for pet in pets)))
-    told = rows(page).get_by_role("rowheader").all_text_contents()
-    for name, shown in zip(NAMES, told, strict=True):
+    result = rows(page).get_by_role("rowheader").all_text_contents()
+    for name, shown in zip(NAMES, result, strict=True):
         head, _, tail = shown.partition("...") if len(name) > 200 else (shown, "", "")
         assert visible(name).startswith(head)
         assert visible(name).endswith(tail)

@@ -46,7 +46,7 @@ def test_it_never_scrolls_sideways(show: Show, name: str) -> None:
     strange = show(
         round_page(hostile[-1])
         if name == "round"
-        else history_page([told.round for told in hostile], [hostile_past("a" * 10_000)])
+        else history_page([result.round for result in hostile], [hostile_past("a" * 10_000)])
     )
     for width in (320, 400, 1000):
         for each in (page, strange):

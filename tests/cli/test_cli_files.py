@@ -281,7 +281,7 @@ def test_what_a_person_asks_for_at_umask_000(shell: Shell, monkeypatch: pytest.M
     before = set(Path().iterdir())
     sheet = _sheet()
     sheet.chmod(0o600)
-    told = ("plan.html", "plan.xlsx", "plan.md", "plan.txt")
+    result = ("plan.html", "plan.xlsx", "plan.md", "plan.txt")
     with Sandbox(pets=shop(), auth=False) as box:
         Path("petsync.toml").write_text(
             f'url = "{box.url}"\n{_CONFIG}[metrics]\ntextfile = "metrics/m.prom"\n'
@@ -296,7 +296,7 @@ def test_what_a_person_asks_for_at_umask_000(shell: Shell, monkeypatch: pytest.M
             ("export", "pets.json"),
             ("export", "pets.parquet"),
             ("check", "catalogue.csv", "--annotate", "marked.xlsx"),
-            ("plan", "catalogue.csv", *(word for name in told for word in ("-o", name))),
+            ("plan", "catalogue.csv", *(word for name in result for word in ("-o", name))),
             ("rehearse", "catalogue.csv", "--report", "rehearsal.html"),
             ("apply", "catalogue.csv", "--yes", "--report", "report.html"),
             ("runs", "--html", "runs.html"),
@@ -308,7 +308,9 @@ def test_what_a_person_asks_for_at_umask_000(shell: Shell, monkeypatch: pytest.M
             assert done.code == 0, (words, done.out + done.err)
     made = [path for each in set(Path().iterdir()) - before for path in (each, *each.rglob("*"))]
     assert [f"{p.stat().st_mode:o} {p}" for p in made if p.stat().st_mode & 0o022] == []
-    private = _modes("marked.xlsx", *told, "rehearsal.html", "report.html", "catalogue.results.csv")
+    private = _modes(
+        "marked.xlsx", *result, "rehearsal.html", "report.html", "catalogue.results.csv"
+    )
     assert set(private.values()) == {"600"}, private
     usual = _modes("pets.xlsx", "pets.csv", "pets.csv.petsync-base", "pets.json", "runs.html")
     assert set(usual.values()) == {"644"}, usual

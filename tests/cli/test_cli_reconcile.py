@@ -61,8 +61,8 @@ def test_variables_come_from_a_file(shell: Shell, config: Path, box: Sandbox) ->
 def test_machines_get_json(shell: Shell, config: Path) -> None:
     """--json is one document with every round."""
     done = shell("reconcile", "--json", "--job", "catalogue")
-    (told,) = done.json["rounds"]
-    assert told["round"]["applied"] == 1
+    (output,) = done.json["rounds"]
+    assert output["round"]["applied"] == 1
 
 
 def test_a_dry_run_shows_all_that_it_would_do(shell: Shell, config: Path) -> None:
@@ -107,30 +107,30 @@ def test_a_round_is_found_by_its_id(shell: Shell, config: Path) -> None:
     """
     text = config.read_text("utf-8")
     config.write_text(f"{text}[jobs.catalogue.guard]\nmax_update = 0\n", "utf-8")
-    told = shell("reconcile", "--json").json["rounds"][0]["round"]
-    assert told["status"] == "waiting"
-    assert told["id"][:22] in shell("runs").out
-    shown = shell("runs", told["id"][:24])
+    output = shell("reconcile", "--json").json["rounds"][0]["round"]
+    assert output["status"] == "waiting"
+    assert output["id"][:22] in shell("runs").out
+    shown = shell("runs", output["id"][:24])
     assert "name: 'Rex' -> 'Rexi'" in shown.out
-    assert told["report"] in shown.out
-    assert shell("runs", told["id"], "--json").json["round"]["id"] == told["id"]
-    assert shell("runs", told["id"], "--report", "x.html").code == 64
-    undone = shell("undo", told["id"], "--url", text.split('"')[1])
+    assert output["report"] in shown.out
+    assert shell("runs", output["id"], "--json").json["round"]["id"] == output["id"]
+    assert shell("runs", output["id"], "--report", "x.html").code == 64
+    undone = shell("undo", output["id"], "--url", text.split('"')[1])
     assert undone.code == 1
     assert "is a round, and no run of the journal" in undone.err
     assert "It sent nothing to the store." in undone.err
     url = text.split('"')[1]
-    run = shell("apply", told["waiting"], "--yes", "--url", url, "--json").json["run_id"]
+    run = shell("apply", output["waiting"], "--yes", "--url", url, "--json").json["run_id"]
     back = shell("undo", run, "--yes", "--url", url, "--json").json["run_id"]
     runs = shell("runs", "--job", "catalogue", "--json").json["runs"]
     assert [each["run_id"] for each in runs] == [back, run]
     shell("reconcile", "--dry-run")
-    Path(told["waiting"]).unlink()
+    Path(output["waiting"]).unlink()
     shell("runs", "--html", "h.html")
     page = Path("h.html").read_text("utf-8")
     assert "It no longer waits" in page
     assert "petsync apply" not in page
-    assert told["report"] in page
+    assert output["report"] in page
     assert "2 runs besides, 2 changes for the store; the last" in page
 
 
@@ -141,8 +141,8 @@ def test_jobs_rounds_and_runs_are_completed(shell: Shell, config: Path) -> None:
     asking = click.Context(click.Command("x"))
     assert complete_jobs(asking, click.Option(["--job"]), "cat") == ["catalogue"]
     assert runs(asking, click.Option(["--job"]), "") == []
-    told = shell("reconcile", "--json").json["rounds"][0]["round"]
-    assert set(runs(asking, click.Option(["--job"]), "2")) == {told["id"], *told["runs"]}
+    output = shell("reconcile", "--json").json["rounds"][0]["round"]
+    assert set(runs(asking, click.Option(["--job"]), "2")) == {output["id"], *output["runs"]}
     config.write_text("[", "utf-8")
     assert complete_jobs(asking, click.Option(["--job"]), "") == []
 

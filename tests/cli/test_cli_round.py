@@ -154,9 +154,9 @@ def shop(_shop: Sandbox, _edited: Path, shell: Shell) -> Sandbox:
     folder.
     """
     shutil.copy(_edited, SHEET)
-    told = story(catalogue())
-    assert (len(told.moves), len(told.clashes)) == (200, 40)
-    _shop.reset([told.now(pet) for pet in catalogue()])
+    result = story(catalogue())
+    assert (len(result.moves), len(result.clashes)) == (200, 40)
+    _shop.reset([result.now(pet) for pet in catalogue()])
     return _shop
 
 
@@ -172,22 +172,24 @@ def test_exactly_the_edits_are_planned_and_sent(shell: Shell, shop: Sandbox, win
     both changed are conflicts and get the winner's value.
     """
     pets = catalogue()
-    told = story(pets)
-    wanted = {pet.id: told.merged(pet, winner) for pet in pets}
+    result = story(pets)
+    wanted = {pet.id: result.merged(pet, winner) for pet in pets}
     done, plan = planned(shell, shop, "--on-conflict", winner)
     assert done.code == 2
-    before = {pet.id: told.now(pet) for pet in pets}
+    before = {pet.id: result.now(pet) for pet in pets}
     updates = {update.before.id: update for update in plan.updates}
     assert updates.keys() == {n for n, pet in wanted.items() if pet != before[n]}
     assert len(plan.changes) == len(updates)
     for n, update in updates.items():
         assert (update.before, update.after) == (before[n], wanted[n])
         columns = {"category": ("category", "category_id")}
-        edited = [u for u in told.edits[n or 0] if winner == "sheet" or told.clashes.get(n) != u]
+        edited = [
+            u for u in result.edits[n or 0] if winner == "sheet" or result.clashes.get(n) != u
+        ]
         expected = {column for unit in edited for column in columns.get(unit, (unit,))}
         assert set(update.fields) == expected
     found = {each.pet_id: [clash.column for clash in each.clashes] for each in plan.conflicts}
-    assert found == {n: [unit] for n, unit in told.clashes.items()}
+    assert found == {n: [unit] for n, unit in result.clashes.items()}
     assert {each.winner for each in plan.conflicts} == {winner}
     assert set(shop.requests) <= READING
 
@@ -201,7 +203,7 @@ def test_exactly_the_edits_are_planned_and_sent(shell: Shell, shop: Sandbox, win
     assert again.code == (5 if winner == "store" else 0)
     assert left.in_sync == (winner == "sheet")
     assert {each.pet_id for each in left.conflicts} == (
-        set(told.clashes) if winner == "store" else set()
+        set(result.clashes) if winner == "store" else set()
     )
 
 

@@ -65,9 +65,9 @@ def test_the_list_is_of_all_stores_or_of_one(shell: Shell, box: Sandbox) -> None
 def test_json_has_the_fields_of_a_run(shell: Shell, box: Sandbox) -> None:
     """--json has the state, kind and counts of each run."""
     run = _apply(shell, box, "id,name\n1,Max\n")
-    (told,) = shell("runs", "--json").json["runs"]
-    assert (told["run_id"], told["state"], told["kind"]) == (run, "done", "apply")
-    assert told["counts"]["applied"] == told["total"] == 1
+    (output,) = shell("runs", "--json").json["runs"]
+    assert (output["run_id"], output["state"], output["kind"]) == (run, "done", "apply")
+    assert output["counts"]["applied"] == output["total"] == 1
 
 
 def test_a_run_has_its_report(shell: Shell, box: Sandbox) -> None:
@@ -81,9 +81,9 @@ def test_a_run_has_its_report(shell: Shell, box: Sandbox) -> None:
     assert "1 applied, 1 conflict" in first.out
     assert run in Path("r.html").read_text("utf-8")
     assert Path("r.xlsx").stat().st_size
-    told = shell("runs", run[:-1], "--json").json
-    assert (told["run_id"], told["exit_code"]) == (run, 5)
-    assert [result["outcome"] for result in told["results"]] == ["applied", "conflict"]
+    output = shell("runs", run[:-1], "--json").json
+    assert (output["run_id"], output["exit_code"]) == (run, 5)
+    assert [result["outcome"] for result in output["results"]] == ["applied", "conflict"]
 
 
 def test_what_was_done_to_a_pet(shell: Shell, box: Sandbox) -> None:
@@ -100,9 +100,9 @@ def test_what_was_done_to_a_pet(shell: Shell, box: Sandbox) -> None:
     only = shell("runs", first, "--pet", "1").out
     assert "Rex -> Max" in only
     assert "Moritz" not in only
-    told = shell("runs", "--pet", BIG, "--json").json
-    assert told["pet"] == BIG
-    (change,) = told["changes"]
+    output = shell("runs", "--pet", BIG, "--json").json
+    assert output["pet"] == BIG
+    (change,) = output["changes"]
     assert change["run"]["run_id"] == second
     assert change["change"]["before"]["name"] == "O'Malley"
 
@@ -167,11 +167,11 @@ def test_an_upload_is_reported_image_by_image(shell: Shell, box: Sandbox) -> Non
     Image.new("RGB", (8, 8), "blue").save("pictures/1_2.png")
     done = shell("upload", "pictures", *to(box), "--yes", "--json")
     run = json.loads(done.out)["run_id"]
-    told = shell("runs", run)
-    assert told.code == 0
-    assert "1.png: image uploaded" in told.out
-    assert "1_2.png: image uploaded" in told.out
-    assert "2 of 2 images applied" in told.out
+    output = shell("runs", run)
+    assert output.code == 0
+    assert "1.png: image uploaded" in output.out
+    assert "1_2.png: image uploaded" in output.out
+    assert "2 of 2 images applied" in output.out
     machine = shell("runs", run, "--json").json
     assert machine["changes"][0]["kind"] == "upload"
     assert [(f["file"], f["outcome"]) for f in machine["files"]] == [

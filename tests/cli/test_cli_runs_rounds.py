@@ -36,9 +36,9 @@ def test_rounds_are_listed_first(shell: Shell) -> None:
 def test_json_has_rounds_where_there_are_any(shell: Shell) -> None:
     """--json lists the rounds, the newest first."""
     _rounds()
-    told = shell("runs", "--json").json
-    assert told["runs"] == []
-    assert [each["started"][:10] for each in told["rounds"]] == [
+    output = shell("runs", "--json").json
+    assert output["runs"] == []
+    assert [each["started"][:10] for each in output["rounds"]] == [
         "2026-10-25",
         "2026-10-24",
         "2026-10-23",
@@ -50,8 +50,8 @@ def test_a_job_has_its_own_rounds_and_runs(shell: Shell, box: Sandbox) -> None:
     _rounds(job="orders")
     Path("pets.csv").write_text("id,name\n1,Max\n", "utf-8")
     shell("apply", "pets.csv", *to(box), "--yes")
-    told = shell("runs", "--job", "orders", "--json").json
-    assert (len(told["rounds"]), told["runs"]) == (3, [])
+    output = shell("runs", "--job", "orders", "--json").json
+    assert (len(output["rounds"]), output["runs"]) == (3, [])
     missing = shell("runs", "--job", "order")
     assert missing.code == 1
     assert "There are rounds of: orders." in missing.err

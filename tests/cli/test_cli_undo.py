@@ -87,8 +87,8 @@ def test_without_terminal_and_yes_nothing_is_sent(shell: Shell, box: Sandbox) ->
     assert "dry run" in done.err
     assert box.pets() == after
     assert set(Counter(box.requests) - asked) <= READING
-    told = shell("undo", *to(box), "--json").json
-    assert (told["adds"], told["updates"], told["deletes"]) == (1, 3, 1)
+    output = shell("undo", *to(box), "--json").json
+    assert (output["adds"], output["updates"], output["deletes"]) == (1, 3, 1)
 
 
 def test_what_was_changed_since_is_kept_and_reported(shell: Shell, box: Sandbox) -> None:

@@ -33,8 +33,8 @@ def test_nothing_is_sent_unasked(shell: Shell, box: Sandbox, photos: Path) -> No
     assert box.requests["uploadFile"] == 0
     for said in ("pet 1  Rex", "1_2.png", "JPEG, 8 × 6", "as it is", "notes.txt", "--yes uploads"):
         assert said in done.err
-    told = shell("upload", photos, *to(box), "--json").json
-    assert (told["dry_run"], told["pictures"], told["exit_code"]) == (True, 3, 2)
+    output = shell("upload", photos, *to(box), "--json").json
+    assert (output["dry_run"], output["pictures"], output["exit_code"]) == (True, 3, 2)
     assert not Path(".petsync").exists()
 
 

@@ -37,14 +37,14 @@ def test_pieces_become_the_file(files: Files, monkeypatch: pytest.MonkeyPatch) -
     """Each piece is acknowledged with the number of bytes received, and the file equals what was
     sent.
     """
-    told, came = _sent(files, monkeypatch), list[ReceivedFile]()
+    result, came = _sent(files, monkeypatch), list[ReceivedFile]()
     files.on_file(came.append)
     _hear(files, "begin", name="pets.xlsx", size=5)
     _hear(files, "piece", b"abc", at=0)
     assert files.arriving == 1
     _hear(files, "piece", b"de", at=3)
     _hear(files, "end")
-    assert told == [{"taken": "a", "at": n} for n in (0, 3, 5)] + [{"whole": "a"}]
+    assert result == [{"taken": "a", "at": n} for n in (0, 3, 5)] + [{"whole": "a"}]
     assert came == [*files.received]
     assert (came[0].name, came[0].size, came[0].path.read_bytes()) == ("pets.xlsx", 5, b"abcde")
     assert files.arriving == 0
@@ -52,9 +52,9 @@ def test_pieces_become_the_file(files: Files, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_name_that_no_file_has_is_refused(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name with a NUL is refused with a message, and the next file is accepted."""
-    told = _sent(files, monkeypatch)
+    result = _sent(files, monkeypatch)
     assert files.put("a\0b.png", b"x") is None
-    assert [each["why"] for each in told if "refused" in each] == [
+    assert [each["why"] for each in result if "refused" in each] == [
         "It could not be stored: its name is not a valid file name."
     ]
     assert (files.arriving, files.present) == (0, [])
@@ -78,26 +78,26 @@ def test_nothing_half_is_taken(
     files: Files, monkeypatch: pytest.MonkeyPatch, sent: list[tuple[int, bytes]]
 ) -> None:
     """A file with a missing or extra piece is refused and deleted."""
-    told = _sent(files, monkeypatch)
+    result = _sent(files, monkeypatch)
     _hear(files, "begin", name="pets.csv", size=5)
     folder = files._coming["a"].path.parent
     for at, piece in sent:
         _hear(files, "piece", piece, at=at)
     _hear(files, "end")
-    assert told[-1]["refused"] == "a"
+    assert result[-1]["refused"] == "a"
     assert files.received == ()
     assert not folder.exists()
 
 
 def test_cancelled_on_the_way(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cancelled file is deleted, and its later pieces are ignored."""
-    told = _sent(files, monkeypatch)
+    result = _sent(files, monkeypatch)
     _hear(files, "begin", name="pets.csv", size=5)
     folder = files._coming["a"].path.parent
     _hear(files, "cancel")
     _hear(files, "piece", b"abc", at=0)
     _hear(files, "end")
-    assert told[-1] == {"gone": "a"}
+    assert result[-1] == {"gone": "a"}
     assert (files.received, files.arriving, folder.exists()) == ((), 0, False)
 
 
@@ -133,9 +133,9 @@ def test_refused_before_it_comes(
 ) -> None:
     """A file of another type or a too large one is refused, whatever the browser allowed."""
     files = Files(accept=".xlsx,.csv", max_bytes=10, way_out="Open it by its path.")
-    told = _sent(files, monkeypatch)
+    result = _sent(files, monkeypatch)
     _hear(files, "begin", name=name, size=size)
-    assert why in told[-1]["why"]
+    assert why in result[-1]["why"]
     assert not files._coming
     files.close()
 
@@ -143,9 +143,9 @@ def test_refused_before_it_comes(
 def test_nothing_is_taken_while_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     """A disabled field refuses each file with a message."""
     files = Files(disabled=True)
-    told = _sent(files, monkeypatch)
+    result = _sent(files, monkeypatch)
     assert files.put("pets.csv", b"1") is None
-    assert told[0]["why"] == "No files are accepted at the moment."
+    assert result[0]["why"] == "No files are accepted at the moment."
     files.close()
 
 
@@ -161,10 +161,10 @@ def test_closing_leaves_nothing(files: Files) -> None:
 
 def test_full_disk_is_reported(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a file cannot be written, the browser gets the reason."""
-    told = _sent(files, monkeypatch)
+    result = _sent(files, monkeypatch)
     monkeypatch.setattr(files, "_folder", Path("/proc/none"))
     assert files.put("pets.csv", b"1") is None
-    assert told[0]["why"].startswith("It could not be stored: ")
+    assert result[0]["why"].startswith("It could not be stored: ")
     monkeypatch.setattr(files, "_folder", None)
 
 

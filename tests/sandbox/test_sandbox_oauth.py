@@ -368,18 +368,18 @@ def test_introspection_tells_whose_token_it_is(web):
     """The token of a user is active, with its scopes, client, expiry and user."""
     verifier, challenge = pair()
     issued = redeem(web, allowed(web, challenge)["code"], verifier).json()
-    told = asked(web, issued["access_token"])
-    assert told["active"] is True
-    assert (told["username"], told["client_id"]) == ("shopkeeper", PUBLIC_CLIENT)
-    assert told["scope"] == "read:pets"
-    assert told["exp"] > 0
+    result = asked(web, issued["access_token"])
+    assert result["active"] is True
+    assert (result["username"], result["client_id"]) == ("shopkeeper", PUBLIC_CLIENT)
+    assert result["scope"] == "read:pets"
+    assert result["exp"] > 0
 
 
 def test_introspection_of_a_programs_token(sandbox, web):
     """The token of a client has the client as its subject, and no user."""
-    told = asked(web, sandbox.token("read:pets"))
-    assert told["sub"] == sandbox.client_id
-    assert "username" not in told
+    result = asked(web, sandbox.token("read:pets"))
+    assert result["sub"] == sandbox.client_id
+    assert "username" not in result
 
 
 @pytest.mark.parametrize("token", ["unknown", ""])
@@ -392,8 +392,8 @@ def test_introspection_by_the_token_itself(sandbox, web):
     """A client that holds a token may introspect it; without a valid token it may not."""
     token = sandbox.token("read:pets")
     headers = {"authorization": f"Bearer {token}"}
-    told = web.post("/oauth/introspect", data={"token": token}, headers=headers).json()
-    assert told["scope"] == "read:pets"
+    output = web.post("/oauth/introspect", data={"token": token}, headers=headers).json()
+    assert output["scope"] == "read:pets"
     for other in ({"authorization": "Bearer unknown"}, {}):
         answer = web.post("/oauth/introspect", data={"token": token}, headers=other)
         assert answer.status_code == 401

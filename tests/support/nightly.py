@@ -72,8 +72,8 @@ class Night:
     ) -> RoundReport:
         """Run one round of the job, and return its report."""
         config = self.config(self.job(**options))
-        (told,) = reconcile_jobs(config, dry_run=dry_run, moved=moved, watchers=watchers)
-        return told
+        (report,) = reconcile_jobs(config, dry_run=dry_run, moved=moved, watchers=watchers)
+        return report
 
     def write(self, pets: Iterable[ps.Pet] = PETS) -> None:
         """Write the sheet without a base."""

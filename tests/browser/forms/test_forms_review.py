@@ -45,8 +45,8 @@ def workbook(box: Sandbox, tmp_path: Path) -> Path:
     sheet.cell(10, status).value = "solld"
     sheet.cell(100, name).value = "Sheet's name"
     book.save(file)
-    told = sheet.cell(100, titles.index("id") + 1).value
-    box.put(Pet(**{**_fields(_pet(int(told))), "name": "Store's name"}))
+    result = sheet.cell(100, titles.index("id") + 1).value
+    box.put(Pet(**{**_fields(_pet(int(result))), "name": "Store's name"}))
     return file
 
 

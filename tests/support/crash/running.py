@@ -206,13 +206,13 @@ class Nursery:
         assert self._program.stdout is not None
         running: dict[int, Running] = {}
         for line in self._program.stdout:
-            told = json.loads(line)
-            if "key" in told:
-                born, out, err = self._born.pop(told["key"])
-                running[told["pid"]] = Running(told["pid"], out, err)
-                born.put(running[told["pid"]])
+            output = json.loads(line)
+            if "key" in output:
+                born, out, err = self._born.pop(output["key"])
+                running[output["pid"]] = Running(output["pid"], out, err)
+                born.put(running[output["pid"]])
             else:
-                running.pop(told["pid"]).end(told["code"])
+                running.pop(output["pid"]).end(output["code"])
 
 
 def _environment() -> dict[str, str]:

@@ -81,13 +81,13 @@ def story(rng: random.Random, *, pets: int, changes: int, ids: str = "mixed") ->
     pets have ids: `given`, `assigned` or `mixed`.
     """
     before = {number: new_pet(rng, number) for number in range(1, pets + 1)}
-    told = Story(before)
+    result = Story(before)
     touched = rng.sample(sorted(before), min(changes * 2 // 3, pets - 2))
     deletes = rng.randint(1, len(touched) // 3)
-    told.deleted = set(touched[:deletes])
-    told.updates = {number: _edit(rng, before[number]) for number in touched[deletes:]}
-    told.added = _added(rng, before, changes - len(touched), ids)
-    return told
+    result.deleted = set(touched[:deletes])
+    result.updates = {number: _edit(rng, before[number]) for number in touched[deletes:]}
+    result.added = _added(rng, before, changes - len(touched), ids)
+    return result
 
 
 def content(pet: Mapping[str, Any]) -> str:

@@ -215,8 +215,8 @@ class Auditor:
                 now = (new[number].said[name], after.pets[number][name])
                 candidates = self.agreed[job].get((number, name), ())
                 allowed = outcomes(name, candidates, said, has)
-                told = _covers(opens, (number, new[number].number, name))
-                self._field((job, number, name), allowed, (said, has), now, told or not is_final)
+                result = _covers(opens, (number, new[number].number, name))
+                self._field((job, number, name), allowed, (said, has), now, result or not is_final)
         for number in old.keys() - new.keys():
             assert number not in before.pets, f"{job}: the row of {number} was taken out"
             known = [self.agreed[job].get((number, name), ()) for name in FIELDS]

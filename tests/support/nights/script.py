@@ -128,9 +128,9 @@ class Nights:
         self._day()
         before = self.world.look()
         self.world.box.stop()
-        told = self._slept({1}, before=before)
-        assert {each.job for each in told} == set(JOBS)
-        assert {each.status for each in told} == {"error"}
+        result = self._slept({1}, before=before)
+        assert {each.job for each in result} == set(JOBS)
+        assert {each.status for each in result} == {"error"}
         after = self.world.look()
         assert (before.pets, before.files) == (after.pets, after.files)
         self.world.box.start()
@@ -153,16 +153,16 @@ class Nights:
         assert first.wait(_PATIENCE) in _WELL, first.said()
         self.world.box.break_with(None)
         self.notices.overheard(self.world.post.taken())
-        told = self._news()
-        assert sorted(each.status == "locked" for each in told) == [False, True], told
-        self._audit(before, since, [each for each in told if each.status != "locked"])
+        result = self._news()
+        assert sorted(each.status == "locked" for each in result) == [False, True], result
+        self._audit(before, since, [each for each in result if each.status != "locked"])
 
     def _emptied(self) -> None:
         """A sheet without rows is refused, and no pet is deleted."""
         self._files["catalogue"] = self.editor.empty("catalogue")
         before = self.world.look()
-        told = self._slept({4}, before=before)
-        mine = next(each for each in told if each.job == "catalogue")
+        result = self._slept({4}, before=before)
+        mine = next(each for each in result if each.job == "catalogue")
         assert mine.status == "refused", mine
         shop = {n: p for n, p in before.pets.items() if "shop" in p["tags"]}
         assert shop == {n: p for n, p in self.world.pets().items() if "shop" in p["tags"]}
@@ -180,8 +180,8 @@ class Nights:
     def _clock_back(self) -> None:
         """The clock is corrected: every stored time is now in the future."""
         self._day()
-        told = self._slept(_WELL)
-        assert {each.job for each in told} == set(JOBS)
+        result = self._slept(_WELL)
+        assert {each.job for each in result} == set(JOBS)
 
     def _pets_gone(self) -> None:
         """A third of the pets is deleted in the store: the sheets keep their rows."""
@@ -189,10 +189,10 @@ class Nights:
         self._slept(_WELL)
         self._gone = list(self.world.box.pets())
         self.editor.kill_in_store("shop", 14)
-        told = self._waits({"catalogue", "mirror"})
+        result = self._waits({"catalogue", "mirror"})
         again = self._waits({"catalogue", "mirror"})
         files = [
-            {each.round["waiting"] for each in some if each.code == 4} for some in (told, again)
+            {each.round["waiting"] for each in some if each.code == 4} for some in (result, again)
         ]
         assert files[0] == files[1], files
 
@@ -237,8 +237,8 @@ class Nights:
         lock = path.with_name(f".~lock.{path.name}#")
         lock.write_text(",mia,desk,20.11.2026 17:00,file:///home/mia;", "utf-8")
         before = self.world.look()
-        told = self._slept({1}, before=before)
-        mine = next(each for each in told if each.job == "catalogue")
+        result = self._slept({1}, before=before)
+        mine = next(each for each in result if each.job == "catalogue")
         assert mine.status == "error", mine
         assert "LibreOffice" in mine.round["problem"], mine
         shop = {n: p for n, p in before.pets.items() if "shop" in p["tags"]}
@@ -312,28 +312,28 @@ class Nights:
         before, since = before or self.world.look(), self.world.writes()
         running = self.world.reconcile(offset=offset)
         code = running.wait(_PATIENCE)
-        told = self._news()
-        self._note(f"exit code {code}: {[(t.job, t.status) for t in told]}")
+        result = self._news()
+        self._note(f"exit code {code}: {[(t.job, t.status) for t in result]}")
         assert code in codes, running.said()
         assert "Traceback" not in running.said(), running.said()
-        assert sorted(each.job for each in told) == sorted(JOBS), told
-        self.auditor.exit_code(code, told)
-        self.notices.check(self.world.post.taken(), told)
-        self.told = told
-        self._audit(before, since, told)
-        return told
+        assert sorted(each.job for each in result) == sorted(JOBS), result
+        self.auditor.exit_code(code, result)
+        self.notices.check(self.world.post.taken(), result)
+        self.told = result
+        self._audit(before, since, result)
+        return result
 
     def _waits(self, jobs: set[str]) -> list[Told]:
         """Run a night in which these jobs' plans wait, and people are notified once."""
         before = self.world.look()
-        told = self._slept({4}, before=before)
-        for each in told:
+        result = self._slept({4}, before=before)
+        for each in result:
             assert (each.status == "waiting") == (each.job in jobs), each.round
             if each.job in jobs:
                 assert (self.world.folder / each.round["waiting"]).exists(), each.round
                 name = self.world.sheets[each.job].name
                 assert self.world.sheets[each.job].read_bytes() == before.files[each.job], name
-        return told
+        return result
 
     def _audit(self, before: Look, since: int, told: list[Told]) -> None:
         self.log += self.editor.deeds
@@ -393,8 +393,8 @@ class Nights:
             if all(each.code == 0 for each in self._slept(_WELL)):
                 break
         before = self.world.look()
-        told = self._slept({0})
-        assert {each.status for each in told} == {"in-sync"}, told
+        result = self._slept({0})
+        assert {each.status for each in result} == {"in-sync"}, result
         after = self.world.look()
         assert (before.pets, before.files) == (after.pets, after.files)
         assert after.pets == pets_at(self.world.box.url, self.world.token)

@@ -167,15 +167,15 @@ class Auditor:
 
     def _judge_presence(self, key: str, before: View, after: View) -> None:
         ledger = self.ledger
-        told = self._shown(before, key), self._shown(after, key)
+        result = self._shown(before, key), self._shown(after, key)
         if key in before.pets and key not in after.pets:
-            assert key in ledger.rows_removed, f"pet {key} was deleted: {told}"
-            assert not ledger.has_edits(ledger.store, key), f"pet {key} had changed: {told}"
+            assert key in ledger.rows_removed, f"pet {key} was deleted: {result}"
+            assert not ledger.has_edits(ledger.store, key), f"pet {key} had changed: {result}"
         if key in after.pets and key not in before.pets:
-            assert key in before.rows, f"pet {key} came from nowhere: {told}"
-            assert key in ledger.rows_added, f"pet {key} came back: {told}"
+            assert key in before.rows, f"pet {key} came from nowhere: {result}"
+            assert key in ledger.rows_added, f"pet {key} came back: {result}"
         if key in before.rows and key not in after.rows:
-            assert key in ledger.pets_removed, f"row {key} was removed: {told}"
+            assert key in ledger.pets_removed, f"row {key} was removed: {result}"
             # A round cannot see the values of a column that was cut. An id does not count beside a
             # new name that has arrived.
             named = self._has_new_name_arrived(key)
@@ -184,10 +184,10 @@ class Auditor:
                 for one, unit in ledger.sheet
                 if (one, unit[0]) not in before.away and not (named and unit[0] == "category_id")
             }
-            assert not ledger.has_edits(seen, key), f"row {key} had edits: {told}"
+            assert not ledger.has_edits(seen, key), f"row {key} had edits: {result}"
         if key in after.rows and key not in before.rows:
-            assert key in before.pets, f"row {key} came from nowhere: {told}"
-            assert key in ledger.pets_added, f"row {key} came back: {told}"
+            assert key in before.pets, f"row {key} came from nowhere: {result}"
+            assert key in ledger.pets_added, f"row {key} came back: {result}"
 
     def _judge_unit(self, key: str, unit: Unit, before: View, after: View) -> None:
         sheet, store = (key, unit) in self.ledger.sheet, (key, unit) in self.ledger.store

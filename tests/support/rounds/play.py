@@ -152,9 +152,9 @@ class Play:
         code = None if running.code == -9 else running.code
         after = self.view()
         opens = self._opens()
-        told = [" ".join(event.split("\t")[:4]) for event in events]
-        told += [f"kill at {moment[0]}"] if kill and self._is_timed else []
-        self.log.append("; ".join([f"   {'killed' if code is None else f'exit {code}'}", *told]))
+        result = [" ".join(event.split("\t")[:4]) for event in events]
+        result += [f"kill at {moment[0]}"] if kill and self._is_timed else []
+        self.log.append("; ".join([f"   {'killed' if code is None else f'exit {code}'}", *result]))
         if code not in (None, 0):
             self.log += [f"   {each}" for each in opens] or [f"   {running.said()[-600:]}"]
         self.auditor.judge_round(before, after, code=code, opens=opens)
@@ -574,8 +574,8 @@ class Play:
         running.wait(PATIENCE_S)
         self._wait_until_still()
         self._has_stopped = running.code == -9
-        told = "".join(f"; {' '.join(each.split())}" for each in events)
-        self.log.append(f"by hand: {' '.join(args)}: exit {running.code}{told}")
+        result = "".join(f"; {' '.join(each.split())}" for each in events)
+        self.log.append(f"by hand: {' '.join(args)}: exit {running.code}{result}")
         assert running.code in (-9, 0, 1, 2, 3, 4, 5, 6), running.said()
         if running.code not in (-9, 0):
             self.log.append(f"   {running.said()[-300:]}")
@@ -814,8 +814,8 @@ class Play:
                 found.append({"problem": line["problem"]})
             report = line.get("report")
             if report:
-                told = json.loads((self.folder / report).with_suffix(".json").read_bytes())
-                found += told.get("open", [])
+                output = json.loads((self.folder / report).with_suffix(".json").read_bytes())
+                found += output.get("open", [])
         return found
 
 
