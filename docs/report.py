@@ -20,7 +20,7 @@ __all__ = ["draw", "sample_report", "terminal"]
 _HERE = Path(__file__).parent
 _ADDED = 1101
 _TROUBLE: Mapping[int, tuple[Outcome, Cause, str]] = {
-    61: ("unknown", "no-answer", "addPet: no answer came within 30 seconds"),
+    61: ("unknown", "no-answer", "addPet: no answer arrived within 30 seconds"),
     71: ("failed", "refused", "updatePet: the service answered 400: no such category"),
     86: ("failed", "service-error", "updatePet: the service answered 503"),
     88: ("failed", "service-error", "updatePetWithForm: the service answered 503"),

@@ -6,7 +6,7 @@ with ps.demo() as store:
     report = store.apply(plan)
 """
 
-# Not from typing: a command can be interrupted quietly only once petsync itself is imported.
+# Not from typing: an interrupt is handled quietly only after petsync itself is imported.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from petsync import errors, reconcile, types, widgets
@@ -116,7 +116,7 @@ _HOME = _MODULES | {name: home for home, names in _HOMES.items() for name in nam
 _LIGHT = frozenset({"errors", "models", "profile", "samples", "client"})
 
 
-if not TYPE_CHECKING:  # a type checker would otherwise take any misspelt name
+if not TYPE_CHECKING:  # a type checker would otherwise accept any misspelt name
 
     def __getattr__(name):
         from importlib import import_module
@@ -125,7 +125,7 @@ if not TYPE_CHECKING:  # a type checker would otherwise take any misspelt name
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if home.split(".")[1] not in _LIGHT:
-            # Plans, reports, sheets and snapshots show themselves through it.
+            # Plans, reports, sheets and snapshots are displayed through it.
             import_module("petsync.report")
         module = import_module(home)
         value = module if name in _MODULES else getattr(module, name)

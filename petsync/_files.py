@@ -1,4 +1,6 @@
-"""Atomic and private files: written whole or not at all, through no unexpected link."""
+"""Atomic and private files: written completely or not at all, and never through an unexpected
+link.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,9 @@ __all__ = [
 # Only the owner can write a new file, whatever the umask, and only users who can read a file can
 # read its copy.
 #
-# A path from the user may be a symbolic link, which is followed and stays. A link at a path that
-# petsync chooses (results, bases, backups, the state folder and its content) is never followed: the
-# author of the folder may have put it there.
+# A path from the user may be a symbolic link, which is followed and not replaced. A link at a path
+# that petsync chooses (results, bases, backups, the state folder and its content) is never
+# followed: the author of the folder may have put it there.
 
 
 STATE = ".petsync"
@@ -60,9 +62,9 @@ _IS_LINK = "it is a symbolic link, which is not followed for a name that petsync
 
 
 def landing(path: Path, *, follow: bool = True) -> Path:
-    """Return the path with its symbolic links followed, so that these stay.
+    """Return the target of the path's symbolic links, so that a write keeps the links.
 
-    With `follow` False it is the path itself. Raises OSError if the path exists and is not an
+    With `follow` False, return the path itself. Raises OSError if the path exists and is not a
     regular file.
     """
     try:
@@ -97,9 +99,8 @@ def replacing(
     """Yield a file to write, which replaces `path` atomically when it is completely on disk.
 
     It gets the mode and the owner of the file at `path`, or those of a new file, which only its
-    owner can write. Only the owner can read a `private` file; only users who can read the file
-    `like` can read a file with its content, whatever the umask. Raises OSError; the old file then
-    stays.
+    owner can write. Only the owner can read a `private` file; with `like`, only users who can read
+    that file can read the new one, whatever the umask. Raises OSError; the old file then stays.
     """
     target = landing(path, follow=follow)
     limit = _limit(like)
@@ -122,7 +123,8 @@ def replacing(
 
 def create_file(path: Path, data: bytes, *, like: Path) -> bool:
     """Write `data` to a new file at `path`, with the mode and the times of the file `like`. Return
-    false if the path exists; a symbolic link exists, even if its target does not. Raises OSError.
+    false if the path exists; a symbolic link counts as existing, even if its target is missing.
+    Raises OSError.
     """
     with _open_temporary(path, _PRIVATE) as (new, file):
         file.write(data)
@@ -393,7 +395,7 @@ def _translate_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        # A name with a NUL in it is a ValueError.
+        # A name that contains a NUL raises a ValueError.
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise SheetError(
             f"{path}: the file cannot be written: {reason}", hint=_way_out(path)
@@ -410,7 +412,7 @@ def _way_out(target: Path) -> str:
     if target.is_dir():
         return "This is a folder; name a file in it."
     if target.exists() and not target.is_file():
-        return "Name a file, or a new one."
+        return "Name an existing regular file, or a new file."
     if not target.parent.is_dir():
         return f"There is no folder {target.parent}; create it first."
     if target.is_symlink():

@@ -1,7 +1,7 @@
 """The bridge from synchronous callers to the asynchronous core: an event loop in its own thread.
 
-It also works if the caller has a running loop (Jupyter). An interrupt cancels the task, and returns
-after the task's clean-up.
+It also works if the caller has a running loop (Jupyter). An interrupt cancels the task, and the
+call returns after the task's clean-up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ A_co = TypeVar("A_co", covariant=True)
 
 _LOOK_S = 0.25
 """Seconds between two checks for an interrupt during a wait. An interrupt does not end the wait if
-it came just before the wait began, or if another thread took it.
+it came just before the wait began, or if another thread handled it.
 """
 
 

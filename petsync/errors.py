@@ -21,8 +21,8 @@ that Python programmers catch in such a case. `exit_code` is the exit code of th
     │   └── FindingsError                   3   a sheet with findings, where none is allowed
     ├── PlanError              ValueError   1   a plan file that cannot be used
     │   ├── GuardError                      4   the plan is over a limit
-    │   ├── StalePlanError                  5   the plan was applied already
-    │   └── ConflictError                   5   the pet is not as the plan saw it
+    │   ├── StalePlanError                  5   the plan has already been applied
+    │   └── ConflictError                   5   the pet has changed since the plan was made
     ├── LockedError                         6   another run is using this store
     └── InterruptedRunError                 7   stopped between two changes
 """
@@ -59,8 +59,8 @@ __all__ = [
 
 
 class PetsyncError(Exception):
-    """The base of all errors: `message` says what and where, `hint` says what to do (or is
-    empty).
+    """The base of all errors: `message` describes the problem and its place, `hint` describes what
+    to do (or is empty).
     """
 
     exit_code: ClassVar[int] = 1
@@ -79,7 +79,7 @@ class ApiError(PetsyncError):
 
     `operation` is its name in the interface (`"addPet"`), `pet_id` the pet's id, `status` the HTTP
     status (None without a response), and `service_message` the service's message.
-    `may_have_happened` says whether the service may have executed the request.
+    `may_have_happened` is true if the service may have executed the request.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class NotFoundError(ApiError, KeyError):
 
 
 class InvalidInputError(ApiError, ValueError):
-    """The service refuses the request, or petsync does before it sends it."""
+    """The service refuses the request, or petsync rejects it before it is sent."""
 
 
 class AuthError(ApiError, PermissionError):
@@ -135,7 +135,7 @@ class TransportError(ApiError, ConnectionError):
 
 class UnavailableError(ApiError, ConnectionError):
     """The service has been failing for too long, so petsync pauses its requests. A run stops and
-    can be resumed; `may_have_happened` describes the request that has this error.
+    can be resumed; `may_have_happened` refers to the request that failed with this error.
     """
 
 
@@ -200,7 +200,7 @@ class GuardError(PlanError):
 
 
 class StalePlanError(PlanError):
-    """The plan was applied already; a plan can be applied once."""
+    """The plan has already been applied; a plan can be applied only once."""
 
     exit_code = 5
 

@@ -128,13 +128,13 @@ Kept = Literal["none", "memory", "keyring", "environment", "file", "argument"]
 """Where the sign-in is stored or came from; "none" without one."""
 
 NOBODY = "there was no sign-in"
-"""The problem of a sign-out without a sign-in."""
+"""The problem that a sign-out reports if there is no sign-in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The user at a service, as the service last reported it. It contains no secret, and has a
-    display.
+    """The user at a service, as the service last reported it. It contains no secret, and can be
+    displayed.
     """
 
     url: str

@@ -1,6 +1,6 @@
 """ServiceProfile: how a service behaves where the interface leaves a choice.
 
-docs/profiles.md explains each field: the gap and the values.
+docs/profiles.md explains each field: the choice and the possible values.
 """
 
 from __future__ import annotations

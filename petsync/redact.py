@@ -26,7 +26,7 @@ _LEVELS = 5
 _PACKED = 4
 """The number of levels of encoded digits that are decoded, besides the innermost one."""
 _SEGMENT = 8
-"""The minimum length of a run of decoded characters; shorter runs are text by chance."""
+"""The minimum length of a run of decoded characters; shorter runs may be text by chance."""
 _APART = re.compile(
     r"(?<![0-9A-Za-z])(?:0[xX])?[0-9a-fA-F]{2}"
     r"(?:[\s:,;.-]{1,2}(?:0[xX])?[0-9a-fA-F]{2}(?![0-9a-fA-F])){3,}"
@@ -57,11 +57,11 @@ _ESCAPE = re.compile(
 class Redactor:
     """Replaces secrets in a text with `***`, or `stars`: call `redactor(text)`.
 
-    A secret is found as it is, in any case; as JSON, JavaScript, Python, C, URLs (`%2B`, `%2b`,
-    `%252B`, `%u002B`), forms and HTML write it, nested up to five times; in base64 and base32, at
-    any offset and broken into lines; and in hexadecimal digits, joined or separated (`5a 6b`,
-    `5a:6b`, `0x5a, 0x6b`), of UTF-8 and UTF-16. Base64 and hexadecimal digits may contain any of
-    these again, up to five levels deep.
+    A secret is found as is, in upper or lower case; as JSON, JavaScript, Python, C, URLs (`%2B`,
+    `%2b`, `%252B`, `%u002B`), forms and HTML write it, nested up to five times; in base64 and
+    base32, at any offset and broken into lines; and in hexadecimal digits, joined or separated
+    (`5a 6b`, `5a:6b`, `0x5a, 0x6b`), of UTF-8 and UTF-16. Base64 and hexadecimal digits may
+    contain any of these again, up to five levels deep.
 
     A secret of fewer than four characters is replaced only as a whole word. A prefix of a long
     secret with at least twelve characters is replaced too, because messages are truncated. The
@@ -225,7 +225,7 @@ class _Level:
         return self._below.origin((self._source(span[0])[0], self._source(span[1] - 1)[1]))
 
     def _source(self, at: int) -> tuple[int, int]:
-        """Return the span in the text below of the character at `at`."""
+        """Return the span, in the text `below`, of the character at `at`."""
         n = bisect_right(self._starts, at) - 1
         if n < 0:
             return at, at + 1
@@ -282,7 +282,7 @@ def _forms(text: str) -> set[bytes]:
 
 
 def _cores(data: bytes, encode: Callable[[bytes], bytes], bits: int) -> Iterator[str]:
-    """Yield the digits of `bits` each that depend only on the data, for each alignment of the
+    """Yield, for each alignment of the data, the digits of `bits` bits that depend only on the
     data.
     """
     for before in range(bits // math.gcd(bits, 8)):
@@ -300,7 +300,7 @@ def _find(text: str, needles: Iterable[str]) -> Iterator[_Span]:
 
 
 def _with_neighbours(text: str, start: int, end: int, digits: Collection[str]) -> _Span:
-    """Return the span with the digits before and after it, which may contain some of its bits, and
+    """Return the span extended by the adjacent digits, which may contain some of its bits, and by
     padding.
     """
     if start and text[start - 1] in digits:
@@ -364,8 +364,8 @@ def _packed(text: str, part: re.Pattern[bytes]) -> Iterator[_EncodedText]:
 
 
 def _common(text: str, at: int, secret: str) -> int:
-    """Return the number of common characters of text and secret at `at`, ignoring case; 0 if there
-    are few.
+    """Return the length of the common prefix of the text at `at` and the secret, ignoring case; 0
+    if it is short.
     """
     same = 0
     for one, other in zip(text[at : at + len(secret)], secret, strict=False):

@@ -101,7 +101,7 @@ class Secret:
         return hash(self._text)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        raise TypeError("a secret is not pickled")
+        raise TypeError("a secret cannot be pickled")
 
 
 class HiddenEnvironment(Mapping[str, str]):
@@ -156,12 +156,14 @@ class Settings:
     def require_confirmed(self) -> None:
         """Raise SettingsError if only an unconfirmed petsync.toml decides where secrets go."""
         if self.unconfirmed:
-            also = "; --url and PETSYNC_URL alone do not make its [auth] right" if self.auth else ""
+            also = (
+                "; --url and PETSYNC_URL alone do not make its [auth] trusted" if self.auth else ""
+            )
             raise SettingsError(
-                f"the {_TOML} of this folder says that secrets go to "
+                f"the {_TOML} of this folder sends secrets to "
                 f"{as_written(self.url or '', self.expanded)}, and it is not confirmed",
-                hint="If that is right, confirm it once: `petsync trust`. Else go to another "
-                f"folder{also}.",
+                hint="If that is right, confirm it once: `petsync trust`. "
+                f"Otherwise change to another folder{also}.",
             )
 
 
@@ -172,7 +174,7 @@ def resolve(
     *,
     confirmed: bool = True,
 ) -> Settings:
-    """Return the settings; an argument that is None does not count. Raises SettingsError, which
+    """Return the settings; an argument that is None is ignored. Raises SettingsError, which
     names the key with an invalid value.
 
     The file's `auth` and `allow_http` apply only to the file's own `url`. Unless the file is
@@ -247,7 +249,7 @@ def _own_url(toml: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
 
 
 def is_same(one: str, other: str) -> bool:
-    """Return true if two addresses are the same service."""
+    """Return true if two addresses belong to the same service."""
     return _plain(one) == _plain(other)
 
 
@@ -361,7 +363,7 @@ def _describe_requirement(key: str, value: Any) -> str:
 
 
 _SHORT = 3
-"""The maximum length of a value that stays as it is, because it may be in a text by chance."""
+"""The maximum length of a value that is not replaced, because it may occur in a text by chance."""
 
 
 def as_written(text: str, expanded: Mapping[str, str]) -> str:

@@ -105,7 +105,7 @@ def test_a_failed_query_narrows_the_coverage(box: Sandbox, store: ps.Store, faul
     assert failed.problem.startswith("findPetsByStatus: ")
     assert "sold" not in snapshot.coverage
     for shown in (repr(snapshot), snapshot._repr_html_()):
-        said = f"The pets of the status sold are missing: {failed.problem}."
+        said = f"The pets with the status sold are missing: {failed.problem}."
         assert said in html.unescape(" ".join(shown.split()))
 
 
@@ -263,7 +263,7 @@ def test_a_pet_that_nobody_can_read_again_is_an_error() -> None:
     page = answer(200, b"<html>", content_type="text/html")
     with (
         scripted(listed(rex, other), page) as (_, store),
-        pytest.raises(ps.errors.ResponseError, match="pet 7 came in copies that differ") as caught,
+        pytest.raises(ps.errors.ResponseError, match="pet 7 was listed in copies that differ") as caught,
     ):
         store.snapshot()
     assert caught.value.pet_id == 7

@@ -470,7 +470,7 @@ def test_verify_reads_every_changed_pet_back(tmp_path: Path) -> None:
     plan = plan_of(PETS, sheet_saying({"id": 1, "tags": []}, {"id": 2, "name": "Max"}))
     report = carry_out(plan, Forgetful(PETS), tmp_path, verify=True)
     assert outcomes(report) == ["failed", "applied"]
-    assert report.results[0].message == "sent, but read back it differs in tags"
+    assert report.results[0].message == "sent, but when read back, the pet differs in tags"
 
 
 def test_a_plan_is_used_once(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ def test_a_service_that_never_answered_is_not_waited_for() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 16, 128])
 def test_a_run_against_a_wrong_port_ends_after_twenty_seconds(workers: int) -> None:
-    """All waiting requests end together when the service is given up, however many there are."""
+    """All waiting requests end together when the service is dropped, however many there are."""
 
     async def main() -> None:
         service = Service(lambda _: gone())

@@ -364,7 +364,7 @@ def test_a_report_is_made_again_from_the_journal(journal: Journal) -> None:
     assert causes == ["", "cut-off", "not-begun", "from-plan", "blocked"]
     assert [r.number for r in report.results] == list(range(5))
     assert (report.results[0].assigned_id, report.results[0].message) == (7, "so")
-    assert report.results[2].message == "not begun, as the run was stopped"
+    assert report.results[2].message == "not started, because the run was stopped"
     assert sum(report.counts.values()) == plan.rows
     assert report.exit_code == InterruptedRunError.exit_code
 

@@ -60,7 +60,7 @@ def test_an_address_that_accepted_it_is_not_notified_twice(tmp_path: Path) -> No
 
 
 def test_a_receiver_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A receiver that hangs is given up after a time limit, with the reason."""
+    """A receiver that hangs is dropped after a time limit, with the reason."""
     monkeypatch.setattr(notify, "_EACH", 0.2)
     with Receiver() as receiver:
         receiver.hangs = True
@@ -176,7 +176,7 @@ def test_failed_notices_change_no_round(tmp_path: Path) -> None:
 
     other = replace(config, state=tmp_path / "other")
     (said,) = Notifier(other, deliver=broken).notify([told("error")], NOW)
-    assert said == "no notices were sent for these rounds: RuntimeError while it was made"
+    assert said == "no notices were sent for these rounds: RuntimeError while they were prepared"
 
 
 def test_notices_are_given_up_after_a_week_and_beyond_a_hundred(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_notices_are_given_up_after_a_week_and_beyond_a_hundred(tmp_path: Path) 
     notifier = Notifier(config, deliver=refused)
     rounds = [told("error", job=f"job{n}") for n in range(103)]
     said = notifier.notify(rounds, NOW)
-    assert sum("is given up: too many wait" in each for each in said) == 3
+    assert sum("is dropped: too many notices are waiting" in each for each in said) == 3
     later = notifier.notify([told("error", job="job0")], NOW + timedelta(days=8))
     assert sum("could not be sent for a week" in each for each in later) == 99
 
@@ -203,7 +203,7 @@ def test_no_notice_without_an_address(tmp_path: Path) -> None:
 
 
 def test_what_hangs_is_reported_in_seconds() -> None:
-    """An address that does not answer is given up after the time limit, with the reason."""
+    """An address that does not answer is dropped after the time limit, with the reason."""
     with Receiver() as receiver:
         receiver.hangs = True
         assert (

@@ -195,7 +195,7 @@ def test_an_unknown_name_in_a_template_is_a_mistake() -> None:
     """
     assert mistakes_in("$job has $conflicts, for $$5") == ()
     assert mistakes_in("$jobs failed") == (
-        "$jobs is not a name that a notice knows; did you mean $job?",
+        "$jobs is not a name that a notice can use; did you mean $job?",
     )
     (every,) = mistakes_in("${zzzzzz}")
     assert all(f"${name}" in every for name in NAMES)
@@ -260,7 +260,7 @@ def test_a_receiver_gets_title_body_and_kind(tmp_path: Path) -> None:
     assert [each["type"] for each in receiver.got] == ["failure", "warning", "success"]
     assert receiver.titles == [
         "petsync: catalogue failed (error)",
-        "petsync: catalogue has differences for you to decide",
+        "petsync: catalogue has differences for you to resolve",
         "petsync: catalogue has recovered",
     ]
     assert "pet 1 Pet 1, status: both sides changed it" in receiver.got[1]["message"]

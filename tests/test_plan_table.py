@@ -597,7 +597,7 @@ def test_a_category_s_name_and_number_move_together(
 
 
 def test_an_unknown_number_alone_is_a_conflict() -> None:
-    """An unknown category id without its name is a conflict that holds the row's other edits,
+    """An unknown category id without its name is a conflict that holds back the row's other edits,
     because it would remove the category's name.
     """
     made = plan(row_of(REX) | {"category_id": 999, "name": "Max"}, REX)

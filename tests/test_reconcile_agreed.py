@@ -759,7 +759,7 @@ def test_a_row_in_doubt_is_no_new_one_once_the_pet_is_deleted(
         report = night.run()
         gone = [each for each in report.open if each.pet_id == added and each.kind == "conflict"]
         assert report.round.status == "conflicts"
-        assert "that pet is gone from the store" in gone[0].problem
+        assert "that pet is no longer in the store" in gone[0].problem
         assert len(night.stored()) == len(PETS) + others
     header, *rows = night.rows()
     at, action = header.index("name"), header.index("action")
@@ -2366,7 +2366,7 @@ def test_a_row_that_is_pasted_after_a_round_has_deleted_its_pet_is_a_conflict(
     for _ in range(2):
         report = night.run()
         assert (report.round.status, kinds(report)) == ("conflicts", [("conflict", 3)])
-        assert "has the id of pet 3, which is gone since 2" in report.open[0].problem
+        assert "has the id of pet 3, which has been missing since 2" in report.open[0].problem
         assert "`add`" in report.open[0].hint
         assert 3 not in night.stored()
     night.type(3, action="add")
@@ -2471,7 +2471,7 @@ def test_a_renamed_job_goes_on_with_what_its_runs_sent(
     (report,) = reconcile_jobs(renamed)
     assert (dry.round.to_store.update, report.round.status) == (2, "done")
     assert [each.problem for each in report.open] == [
-        "the job was called catalogue at its last round, and goes on from there"
+        "the job was called catalogue in its last round, and continues from there"
     ]
     assert night.said() == night.stored() == {pet.id: pet for pet in STORED}
     assert not [name for name in night.kept_files() if "bases/catalogue" in name]

@@ -483,7 +483,7 @@ def test_a_row_that_is_taken_out_of_an_older_copy_does_not_return(night: Kept) -
 
 
 def test_a_backup_in_a_folder_with_a_row_twice_stays_one(night: Kept) -> None:
-    """A backup in a folder with a row that is now in another sheet holds both rows, and values that
+    """A backup in a folder with a row that is now in another sheet holds back both rows, and values that
     were sent since stay in the store.
     """
     folder = night.sheet.parent
@@ -1037,7 +1037,7 @@ def test_an_undone_add_stays_undone_though_its_row_was_renamed(
     night.write([renamed, new, *([others[-1], *others[:-1]] if is_moved else others)])
     report = night.run()
     assert report.round.status == "conflicts"
-    assert any("an undo took that pet away" in each.problem for each in report.open)
+    assert any("an undo removed that pet" in each.problem for each in report.open)
     assert not [pet for pet in night.box.pets() if pet.name in ("Ohne", "Mit")]
     night.edit(lambda pets: [pet for pet in pets if pet.name != "Mit"])
     night.box.put(changed(PETS, 5, name="Store 5")[4])

@@ -164,7 +164,7 @@ def test_ids_that_were_filled_down_delete_no_pet(night: Typed, filled: Sequence[
     with ps.connect(night.box.url, state=night.state) as store:
         plan = store.plan(night.sheet, delete_missing=True)
     assert plan.changes == ()
-    assert any("may be about any of them" in note for note in plan.notes)
+    assert any("may refer to any of them" in note for note in plan.notes)
 
 
 def test_a_row_that_adds_a_pet_under_the_id_of_another_one_deletes_none(night: Typed) -> None:

@@ -141,7 +141,7 @@ def test_a_row_without_an_id_gets_the_one_of_its_pet(night: Night) -> None:
     night.write([*PETS, ps.Pet(name="Neu", status="available")])
     dry = night.run(dry_run=True)
     assert dry.round.to_sheet.update == 1
-    assert dry.open[0].problem == "1 row without an id is to get that of the pet"
+    assert dry.open[0].problem == "1 row without an id is to get the id of the pet"
     report = night.run()
     assert (report.round.status, report.round.to_sheet.update, report.round.applied) == (
         "done",

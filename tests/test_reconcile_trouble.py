@@ -502,7 +502,7 @@ def _http(night: Night) -> None:
 @pytest.mark.parametrize(
     ("break_it", "way_out"),
     [
-        (_text_of_old, 'Name its encoding: encoding = "cp1252" in the job. Or save'),
+        (_text_of_old, 'Specify its encoding: encoding = "cp1252" in the job. Or save'),
         (_http, 'allow_http = ["shop.example"] in the job.'),
     ],
 )

@@ -81,4 +81,4 @@ def test_a_folder_that_others_may_have_made_is_not_used(
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with lock_store(StatePaths(tmp_path / "one"), "https://shop.example", timeout_s=0.0):
         assert not [*tmp_path.glob("elsewhere/*")]
-    assert "take turns only where they share a state folder" in caplog.text
+    assert "take turns only if they share a state folder" in caplog.text

@@ -93,9 +93,9 @@ def test_what_needs_a_person_comes_first() -> None:
         "1 failed: refused by the service",
         "1 unknown: no answer",
         "5 need fixing: errors in the sheet",
-        "1 in conflict: gone from the store",
+        "1 in conflict: no longer in the store",
         "1 applied: under another id",
-        "1 unchanged: the store had the values already",
+        "1 unchanged: the store already had the values",
     ]
 
 

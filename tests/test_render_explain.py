@@ -233,7 +233,7 @@ def test_a_summary_says_who_won_and_what_is_left_out() -> None:
     text = summary_text(plan.summary())
     assert re.search(r"conflicts +3  2 that the sheet wins\n", text)
     assert re.search(r"left out +12  by a selection\n", text)
-    assert text.endswith("Guard: the plan keeps every limit.")
+    assert text.endswith("Guard: the plan is within every limit.")
 
 
 def test_rows_that_the_store_left_behind_are_no_agreement() -> None:

@@ -171,8 +171,8 @@ def test_rounds_are_a_table_then_what_needs_a_person() -> None:
     assert "  petsync reconcile --job inbox" in lines
     assert text.count("orders") == 1
     assert "1 note: for information" in text
-    assert "Nothing needs a person." in rounds_text(Rounds([WELL]))
-    assert rounds_text(Rounds()) == "No round was made."
+    assert "No action is needed." in rounds_text(Rounds([WELL]))
+    assert rounds_text(Rounds()) == "No rounds were run."
 
 
 def test_rounds_show_themselves() -> None:
@@ -247,7 +247,7 @@ def test_what_is_refused_is_not_promised() -> None:
     """
     drift = (Difference(kind="drift", problem="would be deleted in the store", pet_id=1),)
     refused = rounds_text([RoundReport(round=round_of(status="refused", left=1), open=drift)])
-    assert "until the reason of the refusal is fixed" in " ".join(refused.split())
+    assert "until the reason for the refusal is fixed" in " ".join(refused.split())
     checked = round_of(status="drift", mode="check", left=1, dry_run=True, exit_code=2)
     checked = replace(checked, to_store=Counts(add=1))
     text = rounds_text([RoundReport(round=checked, open=drift)])

@@ -104,9 +104,8 @@ petsync run 20261120-093100-4f2a
   total        878
 
 1 failed: an error in the service
-  The service answered that something in it went wrong. What can be sent twice
-  without harm was tried again. The store shows that the change was not made.
-  When the service is well again, `petsync resume 20261120-093100-4f2a` tries
+  The service reported an internal error. Requests that are safe to repeat were sent again. The store shows that the change was not made.
+  When the service works again, `petsync resume 20261120-093100-4f2a` tries
   them once more.
   x Pets!B18, update of pet 17 (Bella): updatePet: the service answered 503
 
@@ -115,7 +114,7 @@ petsync run 20261120-093100-4f2a
   made is not known.
   `petsync resume 20261120-093100-4f2a` asks the store what happened, and sends
   what is missing.
-  ! Pets!B18, delete of pet 17 (Rex): no answer came
+  ! Pets!B18, delete of pet 17 (Rex): no answer arrived
 
 1 in conflict: open since the plan
   Sheet and store are in conflict. Nothing was sent.
@@ -130,7 +129,7 @@ petsync run 20261120-093100-4f2a
 
 Done with problems: 1 applied, 873 unchanged, 1 not sent, 1 conflict, 1 failed,
 1 unknown.
-To take it back: `petsync undo 20261120-093100-4f2a`"""
+To undo it: `petsync undo 20261120-093100-4f2a`"""
 
 SHEET = """\
 petsync sheet
@@ -164,7 +163,7 @@ petsync snapshot
   1  sold
 
 3 pets. Covers the statuses available, pending, sold; a pet of another status
-may exist without being here."""
+may exist without being listed here."""
 
 
 def messy_findings() -> list[object]:
@@ -235,7 +234,7 @@ def test_a_snapshot_names_few_statuses() -> None:
         (plan_with(ADD), "Plan: 1 to add, 0 to change, 0 to delete; 0 in agreement."),
         (
             plan_with(rows=2, unchanged=2, coverage=Coverage(("sold",), (SILENT,))),
-            "In sync: all 2 rows agree with the store, as far as it answered.",
+            "In sync: all 2 rows agree with the store, as far as the store answered.",
         ),
     ],
 )
@@ -254,7 +253,7 @@ def test_a_long_plan_ends_with_its_sum_too() -> None:
 def test_a_plan_in_sync_says_nothing_of_the_guard() -> None:
     """A plan in sync does not mention the guard."""
     assert "uard" not in plan_text(plan_with(rows=2, unchanged=2))
-    assert "Guard: the plan keeps every limit." in plan_text(plan_with(ADD))
+    assert "Guard: the plan is within every limit." in plan_text(plan_with(ADD))
 
 
 def test_a_long_plan_is_cut() -> None:
@@ -263,7 +262,7 @@ def test_a_long_plan_is_cut() -> None:
     assert text.count("Pets!B18") == 20
     assert "\n  ... and 201 more\n" in text
     assert "Change 221 pets\n  name 221, status 221, tags 221, photo_urls 221\n" in text
-    assert "All of them: `petsync plan` with `--limit 0`, or with `-o plan.html`" in text
+    assert "To see all of them: `petsync plan` with `--limit 0`, or with `-o plan.html`" in text
     assert plan_text(large_plan(221), limit=None).count("Pets!B18") == 221
 
 
@@ -330,7 +329,7 @@ def test_clashes_stand_side_by_side() -> None:
     """
     text = plan_text(plan_with(UPDATE, conflicts=(CLASHING,)))
     assert (
-        "1 conflict: the store's value stays\n"
+        "1 conflict: the store's value is kept\n"
         "  ! Pets!B18 (pet 17)\n"
         "                  exported  sheet    store (stays)\n"
         "      name        Bella     Bela     Bellina\n"
@@ -504,7 +503,7 @@ def test_a_good_report_lists_nothing() -> None:
     text = report_text(report_of(result(1, "applied"), plan=plan_with(UPDATE)))
     assert text.splitlines()[-2:] == [
         "Done: 1 applied.",
-        "To take it back: `petsync undo 20261120-093100-4f2a`",
+        "To undo it: `petsync undo 20261120-093100-4f2a`",
     ]
     assert "Pets!B18" not in text
 
@@ -549,7 +548,7 @@ def test_a_row_in_conflict_counts_once() -> None:
     sum_ = text.replace("\n", " ").partition("Done with problems: ")[2]
     assert sum_ == (
         "1 applied, 5 unchanged, 1 conflict (of these, 1 row's other edits were applied). "
-        "To take it back: `petsync undo 20261120-093100-4f2a`"
+        "To undo it: `petsync undo 20261120-093100-4f2a`"
     )
     assert sum(mixed_report().counts.values()) == 7
 

@@ -157,7 +157,7 @@ REASONS = {
     swapped: "they were changed",
     of_no_text: "they were changed",
     of_the_next_version: "format 2",
-    without_label: "their label is missing",
+    without_label: "their first line is missing",
     of_no_pets: "they are not pets",
     of_no_header: "they are not pets",
     miscounted: "they have 1 pets instead of 2",
@@ -259,7 +259,7 @@ def test_the_base_is_very_hidden_and_never_the_data(tmp_path):
     del book["Pets"]
     book.create_sheet("Empty", 0)
     book.save(path)
-    with pytest.raises(SheetError, match=r"'Pets' .* is not there any more"):
+    with pytest.raises(SheetError, match=r"'Pets' .* no longer exists"):
         read_sheet(path)
     with pytest.raises(SheetError, match="no column"):
         read_sheet(path, tab="Empty")
@@ -350,7 +350,7 @@ def test_a_renamed_worksheet_is_read_where_it_is_certain(tmp_path):
         (doubled, ["'Tiere'", "'Other'"]),
         (shortened, ["'Tiere'"]),
     ):
-        with pytest.raises(SheetError, match=r"'Pets' .* is not there any more") as caught:
+        with pytest.raises(SheetError, match=r"'Pets' .* no longer exists") as caught:
             read_sheet(a_book(path, change))
         assert all(name in caught.value.hint for name in (*names, "--sheet", "tab="))
 
@@ -381,7 +381,7 @@ def test_the_worksheet_of_another_base_is_found(tmp_path):
     write_sheet(a_snapshot(), tmp_path / "plain.xlsx", base=False)
     assert worksheet_of(tmp_path / "plain.xlsx", replace(base, tab="Tiere")) == "Pets"
     more = base.with_pets([Pet(id=3, name="Mia")])
-    with pytest.raises(SheetError, match=r"'Tiere' .* is not there any more"):
+    with pytest.raises(SheetError, match=r"'Tiere' .* no longer exists"):
         worksheet_of(tmp_path / "plain.xlsx", replace(more, tab="Tiere"))
 
 

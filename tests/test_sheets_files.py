@@ -107,7 +107,7 @@ BROKEN = {
     "a cell in another row": (
         "pets.xlsx",
         workbook(sheet=worksheet(HEADER + f'<row r="2">{text_cell("A1", "7")}</row>')),
-        "the cell A1 is in the place of another one",
+        "the cell A1 has the same place as another one",
     ),
     "a cell in another row of a sheet with errors": (
         "pets.xlsx",
@@ -125,7 +125,7 @@ BROKEN = {
                 HEADER + f'<row r="2">{text_cell("B2", "x")}{text_cell("B2", "y")}</row>'
             )
         ),
-        "the cell B2 is in the place of another one",
+        "the cell B2 has the same place as another one",
     ),
     "a row there twice": (
         "pets.xlsx",
@@ -235,7 +235,7 @@ def test_a_file_without_permission_is_named(tmp_path):
         capture_output=True,
         text=True,
     )
-    assert "you may not read this file" in done.stderr
+    assert "you do not have permission to read this file" in done.stderr
 
 
 def test_a_zip_bomb_is_not_unpacked(tmp_path):

@@ -245,7 +245,7 @@ def test_the_id_of_a_tag_in_a_list_of_arrow_has_the_digits_of_its_type() -> None
 
 
 def test_a_frame_that_is_no_catalogue_is_refused() -> None:
-    """A frame with no known column, or with two columns of one name, is refused."""
+    """A frame with no known column, or with two columns with the same name, is refused."""
     with pytest.raises(SheetError, match="no column"):
         sheet_from_frame(pd.DataFrame({"a": [1]}))
     with pytest.raises(SheetError, match="two columns"):
@@ -274,7 +274,7 @@ def test_items_of_another_kind_are_refused(column: str, item: object) -> None:
 def test_half_a_character_is_refused(column: str) -> None:
     """Half a surrogate pair is refused, because no file and no service accepts it."""
     value = "a\ud800" if column == "name" else ["a\ud800"]
-    with pytest.raises(SheetError, match=f"column {column} has half a character at position"):
+    with pytest.raises(SheetError, match=f"column {column} has half of a surrogate pair at position"):
         sheet_from_frame(pd.DataFrame({"id": [1], column: [value]}, dtype=object))
 
 

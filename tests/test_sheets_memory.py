@@ -181,7 +181,7 @@ CASES = {
     "100,000 sheets.xlsx": (many_tabs, "it has 100,000 sheets"),
     "1,000 tabs on one part.xlsx": (
         lambda: tabs_of_one_part(1000),
-        "no column has a header that petsync knows",
+        "no column has a header that petsync recognises",
     ),
     "300 large sheets without a header.xlsx": (
         lambda: many_parts(
@@ -371,7 +371,7 @@ def test_the_text_of_cells_is_never_underestimated():
 
 
 def test_a_claimed_count_of_texts_is_taken_away_and_no_text_is_changed():
-    """Only the table's own tag loses its count, and no text changes."""
+    """Only the table's own tag loses its count, and not text changes."""
     text = b'<si><t>uniqueCount="9" &lt;sst uniqueCount="9"</t></si></sst>'
     assert strip_count(b'<x:sst count="2" uniqueCount="9">' + text) == (
         b'<x:sst count="2" was="9">' + text

@@ -432,9 +432,9 @@ def test_a_recognised_row_gets_its_pet_s_id(tmp_path, name, is_back):
     done = read_sheet(out)
     assert done.frame["id"].tolist()[:5] == [1, 2, 3, 4, 7]
     assert done.others["message"].fillna("").tolist()[:5] == [
-        "the store agrees already",
+        "the store already has these values",
         "as exported; the store has a newer value, which stays",
-        "as exported; the pet is gone from the store since then",
+        "as exported; the pet no longer exists from the store since then",
         "recognised as pet 4",
         "recognised as pet 7",
     ]

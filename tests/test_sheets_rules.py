@@ -42,7 +42,7 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("error-cell", "name", "#REF!", "#REF!", "points to cells that are gone", "type the value"),
+    Case("error-cell", "name", "#REF!", "#REF!", "points to cells that no longer exist", "type the value"),
     Case("error-cell", "status", "#N/A", "#N/A", "a look-up found nothing", "leave the cell blank"),
     Case("error-cell", "id", "#DIV/0!", "#DIV/0!", "divides by zero", "type the value"),
     Case("error-cell", "tags", None, "########", "too narrow", "Make the column wider"),
@@ -251,7 +251,7 @@ def test_tags_that_are_suggested_stand_as_they_are_to_be_typed(
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([["id", "name", "tags"], ["7", "Bello", cell]])
     (finding,) = read_sheet(path).problems
-    assert finding.suggestion == f"{hint}Put double quotes only around what is one tag."
+    assert finding.suggestion == f"{hint}Put double quotes only around a single tag."
 
 
 def test_every_rule_is_tested() -> None:

@@ -179,7 +179,7 @@ def test_wrong_state_pasted(store: ps.Store, remote: PendingSignIn, state: str |
 
 
 def test_wrong_state_at_the_loopback(store: ps.Store, pending: PendingSignIn) -> None:
-    """A request to the loopback with another state is refused and does not end the sign-in."""
+    """A request to the loopback with another state is refused and does not finish the sign-in."""
     address = sent_back(pending.url)
     for wrong in (
         changed(address, state="wrong"),
@@ -524,7 +524,7 @@ def test_implicit_declined(implicit: PendingSignIn) -> None:
 
 def test_a_way_that_is_not_offered(store: ps.Store, live: Sandbox, tmp_path: Path) -> None:
     """Where the service does not offer a sign-in method, the error names the other method."""
-    with pytest.raises(ps.errors.SettingsError, match="Leave implicit out"):
+    with pytest.raises(ps.errors.SettingsError, match="Omit implicit=True"):
         store.begin_sign_in(implicit=True)
     with (
         store_at(live, tmp_path) as other,

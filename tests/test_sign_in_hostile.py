@@ -178,9 +178,9 @@ def test_no_metadata(service: Service, store: ps.Store, metadata: bytes) -> None
     works.
     """
     service.metadata = metadata
-    with refused(ps.errors.SettingsError, "does not say where to sign in", service):
+    with refused(ps.errors.SettingsError, "does not provide an address for signing in", service):
         sign_in(store)
-    with refused(ps.errors.SettingsError, "does not say where to sign in", service):
+    with refused(ps.errors.SettingsError, "does not provide an address for signing in", service):
         store.begin_sign_in()
     assert store.sign_in(ps.auth.bearer(TOKEN)).signed_in
     assert not [each for each in service.requests if "evil" in each]
@@ -233,7 +233,7 @@ def test_no_metadata(service: Service, store: ps.Store, metadata: bytes) -> None
         (
             as_json({"error": "invalid_client"}, 401),
             ps.errors.AuthError,
-            "does not know this client id",
+            "does not recognise this client id",
         ),
         (as_json({"error": "invalid_scope"}, 400), ps.errors.AuthError, "permissions"),
         (

@@ -244,7 +244,7 @@ def test_an_image_whose_address_was_not_read_is_reported() -> None:
     unread = entry("upload", before=REX, after=None)
     plan = undone(unread, now=replace(REX, photo_urls=("/1.png", "/2.png")))
     assert rule_of(plan) == "not-recorded"
-    assert "could not read its address" in plan.conflicts[0].problem
+    assert "could not read the image's address" in plan.conflicts[0].problem
 
 
 def test_a_service_that_chooses_ids_may_do_so_again() -> None:

@@ -28,7 +28,7 @@ KEPT = Conflict(
     pet_id=17,
     name="Bella",
     rule="changed-since-run",
-    problem="was changed since the run, and is kept as it is",
+    problem="was changed since the run, and is not changed",
     suggestion="Change it by a sheet.",
 )
 PAST = PastRun(
@@ -80,7 +80,7 @@ def test_every_format_says_which_run_it_takes_back(tmp_path: Path) -> None:
     for name, shown in every_format(SMALL, tmp_path).items():
         assert RUN in shown, name
         assert "Undo: 0 to add, 1 to change, 1 to delete; 1 conflict" in shown, name
-        assert "1 as before already" in shown, name
+        assert "1 already as before" in shown, name
         assert "with the store alone" not in shown, name
         assert "of the sheet" not in shown, name
     assert "changed since the run, and is kept" in folded(plan_text(SMALL))
@@ -98,8 +98,8 @@ def test_a_report_on_an_undo() -> None:
     ("rows", "said"),
     [
         (0, "Nothing to undo: the run changed no pet."),
-        (1, "Nothing to undo: its one pet is as before the run."),
-        (1200, "Nothing to undo: all 1,200 pets are as before the run."),
+        (1, "Nothing to undo: its one pet is the same as before the run."),
+        (1200, "Nothing to undo: all 1,200 pets are the same as before the run."),
     ],
 )
 def test_nothing_to_undo(rows: int, said: str) -> None:
@@ -118,7 +118,7 @@ def test_what_the_store_did_not_answer() -> None:
     """A status that could not be loaded affects only the size of the store in an undo plan."""
     silent = Coverage(("sold",), (FailedLookup("pending", "the service answered 503"),))
     said = folded(plan_text(replace(SMALL, coverage=silent)))
-    assert "Pets of this status are not counted among the store's." in said
+    assert "Pets of this status are not included in the store's count." in said
 
 
 def lines_of(shown: Iterable[Text]) -> str:
@@ -176,14 +176,14 @@ def test_all_that_was_done_to_a_pet() -> None:
     failed = replace(
         entry("update", fields=("name",), before=REX, after=BELLA),
         outcome="conflict",
-        message="the pet is gone",
+        message="the pet no longer exists",
     )
     opened = Entry(number=3, kind="delete", pet_id=7, before=REX)
     renumbered = replace(ADDED, assigned_id=99, message="the service gave it the id 99")
     said = lines_of(pet_lines(7, [(PAST, each) for each in (SHOWN, failed, opened, renumbered)]))
     assert "image uploaded" in said
     assert "+/2.png" in said
-    assert "update, conflict: the pet is gone" in said
+    assert "update, conflict: the pet no longer exists" in said
     assert "Rex -> Bella" in said
     assert "delete, begun, and it is not known yet whether it was done" in said
     assert "+ 99  Rex" in said

@@ -435,7 +435,7 @@ def test_resume_refuses_before_it_says_that_it_resumes(
             store.apply(store.undo(run, guard=FREE), progress=False)
         said.append(_ended([*resume, run], capsys))
     assert [code for code, _ in said] == [6, 1]
-    assert "is at work on" in said[0][1]
+    assert "is working on" in said[0][1]
     assert "was undone by run" in said[1][1]
     assert not any("Resuming" in text for _, text in said)
 

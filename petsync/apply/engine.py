@@ -103,7 +103,7 @@ __all__ = [
 
 
 # Adds without a response. A comparison of the store before and after the run shows whether they
-# happened. An add is sent again only if its pet is proved absent.
+# happened. An add is sent again only if its pet is confirmed to be absent.
 
 
 def is_unassigned(change: Change) -> bool:
@@ -112,17 +112,19 @@ def is_unassigned(change: Change) -> bool:
 
 
 def statuses_of(changes: Iterable[Change]) -> list[str]:
-    """Return the statuses of pets that are added without an id: their lists must be read too."""
+    """Return the statuses of pets that are added without an id: the lists of these statuses must
+    be read too.
+    """
     wanted = (c.after.status for c in changes if isinstance(c, Add) and is_unassigned(c))
     return list(dict.fromkeys(status for status in wanted if status))
 
 
 def find_unexpected_pets(changes: Sequence[Change], pets: Iterable[Pet]) -> dict[int, int | None]:
-    """Return the adds, by number, for which the store has more equal pets than the plan knew.
+    """Return the adds, by number, for which the store has more equal pets than the plan recorded.
 
-    Equal pets have the same values. The value is the id of the pet that counts as the add's own, or
-    None if that is ambiguous. Such a pet may come from a run that this one does not know, or may
-    have a status that the plan did not query. No pet counts for two adds.
+    Equal pets have the same values. The value is the id of the pet that is taken as the pet of the
+    add, or None if that is ambiguous. Such a pet may come from a run that has no record here, or
+    may have a status that the plan did not query. Each pet counts for at most one add.
     """
     adds = _find_unassigned(changes)
     if not adds:
@@ -180,7 +182,8 @@ def find_edited(
 ) -> dict[int, Pet]:
     """Return the unknown adds that may have happened although `settle` does not find them.
 
-    Each comes with a new pet that may be its own, edited since, and that no other add has.
+    Each is returned with a new pet that may be its pet, edited since, and that belongs to no other
+    add.
     """
     claimed_ids = _find_claimed_ids(changes, results).union(known)
     adds = {number: after for number in unknown if (after := changes[number].after) is not None}
@@ -257,7 +260,7 @@ class Claims:
             self._unproved.add(number)
 
     def check_room(self, highest: Pet | None) -> None:
-        """Refuse further adds if a pet has the highest possible id, given as `highest`.
+        """Refuse further adds if `highest`, the pet with the highest possible id, exists.
 
         The service could then replace a pet.
         """
@@ -321,8 +324,9 @@ class Claims:
     def find_unproved(self, *, everything: bool) -> dict[int, list[int]]:
         """Return the adds whose pets must be read, by assigned id.
 
-        These are the adds of ids that were assigned twice. If the service assigns ids twice, they
-        are all adds of this process; with `everything`, all of the run.
+        These are the adds whose id was assigned twice. If the service is known to assign ids
+        twice, all adds of this process that are not yet confirmed are included; with `everything`,
+        all adds of the run.
         """
         return {
             pet_id: [*numbers]
@@ -374,7 +378,7 @@ class Claims:
             return exact[-1]
         if content(pet) in wanted_contents:
             return None
-        # A service may store a pet differently than it was sent; the name identifies it.
+        # A service may store a pet differently from how it was sent; the name identifies it.
         similar = {
             number: len(differing(after, pet))
             for number, after in self._iter_unassigned(numbers)
@@ -406,7 +410,7 @@ class StoppedError(Exception):
 
 
 class Stopper:
-    """Stops the tasks of a run. `reason` says why the run stops, "" while it does not.
+    """Stops the tasks of a run. `reason` is why the run stops, or "" if it is not stopping.
 
     Requests that were sent have `grace` seconds to end; all other work is cancelled at once.
     """
@@ -454,7 +458,7 @@ class Stopper:
         task.add_done_callback(self._forget)
 
     def set_current(self, number: int) -> None:
-        """Record that the current task works on the change of this number."""
+        """Record that the current task works on the change with this number."""
         task = asyncio.current_task()
         if task is not None:
             self._workers[task] = number
@@ -518,13 +522,13 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
     recheck: Recheck = "each"
     """How pets are read again before they are changed."""
     max_failures: int | None = None
-    """After more failures than this the run stops."""
+    """The run stops if there are more failures than this."""
     failures_before_deletes: int = 0
-    """After more failures than this no deletes are sent."""
+    """If there are more failures than this, no deletes are sent."""
     grace: float = 1.5
     """How long a stopped run waits for the requests that were sent."""
     settle: float = 30.0
-    """How long a request without a response may still arrive.
+    """How long a request without a response may still reach the service.
 
     An add without an id and without a response counts as not made if the store does not have the
     pet when this time has passed since the last attempt or, after a crash, since the resume.
@@ -535,15 +539,21 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
             text = f"concurrency is {self.concurrency!r}; it must be 1 to {_MAX_CONCURRENCY}"
             raise SettingsError(text)
         if self.rate is not None and not (_is_number(self.rate) and self.rate > 0):
-            text = f"rate is {self.rate!r}; it must be a number of requests a second above 0"
+            text = (
+                f"rate is {self.rate!r}; it must be a number of requests per second greater than 0"
+            )
             raise SettingsError(text)
         if self.recheck not in ("each", "bulk", "none"):
             raise SettingsError(f"recheck is {self.recheck!r}; it must be 'each' or 'bulk'")
         limit = self.max_failures
         if limit is not None and (type(limit) is not int or limit < 0):
-            raise SettingsError(f"max_failures is {limit!r}; it must be a whole number from 0")
+            raise SettingsError(
+                f"max_failures is {limit!r}; it must be a whole number, 0 or greater"
+            )
         if not (_is_number(self.settle) and self.settle >= 0):
-            raise SettingsError(f"settle is {self.settle!r}; it must be seconds from 0")
+            raise SettingsError(
+                f"settle is {self.settle!r}; it must be a number of seconds, 0 or greater"
+            )
 
     @classmethod
     def of(cls, saved: Mapping[str, Any], **given: Any) -> Self:
@@ -555,7 +565,7 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
     def max_concurrent(self) -> int:
         """The number of changes at the same time.
 
-        With a rate it is small: each change is then sent soon after its pet was read.
+        With a rate limit, it is small: each change is then sent soon after its pet was read.
         """
         if self.rate is None:
             return self.concurrency
@@ -621,7 +631,7 @@ class Target(Protocol):
         status: str | None,
         before_retry: BeforeRetry | None = None,
     ) -> None:
-        """Change name and status with the form operation; None is left out."""
+        """Change name and status with the form operation; a value of None is omitted."""
 
     async def delete(self, pet_id: int, *, before_retry: BeforeRetry | None = None) -> None:
         """Delete the pet."""
@@ -704,7 +714,7 @@ def _check_addable(change: Add, current: Pet | None) -> Pet:
     if differing(change.after, current):
         why = "the store has another pet with this id now"
         raise UnsentError("conflict", "came-meanwhile", why)
-    raise UnsentError("unchanged", "already-so", "the pet exists already with these values")
+    raise UnsentError("unchanged", "already-so", "the pet already exists with these values")
 
 
 def _merge_update(change: Update, current: Pet | None) -> Pet:
@@ -713,10 +723,10 @@ def _merge_update(change: Update, current: Pet | None) -> Pet:
     Raises UnsentError if nothing must be sent.
     """
     if current is None:
-        raise UnsentError("conflict", "gone", "the pet is gone")
+        raise UnsentError("conflict", "gone", "the pet no longer exists")
     changed = [field for field in change.fields if not same(change.before, current, field)]
     if changed and all(same(change.after, current, field) for field in change.fields):
-        raise UnsentError("unchanged", "already-so", "the pet has these values already")
+        raise UnsentError("unchanged", "already-so", "the pet already has these values")
     if changed:
         raise _build_changed_error(changed)
     return with_fields(current, change.after, change.fields)
@@ -724,7 +734,7 @@ def _merge_update(change: Update, current: Pet | None) -> Pet:
 
 def _check_deletable(change: Delete, current: Pet | None) -> None:
     if current is None:
-        raise UnsentError("unchanged", "already-gone", "the pet is gone already")
+        raise UnsentError("unchanged", "already-gone", "the pet was already deleted")
     if changed := differing(change.before, current):
         raise _build_changed_error(changed)
 
@@ -738,7 +748,7 @@ def _build_changed_error(fields: Iterable[str]) -> UnsentError:
 
 
 class Recorder(Protocol):
-    """The journal of one running run. It writes the records in the order of the calls.
+    """The journal of a run in progress. It writes the records in the order of the calls.
 
     Each method raises PetsyncError if the journal cannot be written, and LockedError if another
     process has taken over: then nothing more may be sent.
@@ -747,7 +757,7 @@ class Recorder(Protocol):
     async def record_intent(
         self, number: int, change: Change, *, before: Pet | None, after: Pet | None
     ) -> None:
-        """Return when the intent to send this change is on disk.
+        """Record the intent to send this change, and wait until it is on disk.
 
         `before` is the current pet, `after` the wanted one. A second intent for a change counts as
         one more attempt.
@@ -769,25 +779,29 @@ class Recorder(Protocol):
         """
 
     async def record_known_ids(self, ids: Iterable[int]) -> None:
-        """Return when the ids of the pets before the first add without an id are on disk."""
+        """Record the ids of the pets that exist before the first add without an id, and wait until
+        they are on disk.
+        """
 
     def get_known_ids(self) -> Collection[int] | None:
-        """Return the ids of `record_known_ids`; None if this run has not recorded any."""
+        """Return the ids that `record_known_ids` recorded; None if this run has not recorded
+        any.
+        """
 
     async def confirm_lock(self) -> None:
-        """Return if no other process has taken over this run."""
+        """Check that no other process has taken over this run; if one has, raise LockedError."""
 
     def stop_waiting(self) -> None:
         """Reduce the wait for processes that lock the journal to a minimum from now on."""
 
     async def flush(self) -> None:
-        """Return when all records are on disk."""
+        """Wait until all records are on disk."""
 
 
 # EarlierResults: the results of a run's earlier processes, and the changes that they started.
 
 
-CUT_OFF = "under way when the run was stopped; `petsync resume` finds out what became of it"
+CUT_OFF = "under way when the run was stopped; `petsync resume` determines its outcome"
 _NEVER_SENT = frozenset({"undone", "replanned"})
 _REPLANNED = "not sent: the rest of the run is planned again from the current sheet"
 _READ_AGAIN = frozenset({"not-as-sent", "unverified"})
@@ -806,7 +820,7 @@ class EarlierResults:
     uncertain: frozenset[int] = frozenset()
     """Those of `unfinished` that add a pet without an id and may have happened."""
     shared: Mapping[int, int] = field(default_factory=dict)
-    """Adds whose assigned id another add was assigned too, with the id."""
+    """Adds whose assigned id was also assigned to another add, with that id."""
     unverified: Mapping[int, int] = field(default_factory=dict)
     """Changes that the service accepted and that could not be read back as sent, with pet ids."""
     unsendable: Mapping[int, Result] = field(default_factory=dict)
@@ -888,7 +902,8 @@ def has_unknown(past: PastRun) -> bool:
 def give_up(
     plan: Plan, earlier: EarlierResults, undone_by: str = ""
 ) -> tuple[EarlierResults, list[Result]]:
-    """Return the earlier results of a run that sends nothing more, and the results decided at once.
+    """Return the earlier results of a run that sends no more changes, and the results that are
+    decided immediately.
 
     Run `undone_by` has undone the run or, if that is "", another plan sends the rest. Unknown
     outcomes are still determined.
@@ -917,13 +932,14 @@ def give_up(
 def settle_superseded(
     plan: Plan, earlier: EarlierResults, later: str, added: Mapping[int, int]
 ) -> tuple[EarlierResults, list[Result]]:
-    """Return the earlier results of a run with a `later` run, and the results decided at once.
+    """Return the earlier results of a run with a `later` run, and the results that are decided
+    immediately.
 
     Both runs are of one sheet. Rows without an id that this run has not reached are left to the
     later one. `added` has the pets that later runs added for such rows, by the number of this
     plan's add; none of them is added again.
     """
-    why = f"run {later} of the same sheet has begun since: resume that one, or plan again"
+    why = f"run {later} of the same sheet was started later: resume that run, or plan again"
     decided: list[Result] = []
     held: dict[int, Result] = {}
     uncertain = earlier.uncertain.union(earlier.shared, earlier.unverified)
@@ -946,7 +962,8 @@ def settle_superseded(
 def settle_overruled(
     plan: Plan, earlier: EarlierResults, later: Iterable[tuple[str, Entry]]
 ) -> tuple[EarlierResults, list[Result]]:
-    """Return the earlier results of a run after `later` runs, and the results decided at once.
+    """Return the earlier results of a run after `later` runs, and the results that are decided
+    immediately.
 
     A change is out of date, and is not sent, if a later run or its undo gave its pet other values.
     `later` has the changes of these runs, each with its run id, the newest first.
@@ -984,7 +1001,8 @@ def _agrees_with(change: Change, pet: Pet | None, column: Column | None) -> bool
 def settle_overtaken(
     plan: Plan, records: Sequence[RowRecord]
 ) -> tuple[EarlierResults, list[Result]]:
-    """Return the earlier results of a run with an old plan, and the results decided at once.
+    """Return the earlier results of a run with an old plan, and the results that are decided
+    immediately.
 
     Other runs of the sheet started after the plan was made. `records` are the rows that they added,
     from the plan's file or from a copy of it. A row that one of them added with the same values,
@@ -1056,7 +1074,9 @@ def _find_shared_ids(entries: Iterable[Entry]) -> frozenset[int]:
 
 
 def result_from(entry: Entry, change: Change) -> Result:
-    """Return the result of a change from its journal entry; without an outcome it was cut off."""
+    """Return the result of a change from its journal entry; an entry without an outcome was
+    interrupted.
+    """
     if entry.outcome is None:
         return result_of(entry.number, change, "unknown", "cut-off", CUT_OFF)
     details = (entry.outcome, entry.cause, entry.message)
@@ -1068,9 +1088,11 @@ def result_from(entry: Entry, change: Change) -> Result:
 
 _FORM_FIELDS = frozenset({"name", "status"})
 _CONFIRMED = "confirmed by reading it back"
-_STILL_DIFFERENT = "sent, but the store still has other values; plan again to see"
+_STILL_DIFFERENT = "sent, but the store still has other values; plan again to check"
 _MAX_ATTEMPTS = 3
-"""How often an add with an id is sent while its pet is proved absent; the client repeats no add."""
+"""The maximum number of times that an add with an id is sent while its pet is confirmed to be
+absent; the client repeats no add.
+"""
 _RETRY_WAIT_S = 0.2
 _GATEWAY_STATUSES = frozenset({502, 504})
 """Statuses of a gateway; the service behind it may still process the request."""
@@ -1101,7 +1123,8 @@ class Sender:
     async def send(self, number: int, change: Change) -> Result:
         """Send the change unless the pet's current state forbids it, and return the result.
 
-        After a cancellation while the request may be under way, its number stays in `on_wire`.
+        If the call is cancelled while the request may be under way, the change's number stays in
+        `on_wire`.
         """
         try:
             wanted, now = await self.precheck.prepare(change)
@@ -1127,7 +1150,7 @@ class Sender:
     async def find_out(self, number: int, change: Change) -> Result | None:
         """Return the result of a change whose request may have been sent.
 
-        Reads the pet by its id, and returns None if it is as before. Sends nothing.
+        Reads the pet by its id, and returns None if the pet has not changed. Sends nothing.
         """
         try:
             await self.precheck.prepare(change)
@@ -1156,7 +1179,7 @@ class Sender:
             wanted = with_fields(now, wanted, change.fields)
         if mismatch(now, wanted) is None:
             return result_of(number, change, "applied", "confirmed", _CONFIRMED, assigned)
-        wrong = f"sent, but read back it {mismatch(now, wanted)}; plan again to see"
+        wrong = f"sent, but when read back, the pet {mismatch(now, wanted)}; plan again to check"
         # If it still differs in a later run, the user must decide.
         outcome: Outcome = "conflict" if number in self.unverified else "failed"
         return result_of(number, change, outcome, "not-as-sent", wrong, assigned)
@@ -1215,7 +1238,7 @@ class Sender:
     def _build_retry_check(
         self, number: int, change: Change, wanted: Pet | None, before: Pet | None
     ) -> BeforeRetry:
-        """Return the check of the pet before a request is repeated.
+        """Return the function that checks the pet before a request is repeated.
 
         The first attempt may have arrived, and others may have changed the pet.
         """
@@ -1259,7 +1282,7 @@ class Sender:
         if pet_id is None:
             return "the service did not return the assigned id"
         wrong = mismatch(await self.target.get(pet_id), wanted)
-        return None if wrong is None else f"sent, but read back it {wrong}"
+        return None if wrong is None else f"sent, but when read back, the pet {wrong}"
 
     async def _handle_error(
         self,
@@ -1282,9 +1305,9 @@ class Sender:
             return result_of(number, change, "conflict", "came-meanwhile", why)
         if isinstance(error, NotFoundError):
             if wanted is None:
-                gone = UnsentError("unchanged", "already-gone", "the pet is gone already")
+                gone = UnsentError("unchanged", "already-gone", "the pet was already deleted")
                 return self._build_unsent_result(number, change, gone)
-            return result_of(number, change, "conflict", "gone", "the pet is gone")
+            return result_of(number, change, "conflict", "gone", "the pet no longer exists")
         return result_of(number, change, "failed", cause, error.message)
 
     async def _check_outcome(
@@ -1329,7 +1352,7 @@ def _differs(response: Pet | None, wanted: Pet | None) -> bool:
 def _fits_form(change: Change, wanted: Pet) -> bool:
     """Return true if the form operation can make the change.
 
-    It omits empty values, so it clears none.
+    It omits empty values, so it cannot clear a field.
     """
     if not (_FORM_FIELDS.issuperset(change.fields) and wanted.name):
         return False
@@ -1360,11 +1383,15 @@ _CAUSES: tuple[tuple[type[ApiError], Cause], ...] = (
 
 
 _MAX_SENDS = 3
-"""How often an add without an id is sent in one run while its pet is proved absent."""
+"""The maximum number of times that an add without an id is sent in one run while its pet is
+confirmed to be absent.
+"""
 _NO_SUCH_IDS = (400, 404, 422)
 """Statuses of a service that does not accept the highest 64-bit id."""
-_NOT_SENT = "not begun, as the service is not available"
-_UNEXPECTED = "the store has more pets with these values than the plan knew; plan again to see"
+_NOT_SENT = "not started, because the service is not available"
+_UNEXPECTED = (
+    "the store has more pets with these values than when the plan was made; plan again to check"
+)
 _ALREADY_THERE = "the store already has a pet with these values: {}"
 
 
@@ -1441,7 +1468,7 @@ class _Engine:
 
     def results(self) -> Iterator[Result]:
         """Yield a result for each change; changes that were not started are `not sent`."""
-        why = "not begun, as the run was stopped" if self._stopper.reason else "not begun"
+        why = "not started, because the run was stopped" if self._stopper.reason else "not begun"
         for number, change in enumerate(self._changes):
             result = self._results.get(number)
             if result is None and number in self._sender.on_wire:
@@ -1458,7 +1485,7 @@ class _Engine:
         except PetsyncError as error:
             self._stopper.stop(str(error))
             await self._flush_rest()
-        except Exception as error:  # noqa: BLE001 - no error may lose the report
+        except Exception as error:  # noqa: BLE001 - the report must survive any error
             self._stopper.stop(f"unexpected: {error!r}")
             await self._flush_rest()
 
@@ -1515,7 +1542,7 @@ class _Engine:
                 self._record(await self._send_change(number, change))
         except PetsyncError as error:
             self._stop(number, change, error)
-        except Exception as error:  # noqa: BLE001 - no error of one change may lose the report
+        except Exception as error:  # noqa: BLE001 - the report must survive an error of one change
             self._stopper.stop(f"unexpected: {error!r}")
             result = result_of(number, change, "unknown", "unexpected", f"unexpected: {error!r}")
             self._results.setdefault(number, result)
@@ -1579,8 +1606,8 @@ class _Engine:
         if rows is None or result.pet_id is not None or result.cause not in ("", "confirmed"):
             return result
         why = (
-            f"the service gave it the id {result.assigned_id}, which {rows} names: the next plan "
-            "holds both rows. Take that row out, or its id if it is a new pet"
+            f"the service gave it the id {result.assigned_id}, which {rows} names: "
+            "the next plan holds back both rows. Remove that row, or only its id if it is a new pet"
         )
         return msgspec.structs.replace(result, cause="named-id", message=why)
 
@@ -1645,7 +1672,7 @@ class _Engine:
                 self._skip_add(number, pet_id)
 
     async def _read_highest(self) -> Pet | None:
-        """Return the pet of the highest possible id, which may be in no list."""
+        """Return the pet with the highest possible id; it may not be in any list."""
         try:
             return await self._stopper.wait_for(self._target.get(MAX_ID))
         except ApiError as error:
@@ -1701,8 +1728,9 @@ class _Engine:
         if assignment == "known":
             name = self._claims.initial_pets[pet_id].name
             why = (
-                f"the service gave it the id {pet_id} of pet {name!r}, which existed and is gone "
-                "now: `petsync undo` of this run restores that pet"
+                f"the service gave it the id {pet_id} of pet {name!r}, "
+                "which existed before and no longer exists: `petsync undo` of this run restores "
+                "that pet"
             )
             return result_of(number, change, "failed", "overwrote", why, pet_id)
         if assignment == "shared":
@@ -1717,13 +1745,14 @@ class _Engine:
         return result
 
     def _dispute_id(self, number: int, pet_id: int) -> Result:
-        why = f"the service gave it the id {pet_id}, and gave that to another new pet too"
+        why = f"the service gave it the id {pet_id}, and gave the same id to another new pet"
         return result_of(number, self._changes[number], "unknown", "same-id", why, pet_id)
 
     async def _resolve_adds(self) -> None:
         """Determine the outcome of adds that got no response, or an id that may be assigned twice.
 
-        These adds have no id in the plan. If their pets are proved absent, they are sent again.
+        These adds have no id in the plan. If their pets are confirmed to be absent, they are sent
+        again.
         """
         while self._find_unsettled() or self._claims.find_unproved(everything=False):
             pets = await self._read_all_pets()
@@ -1763,9 +1792,14 @@ class _Engine:
         return set(lost)
 
     def _mark_lost(self, number: int) -> None:
-        """Record that an add's pet is not stored: another pet has its id, or it is gone."""
+        """Record that an add's pet is not stored: another pet has its id, or the pet no longer
+        exists.
+        """
         self._lost_ids[number] = pet_id = self._claims.drop(number)
-        why = f"the service gave it the id {pet_id}, which another pet has now: it is not stored"
+        why = (
+            f"the service gave it the id {pet_id}, which another pet has now, so this pet is "
+            f"not stored"
+        )
         change = self._changes[number]
         self._record(result_of(number, change, "failed", "same-id", why))
 
@@ -1830,7 +1864,9 @@ class _Engine:
         self._record(mark_confirmed(result, pet_id))
 
     def _find_arrived(self, numbers: Iterable[int], pets: Iterable[Pet]) -> dict[int, int]:
-        """Return the ids of the pets of these adds that did not exist before the run, by number."""
+        """Return, by number, the ids of these adds' pets; pets that existed before the run are
+        left out.
+        """
         known = frozenset(self._recorder.get_known_ids() or ())
         return settle(numbers, self._changes, self._results, known, pets)
 
@@ -1884,7 +1920,7 @@ class _Engine:
     def _adopt_earlier(self, earlier: EarlierResults) -> None:
         """Take over the state of an earlier process.
 
-        Adds without an id that have no outcome, or whose id another add was assigned too, are
+        Adds without an id that have no outcome, or whose id was also assigned to another add, are
         unknown until that is resolved. Changes that could not be read back as sent are read again;
         such an add is never sent again.
         """

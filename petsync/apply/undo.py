@@ -42,7 +42,7 @@ class Effect:
 
     kind: Literal["add", "update", "delete", "upload"]
     pet_id: int | None
-    """None if the service did not say which id it assigned."""
+    """None if the service did not return the id that it assigned."""
     row: int | None
     source: str
     fields: tuple[Column, ...]
@@ -55,7 +55,7 @@ class Effect:
     is_settled: bool = True
     """False if it is unknown whether the change was made."""
     is_renumbered: bool = False
-    """True if the service assigned another id than the plan named."""
+    """True if the service assigned an id other than the one in the plan."""
     is_assigned: bool = False
     """True if the plan named no id and the service assigned one."""
 
@@ -66,7 +66,7 @@ class Effect:
 
     @property
     def new(self) -> Pet:
-        """The pet as the run left it; an empty pet if it left none."""
+        """The pet after the run; an empty pet if there was none."""
         return self.after or _EMPTY_PET
 
     @property
@@ -263,17 +263,17 @@ class _EffectJudge:
         if effect.pet_id is None:
             problem = "added a pet, and the service did not return the assigned id"
             return _build_conflict(
-                effect, "no-id-known", problem, "Find it in the store, and delete it by a sheet"
+                effect, "no-id-known", problem, "Find it in the store, and delete it with a sheet"
             )
         known = effect.after if effect.kind == "add" else effect.before
         if known is not None and effect.kind == "upload" and effect.is_incomplete:
-            problem = "was given an image by the run, which could not read its address"
+            problem = "was given an image by the run, which could not read the image's address"
             return _build_conflict(
-                effect, "not-recorded", problem, "Take the address out by a sheet"
+                effect, "not-recorded", problem, "Remove the address with a sheet"
             )
         if known is None:
             problem = "was changed by the run, and the journal does not have the old values"
-            return _build_conflict(effect, "not-recorded", problem, "Change it back by a sheet")
+            return _build_conflict(effect, "not-recorded", problem, "Change it back with a sheet")
         return None
 
     def _revert_add(self, effect: Effect, now: Pet | None) -> Change | Conflict | None:
@@ -281,11 +281,11 @@ class _EffectJudge:
             return None
         if effect.is_assigned and effect.pet_id in self.known_ids:
             problem = "existed before the run, which put a new pet in its place"
-            suggestion = "The journal does not have its earlier values. Change it back by a sheet"
+            suggestion = "The journal does not have its earlier values. Change it back with a sheet"
             return _build_conflict(effect, "not-recorded", problem, suggestion, now)
         if columns := differing(effect.new, now):
             return self._build_changed_conflict(
-                effect, now, columns, "Delete it by a sheet if it is to go"
+                effect, now, columns, "To remove it, delete it with a sheet"
             )
         return Delete(row=effect.row, source=effect.source, before=now)
 
@@ -296,7 +296,7 @@ class _EffectJudge:
             return None
         if columns := differing(effect.new, now):
             return self._build_changed_conflict(
-                effect, now, columns, "Change it by a sheet if it is to be as before"
+                effect, now, columns, "To restore its earlier values, change it with a sheet"
             )
         after = with_fields(now, effect.old, effect.fields)
         return Update(
@@ -311,7 +311,7 @@ class _EffectJudge:
                 f"was deleted by the run, and is in the store again as pet {pet_id} (run {run})"
             )
             suggestion = (
-                f"To have it under its old id, delete pet {pet_id} by a sheet; then undo again"
+                f"To restore it under its old id, delete pet {pet_id} with a sheet; then undo again"
             )
             return _build_conflict(effect, "added-again", problem, suggestion)
         if now is None:
@@ -320,9 +320,9 @@ class _EffectJudge:
             )
         if columns := differing(old, now):
             differences = _describe_differences(old, now, columns, whose="before it was")
-            problem = f"was deleted by the run, and there is one of this id again: {differences}"
+            problem = f"was deleted by the run, and a pet with this id exists again: {differences}"
             suggestion = self._suggest(
-                effect, now, columns, "Change it by a sheet if it is to be as before"
+                effect, now, columns, "To restore its earlier values, change it with a sheet"
             )
             return _build_conflict(effect, "came-since-run", problem, suggestion, now)
         return None
@@ -332,7 +332,7 @@ class _EffectJudge:
             return None
         if columns := differing(effect.new, now):
             return self._build_changed_conflict(
-                effect, now, columns, "Take the photos out by a sheet"
+                effect, now, columns, "Remove the photos with a sheet"
             )
         kept = tuple(url for url in now.photo_urls if url not in effect.urls)
         after = msgspec.structs.replace(now, photo_urls=kept)
@@ -343,13 +343,13 @@ class _EffectJudge:
         self, effect: Effect, now: Pet, columns: Sequence[Column], default: str
     ) -> Conflict:
         differences = _describe_differences(effect.new, now, columns, whose="after the run:")
-        problem = f"was changed since the run, and is kept as it is: {differences}"
+        problem = f"was changed since the run, and is not changed: {differences}"
         suggestion = self._suggest(effect, now, columns, default)
         return _build_conflict(effect, "changed-since-run", problem, suggestion, now)
 
     def _build_gone_conflict(self, effect: Effect) -> Conflict:
-        suggestion = f"`petsync runs {self.run} --pet {effect.pet_id}` shows what it was"
-        problem = "was changed by the run, and is gone since"
+        suggestion = f"`petsync runs {self.run} --pet {effect.pet_id}` shows its earlier values"
+        problem = "was changed by the run, and no longer exists"
         return _build_conflict(
             effect, "gone-since-run", problem, self._suggest(effect, None, (), suggestion)
         )
@@ -359,8 +359,8 @@ class _EffectJudge:
     ) -> str:
         """Return the suggestion for a conflict.
 
-        If later runs set the current values, it is to undo the newest of them first; else
-        `default`.
+        If later runs set the current values, the suggestion is to undo the newest of them first;
+        otherwise it is `default`.
         """
         effects = self.later_effects.get(effect.pet_id or 0, ())
         if now is None:
@@ -418,21 +418,22 @@ def _iter_notes(
 ) -> Iterator[str]:
     if past.undoes:
         yield (
-            f"Run {past.run_id} undid run {past.undoes}: this makes the changes of run "
+            f"Run {past.run_id} undid run {past.undoes}: this undo makes the changes of run "
             f"{past.undoes} again."
         )
     if past.state == "stopped":
         yield (
-            "That run was stopped before its end. This reverts what it did, and the rest of it is "
-            "not sent any more."
+            "That run was stopped before its end. "
+            "This undo reverts what it did, and the rest of the run is no longer sent."
         )
     if any(effect.kind == "upload" and effect.is_settled for effect in effects):
         yield (
-            "Addresses of images are removed from the pets. The image files themselves stay with "
-            "the service: it has no operation that deletes one."
+            "Addresses of images are removed from the pets. The image files themselves "
+            "stay on the service: it has no operation that deletes one."
         )
     if any(effect.is_renumbered for effect in effects) and any(c.kind == "add" for c in changes):
         yield (
-            "In that run the service gave pets other ids than the plan named. Restored pets may "
+            "In that run the service gave pets ids that differ from those in the plan. Restored "
+            "pets may "
             "get new ids too; the report then names them."
         )

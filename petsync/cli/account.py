@@ -47,8 +47,8 @@ petsync login --token
 @click.option(
     "--no-browser",
     is_flag=True,
-    help="Print the address to open on any computer, and ask for the address at which "
-    "that browser ends.",
+    help="Print the address to open on any computer, and "
+    "ask for the final address in that browser.",
 )
 @click.option(
     "--token",
@@ -105,8 +105,8 @@ def login_command(
     everything that uses the same --state folder: commands, scripts, notebooks. It renews the
     sign-in as long as the service permits it.
 
-    Secrets are not shown while you type them. If standard input is not a terminal, each is one
-    line of it, in the order: token or client secret, API key.
+    Secrets are not shown while you type them. If standard input is not a terminal, each is read as
+    one line from it, in this order: token or client secret, API key.
 
     Exit codes: 0 if you are signed in, else 1.
     """
@@ -198,7 +198,7 @@ def _await_consent(context: Context, pending: PendingSignIn, wait: float) -> Acc
     context.say("Open this address in a browser, on this computer or another, and agree there:")
     context.say(pending.url, fold=False)
     context.say(
-        "The browser then ends at a page that cannot be reached, as expected. Copy the whole "
+        "The browser then shows that a page cannot be reached, as expected. Copy the whole "
         "address of that page and paste it here."
     )
     return _paste_address(context, pending)
@@ -236,7 +236,7 @@ def _conclude(context: Context, account: Account) -> int:
     for name in ("PETSYNC_TOKEN", "PETSYNC_API_KEY"):
         if os.environ.get(name):
             context.say(
-                f"warning: {name} is set and comes first; `unset {name}` to use this sign-in",
+                f"warning: {name} is set and takes precedence; `unset {name}` to use this sign-in",
                 "yellow",
             )
     context.say(
@@ -307,7 +307,7 @@ def trust_command(context: Context, file: Path, is_sure: bool, is_withdrawn: boo
     token, sign-in or password goes to an address that only FILE names. A FILE on the command line
     of `petsync reconcile` needs no confirmation.
 
-    Exit codes: 0 if it is confirmed (with --withdraw: not any more), 1 if it is not.
+    Exit codes: 0 if it is confirmed (with --withdraw: no longer confirmed), 1 if it is not.
     """
     path = file / _NAME if file.is_dir() else file
     if is_withdrawn:
@@ -383,9 +383,9 @@ petsync whoami --url https://shop.example/v2 --json
 def whoami_command(context: Context) -> int:
     """Show who you are at the service, and what you may do there.
 
-    Sends requests that change nothing: who you are, your permissions, until when, whether petsync
-    renews the sign-in, and where it is stored. The first of these counts: --token-file, then
-    PETSYNC_TOKEN and PETSYNC_API_KEY, then `petsync login`.
+    Sends only requests that change nothing. Shows who you are, your permissions, when the sign-in
+    expires, whether petsync renews it, and where it is stored. The first of these that is set is
+    used: --token-file, then PETSYNC_TOKEN and PETSYNC_API_KEY, then `petsync login`.
 
     Exit codes: 0 if you are signed in, else 1.
     """

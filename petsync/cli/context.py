@@ -111,7 +111,7 @@ def ask_secret(what: str) -> Secret:
 
     Raises SettingsError for empty input.
     """
-    prompt = f"{_capitalize(what)} (it does not show): "
+    prompt = f"{_capitalize(what)} (input is hidden): "
     try:
         text = getpass.getpass(prompt, sys.stderr) if is_interactive() else _read_line()
     except EOFError:
@@ -325,8 +325,8 @@ _FLAGS = frozenset({"as_json", "verbose"})
 
 
 class _CommonOption(click.Option):
-    """An option of every command, before or after the command's name. The later one counts; the
-    values of a repeatable one are added up.
+    """An option of every command, before or after the command's name. If it is given twice, the
+    later value counts; the values of a repeatable option are collected.
     """
 
     def __init__(self, *declarations: str, **attributes: Any) -> None:
@@ -450,8 +450,8 @@ def exit_code(error: BaseException) -> int:
 
 
 def report_error(error: BaseException, context: Context, arguments: Sequence[str]) -> int:
-    """Print the error, and return its exit code; `arguments` decide about JSON if parsing
-    failed.
+    """Print the error, and return its exit code; if parsing failed, `arguments` determine whether
+    JSON is printed.
     """
     as_json = context.as_json or "--json" in arguments
     if isinstance(error, click.exceptions.NoArgsIsHelpError) and not as_json:
@@ -484,7 +484,7 @@ def _describe_error(error: BaseException) -> tuple[str, str, int]:
     reason = " ".join(str(error).split())[:300]
     return (
         f"unexpected: {type(error).__name__}: {reason}",
-        "This is a fault in petsync. Please report it, with what the same command prints with -v.",
+        "This is a bug in petsync. Please report it, with the output of the same command with -v.",
         1,
     )
 
@@ -521,12 +521,14 @@ def must_be_writable(target: Path) -> None:
     if not folder.is_dir():
         raise click.UsageError(f"{target}: there is no folder {folder}; create it first.")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise click.UsageError(f"{target}: you may not write into the folder {folder}.")
+        raise click.UsageError(
+            f"{target}: you do not have permission to write to the folder {folder}."
+        )
 
 
 def find_free_path(path: Path) -> Path:
     """Return the path itself, else the first of `name-2.ext`, `name-3.ext`, … that does not exist.
-    A symbolic link exists, even if its target does not.
+    A symbolic link counts as existing, even if its target does not exist.
     """
     candidates = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
     return path if not lexists(path) else next(name for name in candidates if not lexists(name))
@@ -538,7 +540,7 @@ def find_free_path(path: Path) -> Path:
 def warn_of_coverage(context: Context, coverage: Coverage) -> None:
     """Warn about statuses that the store did not list, and their effect on a plan."""
     for query in coverage.failed:
-        message = f"warning: no pet of the status {query.asked} was listed: {query.problem}"
+        message = f"warning: no pet with the status {query.asked} was listed: {query.problem}"
         context.say(message, "yellow")
     if coverage.failed:
         context.say("Rows that name such a pet are looked up by id; none is deleted as missing.")
@@ -563,7 +565,7 @@ def interruptible_run(context: Context) -> Iterator[None]:
         raise InterruptedRunError(
             f"run {run} was interrupted",
             hint=f"`petsync resume {run}` determines the outcome of requests that were under way, "
-            "and makes the rest.",
+            "and sends the remaining changes.",
         ) from None
 
 
@@ -762,7 +764,8 @@ env_file_option = click.option(
     "--env-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Read variables from lines NAME=value, as in petsync.env; the environment comes first.",
+    help="Read variables from lines NAME=value, as in petsync.env; the environment takes "
+    "precedence.",
 )
 """The option of a command."""
 
@@ -771,15 +774,16 @@ def find_allowed_names(
     environ: Mapping[str, str], file: Path | None, *, is_named: bool
 ) -> frozenset[str]:
     """Return the variables that an unconfirmed petsync.toml may use: those that the user lists, in
-    the file or in PETSYNC_VARIABLES. If the user has named the petsync.toml, also petsync's own,
-    whose secrets it may use only as secrets. Raises SettingsError.
+    the file or in PETSYNC_VARIABLES. If the user has named the petsync.toml, it may also use
+    petsync's own variables, but those with secrets only as secrets. Raises SettingsError.
     """
     from petsync.reconcile.config.load import read_variables
 
     listed = set(read_variables(file)) if file is not None else set[str]()
     if is_named:
         return allowed_names(environ, listed, is_named=True)
-    # The file may also be from another author: it can set its own variables, but list no others.
+    # Another author may have written this file too: it can set its own variables, but cannot list
+    # others.
     own = {name for name in listed - {*os.environ} if not name.startswith("PETSYNC_")}
     return allowed_names(os.environ, own)
 

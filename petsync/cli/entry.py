@@ -103,7 +103,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
                 prepare_streams()
                 code = cli.main(arguments, "petsync", standalone_mode=False, obj=context)
                 sys.stdout.flush()
-            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told in one line
+            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - reported in one line
                 # A command that is interrupted in its last steps has completed.
                 if code is None or not isinstance(error, KeyboardInterrupt):
                     code = exit_code(error)

@@ -114,7 +114,7 @@ def _find_rounds_by_id(state: Path, name: str) -> list[Round]:
 
 @contextmanager
 def explain_round_names(state: Path, name: str) -> Iterator[None]:
-    """In the block, add the runs of the round to a PlanError about an unknown run that has the id
+    """In the block, add the runs of the round to a PlanError about an unknown run whose id is that
     of a round.
     """
     try:
@@ -126,15 +126,15 @@ def explain_round_names(state: Path, name: str) -> Iterator[None]:
         (round_,) = found
         runs = ", ".join(round_.runs)
         hint = f"What it sent is in {runs}." if runs else "It sent nothing to the store."
-        raise PlanError(f"{round_.id} is a round, and no run of the journal", hint=hint) from None
+        raise PlanError(f"{round_.id} is a round, not a run in the journal", hint=hint) from None
 
 
 def without_missing_files(round_: Round) -> Round:
-    """Return the round without a plan that no longer waits and a report that no longer exists."""
+    """Return the round; if its plan no longer waits or its report no longer exists, omit it."""
     from msgspec.structs import replace
 
     if round_.waiting and not Path(round_.waiting).exists():
-        hint = "It no longer waits: it was released, or its reason is gone."
+        hint = "It no longer waits: it was released, or the reason for it no longer applies."
         round_ = replace(round_, waiting="", hint=hint)
     if round_.report and not Path(round_.report).exists():
         round_ = replace(round_, report="")
@@ -147,7 +147,7 @@ def check_page(path: Path | None) -> None:
         return
     must_be_writable(path)
     if path.suffix.lower() not in _PAGES:
-        raise click.UsageError(f"--html {path}: the ending must be .html or .htm.")
+        raise click.UsageError(f"--html {path}: the file extension must be .html or .htm.")
 
 
 def save_history(
@@ -225,8 +225,8 @@ _PACING_OPTIONS = (
         "--concurrency",
         type=click.IntRange(1, 128),
         metavar="N",
-        help="The maximum number of changes at the same time; fewer while the service is "
-        "slow or refuses.  [16]",
+        help="The maximum number of changes at the same time; fewer "
+        "while the service is slow or refuses requests.  [16]",
     ),
     click.option(
         "--rate", type=Rate(), metavar="N", help="The maximum number of requests per second."
@@ -440,7 +440,7 @@ _PLANNING_OPTIONS = (
     click.option(
         "--on-conflict",
         type=click.Choice(("store", "sheet")),
-        help="Whose value to use for a field that both changed since the export.  [store]",
+        help="Whose value to use for a field that both sides changed since the export.  [store]",
     ),
     click.option(
         "--sentinel",
@@ -555,7 +555,7 @@ def verdict_code(plan: Plan) -> int:
 def read_plan(store: Store, path: Path) -> tuple[Plan, Sheet | None]:
     """Return the plan in the file, and its sheet; None if the sheet is missing or was changed.
 
-    Raises PlanError, also for a plan of another store, or one that was applied already.
+    Raises PlanError, also for a plan of another store, or one that was already applied.
     """
     from petsync.apply.planfile import load_plan
     from petsync.sheets.read import sheet_of

@@ -76,7 +76,7 @@ petsync check arrivals.csv --json
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write a copy of the sheet (.xlsx) in which each cell with a finding is "
-    "marked; if FILE exists, beside it.",
+    "marked; if FILE exists, the copy gets another name beside it.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 3 for warnings too.")
 @click.option("--format", "form", type=click.Choice(("text", "json")), help="[text]")
@@ -176,8 +176,8 @@ def export_command(
     refuses to replace a file that was edited, is not an export, or is open in a program; --force
     replaces it and makes a backup. An .xlsx, .csv or .tsv contains a base (a CSV in
     OUT.petsync-base beside it): a later plan then contains only what you edited. With several
-    statuses or tags, a pet needs one of each. An export without pets does not replace a file that
-    has content.
+    statuses or tags, a pet must have one of the statuses and one of the tags. An export without
+    pets does not replace a file that has content.
     """
     _check_ending(out)
     if not force:
@@ -215,7 +215,7 @@ def _check_ending(out: Path) -> None:
     if out.suffix.lower() == ".ods":
         raise click.UsageError(f"{out} would be an OpenDocument sheet (.ods); save it as .xlsx.")
     if out.suffix.lower() not in _SUFFIXES:
-        raise click.UsageError(f"{out}: the ending must be one of {', '.join(_SUFFIXES)}.")
+        raise click.UsageError(f"{out}: the file extension must be one of {', '.join(_SUFFIXES)}.")
 
 
 def _read_base(store: Store, statuses: tuple[str, ...], tags: tuple[str, ...]) -> Base:
@@ -378,7 +378,9 @@ def check_output(path: Path, sheet: Path | None, form: str | None) -> None:
     """Raise UsageError if a plan of the sheet cannot be saved to the path."""
     # A name without a suffix is written in the format of --format.
     if path.suffix.lower() not in _BY_SUFFIX and (path.suffix or form is None):
-        raise click.UsageError(f"{path}: the ending must be one of {', '.join(_BY_SUFFIX)}.")
+        raise click.UsageError(
+            f"{path}: the file extension must be one of {', '.join(_BY_SUFFIX)}."
+        )
     if sheet is not None:
         must_differ(path, sheet)
     must_be_writable(path)
@@ -411,7 +413,7 @@ def choose_format(context: Context, form: str | None, outputs: Sequence[Path]) -
 def _check_why_options(form: str | None, outputs: Sequence[Path], *, exit_code: bool) -> None:
     given = "-o" if outputs else "--exit-code" if exit_code else f"--format {form}"
     if outputs or exit_code or form not in (None, "text", "json"):
-        raise click.UsageError(f"--why explains a plan and shows none: leave {given} out.")
+        raise click.UsageError(f"--why explains a plan but does not show it: leave {given} out.")
 
 
 def _explain(
@@ -484,7 +486,7 @@ petsync rehearse plan.json --faults 429=0.05,drop_after=0.02 --seed 7
     "--faults",
     default="",
     metavar="SPEC",
-    help="Make the copy fail, as `petsync serve` does: see the example.",
+    help="Make requests to the copy fail, as `petsync serve` does: see the example.",
 )
 @click.option("--seed", type=int, metavar="N", help="Choose which answers fail.  [0]")
 @click.option(
@@ -656,11 +658,13 @@ def _check_files(source: Path, output: Path | None, keep: Path | None, page: Pat
     if len({path.resolve() for path in written}) < len(written):
         raise click.UsageError("-o, --keep and --report need different files.")
     if output is not None and output.suffix.lower() not in _SHEETS:
-        raise click.UsageError(f"-o {output}: the ending must be one of {', '.join(_SHEETS)}.")
+        raise click.UsageError(
+            f"-o {output}: the file extension must be one of {', '.join(_SHEETS)}."
+        )
     if page is not None and page.suffix.lower() not in (".html", ".htm"):
-        raise click.UsageError(f"--report {page}: the ending must be .html or .htm.")
+        raise click.UsageError(f"--report {page}: the file extension must be .html or .htm.")
     if keep is not None and lexists(keep):
-        raise click.UsageError(f"--keep {keep}: there is a file already; name a new one.")
+        raise click.UsageError(f"--keep {keep}: the file already exists; name a new one.")
 
 
 def _check_faults(faults: str, seed: int | None) -> None:

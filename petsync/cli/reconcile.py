@@ -144,7 +144,7 @@ petsync config schema > petsync.schema.json
 def schema(context: Context) -> int:
     """Print the JSON Schema of petsync.toml.
 
-    An editor that knows TOML completes and checks the file with it. --json prints the same.
+    An editor that supports TOML completes and checks the file with it. --json prints the same.
     """
     with exiting_on_signal():
         from petsync.reconcile.config.tools import schema_text
@@ -176,7 +176,8 @@ petsync config schedule --for systemd --into ~/.config/systemd/user
 )
 @click.pass_obj
 def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
-    """Print what starts the jobs of FILE (petsync.toml) when they are due.
+    """Print the crontab lines or systemd units that start the jobs of FILE (petsync.toml) when
+    they are due.
 
     Includes the enabled jobs with a `schedule`, and names the others. It installs nothing and
     contains no secrets; the jobs read them from petsync.env beside petsync.toml.
@@ -184,7 +185,7 @@ def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
     Exit codes: 0, or 64 if no job has a schedule or FILE has a mistake.
     """
     if into is not None and kind != "systemd":
-        raise click.UsageError("--into goes with --for systemd.")
+        raise click.UsageError("--into works only with --for systemd.")
     with exiting_on_signal():
         from petsync.reconcile.config.load import timetable
     from petsync.reconcile.config.tools import crontab, scheduled_jobs, units, unscheduled_note
@@ -250,7 +251,7 @@ petsync init nightly
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
 @click.pass_obj
 def init_command(context: Context, folder: Path) -> int:
-    """Write a petsync.toml that explains every option into FOLDER (this one).
+    """Write a petsync.toml that explains every option into FOLDER (by default the current one).
 
     It has one job, `catalogue`; set url and sheet, and it can run. An existing petsync.toml stays
     as it is.
@@ -267,7 +268,7 @@ def init_command(context: Context, folder: Path) -> int:
             file.write(example())
     except FileExistsError:
         raise SettingsError(
-            f"{path} exists already, and was not changed",
+            f"{path} already exists, and was not changed",
             hint="`petsync config check` shows what it means.",
         ) from None
     except OSError as error:
@@ -275,7 +276,7 @@ def init_command(context: Context, folder: Path) -> int:
     if context.as_json:
         context.show_json({"file": str(path)})
     else:
-        context.say(f"{path} is written. Set url and sheet in it; then:")
+        context.say(f"{path} was written. Set url and sheet in it; then:")
         where = "" if folder == Path() else f" {path}"
         context.say(f"petsync config check{where}", fold=False)
         context.say(f"petsync reconcile{where} --dry-run", fold=False)
@@ -318,7 +319,7 @@ petsync reconcile --job catalogue --moved
 @click.option(
     "--every",
     metavar="TIME",
-    help="Run until stopped, such as 15m or 1h; jobs run when they are due.",
+    help="Run until stopped, and run the jobs that are due at this interval, such as 15m or 1h.",
 )
 @click.option(
     "--limit",
@@ -349,13 +350,13 @@ def reconcile_command(
     log: Literal["text", "json"] | None,
     env_file: Path | None,
 ) -> int:
-    """Bring sheets and stores into agreement, as a configuration says.
+    """Bring sheets and stores into agreement, as a configuration file describes.
 
-    CONFIG is the file with the jobs, petsync.toml by default; that one gets your secrets only after
-    `petsync trust`. For each job, petsync finds out what an unfinished round sent, compares both
-    sides, applies the changes, compares again, writes a report and sends notifications. It
-    does not ask: a plan that exceeds a limit waits in a file, and `petsync apply` of that file
-    releases it. docs/reconcile.md explains each step.
+    CONFIG is the file with the jobs, petsync.toml by default; the default file gets your secrets
+    only after `petsync trust`. For each job, petsync finds out what an unfinished round sent,
+    compares both sides, applies the changes, compares again, writes a report and sends
+    notifications. It does not ask: a plan that exceeds a limit waits in a file, and `petsync
+    apply` of that file releases it. docs/reconcile.md explains each step.
 
     With --dry-run petsync sends nothing and writes only --report. It ends with the exit code of the
     round, or 2 if there are changes.

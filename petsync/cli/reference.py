@@ -79,7 +79,7 @@ def _help(command: click.Command, ctx: click.Context, explained: dict[tuple[str,
         with formatter.section("Options"):
             formatter.write_dl(new)
     for path, names in elsewhere.items():
-        with formatter.section(f"Options as of {path}"):
+        with formatter.section(f"Same options as for {path}"):
             for line in textwrap.wrap(", ".join(names), _WIDTH - 2, break_on_hyphens=False):
                 formatter.write(f"  {line}\n")
     if isinstance(command, Group):

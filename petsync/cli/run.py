@@ -95,8 +95,8 @@ def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | No
         context.say(f"{each}. {each.suggestion}", "bold")
     rest = edits.without(obstacles)
     waiting = SheetWaiting(path)
-    # Before the sheet is written: if the process is killed, the next round checks whether it was
-    # written.
+    # Do this before the sheet is written: if the process is killed, the next round checks whether
+    # the sheet was written.
     waiting.intend(select_writable(current, obstacles))
     backup = sheets.write_synced(sheet, rest) if rest else None
     waiting.take()
@@ -110,7 +110,7 @@ def _read_sheet(inbound: Inbound, store: Store) -> Sheet:
 
     if inbound.store != store.url:
         raise PlanError(
-            f"this is from {inbound.store}, and this store is {store.url}",
+            f"this plan is from {inbound.store}, and this store is {store.url}",
             hint=f"Name that store: --url {inbound.store}",
         )
     sheet = store.read(
@@ -121,7 +121,7 @@ def _read_sheet(inbound: Inbound, store: Store) -> Sheet:
     )
     if sheet.digest != inbound.digest:
         raise StalePlanError(
-            f"{inbound.source} has changed since this was made",
+            f"{inbound.source} has changed since this plan was made",
             hint="Nothing was written. The next `petsync reconcile` compares it again.",
         )
     return sheet
@@ -153,7 +153,11 @@ def _confirm_sheet_plan(context: Context, inbound: Inbound) -> bool:
             return True
         context.say("Nothing was written.", "bold")
     else:
-        context.say("Nothing was written: a question needs a terminal. --yes writes it.", "bold")
+        context.say(
+            "Nothing was written: petsync can ask only on a terminal. Use --yes to write without "
+            "asking.",
+            "bold",
+        )
     if context.as_json:
         rows = inbound.counts.total
         document = {"dry_run": True, "sheet": inbound.source, "rows": rows, "exit_code": PENDING}
@@ -167,7 +171,7 @@ def _show_written(
     rows = current.counts.total
     left_out = inbound.counts.total - rows
     if backup is not None:
-        context.say(f"{inbound.source} is written; the earlier version is in {backup}.")
+        context.say(f"{inbound.source} was written; the earlier version is in {backup}.")
     if left_out:
         context.say(f"{left_out:,} rows were left out: the store has changed them since.")
     if context.as_json:
@@ -178,7 +182,10 @@ def _show_written(
 # `petsync apply`: show a plan, ask, and apply it.
 
 
-_STOP_MESSAGE = "Stopping: sent requests may still end. Ctrl-C again does not wait for them."
+_STOP_MESSAGE = (
+    "Stopping: requests that were sent may still finish. Press Ctrl-C again to stop "
+    "without waiting for them."
+)
 _APPLY_EXAMPLES = """
 petsync apply plan.json
 petsync apply catalogue.xlsx --delete-missing --yes
@@ -248,7 +255,8 @@ def apply_command(
     there are changes). It reads each pet again just before the change; a pet that somebody else
     changed since the plan stays as it is and is listed. Ctrl-C stops the run: `petsync resume`
     continues, `petsync undo` restores the former values. A plan can be applied once. This also
-    releases a plan that waits in `petsync reconcile`; one for the sheet is written into the sheet.
+    releases a plan that waits in `petsync reconcile`; if that plan changes the sheet, it is
+    written into the sheet.
 
     Exit codes: 0, 3 if rows failed or errors block them, 4 if the plan exceeds a limit, 5 for
     conflicts or a plan that was applied before, 6 if another run uses this store, 7 if stopped.
@@ -259,7 +267,9 @@ def apply_command(
     check_outputs(source, results, page)
     if is_plan and is_sheet_plan(source):
         if results or page or into_sheet:
-            raise click.UsageError("This is for a sheet: it has no results, and no report.")
+            raise click.UsageError(
+                "This plan changes a sheet: it has no results file and no report."
+            )
         return apply_sheet_plan(context, source, yes=yes, limit=limit or None)
     with interruptible_run(context):
         with context.connect() as store:
@@ -306,8 +316,9 @@ def _offer_to_finish(
     )
     if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         context.say(
-            f"This applies the rest of it, except rows that it may have added: `petsync resume "
-            f"{past.run_id}` determines that, and adds no row a second time."
+            f"This plan applies the rest of that run, except rows that the run may already have "
+            f"added: `petsync resume "
+            f"{past.run_id}` determines whether it added them, and adds no row a second time."
         )
         return 0
     if not click.confirm("Finish it first?", default=True, err=True):
@@ -439,7 +450,9 @@ def _write_outputs(
         is_named = bool(request.results)
         code |= _write_results(report, sheet, results, outputs, lines, is_named=is_named)
     elif sheet is None and not report.plan.undoes:
-        lines.append(("No result workbook: the sheet is gone, or was changed since the plan.", ""))
+        lines.append(
+            ("No result workbook: the sheet is missing, or was changed since the plan.", "")
+        )
     if request.into_sheet and not report.plan.undoes:
         code |= not _write_into_sheet(report, sheet, request.into_sheet, outputs, lines)
     if page is not None:
@@ -466,7 +479,7 @@ def _write_results(
     try:
         must_be_closed(path)
     except PetsyncError as error:
-        lines.append((f"{error.message}, so that the results get another name.", "bold"))
+        lines.append((f"{error.message}, so the results get another name.", "bold"))
         path = find_free_path(path)
 
     if path.is_symlink() and not is_named:
@@ -500,10 +513,12 @@ def _write_into_sheet(
     """Write ids or results into the sheet, add messages, and return whether that succeeded."""
     if sheet is None:
         message = (
-            f"error: {report.plan.source} is gone or was changed, so no id was written into it."
+            f"error: {report.plan.source} is missing or was changed, so no id was written into it."
         )
         lines.append((message, "bold red"))
-        lines.append(("petsync still knows the pet of each row: continue with that file.", ""))
+        lines.append(
+            ("The journal still records the pet of each row: you can continue with that file.", "")
+        )
         return False
     try:
         backup = outputs.write_into_sheet(sheet, report, into_sheet)
@@ -520,7 +535,9 @@ def _check_into_sheet(sheet: Sheet | None, option: str) -> None:
     from petsync.sheets import must_take_results
 
     if sheet is None:
-        raise click.UsageError(f"{option}: the sheet of this plan is gone, or was changed since.")
+        raise click.UsageError(
+            f"{option}: the sheet of this plan is missing, or was changed since."
+        )
     must_take_results(sheet)
 
 
@@ -583,7 +600,7 @@ def check_outputs(source: Path | None, results: Path | None, page: Path | None) 
     if results is not None and page is not None and results.resolve() == page.resolve():
         raise click.UsageError(f"--results and --report are the same file, {page}.")
     if page is not None and page.suffix.lower() not in (".html", ".htm"):
-        raise click.UsageError(f"--report {page}: the ending must be .html or .htm.")
+        raise click.UsageError(f"--report {page}: the file extension must be .html or .htm.")
 
 
 def _check_fit(plan: Plan, sheet: Sheet | None, results: Path | None, page: Path | None) -> None:
@@ -598,7 +615,7 @@ def _check_fit(plan: Plan, sheet: Sheet | None, results: Path | None, page: Path
     if results is not None and results.suffix.lower() not in suffixes:
         kind = "a text sheet" if is_text else "a workbook"
         raise click.UsageError(
-            f"--results {results}: the results are {kind}; the ending must be one of "
+            f"--results {results}: the results are {kind}; the file extension must be one of "
             f"{', '.join(suffixes)}."
         )
 
@@ -634,7 +651,7 @@ petsync resume --rate 20
 def resume_command(
     context: Context, run_id: str, results: Path | None, page: Path | None, pacing: dict[str, Any]
 ) -> int:
-    """Finish a run that was stopped, killed, or has failures.
+    """Finish a run that was stopped or killed, or that has failures.
 
     RUN is the id of a run or its beginning; the default is the store's newest run that is not
     complete. petsync asks the store about each request that was under way when the run ended, then
@@ -679,8 +696,9 @@ _PUSH_NOTE = (
     "Fix the sheet first, or write enabled = false into the job's table."
 )
 _SYNC_NOTE = (
-    "Job {job} made this run. Its next round writes the undone values into the sheet too, except "
-    "cells that are edited there until then. The row of a pet that the undo deletes stays, with a "
+    "Job {job} made this run. Its next round writes the undone values into the sheet too, "
+    "except cells that are edited there before then. The row of a pet that the undo deletes "
+    "stays, with a "
     "note, unless delete_missing is on. To keep the sheet as it is: enabled = false in the job's "
     "table."
 )
@@ -779,7 +797,7 @@ def undo_command(
     """Restore what a run changed.
 
     RUN is the id of a run or its beginning; the default is the store's newest run that changed
-    something and is not undone. The undo is a plan: petsync shows it, the guard judges it, and you
+    something and is not undone. The undo is a plan: petsync shows it, the guard checks it, and you
     confirm it. A pet that somebody changed since the run stays as it is and is listed. An undo is a
     run too: its id undoes it.
 

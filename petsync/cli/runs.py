@@ -107,7 +107,7 @@ def command(
     check_page(history_page)
     rows_shown = _MAX_SHOWN if limit is None else limit
     if results is not None and results.suffix.lower() != ".xlsx":
-        raise click.UsageError(f"--results {results}: the ending must be .xlsx.")
+        raise click.UsageError(f"--results {results}: the file extension must be .xlsx.")
     history = _history(context)
     if pet is not None:
         _show_pet(context, pet, _find_changes(context, history, pet, run_id))
@@ -175,10 +175,13 @@ def _show_runs(
     show_runs(runs, context.out, limit=limit)
     unfinished = next(_iter_unfinished(runs), None)
     if unfinished is not None:
-        context.say(f"`petsync resume {unfinished.run_id}` makes the rest of that run.")
+        context.say(
+            f"`petsync resume {unfinished.run_id}` sends the remaining changes of that run."
+        )
     for run in _find_undone_unknown(runs):
         context.say(
-            f"Run {run.run_id} was undone with changes whose outcome is unknown: `petsync resume "
+            f"Run {run.run_id} was undone, but the outcome of some of its changes is unknown: "
+            f"`petsync resume "
             f"{run.run_id}` determines it, and sends nothing."
         )
 
@@ -258,7 +261,7 @@ def _show_round(
 ) -> None:
     if output is not None:
         suffix = f" Its report is {report.round.report}." if report.round.report else ""
-        raise click.UsageError(f"{report.round.id} is a round, and no run of the journal.{suffix}")
+        raise click.UsageError(f"{report.round.id} is a round, not a run in the journal.{suffix}")
     if context.as_json:
         from petsync.report.json import round_json
 

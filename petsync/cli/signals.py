@@ -33,7 +33,7 @@ _RETRY_S = 0.01
 @contextmanager
 def interruptible() -> Iterator[None]:
     """In the block, make Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread;
-    during an import or a callback, which would lose it, right after it.
+    an import or a callback would lose the exception, so it is raised right afterwards.
     """
     # Signals that are already ignored, for example by nohup, stay ignored.
     default_handlers = (_end_process, signal.SIG_DFL, signal.default_int_handler)
@@ -103,7 +103,7 @@ def exit_if_interrupted() -> None:
 def finish(code: int, *, is_interrupted: bool = False) -> None:
     """From now on, make a signal end the process at once with this code: the command is over, and
     an exception during Python's shutdown would print a traceback. `is_interrupted`: the user has
-    ended the command, and waits.
+    interrupted the command, and is waiting for it to end.
     """
     global _early_exit_code
     _early_exit_code = code if is_interrupted else None

@@ -177,7 +177,7 @@ petsync demo --profile live
 )
 @click.pass_obj
 def demo_command(context: Context, keep: Path | None) -> int:
-    """Show how a spreadsheet and a pet store come into agreement.
+    """Show how petsync brings a spreadsheet and a pet store into agreement.
 
     Starts a pet store on this machine with a sample catalogue, checks an edited workbook with
     mistakes, plans, applies, and plans again. It needs no service and no settings, takes a few
@@ -283,7 +283,7 @@ def _make_demo_folder(keep: Path | None) -> Path:
     except OSError as error:
         raise PetsyncError(
             f"the folder {folder} cannot be created: {error.strerror}",
-            hint="Name another one with --keep, or change to a folder that you may write.",
+            hint="Name another one with --keep, or change to a folder that you can write to.",
         ) from None
     if is_used:
         raise SettingsError(f"--keep {folder}: the folder is not empty", hint="Name a new folder.")
@@ -365,9 +365,9 @@ petsync doctor --url http://127.0.0.1:8080/v2 --profile live --json
 def doctor_command(context: Context) -> int:
     """Show what the service supports, without writing anything.
 
-    Sends GET requests only. Tests the connection, the token, and each open point of the interface
-    that reading can show, compares it with --profile, and prints the lines for petsync.toml where
-    it differs.
+    Sends GET requests only. Tests the connection, the token, and each unspecified detail of the
+    interface that GET requests can show, compares the results with --profile, and prints the lines
+    for petsync.toml where they differ.
 
     Exit codes: 0 if petsync can work with the service as configured, else 1.
     """
@@ -442,7 +442,7 @@ def _describe_result(diagnosis: Diagnosis) -> str:
         return "petsync cannot work with this service as it is configured."
     if diagnosis.overrides:
         return "petsync can work with this service; it differs from the profile in details."
-    return "petsync can work with this service, which behaves as the profile says."
+    return "petsync can work with this service, which behaves as the profile describes."
 
 
 def _show_suggestion(context: Context, diagnosis: Diagnosis) -> None:
@@ -505,10 +505,10 @@ def serve_command(
 ) -> int:
     """Run a pet store on this machine, to try things out.
 
-    It answers all eight operations in JSON and XML under /v2 until Ctrl-C, and behaves as --profile
-    says. Its data survive kill -9, and are there at the next start. A new store contains the sample
-    catalogue, or with the profile live, which keeps 1,000 pets, the first 500 of it. Each start
-    creates a new client secret and API key and prints them.
+    It answers all eight operations in JSON and XML under /v2 until Ctrl-C, and behaves as
+    --profile specifies. Its data survive kill -9, and are there at the next start. A new store
+    contains the sample catalogue. With the profile live, which keeps 1,000 pets, it contains only
+    the first 500 pets of it. Each start creates a new client secret and API key and prints them.
     """
     from petsync.sandbox.app import serve
 

@@ -55,7 +55,7 @@ class _Size(click.ParamType[int]):
     "patterns",
     multiple=True,
     metavar="TEMPLATE",
-    help="The names of the files without the ending: {id}, {n} for the picture's "
+    help="The pattern of the file names without the extension: {id}, {n} for the picture's "
     "number, * for any text; repeatable.  [{id}, {id}_{n}]",
 )
 @click.option("--recursive", is_flag=True, help="Include subfolders.")
@@ -149,7 +149,7 @@ def command(
     there is something to send).
 
     A picture that was uploaded to the same pet before is not sent again; after Ctrl-C or a failure,
-    the same command continues. A pet's pictures are sent in their order.
+    the same command continues. A pet's pictures are sent in order.
 
     Exit codes: 0, 3 if some files were not uploaded, 6 if another run uses this store, 7 if
     stopped.
@@ -177,7 +177,8 @@ def command(
             report, error = _upload(context, store, pictures, **pace)
     except (KeyboardInterrupt, click.Abort):
         raise InterruptedRunError(
-            "interrupted", hint="The same command again uploads the rest, and nothing twice."
+            "interrupted",
+            hint="Run the same command again to upload the rest; nothing is uploaded twice.",
         ) from None
     _print(context, report)
     code = _write_page(context, report, page)
@@ -201,17 +202,17 @@ def _check(
         raise click.UsageError(f"{source} is a folder; --column is for a SHEET.")
     if column is None and source.is_file():
         raise click.UsageError(
-            f"{source} is a file: say which column names the pictures: --column."
+            f"{source} is a file: use --column to give the column with the file names."
         )
     if column is None and any(each is not None for each in of_sheet):
         raise click.UsageError(
-            "--sheet, --encoding, --folder and --metadata-column go with --column."
+            "--sheet, --encoding, --folder and --metadata-column work only with --column."
         )
     if column is not None and (patterns or recursive):
         raise click.UsageError("--pattern and --recursive are for a FOLDER.")
     if page is not None:
         if page.suffix.lower() not in (".html", ".htm"):
-            raise click.UsageError(f"--report {page}: the ending must be .html or .htm.")
+            raise click.UsageError(f"--report {page}: the file extension must be .html or .htm.")
         must_differ(page, source)
         must_be_writable(page)
 

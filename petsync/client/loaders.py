@@ -61,7 +61,7 @@ class Lookups:
     """The progress of look-ups."""
 
     done: int
-    """The number of ids with a result, also a failure."""
+    """The number of ids with a result, including failures."""
     total: int
     """The number of all ids."""
 
@@ -73,12 +73,12 @@ async def look_up(
     concurrency: int = _CONCURRENCY,
     on_progress: Callable[[Lookups], None] | None = None,
 ) -> dict[int, Found]:
-    """Return the result of getPetById for each id, in their order: the pet, None for a 404, or
-    FailedLookup if no attempt got a readable response.
+    """Return the result of getPetById for each id, in the order of the ids: the pet, None for a
+    404, or FailedLookup if no attempt got a readable response.
 
     Each id is looked up once, `concurrency` at a time. `on_progress` is called at the beginning,
-    about ten times per second, and at the end. No request is in flight when this returns, raises or
-    was cancelled.
+    about ten times per second, and at the end. No request is in flight when this returns, raises
+    or is cancelled.
 
     Raises errors that concern all look-ups: AuthError, RedirectError, UnavailableError,
     TransportError for a service that cannot be reached; and TransportError, ServiceError or
@@ -145,8 +145,8 @@ class _Lookup:
 def _failure_limit(error: ApiError) -> int:
     """Return the number of consecutive errors of this kind that end the look-ups; 0 for no limit.
 
-    A refused connection was retried for seconds already, so the service is unavailable; any
-    response about a single pet shows that the service works.
+    A refused connection has already been retried for several seconds, so the service is
+    unavailable; any response about a single pet shows that the service works.
     """
     if isinstance(error, AuthError | RedirectError | UnavailableError):
         return 1
@@ -213,7 +213,7 @@ def _changes(column: pd.Series[Any]) -> npt.NDArray[np.bool_]:
 def _require_answer(pet_id: int, found: Pet | FailedLookup | None) -> Pet | None:
     if isinstance(found, FailedLookup):
         raise ResponseError(
-            f"pet {pet_id} came in copies that differ, and cannot be read by its id: "
+            f"pet {pet_id} was listed in copies that differ, and cannot be read by its id: "
             f"{found.problem}",
             pet_id=pet_id,
             hint="It is unknown which copy is right. Try again when the service answers.",
@@ -232,7 +232,7 @@ async def by_status(api: AsyncApi, statuses: Sequence[str]) -> tuple[list[pd.Dat
     """Return the pets of each successful query, with every copy of a pet, and the coverage.
 
     If one query for all statuses fails, each status is queried separately. Raises the first error
-    if no query succeeds, and immediately an error that does not concern the query: AuthError,
+    if no query succeeds. Raises any error that does not concern the query immediately: AuthError,
     RateLimitedError, RedirectError, UnavailableError, TransportError for a service that cannot be
     reached.
     """

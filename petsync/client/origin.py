@@ -107,13 +107,14 @@ def redirect_target(
 
 def build_redirect_loop_error(request: Request, status: int, times: int) -> RedirectError:
     """Return the error for a redirect that leads to further redirects."""
-    return _redirect_error(request, status, f"still redirects after {times} times")
+    return _redirect_error(request, status, f"still redirects after {times} redirects")
 
 
 def _redirect_error(
     request: Request, status: int, problem: str, *, hint: str = ""
 ) -> RedirectError:
-    # 307 and 308 ask to repeat the request. The others may follow a change that was made.
+    # 307 and 308 ask to repeat the request. The others may be the response to a change that was
+    # made.
     asks_again = status in (307, 308)
     return RedirectError(
         f"{request.operation}: the service {problem}",

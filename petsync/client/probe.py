@@ -57,7 +57,7 @@ class ProbeClient:
     times: list[float] = field(default_factory=list)
     """The times of the responses, in seconds."""
     waits: list[float | None] = field(default_factory=list)
-    """The seconds that busy responses asked for; None if they did not say."""
+    """The seconds that busy responses asked for; None if they named no time."""
     broken: int = 0
     """The number of requests without a response."""
 
@@ -156,7 +156,7 @@ class Facts:
     """The observed values of the profile's fields; None if nothing was observed."""
 
     arrays: frozenset[str] | None = None
-    """The styles of several values in a query that the service supports: csv, multi."""
+    """The supported styles of passing several values in a query: csv, multi."""
     unknown_status: Literal["invalid", "empty"] | None = None
     xml_tag_item: str | None = None
     xml_photo_item: str | None = None
@@ -331,7 +331,7 @@ def _sample_quality(pet: Pet) -> tuple[bool, bool, bool]:
 
 # examine: determines what a service supports, with GET requests only.
 #
-# docs/profiles.md lists the gaps of the interface. Behaviour that only writes would show is listed
+# docs/profiles.md lists the gaps of the interface. Behaviour that only a write could show is listed
 # as not checked.
 
 
@@ -384,7 +384,7 @@ def _check_address(session: Session) -> Check:
         return Check("address", "fits", "on this machine")
     if parts.scheme == "https":
         return Check("address", "fits", "https: what is sent is encrypted")
-    finding = "plain http: anyone on the way can read and change what is sent"
+    finding = "plain http: anyone on the network path can read and change what is sent"
     return Check("address", "noted", finding)
 
 
@@ -434,7 +434,7 @@ async def _check_api_key(site: Site) -> Check | None:
     status = await site.status_with_key_alone()
     if status == 200:
         return Check("api key", "fits", "getPetById takes it in place of a token")
-    return Check("api key", "noted", f"alone it does not open getPetById ({status})")
+    return Check("api key", "noted", f"alone it does not give access to getPetById ({status})")
 
 
 async def _check_pets(site: Site) -> Check:
@@ -474,7 +474,10 @@ async def _check_several_statuses(site: Site) -> Check:
     finding = f"understood as {' and as '.join(understood)}" if understood else "only one counts"
     if site.profile.one_value_a_query:
         return Check(
-            topic, "fits", f"{finding}; the profile asks for each alone, which always works"
+            topic,
+            "fits",
+            f"{finding}; with this profile, petsync queries each one separately, which always "
+            f"works",
         )
     fits = site.fits("array_style", "one_value_a_query")
     return Check(topic, "fits" if fits else "fails", finding)
@@ -518,7 +521,7 @@ async def _check_one_pet(site: Site) -> Check | None:
     pet = pet_in(await site.by_id(site.sample.id))
     if pet.id != site.sample.id:
         return Check("getPetById", "fails", f"asked for pet {site.sample.id}, it sent {pet.id}")
-    known = f", with fields of its own: {', '.join(sorted(pet.extra))}" if pet.extra else ""
+    known = f", with additional fields: {', '.join(sorted(pet.extra))}" if pet.extra else ""
     return Check("getPetById", "fits", f"sends the pet that was asked for{known}")
 
 
@@ -563,7 +566,7 @@ async def _check_xml(site: Site) -> Check:
     profiled = operations.shape_of(site.profile)
     if xml.detect_shape(response.body, profiled) == profiled:
         return Check("XML", "fits", finding)
-    lost = "the profile writes pets in another shape, from which a service reads no tags or photos"
+    lost = "the profile writes pets in another shape, so the service would read no tags or photos"
     return Check("XML", "fails", f"{finding}; {lost}")
 
 

@@ -109,7 +109,9 @@ class RetryPolicy:
     longest: float = 10.0
 
     def repeats(self, request: Request, error: BaseException) -> bool:
-        """Return true if a retry is safe: the request did not happen, or may happen twice."""
+        """Return true if a retry is safe: the request was not processed, or may safely be
+        processed twice.
+        """
         if isinstance(error, RateLimitedError):
             return True
         if isinstance(error, ServiceError) and error.status in _NEVER:

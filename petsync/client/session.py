@@ -166,9 +166,10 @@ class Exchange:
             operation=request.operation,
             pet_id=request.pet_id,
             may_have_happened=request.method != "GET",
-            hint="If the catalogue is so large, set max_answer_mb under [service] in petsync.toml."
+            hint="If the catalogue really is that large, set max_answer_mb under [service] in "
+            "petsync.toml."
             if is_list
-            else "Check whether the service answers, or a proxy in between.",
+            else "Check whether the response comes from the service or from a proxy in between.",
         )
 
 
@@ -269,8 +270,8 @@ class ServiceCall(Generic[T]):
         return self._attempts >= self._line.policy.attempts or wait > self._seconds_left()
 
     async def pause(self, seconds: float) -> None:
-        """Wait for the back-off, then take a token of the retry budget. Raises the last error
-        without one.
+        """Wait for the back-off, then take a token of the retry budget. Raises the last error if
+        no token is available.
         """
         await self._line.flow.rest(seconds)
         if not await self._line.flow.budget.take(self._seconds_left()):
@@ -393,7 +394,7 @@ class Session:
     `transport` makes an httpx transport to use instead of aiohttp.
 
     Raises SettingsError for an invalid base URL, credentials or timeout. `send` raises only
-    ApiError, and PetsyncError after the session was closed.
+    ApiError, and PetsyncError after the session is closed.
     """
 
     def __init__(
@@ -411,7 +412,7 @@ class Session:
         self.base_url = checked_base(base_url, with_secret=bool(credentials), allow_http=allow_http)
         self.profile = profile
         self.shape = shape_of(profile)
-        """The element names for pets in XML, as far as the service has shown them."""
+        """The element names for pets in XML, as far as they are known from its responses."""
         self._exchange = Exchange(self.base_url, profile)
         self._keyring = Keyring(credentials)
         self._health = Health()
@@ -540,8 +541,8 @@ class Session:
         await self._keyring.renew(self._keyring.age, refused)
 
     def with_only(self, *, token: bool = False, key: bool = False) -> Session:
-        """Return a session with the same service that has at most the token, the key or neither,
-        and does not retry.
+        """Return a session with the same service that has only the selected credentials (the
+        token, the key, both or neither), and does not retry.
         """
         current = self.credentials
         return self.trial(
@@ -577,8 +578,8 @@ class Session:
                 closing.close()
 
     def _get_line(self) -> Line:
-        """Return the line of the running loop. Connections belong to the loop that opened them, and
-        a store may be used on several loops: its own, and the notebook's through `aio`.
+        """Return the `Line` of the running loop. Connections belong to the loop that opened them,
+        and a store may be used on several loops: its own, and the notebook's through `aio`.
         """
         if self._is_closed:
             raise PetsyncError(

@@ -79,7 +79,7 @@ async def _identify_by_token(
             "sign-in: the service does not accept this token",
             operation="findPetsByStatus",
             status=401,
-            hint="Is it complete, for this service, and not expired? Else sign in again.",
+            hint="Is it complete, for this service, and not expired? Otherwise, sign in again.",
         )
     scopes = parse_scopes(claims) or credentials.grant.scopes
     can_write = None if scopes is None else WRITE in scopes
@@ -126,8 +126,8 @@ async def _try_credentials(
 
 
 async def _status(session: Session, credentials: Credentials, request: Request) -> int:
-    """Return the status of the response. Raises ApiError if it says nothing about the
-    credentials.
+    """Return the status of the response. Raises ApiError if it does not show whether the
+    credentials are valid.
     """
     trial = session.trial(credentials)
     try:
@@ -152,7 +152,7 @@ def _describe_missing(result: _ProbeResult, can_write: bool | None) -> str:
         return f"the token lacks {READ}, so pets cannot be read"
     if can_write is False:
         return f"the token lacks {WRITE}, so nothing can be changed"
-    return "reading needs no token here, so a bad token shows only when you write" * (
+    return "reading needs no token here, so an invalid token is detected only when you write" * (
         result.is_open and can_write is None
     )
 
@@ -208,7 +208,9 @@ class SignInService:
         session.renew_by(self._renew)
 
     async def sign_in(self, credentials: Credentials, keep: str) -> Account:
-        """Sign in with the credentials, store them as `keep` says, and return the account."""
+        """Sign in with the credentials, store them as specified by `keep`, and return the
+        account.
+        """
         kept = await self._check_keep(keep)
         return await self._accept(_with_keep(credentials, kept))
 
@@ -270,7 +272,7 @@ class SignInService:
         if stored is not None:
             await self._revoke(stored)
             await self._store.forget(stored)
-        return "the PETSYNC_… variables in the environment are still set, and count next time"
+        return "the PETSYNC_… variables in the environment are still set, and are used next time"
 
     async def _check_keep(self, keep: str) -> Kept:
         """Return the place where the sign-in is stored. Raises SettingsError, before the user
@@ -305,8 +307,8 @@ class SignInService:
         try:
             is_ended = await self._authority.revoke(current)
         except (ApiError, SettingsError) as error:
-            return f"the service did not end the token ({error.message})"
-        return "" if is_ended else "the service cannot end tokens: yours works until it expires"
+            return f"the service did not revoke the token ({error.message})"
+        return "" if is_ended else "the service cannot revoke tokens: yours works until it expires"
 
 
 def _with_keep(credentials: Credentials, place: Kept) -> Credentials:
@@ -323,13 +325,13 @@ def _describe_source(grant: Grant) -> str:
     if grant.kept == "environment":
         names, it = _VARIABLES.get(grant.kind, ("PETSYNC_TOKEN", "it"))
         return (
-            f"This comes from {names} in the environment. Unset {it} to use what `petsync login` "
-            f"keeps, or set {it} again."
+            f"This comes from {names} in the environment. Unset {it} "
+            f"to use the credentials that `petsync login` stored, or set {it} again."
         )
     if grant.kept == "file":
         return (
-            "This comes from the token's file. Leave --token-file out to use what `petsync login` "
-            "keeps, or put a new token into the file."
+            "This comes from the token's file. Leave --token-file out "
+            "to use the credentials that `petsync login` stored, or put a new token into the file."
         )
     if grant.kept == "keyring":
         return (
@@ -342,6 +344,6 @@ def _describe_source(grant: Grant) -> str:
 def make_sign_in_request(
     scopes: str | Sequence[str], client_id: str | None, *, implicit: bool, listen: bool
 ) -> SignInRequest:
-    """Return the request for a sign-in; a text may have several scopes."""
+    """Return the request for a sign-in; a string may contain several scopes."""
     wanted = tuple(scopes.split() if isinstance(scopes, str) else scopes)
     return SignInRequest(scopes=wanted, client_id=client_id or "", implicit=implicit, listen=listen)

@@ -170,7 +170,9 @@ class ServiceTarget:
 def _count_content(
     body: bytes, content: bytes, on_sent: Callable[[int], None]
 ) -> Callable[[int], None]:
-    """Return a callback that converts the bytes sent of the body to bytes sent of the content."""
+    """Return a callback that converts the number of body bytes sent to the number of content bytes
+    sent.
+    """
     head = body.rindex(content)
 
     def report_sent(sent: int) -> None:

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# Breaker: the circuit breaker for a service of which every request fails.
+# Breaker: the circuit breaker for a service to which every request fails.
 
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 5.0
@@ -118,7 +118,7 @@ class Breaker:
             self._first, self._since = now, _clock()
         until = _clock(seconds)
         self.is_open, self._probe_at = True, now + seconds
-        self._reason = f"{reason}; it asks to wait until {until}"
+        self._reason = f"{reason}; it asks for a pause until {until}"
 
     def check(self, now: float, *, again: bool) -> None:
         """Raise UnavailableError unless a request may be sent. With `again` it was sent before, so
@@ -145,7 +145,7 @@ class Breaker:
             else ""
         )
         return UnavailableError(
-            f"the service is not available since {self._since}:{failed} the last answer was: "
+            f"the service has not been available since {self._since}:{failed} the last answer was: "
             f"{self._reason}",
             hint="Nothing more is sent to it for now. A run that stopped here can be resumed"
             " when the service is back: petsync resume.",
@@ -270,8 +270,8 @@ class AdaptiveRate:
             self._step = min(2 * self._step, _MAX_STEP)
 
     def _decrease(self, rate: float, measured: float) -> None:
-        """Decrease the rate to that of the requests accepted since the last refusal, but at most by
-        a share, because that time includes the pause.
+        """Decrease the rate to that of the requests accepted since the last refusal, but by no
+        more than a fixed fraction, because that time includes the pause.
         """
         if rate >= self._ceiling:
             self._probe_s = min(3 * self._probe_s, _MAX_PROBE_S)
@@ -279,8 +279,8 @@ class AdaptiveRate:
         self.rate = max(_DECREASE * rate, min(measured, _BELOW * rate))
 
     def _count_doubt(self, rate: float, now: float) -> None:
-        """Count a doubt if the service refused a rate below its average: its limit may not be a
-        rate.
+        """Count the refusal as doubtful if the rate was below the average of accepted requests:
+        the service's limit may not be a rate.
         """
         self._refusals += 1
         average = self._accepted_total / (now - self._first)
@@ -294,8 +294,7 @@ class AdaptiveRate:
 
 
 _MAX_CATCH_UP_S = 0.05
-"""The maximum number of seconds by which a late timer is compensated, in order to reach the
-rate.
+"""The maximum delay of a late timer, in seconds, that is made up for in order to reach the rate.
 """
 
 
@@ -571,8 +570,8 @@ class Flow:
         return asyncio.get_running_loop().time()
 
     async def enter(self, *, again: bool, changes: bool) -> None:
-        """Return when a request may be sent, for the first time or `again`; `leave` must follow.
-        `changes`: it is not a GET. Raises UnavailableError.
+        """Wait until a request may be sent, for the first time or `again`; the caller must call
+        `leave` afterwards. `changes`: it is not a GET. Raises UnavailableError.
         """
         if self.breaker.is_open:
             self.breaker.check(self.now(), again=again)
@@ -584,8 +583,8 @@ class Flow:
         self.gate.leave()
 
     async def rest(self, seconds: float) -> None:
-        """Return after a back-off, or as soon as the breaker opens. For a service that never
-        responded, return when another attempt can open the breaker.
+        """Wait until the back-off ends or the breaker opens. For a service that never
+        responded, wait only until another attempt can open the breaker.
         """
         if self.breaker.is_open:
             return
@@ -608,7 +607,7 @@ class Flow:
                 future.set_result(None)
 
     def record_answer(self, operation: str, sent_at: float) -> None:
-        """Record a response that shows no problem of the service. Call it before `leave`."""
+        """Record a response that shows no problem with the service. Call it before `leave`."""
         self.window.record_answer(operation, sent_at, self.now(), full=self.gate.is_full)
         self.pace.adaptive_rate.record_accepted(sent_at)
         self.breaker.record_answer()

@@ -43,7 +43,8 @@ ERRORS = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, Value
 """All errors of a transport that received no complete response."""
 
 UNTRUSTED = (
-    "PETSYNC_CA_FILE can name a file with the authority of the service's certificate, and "
+    "PETSYNC_CA_FILE can name a file with the certificate authority of the service's "
+    "certificate, and "
     "PETSYNC_CLIENT_CERT the client certificate that the service requires."
 )
 _CONNECTIONS = 128
@@ -53,7 +54,7 @@ _IDLE_SECONDS = 4.0
 _MAX_CONNECT_S = 10.0
 _PROXY_HEADER = "Proxy-Authorization"
 _MAX_ERROR_BYTES = 1 << 16
-"""The number of bytes that are read of an error response."""
+"""The number of bytes of an error response that are read."""
 _NEVER_SENT = (
     httpx.UnsupportedProtocol,
     httpx.InvalidURL,
@@ -162,7 +163,7 @@ class AiohttpTransport:
         # The proxy reads the login in the request itself, or, for https, in CONNECT.
         self._headers, self._proxy_headers = ({}, proxy_login) if secure else (proxy_login, {})
         # aiohttp would repeat a PUT or DELETE after a lost connection, although the first one may
-        # have happened. client/retry.py decides about retries.
+        # have been processed. client/retry.py decides about retries.
         self._client._retry_connection = False
 
     async def send(
@@ -284,7 +285,7 @@ def proxy_for(url: str) -> tuple[str | None, tuple[str, str] | None]:
     if not is_known:
         raise SettingsError(
             f"the proxy that the environment names for {parts.scheme} cannot be used",
-            hint=f"Check {parts.scheme}_proxy and all_proxy: such as http://proxy.example:3128.",
+            hint=f"Check {parts.scheme}_proxy and all_proxy. A valid value looks like http://proxy.example:3128.",
         )
     login: tuple[str, str] | None = None
     if proxy.user or proxy.password:
@@ -297,7 +298,7 @@ def tls_reason(error: BaseException | None) -> str:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        # aiohttp's error seems to be OpenSSL's, but only contains it.
+        # aiohttp's error looks like OpenSSL's error, but only wraps it.
         inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
         if isinstance(error, ssl.SSLError) and not isinstance(error, aiohttp.ClientError):
             message = getattr(error, "verify_message", "")

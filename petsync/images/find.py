@@ -50,7 +50,8 @@ __all__ = [
 CAPTIONS_FILE = "metadata.csv"
 _MAX_CAPTION_BYTES = 64 * 1024 * 1024
 _CAPTIONS_HINT = (
-    f"{CAPTIONS_FILE} needs the columns file and metadata, in UTF-8; or remove it from the folder."
+    f"{CAPTIONS_FILE} needs the columns file and metadata, and must be UTF-8; "
+    f"otherwise, remove it from the folder."
 )
 
 
@@ -183,7 +184,7 @@ def is_within(path: Path, folder: Path) -> bool:
 
 
 def content_of(path: Path) -> bytes:
-    """Return the file's bytes. Raises OSError, also for a file that is not a regular file or is
+    """Return the file's bytes. Raises OSError if it cannot be read, is not a regular file, or is
     larger than 256 MiB. Does not wait for a pipe.
     """
     try:
@@ -195,7 +196,9 @@ def content_of(path: Path) -> bytes:
         if not stat.S_ISREG(state.st_mode):
             raise OSError(0, "it is not a regular file")
         if state.st_size > MAX_FILE_BYTES:
-            raise OSError(0, f"it has {state.st_size / 2**20:,.0f} MiB, which is never read")
+            raise OSError(
+                0, f"it has {state.st_size / 2**20:,.0f} MiB, and files of this size are not read"
+            )
         # A file that grows in the meantime is not read beyond the limit.
         return file.read(MAX_FILE_BYTES)
 
@@ -275,8 +278,8 @@ def describe_content(content: bytes) -> str:
 
 
 def hidden_kind(content: bytes) -> str | None:
-    """Return the other type of file that an image also is for programs that do not start at the
-    first byte: an archive, a document, a page or a script; None if it is only an image.
+    """Return the second file type of an image, as seen by programs that do not start at the first
+    byte: an archive, a document, a page or a script; None if it is only an image.
     """
     if b"%PDF-" in content[:1024]:
         return "a PDF document"
@@ -295,14 +298,14 @@ def _describe_text(start: bytes) -> str:
     if start.startswith((b"<!doctype html", b"<html")):
         return "a web page (perhaps a download that asked for a login)"
     if not start:
-        return "nothing but blanks"
+        return "only whitespace"
     if b"\0" in start:
-        return "no image that is known here"
+        return "a file of an unknown format"
     try:
         start[:512].decode()
     except UnicodeDecodeError as error:
         # A character may be cut off at the end.
-        return "text" if error.start > 500 else "no image that is known here"
+        return "text" if error.start > 500 else "a file of an unknown format"
     return "text"
 
 
@@ -314,17 +317,18 @@ DEFAULT_PATTERNS = ("{id}", "{id}_{n}")
 
 _PART = re.compile(r"(\{id\}|\{n\}|\*)")
 _DIGITS = r"(?<![0-9])(?P<%s>[0-9]{1,%d})(?![0-9])"
-# Digits end where no digit follows, and there is one star, so no name takes long.
+# Digits match only as a whole run, and there is at most one star, so matching is fast for every
+# name.
 _REGEX = {"{id}": _DIGITS % ("id", 19), "{n}": _DIGITS % ("n", 9), "*": ".*?"}
 _PATTERN_HINT = (
-    "It is the name without its ending: {id} is the pet's id, {n} the picture's number, and * "
-    "anything, once at most. For example {id}-{n}, or {id}-*."
+    "It is the name without its ending: {id} is the pet's id, {n} the picture's number, "
+    "and * is any text, at most once. For example {id}-{n}, or {id}-*."
 )
 
 
 class NameMatch(NamedTuple):
-    """The pet that a name gives, and the place of the picture among the pet's; 0 if it is not
-    given.
+    """The pet that a name identifies, and the place of the picture among the pet's pictures; 0 if
+    the name has none.
     """
 
     pet_id: int
@@ -370,7 +374,7 @@ def _regex(template: object) -> re.Pattern[str]:
     if placeholders.count("{id}") != 1:
         problem = "it needs {id}, once"
     elif len(placeholders) > len(set(placeholders)):
-        problem = "a part of it is there twice"
+        problem = "one of its placeholders occurs twice"
     elif any({one, two} == {"{id}", "{n}"} for one, two in pairwise(parts)):
         problem = "there must be a character between {id} and {n}"
     elif any("{" in part or "}" in part for part in parts if part not in _REGEX):
@@ -457,11 +461,13 @@ class _FolderWalk:
         file, ending = self._file_name(entry), _ending(entry.name)
         match = self.patterns.parse_name(entry.name[: len(entry.name) - len(ending)])
         if ending not in IMAGE_ENDINGS:
-            yield PictureProblem(file=file, problem="it is not a picture by its name", blocks=False)
+            yield PictureProblem(
+                file=file, problem="its name does not have a picture's ending", blocks=False
+            )
             return
         if match is None:
             why = f"its name does not fit {self.patterns}"
-            cure = "Name it after its pet's id, or give the names' pattern (--pattern)."
+            cure = "Name it after its pet's id, or specify a pattern for the names (--pattern)."
             yield PictureProblem(file=file, problem=why, cure=cure)
             return
         candidate = Candidate(
@@ -479,11 +485,11 @@ class _FolderWalk:
         try:
             if entry.is_symlink() and not is_within(candidate.path, self.root):
                 yield candidate.problem(
-                    "it is a link to a file outside the folder", "Copy the file in."
+                    "it is a link to a file outside the folder", "Copy the file into the folder."
                 )
             elif not entry.is_file():
                 what = "a link to a folder" if entry.is_dir() else "not a regular file"
-                yield candidate.problem(f"it is {what}", "Copy the picture in.")
+                yield candidate.problem(f"it is {what}", "Copy the picture into the folder.")
             else:
                 self.matches.candidates.append(candidate)
         except OSError as error:
@@ -553,7 +559,7 @@ def _column(sheet: Sheet, name: str) -> pd.Series[Any]:
         raise SheetError(f"{sheet.source} has several columns {name!r}", hint="Rename one.")
     raise SheetError(
         f"{sheet.source} has no column {name!r} that names files",
-        hint=f"Columns that petsync does not know by itself: {known}.",
+        hint=f"Columns that are not petsync's own: {known}.",
     )
 
 
@@ -668,7 +674,10 @@ class _SheetReader:
             )
         try:
             if not is_within(candidate.path, self.root):
-                cure = "Copy it into the folder, or name the folder that all are in (--folder)."
+                cure = (
+                    "Copy it into the folder, or specify the folder that contains all "
+                    "pictures (--folder)."
+                )
                 return candidate.problem(f"it lies outside the folder {self.root}", cure)
             if not candidate.path.is_file():
                 return candidate.problem("it is not a regular file", "Name the picture itself.")

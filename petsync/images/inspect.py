@@ -129,7 +129,9 @@ class BrokenError(Exception):
 
 
 class Part(NamedTuple):
-    """The bytes from `start` to before `end`; the content after the part's header is at `body`."""
+    """The bytes from `start` up to but not including `end`; the content after the part's header is
+    at `body`.
+    """
 
     kind: Kind
     start: int
@@ -158,8 +160,8 @@ def exif_of(parts: list[Part]) -> tuple[int, int] | None:
 def without_metadata(content: bytes, form: Format, parts: list[Part]) -> bytes:
     """Return the same picture without metadata, and without data after its end.
 
-    The colour profile stays. Of the EXIF data only a rotation other than upright stays, so no pixel
-    must be encoded again.
+    The colour profile is kept. Of the EXIF data, only a rotation other than upright is kept, so
+    that no pixel has to be encoded again.
     """
     place = exif_of(parts)
     rotation = None if place is None else orientation(content[place[0] : place[1]])
@@ -400,7 +402,9 @@ def prepare_image(content: bytes, ending: str, options: PictureOptions) -> Decod
     try:
         image_parts = parts(content, form)
     except BrokenError as error:
-        raise UnusableImageError(f"it is not a whole {form} image: {error}", _COPY_AGAIN) from None
+        raise UnusableImageError(
+            f"it is not a complete {form} image: {error}", _COPY_AGAIN
+        ) from None
     _check_alone(content, form)
     image = _Image(content, form, image_parts, options)
     decoded = image.decode()
@@ -414,7 +418,7 @@ def _form(content: bytes, ending: str) -> Format:
     form = format_of(content)
     if form is None:
         raise UnusableImageError(
-            f"it is {describe_content(content)}, and no JPEG, PNG, GIF or WebP", _SAVE_AGAIN
+            f"it is {describe_content(content)}, not a JPEG, PNG, GIF or WebP image", _SAVE_AGAIN
         )
     expected = ENDINGS.get(ending.lower())
     if expected != form:
@@ -429,7 +433,7 @@ def _form(content: bytes, ending: str) -> Format:
 def _check_alone(content: bytes, form: Format) -> None:
     other = hidden_kind(content)
     if other is not None:
-        problem = f"it is a {form} image and {other} in one file, and not sent"
+        problem = f"it is a {form} image and {other} in one file, so it is not sent"
         raise UnusableImageError(problem, f"{_SAVE_AGAIN} That keeps only the picture.")
 
 
@@ -490,7 +494,7 @@ class _Image:
             raise
         except Exception as error:  # noqa: BLE001 - a damaged image can raise anything in a decoder
             raise UnusableImageError(
-                f"it is not a whole {self.form} image: {_reason(error)}", _COPY_AGAIN
+                f"it is not a complete {self.form} image: {_reason(error)}", _COPY_AGAIN
             ) from None
         return image
 
@@ -514,7 +518,7 @@ class _Image:
             return False
         if frames > 1:
             raise UnusableImageError(
-                f"it is an animation of {frames:,} pictures, which is not scaled",
+                f"it is an animation of {frames:,} pictures, and petsync does not scale animations",
                 "Scale it elsewhere, or upload it without --max-side (in Python max_side).",
             )
         return True
@@ -533,7 +537,7 @@ class _Image:
                     new, exif = new.transpose(_TURNS[rotation.value]), rotation.upright(exif)
             new = _scale(new, self.options.max_side or max(new.size))
             return self._encode(new, image.info.get("icc_profile"), exif)
-        except Exception as error:  # noqa: BLE001 - an encoder's reason is for the person
+        except Exception as error:  # noqa: BLE001 - the encoder's message is shown to the user
             raise UnusableImageError(
                 f"it cannot be saved again: {_reason(error)}", _SAVE_AGAIN
             ) from None
@@ -558,10 +562,10 @@ class _Image:
             return {"quality": _QUALITY, "optimize": True}, f"JPEG, quality {_QUALITY}"
         if self.form == "WEBP":
             if any(self.content[p.start : p.start + 4] == b"VP8L" for p in self.parts):
-                return {"lossless": True}, "WebP, without loss"
+                return {"lossless": True}, "WebP, lossless"
             return {"quality": _QUALITY}, f"WebP, quality {_QUALITY}"
         if self.form == "PNG":
-            return {"optimize": True}, "PNG, without loss"
+            return {"optimize": True}, "PNG, lossless"
         return {}, "GIF, 256 colours"
 
 
@@ -643,7 +647,7 @@ async def inspect_files(
 
 
 def read_prepared(picture: Picture, options: PictureOptions) -> bytes:
-    """Return the bytes to send of a picture that was inspected before.
+    """Return the bytes to send for a picture that was inspected before.
 
     Raises UnusableImageError if the file has changed since, OSError if it cannot be read.
     """
@@ -777,7 +781,7 @@ _ENDING: dict[Format, str] = {form: ending for ending, form in reversed(ENDINGS.
 
 def thumbnail(content: bytes, side: int = _SIDE) -> str:
     """Return the image, upright and at most `side` pixels wide and high, as a `data:` URL of less
-    than 64 KiB; of an animation the first picture. "" if it is not a complete image.
+    than 64 KiB; for an animation, its first picture. "" if it is not a complete image.
     """
     form = format_of(content)
     if form is None:

@@ -65,8 +65,8 @@ __all__ = [
 class UploadCanceller:
     """Cancels pictures of one upload, by their numbers in `items`. It can be used from any thread.
 
-    A picture that was not sent yet is not sent. A request in flight is cancelled, and the pet then
-    shows whether the service got the picture.
+    A picture that is still waiting is not sent. A request in flight is cancelled, and the pet's
+    photos then show whether the service got the picture.
     """
 
     def __init__(self) -> None:
@@ -96,11 +96,11 @@ class UploadCanceller:
 
 
 T = TypeVar("T")
-RERUN_CURE = "The same command again does what is left, and nothing twice."
+RERUN_CURE = "Run the same command again to upload the rest; nothing is uploaded twice."
 RERUN_TO_CHECK_CURE = (
-    "The same command again does what is left, and finds out what became of this one."
+    "Run the same command again to upload the rest and to check the result of this upload."
 )
-_PET_GONE = "the pet is gone from the store"
+_PET_GONE = "the pet is no longer in the store"
 _CANCELLED = "cancelled before it was sent"
 _LOOK_CURE = "Look at the pet's photos in the store; --again uploads it once more."
 HOLDING_CAUSES: frozenset[Cause] = frozenset(
@@ -128,10 +128,13 @@ class ImageRecorder(Protocol):
 def result_without_upload(picture: Picture) -> UploadedFile:
     """Return the result of a picture that is not uploaded in this run."""
     if picture.fate == "doubtful":
-        why = f"run {picture.run} sent it and got no answer; the service does not show what it has"
+        why = (
+            f"run {picture.run} sent it and got no response, and the service does not show "
+            f"whether the upload succeeded"
+        )
         return result_of(picture, "unknown", "no-answer", why, cure=_LOOK_CURE)
     if picture.fate == "twice":
-        return result_of(picture, "unchanged", "already-so", "the same picture is there twice")
+        return result_of(picture, "unchanged", "already-so", "the same picture was selected twice")
     return result_of(picture, "unchanged", "already-so", f"uploaded before, in run {picture.run}")
 
 
@@ -189,7 +192,8 @@ class PictureSender:
         if earlier_result is not None:
             return earlier_result
         entry = self._new_entry(number, before)
-        # From here on nothing cancels this task: an intent without a result would stay in doubt.
+        # From here on nothing cancels this task: an intent without a result would leave it unknown
+        # whether the upload succeeded.
         self.in_flight.add(number)
         await self._record_intent(entry)
         result = (
@@ -293,7 +297,7 @@ class PictureSender:
 
     async def _confirm_arrived(self, number: int, doubt: Attempt, now: Pet) -> UploadedFile | None:
         """Return the result of a picture whose earlier upload has succeeded; None if the pet shows
-        that it has not. Raises UnsentError if the pet cannot show it.
+        that it has not. Raises UnsentError if the pet's photos cannot show this.
         """
         picture = self.items[number]
         urls = self.earlier.find_arrived_urls(doubt, now)
@@ -382,14 +386,14 @@ class PictureSender:
         return self._record_result(entry, "applied", "", "", after=now, urls=urls, sent=sent)
 
     async def _check_outcome(self, entry: Entry, error: ApiError) -> UploadedFile:
-        """Return the result of an upload without a response, as far as the pet shows it."""
+        """Return the result of an upload without a response, as far as the pet's photos show it."""
         now: Pet | None = None
         try:
             now = await self._read_pet(entry)
             if now is not None and entry.before is not None:
                 urls = added_urls(entry.before, now)
                 if urls:
-                    why = "confirmed by the photo that the pet has since"
+                    why = "confirmed by the photo that the pet has had since then"
                     return self._record_result(
                         entry, "applied", "confirmed", why, after=now, urls=urls
                     )
@@ -406,8 +410,8 @@ class PictureSender:
         )
 
     async def _check_cancelled(self, entry: Entry) -> UploadedFile:
-        """Return the result of a picture whose request was cancelled: the pet shows whether the
-        service got it.
+        """Return the result of a picture whose request was cancelled: the pet's photos show
+        whether the service received it.
         """
         try:
             now = await self._read_pet(entry)
@@ -416,7 +420,7 @@ class PictureSender:
         if now is not None and entry.before is not None and (urls := added_urls(entry.before, now)):
             why = "it was uploaded before it could be cancelled"
             return self._record_result(entry, "applied", "confirmed", why, after=now, urls=urls)
-        why = "cancelled while it was sent, and the pet does not show it"
+        why = "cancelled while it was being sent, and the pet's photos do not show it"
         return self._record_result(
             entry, "unknown", "cut-off", why, cure=RERUN_TO_CHECK_CURE if self.adds else _LOOK_CURE
         )
@@ -497,7 +501,7 @@ class UploadOptions(msgspec.Struct, frozen=True, kw_only=True):
                 f"concurrency is {self.concurrency!r}; it must be 1 to {_MAX_CONCURRENCY}"
             )
         if not 0 <= self.settle <= 3600:
-            raise SettingsError(f"settle is {self.settle!r}; it must be seconds from 0 to 3600")
+            raise SettingsError(f"settle is {self.settle!r}; it must be 0 to 3600 seconds")
 
 
 async def run(
@@ -516,10 +520,10 @@ async def run(
 ) -> UploadReport:
     """Upload the pictures that are to be uploaded, and return a report on every file.
 
-    `earlier` has the uploads of earlier runs; `adds` says whether the service adds a photo URL to a
-    pet for each upload. After an error that stops the run, the rest is `not sent`; the report's
-    `stopped` says why. `on_file` is called with the progress of each picture; pictures that
-    `cancelling` contains are not sent.
+    `earlier` has the uploads of earlier runs; `adds` indicates whether the service adds a photo
+    URL to a pet for each upload. After an error that stops the run, the rest is `not sent`; the
+    report's `stopped` says why. `on_file` is called with the progress of each picture; pictures
+    that `cancelling` contains are not sent.
     """
     start = time.monotonic()
     canceller = cancelling or UploadCanceller()
@@ -531,7 +535,7 @@ async def run(
 
 
 def without_run(pictures: Pictures, *, started: str) -> UploadReport:
-    """Return the report on pictures without any to upload."""
+    """Return the report if none of the pictures is to be uploaded."""
     return _report(pictures, "", started, 0.0, {}, "")
 
 
@@ -663,8 +667,8 @@ class _Engine:
         return result if result.cause in HOLDING_CAUSES else None
 
     def _hold_back(self, number: int, holder: UploadedFile) -> None:
-        why = f"held back, as {holder.file} comes before it and did not come through"
-        cure = "The same command again uploads both, in their order."
+        why = f"held back, as {holder.file} comes before it and was not uploaded"
+        cure = "Run the same command again to upload both in order."
         picture = self._items[number]
         self._finish(number, result_of(picture, "not sent", "held-back", why, cure=cure))
 
@@ -679,7 +683,7 @@ class _Engine:
             return
         except PetsyncError as error:
             self._stop(number, error)
-        except Exception as error:  # noqa: BLE001 - one picture's surprise must not lose the report
+        except Exception as error:  # noqa: BLE001 - an unexpected error in one picture must not lose the report
             self._stopper.stop(f"unexpected: {error!r}")
 
     def _stop(self, number: int, error: PetsyncError) -> None:
@@ -715,7 +719,9 @@ class _Engine:
             self._report_progress()
 
     def _count(self, number: int, sent: int) -> None:
-        """Add the bytes that were sent of a picture; a second attempt counts no byte again."""
+        """Add the bytes that were sent for a picture; a second attempt does not count any byte
+        again.
+        """
         self._bytes_sent += max(sent - self._sent[number], 0)
         self._sent[number] = max(sent, self._sent[number])
 
@@ -848,7 +854,7 @@ def _result(picture: Picture, entry: Entry | None) -> UploadedFile:
         why = "nothing was sent for it in this run"
         return result_of(picture, "not sent", "not-begun", why, cure=RERUN_CURE)
     if entry.outcome is None:
-        why = "begun, and it is not known yet whether it was done"
+        why = "started, and it is not known yet whether it succeeded"
         return result_of(picture, "unknown", "cut-off", why, cure=RERUN_TO_CHECK_CURE)
     is_applied = entry.outcome == "applied"
     return result_of(

@@ -36,7 +36,7 @@ def match_columns(match_on: str | Iterable[Column]) -> tuple[Column, ...]:
         if name not in known:
             raise SettingsError(
                 f"match_on: {name!r} is not a column to match on",
-                hint=f"These are: {', '.join(known)}.",
+                hint=f"Valid columns:  {', '.join(known)}.",
             )
     return tuple(known[name] for name in names)
 
@@ -49,13 +49,13 @@ def winner(on_conflict: object) -> Literal["store", "sheet"]:
 
 
 def run_name(value: object) -> str:
-    """Return the id of a run or its beginning, from a text or a report. Raises PlanError."""
+    """Return the id of a run, or a prefix of it, from a string or a report. Raises PlanError."""
     name = getattr(value, "run_id", value)
     if isinstance(name, str):
         return name
     raise PlanError(
         f"{value!r} is not the id of a run",
-        hint="Give the id of a run as text, as report.run_id has it.",
+        hint="Give the id of a run as text, such as report.run_id.",
     )
 
 
@@ -65,7 +65,7 @@ def pet_ids(value: object) -> tuple[int, ...]:
     ids = tuple(value) if many and isinstance(value, Iterable) else (value,)
     for each in ids:
         if type(each) is not int or not MIN_ID <= each <= MAX_ID:
-            raise SettingsError(f"{each!r} is not a pet's id: a whole number of 64 bits")
+            raise SettingsError(f"{each!r} is not a pet's id, which is a 64-bit integer")
     return ids
 
 
@@ -95,7 +95,7 @@ def no_findings(sheet: Sheet) -> None:
         counts = f"{_count(sheet.errors, 'error')} and {_count(warnings, 'warning')}"
         raise FindingsError(
             f"{sheet.source}: {counts}, the first at {first.address}: {first.problem}",
-            hint="Nothing was planned, as strict was asked for. `petsync check` lists them all.",
+            hint="Nothing was planned, because strict is set. `petsync check` lists them all.",
         )
 
 
@@ -115,7 +115,7 @@ def checked_pictures(pictures: object) -> Pictures:
         kind = type(pictures).__name__
         raise PlanError(
             f"a {kind} is not a list of pictures",
-            hint="store.pictures(…) looks at a folder or a sheet, and gives one.",
+            hint="store.pictures(…) reads a folder or a sheet, and returns one.",
         )
     return pictures
 
@@ -128,12 +128,12 @@ def folder_of(source: object, **of_sheets: object) -> str:
     for name, value in of_sheets.items():
         if value is not None:
             raise SettingsError(
-                f"{name} belongs to a sheet's column of files",
+                f"{name} is valid only with a sheet's column of files",
                 hint="Name the one to use (--column).",
             )
     if isinstance(source, Sheet) or str(source).lower().endswith(_SHEETS):
         raise SettingsError(
-            "of a sheet, the column that names the files is needed",
+            "a sheet needs the column that names the files",
             hint="Name the one to use (--column), or name a folder of pictures.",
         )
     return str(source)

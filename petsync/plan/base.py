@@ -133,7 +133,7 @@ def _is_agreed(
 
 
 def _iter_applied_pets(report: Report) -> Iterator[tuple[int | None, Pet | None]]:
-    """Yield the pets that the run left, by id; None for pets that it deleted."""
+    """Yield the pets as they are after the run, by id; None for pets that it deleted."""
     for result in report.results:
         if result.outcome != "applied" or result.kind == "none":
             continue
@@ -251,7 +251,7 @@ def _build_category(values: Mapping[Column, Any], last: Pet) -> Category | None:
 # Agreement: the differences between a sheet and a store now, and the base that follows.
 #
 # The base has both sides. `frame` has the store's values at the time when both agreed. `sheet_pets`
-# has the sheet's values at that time, if they are different texts: a row may have a category's new
+# has the sheet's values at that time, if the texts differ: a row may have a category's new
 # name beside the id of the old one, and a missing column keeps its last values.
 
 
@@ -276,7 +276,7 @@ class RowComparison:
     frame: pd.DataFrame
     """The rows themselves."""
     cells: Mapping[int, Category]
-    """The category's cells by pet's id, for rows that mean the pet's category but write it
+    """The category's cells by pet id, for rows that mean the pet's category but write it
     differently.
     """
     filled_columns: frozenset[str]
@@ -286,7 +286,7 @@ class RowComparison:
     unnumbered: frozenset[int]
     """The pets of rows without an id."""
     has_unknown: bool
-    """True if there are more rows without an id, with unknown pets."""
+    """True if other rows without an id have unknown pets."""
     tab: str
     """The worksheet."""
 
@@ -305,10 +305,10 @@ class RowComparison:
         """Return the last values on which both sides agree.
 
         For a pet on both sides, units that agree, or that are blank in the sheet, get the store's
-        values. Units that differ keep their values of `old`. A pet that differs and is not in `old`
-        is omitted. A pet of `old` that only one side has, or that is in another sheet
+        values. Units that differ keep their values from `old`. A pet that differs and is not in
+        `old` is omitted. A pet of `old` that only one side has, or that is in another sheet
         (`elsewhere`), stays. If the round `fills` blank cells, a blank cell keeps its old value,
-        too: the sheet does not have the store's new one, and may not get it.
+        too: the sheet does not have the store's new one, and possibly does not get it.
         """
         pairs = [each for each in zip(self.rows, self.places, strict=True) if each[1] >= 0]
         before = None if old is None else restore_missing_columns(old)
@@ -356,12 +356,12 @@ class RowComparison:
             return {}
         oldest = (snapshot.taken_at - _REMEMBERED).isoformat(timespec="microseconds")
         there = {*snapshot.frame["id"].tolist()}
-        # If a row names such a pet again, the base has it, but it is still missing in the store.
+        # If a row names such a pet again, the base has the pet, but the store still lacks it.
         since = {**dict.fromkeys(old.ids - base.ids, base.taken_at), **old.missing_since}
         return {i: on for i, on in since.items() if i not in there and on >= oldest}
 
     def _find_unsure_units(self, base: Base, old: Base | None) -> dict[int, tuple[str, ...]]:
-        """Return the unsure units of `old` that still differ, that only one side has, or whose
+        """Return the uncertain units of `old` that still differ, that only one side has, or whose
         column is missing.
         """
         missing = {unit for unit in UNITS if base.missing.intersection(COLUMNS_OF[unit])}
@@ -457,7 +457,7 @@ class RowComparison:
 def _find_different_units(
     one: pd.DataFrame, at: match.Positions, other: pd.DataFrame, places: match.Positions
 ) -> dict[Unit, match.Mask]:
-    """Return, by unit, a mask of the pets that differ; a value and no value differ, too."""
+    """Return, by unit, a mask of the pets that differ; a value differs from no value, too."""
     masks = match.differences(one, at, other, places)
     back = match.differences(other, places, one, at)
     return {unit: masks[unit] | back[unit] for unit in UNITS}
@@ -471,10 +471,12 @@ def named_ids(sheet: Sheet) -> frozenset[int]:
 
 
 def with_ids_by_name(sheet: Sheet, base: Base) -> Sheet:
-    """Return the sheet in which a row without an id has that of the pet of the base with its name.
+    """Return the sheet with ids filled in by name: a row without an id gets the id of the base's
+    pet with the same name.
 
-    A name counts if one such row and one pet that no row names have it. The values of such a row
-    can then be compared with those that the sheet had; it may still be the row of another pet.
+    A name counts if exactly one such row has it, and exactly one pet that is in no row. The values
+    of such a row can then be compared with those that the sheet had; it may still be the row of
+    another pet.
     """
     frame = sheet.frame
     lacking = frame["id"].isna() if "id" in frame else pd.Series(True, frame.index)
@@ -492,8 +494,8 @@ def with_ids_by_name(sheet: Sheet, base: Base) -> Sheet:
 
 
 def find_shared_pets(sheet: Sheet, pet_ids: Mapping[int, int]) -> set[int]:
-    """Return rows that share a pet: those whose pet, by `pet_ids`, another row names, and the
-    others.
+    """Return the rows that share a pet: each row whose pet in `pet_ids` is also named by another
+    row, and that other row.
 
     It is unknown which of them means the pet.
     """
@@ -647,9 +649,9 @@ def _find_category_differences(
 ) -> tuple[match.Mask, dict[int, Category]]:
     """Return a mask of the rows whose category really differs, and the other rows' category cells.
 
-    `mask` has the rows whose category may differ. The cells are by pet's id. A cell that clears the
-    category agrees with a pet without one. A name takes precedence over the id beside it, unless
-    only the id was edited or it is `unclear` which one counts.
+    `mask` has the rows whose category may differ. The cells are keyed by pet id. A cell that
+    clears the category agrees with a pet without one. A name takes precedence over the id beside
+    it, unless only the id was edited or it is `unclear` which one counts.
     """
     some = np.flatnonzero(mask)
     if not len(some):
@@ -693,7 +695,7 @@ def restore_missing_columns(old: Base) -> Base:
 
 
 def with_blank_columns(base: Base, pets: Sequence[Pet]) -> Base:
-    """Return the base, of which these pets are new in the sheet: the sheet has blank cells for them
+    """Return the base in which these pets are new in the sheet: the sheet has blank cells for them
     in the missing columns.
     """
     if not base.missing:
@@ -734,7 +736,8 @@ def _build_mixed_pets(
     return [frame_from_pets(mixed_pets)] if mixed_pets else []
 
 
-# The base after a transfer: both sides agree on what a run sent, and on what a sheet took.
+# The base after a transfer: both sides agree on what a run sent, and on what a sheet took from the
+# store.
 #
 # Otherwise a user who reverts an edit before the next comparison would seem to have changed
 # nothing.
@@ -821,7 +824,7 @@ def _build_agreed_pet(change: Update, clashes: Collection[Column]) -> Pet:
 
 
 def with_inbound(base: Base, inbound: Inbound) -> Base:
-    """Return the base with the changes that a sheet took.
+    """Return the base with the changes that a sheet took from the store.
 
     A pet that the base lacks is only partly known.
     """
@@ -865,8 +868,8 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
 def find_remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, int]:
     """Return the pets of rows without an id, by row.
 
-    Such a row has the values that a pet of the base had, and no other row names the pet: it meant
-    this pet in the last round, whatever changed in the store since.
+    Such a row has the values that a pet of the base had, and no other row names the pet: it was
+    this pet's row in the last round, whatever changed in the store since.
     """
     frame = sheet.rows
     lacking = frame["id"].isna() if "id" in frame else pd.Series(True, frame.index)
@@ -929,7 +932,7 @@ def _apply_sent_change(
     """Return the agreed pet and the sheet's pet after a change reached the store, None for a
     delete.
 
-    `old` and `last` are the two from before.
+    `old` and `last` are these two pets before the change.
     """
     if isinstance(change, Delete):
         return None
@@ -960,7 +963,9 @@ def _apply_update(change: Update, old: Pet) -> Pet:
 def _merge_items(
     items: Sequence[_T], before: Sequence[_T], after: Sequence[_T], key: Callable[[_T], str]
 ) -> tuple[_T, ...]:
-    """Return the items without those that are in `before` but not in `after`, and with new ones."""
+    """Return the items without those that are only in `before`, and with those that are only in
+    `after`.
+    """
     were, are, there = ({key(each) for each in some} for some in (before, after, items))
     stay = (each for each in items if key(each) not in were - are)
     return (*stay, *(each for each in after if key(each) not in were | there))
@@ -989,7 +994,8 @@ def _with_sent_pets(base: Base, moves: Moves, categories: Mapping[int, Category]
 
 
 def _with_cells(pet: Pet, cells: Category | None, before: Pet | None) -> Pet:
-    """Return the pet with the category's cells of its row. If `cells` is None, it stays the same.
+    """Return the pet with the category's cells of its row. If `cells` is None, the pet stays the
+    same.
 
     `before` is the row's earlier pet. A blank cell counts as its earlier value. The number beside a
     cleared name stays.
@@ -1048,7 +1054,7 @@ class SentRun(NamedTuple):
     categories: Mapping[int, Category] = {}
     """See `Plan.categories`."""
     held: frozenset[tuple[int, str]] = frozenset()
-    """The units, by pet's id, in which the row clashed with the store and was not sent."""
+    """The units, by pet id, in which the row clashed with the store and was not sent."""
 
 
 class _Cell(NamedTuple):
@@ -1080,11 +1086,11 @@ def continue_base(
 ) -> Base:
     """Return the sheet's base after its `own` runs, which are ordered from the oldest.
 
-    A cell is unsure in three cases. It differs from the value that the last own run sent, and most
-    of the sent cells have values from before that run. Or a later own run held it for that reason,
-    and it was not edited since: what that run sent is not evidence for the cell. Or it has the
-    exported value, a run of one of the sheet's `copies` sent another, and most cells of that run
-    have the sent values.
+    A cell is uncertain in three cases. It differs from the value that the last own run sent, and
+    most of the sent cells have values from before that run. Or a later own run did not send it for
+    that reason, and it was not edited since: what that run sent is not evidence for the cell. Or
+    it has the exported value, a run of one of the sheet's `copies` sent another value, and most
+    cells of that run have the sent values.
 
     `current` are the store's pets: an update without a recorded end counts if the store's pet has
     its values. For a pet that no row names, the sent values count only if other rows show that the
@@ -1136,7 +1142,7 @@ class _SheetAfterRuns:
         self.older, self.newer = self._count_evidence(own)
 
     def build_base(self, copies: Sequence[SentRun]) -> Base:
-        """Return the base after the runs. Cells that may be older are unsure."""
+        """Return the base after the runs. Cells that may be older are uncertain."""
         sides, unsure = dict[tuple[int, Unit], tuple[Pet, Pet]](), dict(self._base.unsure_units)
         for (pet_id, unit), cell in self._cells.items():
             row = self._rows.get(pet_id)
@@ -1252,8 +1258,8 @@ class _SheetAfterRuns:
     def _iter_reverted_cells(
         self, run: SentRun
     ) -> Iterator[tuple[tuple[int, Unit], tuple[Pet, Pet]]]:
-        """Yield the cells with their exported value that a copy's run sent, each with the sent pet
-        and its row's pet.
+        """Yield the cells that have their exported value although a copy's run sent another, each
+        with the sent pet and its row's pet.
 
         Yields none unless the run has at least as many cells with the sent value, and at least one.
         """
@@ -1276,7 +1282,8 @@ class _SheetAfterRuns:
 
 
 def with_newer_cells(older: Base, base: Base, sheet: Sheet) -> Base:
-    """Return the older base with the newer base's values in units in which the sheet has these.
+    """Return the older base with the newer base's values for the units in which the sheet has
+    these values.
 
     A column that was copied into a backup is as new as the newer base.
     """
@@ -1296,7 +1303,7 @@ def with_newer_cells(older: Base, base: Base, sheet: Sheet) -> Base:
 
 
 def find_changed_units(older: Base, newer: Base) -> dict[int, tuple[Unit, ...]]:
-    """Return, by pet's id, the units in which the pets of both bases differ."""
+    """Return, by pet id, the units in which the pets of both bases differ."""
     frame, newer_frame = older.sheet_frame, newer.sheet_frame
     places = match.positions(frame["id"], newer_frame)
     at = np.flatnonzero(places >= 0)
@@ -1309,7 +1316,7 @@ def find_changed_units(older: Base, newer: Base) -> dict[int, tuple[Unit, ...]]:
 
 
 def _rows_of(sheet: Sheet, ids: Collection[int]) -> dict[int, Row]:
-    """Return the rows of these pets by pet's id."""
+    """Return the rows of these pets, by pet id."""
     rows = sheet.rows[sheet.rows["id"].isin([*ids])] if "id" in sheet.rows else sheet.rows[:0]
     lines = iter_rows(rows, np.full(len(rows), -1, dtype=np.intp))
     return {row.pet_id or 0: row for row in lines}

@@ -198,10 +198,10 @@ class Blocked(msgspec.Struct, frozen=True, kw_only=True):
     """The store's name of that pet, "" for none."""
 
 
-# The limits that a waiting plan of a job broke, and that the user who applies it releases.
+# The limits that a waiting plan of a job exceeded, and that are raised when a user applies it.
 
 
-_END = "To apply it is to release it: its limits are as high as it needs."
+_END = "Applying the plan approves it: its limits are raised as far as it needs."
 
 
 def describe_limits(refusals: Iterable[Refusal]) -> str:
@@ -258,7 +258,8 @@ class Snapshot:
     frame: pd.DataFrame
     """The pets in the canonical columns, one row per pet, sorted by id.
 
-    A pet that a query returned unasked is included, and outside `coverage`.
+    A pet whose status was not requested but that a query returned is included, and is outside
+    `coverage`.
     """
     coverage: Coverage
     """The status queries."""
@@ -300,8 +301,9 @@ class Snapshot:
         raise SheetError(
             f"the pets of the status {queries} would be missing from the sheet: "
             f"{self.coverage.failed[0].problem}",
-            hint="Try again when the store answers, or export by their names the statuses that it "
-            f"does list: {answered} (--status, or snapshot(statuses=[…])).",
+            hint="Try again when the store answers, "
+            f"or name the statuses to export, from those that it does list: {answered} "
+            f"(--status, or snapshot(statuses=[…])).",
         )
 
     def __repr__(self) -> str:

@@ -97,7 +97,9 @@ _NEAR = 10
 _MAX_COMPARED = 100
 """The maximum number of pets with which an add without an id is compared."""
 _MIN_EXCHANGED = 2
-"""A single row may be intended; ids are exchanged in pairs."""
+"""The minimum number of exchanged rows. A single row may be intended; ids are exchanged in
+pairs.
+"""
 _MIN_DIFFERING = 2
 """A row with another pet's values differs from its own pet in the name and something else."""
 
@@ -171,7 +173,7 @@ def split_misplaced(
     """Return the changes without those of misplaced rows, and these as conflicts.
 
     Such a row has all values of a pet that no row names. The pet is one of the base, or of the
-    store if there is no base. Applying the row would overwrite one pet and double the other, or
+    store if there is no base. Applying the row would overwrite one pet and duplicate the other, or
     delete it as missing. Rows that exchanged their ids with it are conflicts too. So are an add
     without an id that has a pet's old values, and the row that has this pet's id and another name.
 
@@ -239,7 +241,7 @@ def _build_displaced(sheet: Sheet, row: int, pet_id: int, other: int, *, has_id:
     row, which has the pet's id and another name.
     """
     there = sheet.address(other, "id")
-    problem = f"has no id, and the earlier values of pet {pet_id}, whose id is at {there}"
+    problem = f"has no id, but has the earlier values of pet {pet_id}, whose id is at {there}"
     way = f"Write {pet_id} into the id cell, or `add-another` in the action column to add another"
     if has_id:
         problem = f"has the id {pet_id} and another name, and {there} has the pet's earlier values"
@@ -264,8 +266,8 @@ def describe_exchanged(
     """
     rows = [row for row, columns in edited.items() if "name" in columns]
     pairs = [
-        f"{sheet.address(each.row)} gives {each.name!r}, which was pet {each.other}, the id "
-        f"{each.pet_id}, which was {each.was!r}"
+        f"{sheet.address(each.row)} has {each.name!r}, earlier pet {each.other}, with the id "
+        f"{each.pet_id}, earlier {each.was!r}"
         for each in find_exchanged(sheet, before, rows)
     ]
     if pairs:
@@ -368,8 +370,8 @@ def _edited_in_one_column(
 ) -> Iterator[tuple[Add, Pet]]:
     """Yield the adds that differ from a pet of their name in a single column, each with that pet.
 
-    Yields them only if most of the `total` rows are pets: these, by names that only one pet has,
-    and the `identical` ones.
+    Yields them only if most of the `total` rows are pets: these adds, if only one pet has their
+    name, and the `identical` rows.
     """
     pairs = [
         (add, pet)
@@ -553,8 +555,8 @@ def split_added_since(
         changes,
         pairs,
         lambda _, pet, columns: (
-            f"has no id, and looks like pet {pet.id}, which came since the "
-            f"export: they agree in {columns}"
+            f"has no id, and looks like pet {pet.id}, "
+            f"which was added to the store since the export: they agree in {columns}"
         ),
         lambda pet: (
             f"Write the id {pet.id} into the row if it is that pet, or `add-another` in "
@@ -669,13 +671,13 @@ def describe_namesakes(changes: Iterable[Change]) -> Iterator[str]:
     if pairs:
         yield (
             f"{some(pairs)}: these rows have no id, or one that no pet has, and the store has pets "
-            "of their names that are in no row. Where they are the same pets, give the rows their "
-            "ids; else new ones are added."
+            "of their names that are in no row. "
+            "If they are the same pets, give the rows their ids; otherwise new pets are added."
         )
 
 
 def find_open_rows(sheet: Sheet) -> frozenset[int]:
-    """Return the rows whose action leaves open if their pets exist."""
+    """Return the rows whose action leaves open whether their pets exist."""
     frame = sheet.rows
     return frozenset(frame.index[(frame["action"] == "merge").to_numpy(dtype=bool)].tolist())
 
@@ -729,7 +731,7 @@ def _build_lookalike_conflict(
     return _build_lookalike(
         add,
         pet,
-        f"has no id, as no row of the sheet has, and looks like pet {pet.id} ({pet.name}): they "
+        f"has no id, like every row of the sheet, and looks like pet {pet.id} ({pet.name}): they "
         f"agree in {', '.join(agreeing)}{why}",
         "Give the rows their ids, or write `add` in the action column to add another pet.",
     )
@@ -793,7 +795,7 @@ def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> I
     ]
     if similar:
         yield (
-            f"{some(similar)}, which the store has, and is written in other letters. If this "
+            f"{some(similar)}, which the store has in different letters. If this "
             "is not intended, type the text again."
         )
 
@@ -846,11 +848,12 @@ def _collect_known_texts(pets: pd.DataFrame) -> dict[tuple[str, str], str]:
 
 
 _WHICH = (
-    "If they are one pet, give the row its id. Else write `add-another` in the row's action "
+    "If they are one pet, give the row its id. Otherwise, write `add-another` in the row's action "
     "column; a row with the pet's id and `delete` deletes it."
 )
 _WHICH_BELOW = (
-    "If they are one pet, give the row its id. Else leave the id blank, and write `add-another` in "
+    "If they are one pet, give the row its id. Otherwise, leave the id blank, and write "
+    "`add-another` in "
     "the row's action column."
 )
 
@@ -905,7 +908,7 @@ def find_missing(
     places, old, new = _split_exported(snapshot, places, base)
     never = _note_never_exported(int((~snapshot.frame["id"].iloc[new].isin(in_doubt)).sum()))
     pairs = _pair_lost_ids(snapshot, places, changes, open_rows)
-    # Under another name, the place is weak evidence. It counts only if the pet would be deleted.
+    # If the names differ, the place is weak evidence. It counts only if the pet would be deleted.
     order = (snapshot if base is None else base).frame["id"]
     order = order if options.delete_missing else order[:0]
     pairs += _pair_renamed(snapshot, places, changes, open_rows, sheet, order, pairs)
@@ -915,7 +918,7 @@ def find_missing(
         return MissingPets([], conflicts, [*_note_left_alone(len(places)), *never], conflict_rows)
     if uncertain:
         note = (
-            f"No missing pet is deleted: {some(uncertain)} may be about any of them. Correct these "
+            f"No missing pet is deleted: {some(uncertain)} may refer to any of them. Correct these "
             "rows, or give them their ids, first."
         )
         return MissingPets([], conflicts, [note], conflict_rows)
@@ -995,7 +998,7 @@ def _build_removed_conflict(
         name=pet.name or "",
         rule="removed-changed",
         problem=f"is in no row any more, but {what}",
-        suggestion="Export again, and take its row out there if it is still to go.",
+        suggestion="Export again, and remove its row there if the pet is still to be deleted.",
     )
 
 
@@ -1019,7 +1022,7 @@ def _build_worksheet_conflict(
         rule="other-worksheet",
         problem=f"is in no row of the worksheet that is read, but the worksheet {tab!r} {has}. It "
         "is not deleted",
-        suggestion="If it is to go, remove its row there too, or hide that worksheet. If that is "
+        suggestion="To delete it, remove its row there too, or hide that worksheet. If that is "
         'the worksheet to read, name it: --sheet NAME, in Python tab="NAME".',
     )
 
@@ -1056,7 +1059,7 @@ def _pair_lost_ids(
     changes: Sequence[Change],
     open_rows: Collection[int],
 ) -> list[tuple[Pet, Add]]:
-    """Return the pets in no row, each with an add that may be it, by name or photos."""
+    """Return the pets in no row, each with an add that may be the same pet, by name or photos."""
     adds = [
         each
         for each in changes
@@ -1085,8 +1088,8 @@ def _pair_renamed(
     order: pd.Series[Any],
     known: Sequence[tuple[Pet, Add]],
 ) -> list[tuple[Pet, Add]]:
-    """Return the pets in no row, except the known ones, each with an add that may be it under
-    another name.
+    """Return the pets in no row, except the known ones, each with an add that may be the same pet
+    under another name.
     """
     adds = {
         each.row: each
@@ -1121,13 +1124,13 @@ def _iter_lost_id_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Confli
             pet_id=pets[0].id,
             name=add.after.name or "",
             rule="lost-id",
-            problem=f"has {has}, and is like pet {them}, in no row any more",
+            problem=f"has {has}, and resembles pet {them}, which no row names any more",
             suggestion=_WHICH if add.pet_id is None else _WHICH_BELOW,
         )
 
 
 def _iter_delete_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
-    """Yield a conflict for each pet that is not deleted because a row may be it."""
+    """Yield a conflict for each pet that is not deleted because a row may be its row."""
     found: dict[int | None, list[Add]] = defaultdict(list)
     pets = {pet.id: pet for pet, _ in pairs}
     for pet, add in pairs:
@@ -1140,7 +1143,7 @@ def _iter_delete_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflic
             pet_id=pet_id,
             name=pets[pet_id].name or "",
             rule="lost-id",
-            problem=f"is in no row any more, and a row without an id is like it: {rows}",
+            problem=f"is in no row any more, and a row without an id resembles it: {rows}",
             suggestion=_WHICH,
         )
 
@@ -1171,20 +1174,22 @@ def _pair_alike(pets: Iterable[Pet], changes: Sequence[Change]) -> Iterator[tupl
 
 
 _MIN_SHIFTED = 3
-"""The fewest edits that are not a deliberate exchange: two rows may exchange a value on purpose."""
+"""The minimum number of edits that do not count as a deliberate exchange: two rows may exchange a
+value on purpose.
+"""
 _REACH = 3
 """The maximum number of rows by which a column is shifted."""
 _PART = 0.8
-"""The part of the edits that must be explained."""
+"""The share of the edits that must be explained."""
 _BITS = 9.0
-"""The improbability, in bits, from which agreeing edits are not chance."""
+"""The improbability, in bits, above which agreeing edits do not count as chance."""
 _RARE = 3.0
-"""The bits per value of the column from which any order of the values counts."""
+"""The minimum number of bits per value of the column for which any order of the values counts."""
 
 _STRAY = 0.05
-"""The part of the sorted rows that may have later edits."""
+"""The share of the sorted rows that may have later edits."""
 _MIN_SORTED = 5
-"""The fewest edits that prove an order."""
+"""The minimum number of edits that prove an order."""
 _SURE = 12.0
 """The limit like `_BITS` for one run of rows among many that are tried."""
 _RUNS = 2000
@@ -1206,7 +1211,8 @@ class ShiftedColumns(tuple[Column, ...]):
 def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> ShiftedColumns:
     """Return the columns in which updates give rows the values that other rows had at the export.
 
-    A sort of only the column, of all rows or some, or inserted or deleted cells have this effect.
+    Sorting only the column (all rows or some) has this effect, and so does inserting or deleting
+    cells.
     """
     updates = [each for each in changes if isinstance(each, Update) and each.row is not None]
     if base is None or len(updates) < _MIN_SHIFTED or "id" not in sheet.rows:
@@ -1262,7 +1268,7 @@ def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedCol
 
 
 def _is_moved(edits: Values, was: Values) -> bool:
-    """Return true if the edits are values of other rows, too many for chance."""
+    """Return true if the edits are values of other rows, too many to be chance."""
     if len(edits) < _MIN_SHIFTED:
         return False
     bits = _bits(was.values())
@@ -1272,7 +1278,9 @@ def _is_moved(edits: Values, was: Values) -> bool:
 
 
 def _bits(values: Iterable[Hashable]) -> float:
-    """Return the information of a value of the column: 3 bits for 8 equally frequent values."""
+    """Return the information content of a value of the column: 3 bits for 8 equally frequent
+    values.
+    """
     counts = Counter(values)
     total = counts.total()
     return -math.log2(sum((count / total) ** 2 for count in counts.values()))
@@ -1316,7 +1324,7 @@ def _log2_chance(matching: Collection[int], edits: Values, was: Values) -> float
     """Return the binary logarithm of the probability that these edits meet the expectation by
     chance.
 
-    The edits then have values as frequently as the column and the other edits.
+    It assumes that each value occurs in the edits as often as in the column and the other edits.
     """
     share = Counter([*was.values(), *edits.values()])
     total = share.total() - 1
@@ -1330,7 +1338,8 @@ def _log2_chance(matching: Collection[int], edits: Values, was: Values) -> float
 def _is_sorted(
     edits: Values, was: Values, before: Mapping[int, str], after: Mapping[int, str], others: int
 ) -> bool:
-    """Return true if the whole column is sorted now, was not, and has the same values as before.
+    """Return true if the whole column is sorted now, was not sorted before, and has the same
+    values.
 
     `others` is the number of rows that were not exported and were sorted, too.
     """
@@ -1357,9 +1366,9 @@ def _blanks(sheet: Sheet, unit: Unit, rows: Collection[int]) -> dict[int, str]:
 def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | None:
     """Return the first row of a run of rows with the same values in another order, None for none.
 
-    The order is sorted, reversed, or exchanged by neighbours. Other edits may be outside of the
-    run, and few inside. The first run spans all edits. A run that fails is split at its widest gap.
-    The largest runs are tried first.
+    The order is sorted, reversed, or exchanged by neighbours. Other edits may be outside the run,
+    and a few inside it. The first run spans all edits. A run that fails is split at its widest
+    gap. The largest runs are tried first.
     """
     codes, _ = pd.factorize(np.array([*was.values(), *now.values()], dtype=object))
     before, after = codes[: len(was)], codes[len(was) :]
@@ -1402,7 +1411,8 @@ def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | No
 
 
 def _is_longer(bounds: match.Positions, edited: match.Positions, run: slice) -> bool:
-    """Return true if the edits at either end of a run continue beyond it, as in filled cells.
+    """Return true if the edits at either end of a run continue beyond it, as when cells are filled
+    down.
 
     `bounds` are the rows in which the column's value changes.
     """
@@ -1416,7 +1426,8 @@ def _log2_chance_of_order(before: match.Positions, after: match.Positions) -> fl
     """Return the binary logarithm of the probability that these values are in an order that
     programs produce by chance.
 
-    It assumes that each row is edited as often as here, to the values of these edits.
+    It assumes that rows are edited as often as here, and that the new values occur as often as in
+    these edits.
     """
     count = len(before)
     values, both = np.unique(np.concatenate((before, after)), return_inverse=True)
@@ -1486,13 +1497,13 @@ def base_of(sheet: Sheet, store: str, *, two_way: bool) -> Base | None:
         raise PlanError(
             f"{sheet.source}: {sheet.base_refused}",
             hint="Export again and move your edits there; or compare with the store alone "
-            "(--two-way, two_way=True): every filled cell then overrules the store.",
+            "(--two-way, two_way=True): every filled cell then overrides the store.",
         )
     if sheet.base is not None and sheet.base.store != store:
         raise PlanError(
             f"{sheet.source} was exported from {sheet.base.store}, and this store is {store}",
             hint="Name the other store, or compare with this one alone (--two-way, two_way=True): "
-            "every filled cell then overrules the store.",
+            "every filled cell then overrides the store.",
         )
     return sheet.base
 
@@ -1565,7 +1576,7 @@ def compare(
     not list photos from `uploads` does not remove them. A pet that is `outside` of the caller's
     scope is not deleted as missing.
 
-    What earlier runs know: `matches` has rows without an id, as `identify` finds them; `undone` the
+    From earlier runs: `matches` has rows without an id, as `identify` finds them; `undone` the
     undone run of each pet that an undo deleted; `restored` the pets that undos changed, in the
     state after the undo; `renumbered` the pets whose id in the store differs from the one they were
     added with; `suspects` the rows whose id the service has since assigned to another row's pet.
@@ -1745,10 +1756,10 @@ def _build_slots(
     sheet: Sheet, changes: Iterable[Change], decisions: Decisions, matches: Mapping[int, Match]
 ) -> dict[int, Slot]:
     """Return the slots of rows without an id that have a pet, get one, or are in conflict because
-    they may be one.
+    they may be the row of one.
 
-    They include the values of rows that have or may be a pet, unless an earlier run has recorded
-    them.
+    They include the values of rows that have a pet or may be the row of one, unless an earlier run
+    has recorded them.
     """
     remarks = decisions.remarks
     here = (sheet.source, sheet.tab)
@@ -1786,7 +1797,7 @@ def _find_vacant_ids(
 ) -> tuple[VacantId, ...]:
     """Return the rows that name an id without a pet and add none, if the service assigns ids.
 
-    A row with a change has its id there.
+    Rows with a change are omitted: the change has the id.
     """
     if not any(add.pet_id is None for add in plan.adds):
         return ()
@@ -1833,7 +1844,9 @@ def _find_edited_columns(
 def _note_lost_columns(
     sheet: Sheet, base: Base | None, edited: Iterable[frozenset[Column]]
 ) -> Iterator[str]:
-    """Yield a note on the columns that an export has lost, probably by a renamed header."""
+    """Yield a note on the columns that an export has lost, probably because a header was
+    renamed.
+    """
     absent = [column for column in COLUMNS if base is not None and column not in sheet.frame]
     if absent:
         own = ", ".join(repr(str(name)) for name in sheet.others.columns)
@@ -1862,8 +1875,8 @@ def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
     damaged = [f"{w.address} {w.value!r}" for w in warnings if w.rule == "damaged-characters"]
     if damaged:
         yield (
-            f"{some(damaged)}: some program seems to have read this text in a wrong encoding. What "
-            "the plan sends of it is sent as it is written here: correct it first."
+            f"{some(damaged)}: some program seems to have read this text in a wrong encoding. "
+            "The plan sends it as it is written here: correct it first."
         )
     rest = [
         warning.address
@@ -1907,8 +1920,9 @@ def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
         # The first row may have unknown headers.
         if found and 2 * found >= len(rows) - 1:
             yield (
-                f"Another visible worksheet, {tab!r}, is not read: it has no header that petsync "
-                f"knows, and rows that look like pets. To use them, give it headers and "
+                f"Another visible worksheet, {tab!r}, is not read: "
+                f"it has no header that petsync recognises, but has rows that look like pets. To "
+                f"use them, give it headers and "
                 f"read it by its name (--sheet {tab!r}, in Python tab={tab!r})."
             )
 
@@ -1944,7 +1958,7 @@ def _collect_blocked_rows(sheet: Sheet, sides: Alignment) -> tuple[Blocked, ...]
 def _blocked_row(
     sheet: Sheet, row: int, errors: Sequence[Finding], names: Mapping[int, str]
 ) -> Blocked:
-    """Return the blocked row at its first error's address, with all errors and the cure."""
+    """Return the blocked row at its first error's address, with all errors and the advice."""
     texts = [_describe_finding(finding) for finding in errors]
     rest = [
         f"{finding.address}: {text}" for finding, text in zip(errors[1:], texts[1:], strict=True)

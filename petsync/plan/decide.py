@@ -81,8 +81,8 @@ __all__ = ["Decisions", "FieldRule", "FoundPets", "Judge", "Judgement"]
 
 # Judge: compare each unit of a pet in base, sheet and store, and decide its result.
 #
-# The rules are the table of the design's section 5, field by field. docs/plan.md explains them to
-# users.
+# The rules are those of the table in section 5 of the design, field by field. docs/plan.md
+# explains them to users.
 
 
 FieldRule = Literal[
@@ -265,8 +265,8 @@ class Judge:
         """Return the last state of the pet on which both sides agreed.
 
         Columns that the row lacked in the last round have the sheet's earlier values, because the
-        sheet has not seen later ones. If only one column of a category was missing, it counts if it
-        was edited.
+        sheet does not have later ones. If only one column of a category was missing, it counts if
+        it was edited.
         """
         if old is None or self.base is None or not self.base.missing:
             return old
@@ -304,7 +304,7 @@ _CHANGING: frozenset[FieldRule] = frozenset({"differs", "edited", "merged", "cla
 
 
 def _with(pet: Pet, unit: Unit, other: Pet) -> Pet:
-    """Return the pet with a unit of another."""
+    """Return the pet with a unit of another pet."""
     return msgspec.structs.replace(pet, **{unit: getattr(other, unit)})
 
 
@@ -331,7 +331,7 @@ failure.
 """
 
 
-class _RowConflict(Exception):  # noqa: N818 - a decision on its way up, no error
+class _RowConflict(Exception):  # noqa: N818 - a decision for the caller, not an error
     """The decision that the whole row becomes a conflict."""
 
     def __init__(self, rule: str, problem: str, suggestion: str, pet_id: int | None = None) -> None:
@@ -341,7 +341,7 @@ class _RowConflict(Exception):  # noqa: N818 - a decision on its way up, no erro
 
 
 class _Unknown(Enum):
-    UNKNOWN = "no run knows the row"
+    UNKNOWN = "no run recorded the row"
 
 
 _UNKNOWN = _Unknown.UNKNOWN
@@ -478,7 +478,7 @@ class Decisions:
         return self._without_match(row)
 
     def _of_match(self, row: Row, match: Match) -> Change | _Unknown | None:
-        """Return the change of a row that earlier runs may know; _UNKNOWN if none does."""
+        """Return the change of a row that earlier runs may have recorded; _UNKNOWN if none did."""
         record = match.record
         if record.state == "unsent":
             self.remarks.unsent[row.number] = record
@@ -526,14 +526,14 @@ class Decisions:
         was = f"was {record.how} on {record.on} as {pet_id}"
         place = self._known.get(row.number)
         if place is None:
-            hint = "Take one of the two rows out, or write `add-another` if it is another pet."
+            hint = "Remove one of the two rows, or write `add-another` if it is another pet."
             if row.action == "add-another":
-                hint = "Take one of the two rows out."
+                hint = "Remove one of the two rows."
             if others := [r for r, s in self._suspects.items() if s.reused.pet.id == pet_id]:
                 other = self._sheet.address(others[0], "id")
-                hint = f"Take the row at {other} out if it means an earlier pet of that id."
+                hint = f"Remove the row at {other} if it refers to an earlier pet with that id."
             raise _RowConflict(
-                "added-claimed", f"{was}, and another row means that pet", hint, pet_id
+                "added-claimed", f"{was}, and another row names that pet", hint, pet_id
             )
         pet = self.sides.pet(place) if place >= 0 else self._found.get(pet_id)
         if isinstance(pet, FailedLookup):
@@ -549,7 +549,7 @@ class Decisions:
                 "`add` into its action cell."
             )
             raise _RowConflict(
-                "added-gone", f"{was}, and that pet is gone from the store", hint, pet_id
+                "added-gone", f"{was}, and that pet is no longer in the store", hint, pet_id
             )
         self.remarks.recognised[row.number] = pet_id
         self.remarks.known[row.number] = record
@@ -579,7 +579,7 @@ class Decisions:
     def _select_suspects(self, suspects: Mapping[int, Suspect]) -> Mapping[int, Suspect]:
         """Return the suspect rows that become conflicts.
 
-        These are the sure ones, and those with the id of a pet that a row without an id may be.
+        These are the certain ones, and those with the id of a pet that a row without an id may be.
         """
         if not suspects:
             return {}
@@ -605,7 +605,7 @@ class Decisions:
 
     def _on_match(self, row: Row, place: int, pet: Pet) -> Change | None:
         if self.sides.named[place]:
-            problem = f"matches pet {pet.id}, which another row means already"
+            problem = f"matches pet {pet.id}, which another row already names"
             raise _RowConflict("claimed-twice", problem, "Give each row its id.", pet.id)
         self._recognise(row, place, pet)
         return self._on(row, pet)
@@ -659,10 +659,14 @@ class Decisions:
             return self._add(row)
         run = self._undone.get(row.pet_id or 0)
         if self.judge.edits(row.values, old):
-            problem = f"was edited, and pet {row.pet_id} is gone from the store since the export"
+            problem = (
+                f"was edited, and pet {row.pet_id} was deleted from the store since the export"
+            )
             if since := self._missing_since.get(row.pet_id or 0):
                 on = datetime.fromisoformat(since).astimezone()
-                problem = f"has the id of pet {row.pet_id}, which is gone since {on:%Y-%m-%d}"
+                problem = (
+                    f"has the id of pet {row.pet_id}, which has been missing since {on:%Y-%m-%d}"
+                )
             if run:
                 problem = f"was edited, and the undo of run {run} removed pet {row.pet_id}"
             hint = "Write `add` in the action column to add it again, or remove the row."
@@ -676,7 +680,7 @@ class Decisions:
         """Raise _RowConflict if an earlier run added the row and the store has its pet under
         another id.
 
-        A row of another sheet and with another name is another pet.
+        A row of another sheet with another name belongs to another pet.
         """
         known = self._renumbered.get(row.pet_id or 0)
         if known is None or row.action == "add-another":
@@ -706,14 +710,14 @@ class Decisions:
             return self._count_unchanged()
         if old is not None and (moved := differing(old, pet)):
             problem = (
-                f"is to delete pet {pet.id}, of which the store changed {', '.join(moved)} since "
+                f"is to delete pet {pet.id}, but the store changed its {', '.join(moved)} since "
                 "the export"
             )
             raise _RowConflict("delete-changed", problem, "Export again, and decide again.", pet.id)
         if unsure := self.judge.find_older_units(row.values, pet, old):
             problem = (
                 f"is to delete pet {pet.id}, and has other values in {', '.join(unsure)}: the "
-                "row may be older than what was changed in another copy of the sheet"
+                "row may be older than a change in another copy of the sheet"
             )
             raise _RowConflict("delete-changed", problem, "Export again, and decide again.", pet.id)
         name = row.values.get("name")
@@ -773,7 +777,9 @@ class Decisions:
             raise self._conflict_of_nameless_category(row, pet.id)
         if row.action in ADDING:
             differs = [*judged.fields, *(clash.column for clash in judged.clashes)]
-            problem = f"is to add pet {pet.id}, which is there and differs in {', '.join(differs)}"
+            problem = (
+                f"is to add pet {pet.id}, which already exists and differs in {', '.join(differs)}"
+            )
             raise _RowConflict(
                 "exists", problem, "Write `update`, or leave the action blank.", pet.id
             )
@@ -855,7 +861,7 @@ class Decisions:
         return Add(row=row.number, source=source, fields=fields, after=after, alike=len(alike))
 
     def _conflict_of_nameless_category(self, row: Row, pet_id: int | None) -> _RowConflict:
-        problem = f"names the category {row.values['category_id']}, which the store does not know"
+        problem = f"names the category {row.values['category_id']}, which the store does not have"
         hint = "Write the category's name as well."
         if normal(row.values.get("category")):
             hint = "The name beside it is another category's: correct the id, or write a new name."
@@ -915,7 +921,7 @@ class Decisions:
             return
         for column, hint in _INSTEAD.items():
             if column in fields and normal(row.values.get(column)).casefold() == CLEAR:
-                problem = f"has {CLEAR!r} in {column}, which is only a text in a DataFrame"
+                problem = f"has {CLEAR!r} in {column}, which is plain text in a DataFrame"
                 raise _RowConflict("clear-text", problem, hint, pet_id)
 
     def _check_damage(
@@ -1113,17 +1119,19 @@ def _conflict_of_reused_id(pet: Pet, suspect: Suspect) -> _RowConflict:
             f"{reused.on}. The store has another pet under this id now, {normal(pet.name)!r}"
         )
         hint = (
-            "Remove the id to add the row's pet again, or the row if it is to stay away. Export "
+            "Remove the id to add the row's pet again, or remove the row if the pet is to stay "
+            "deleted. Export "
             "again to edit the pet that has the id now."
         )
         return _RowConflict("id-reused", problem, hint, pet_id)
     problem = (
         f"names pet {pet_id}, and the service assigned this id on {reused.on} to the new pet "
-        f"{name} of the row at {reused.source}, when another row named the id already"
+        f"{name} of the row at {reused.source}, although another row already named the id"
     )
     hint = (
-        f"Take this row out if it means an earlier pet. If it means the new pet, write {name} as "
-        "its name, and take the other row out."
+        f"Remove this row if it refers to an earlier pet. If it refers to the new pet, write "
+        f"{name} as "
+        "its name, and remove the other row."
     )
     return _RowConflict("id-reused", problem, hint, pet_id)
 
@@ -1131,8 +1139,8 @@ def _conflict_of_reused_id(pet: Pet, suspect: Suspect) -> _RowConflict:
 def _conflict_of_replaced_pet(old: Pet, pet: Pet) -> _RowConflict:
     problem = (
         f"was edited, and names pet {pet.id}, which was {normal(old.name)!r} at the export. The "
-        f"store has {normal(pet.name)!r} under this id, and everything differs: the service gives "
-        "ids of deleted pets to new ones"
+        f"store has {normal(pet.name)!r} under this id, and everything differs: the service "
+        "reuses the ids of deleted pets for new pets"
     )
     hint = (
         "Remove the row if it means the earlier pet. If it is the same pet, export again to edit "
@@ -1161,8 +1169,8 @@ def _conflict_of_doubt(match: Match) -> _RowConflict:
     if all(each.is_undone for each in records):
         return _RowConflict(
             "added-before",
-            f"may be the row that was {record.how} on {record.on} as {named}, and an undo took "
-            "that pet away",
+            f"may be the row that was {record.how} on {record.on} as {named}, and "
+            "an undo removed that pet",
             "Remove the row, or write `add-another` in the action column to add it.",
             record.pet_id,
         )
@@ -1190,8 +1198,8 @@ def _conflict_of_removed_pet(match: Match) -> _RowConflict:
     record = match.record
     return _RowConflict(
         "added-gone",
-        f"may be the row that was {record.how} on {record.on} as {record.pet_id}, and that pet is "
-        "gone from the store",
+        f"may be the row that was {record.how} on {record.on} as {record.pet_id}, and that pet "
+        "is no longer in the store",
         "Remove the row, or write `add-another` in the action column to add it.",
         record.pet_id,
     )
@@ -1210,7 +1218,7 @@ def _find_untrusted_ids(sheet: Sheet) -> list[str]:
     """Return the addresses of ids that are missing in a blocked row, unreadable, or also in other
     rows.
 
-    Such an id may have replaced the correct one, and a copied row another row.
+    Such an id may have replaced the correct one, and a copied row may have replaced another row.
     """
     findings = [
         finding.address

@@ -35,7 +35,8 @@ Fate = Literal["add", "update", "delete", "conflict", "blocked", "ignored", "unc
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """The reason for the result of a field.
 
-    The texts are those of cells. None means that there is none: no base, a blank cell, or no pet.
+    The texts are those of cells. None means that there is no text: no base, a blank cell, or no
+    pet.
     """
 
     column: Column
@@ -109,14 +110,14 @@ FIELD_RULES: Mapping[str, str] = {
     "merged": "Sheet and store both changed it, and both changes are kept.",
     "clash-store": "Sheet and store changed it differently: the store's value stays.",
     "clash-sheet": "Sheet and store changed it differently: the sheet's value is sent.",
-    "together": "It goes with the category's other cell.",
+    "together": "It changes together with the category's other cell.",
     "new": "The pet is new.",
     "held": "Nothing is sent for the row until a person decides.",
     "ignored": "The row's action is ignore.",
     "deleted": "The pet is deleted.",
     "no-row": "No row names the pet.",
     "gone": "The store does not have the pet.",
-    "blocked": "An error in the sheet keeps the row out.",
+    "blocked": "An error in the sheet excludes the row.",
 }
 """The result of a field, by its rule."""
 
@@ -133,12 +134,13 @@ PET_RULES: Mapping[str, str] = {
     "known-row": "The row has no id, and an earlier run added or recognised its pet; the store "
     "already has the row's values.",
     "ignored": "The row's action is ignore.",
-    "blocked": "An error in the sheet keeps the row out:",
+    "blocked": "An error in the sheet excludes the row:",
     "left-alone": "No row names it, and missing pets are not to be deleted.",
     "not-exported": "No row names it, and it was not in the export.",
     "uncovered": "No row names it, and no query that succeeded asks for its status, so it is "
     "not deleted.",
-    "uncertain": "No row names it, but a row without a certain id may be its row, so it is not "
+    "uncertain": "No row names it, but a row whose id is missing or uncertain may be its row, so "
+    "it is not "
     "deleted.",
     "absent": "Neither the sheet nor the store has it.",
 }
@@ -160,7 +162,7 @@ def explain(
 
     The other arguments are those from which the plan was made. `found` has the answers of
     getPetById for ids that the snapshot lacks. `uploads` has the photos that uploads added, and
-    `matches` the rows without an id that earlier runs know.
+    `matches` the rows without an id that earlier runs recorded.
     """
     base = base_of(sheet, snapshot.source, two_way=plan.options.two_way)
     known = Uploads() if uploads is None else uploads
@@ -247,7 +249,9 @@ class _Case:
         return "unchanged", rule, f"{PET_RULES[rule]}{self._how(row)}"
 
     def _how(self, row: Row) -> str:
-        """Return a sentence on the run that knows the pet of a row without an id, "" for none."""
+        """Return a sentence on the run that recorded the pet of a row without an id, "" for
+        none.
+        """
         slot = self.plan.slots.get(row.number)
         if slot is None or not slot.run:
             return ""

@@ -66,9 +66,9 @@ def pair_rows(
 ) -> list[int | None]:
     """Return the place of each row's pet, None for none. No pet is assigned twice.
 
-    Equal rows fit the same pets, and equal pets fit the same rows: `fits` gets the places of one of
-    each kind. The number of rows with a pet is the maximum. A row never loses its pet to a later
-    row.
+    Equal rows fit the same pets, and equal pets fit the same rows: `fits` is called with the
+    places of one row and one pet of each kind. The number of rows with a pet is the maximum. A row
+    never loses its pet to a later row.
     """
     pairing = _Pairing(rows, pets, fits)
     for row in range(len(rows)):
@@ -404,7 +404,8 @@ def merge_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str]
     the same items differently.
 
     The order is the store's, unless only the sheet moved items. An item that the other side added
-    follows its predecessor there, and items that the first side added at the same place.
+    comes after its predecessor on that side, and after the items that the first side added at the
+    same place.
     """
     sides = tuple(base), tuple(sheet), tuple(store)
     old, mine, theirs = map(photo_keys, sides)
@@ -457,7 +458,7 @@ def _merge_urls(old: Urls, first: Urls, other: Urls) -> Urls:
 def _place(result: Sequence[str], before: Sequence[str], known: set[str], there: set[str]) -> int:
     """Return the place for the item that follows `before`.
 
-    It is behind the last item of `before` in the result, and behind the next items that are not
+    It is after the last item of `before` in the result, and after the next items that are not
     `known` to the other side.
     """
     leader = next((url for url in reversed(before) if url in there), None)

@@ -51,7 +51,7 @@ class Limit(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str, option: str) -> Limit:
-        """Return the limit of a text such as `10%` or `25`. Raises SettingsError that names the
+        """Return the limit of a text such as `10%` or `25`. Raises a SettingsError that names the
         option.
         """
         match = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,6})?)\s*(%?)\s*", text, re.ASCII)
@@ -98,7 +98,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
     sentinels: tuple[int, ...] = ()
     """The ids of pets that must be in the snapshot.
 
-    Neither the plan nor any change since the export may touch them; else nothing runs.
+    Neither the plan nor any change since the export may touch them; otherwise, nothing runs.
     """
 
     def __post_init__(self) -> None:
@@ -111,7 +111,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
                 )
         if not _are_ids(self.sentinels):
             raise SettingsError(
-                f"sentinels={self.sentinels!r} are not ids of pets, whole numbers of 64 bits",
+                f"sentinels={self.sentinels!r} are not ids of pets, which are 64-bit integers",
                 hint="Give the ids of the pets, such as sentinels=(1, 7).",
             )
 
@@ -258,5 +258,5 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """True if the plan keeps all limits."""
+        """True if the plan is within all limits."""
         return not self.refusals

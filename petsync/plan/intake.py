@@ -42,17 +42,17 @@ __all__ = ["Inbound", "IntakeRows", "Lead", "build_inbound", "find_uncertain_row
 # Rows of a sheet without a pet, and the reasons why they stay: notes of a round.
 
 
-_GONE = "its pet is gone from the store, and the row stays, because delete_missing is off"
+_GONE = "its pet is no longer in the store, and the row stays, because delete_missing is off"
 _LEFT = (
     "Remove the row, or set delete_missing in the job's settings, which removes such rows; in a "
     "job that sends, the row is added as a new pet if its id is emptied."
 )
 _HIDDEN = (
-    "its pet is gone from the store, and the row stays: an edit of it may be in the column {}, "
-    "which has another header"
+    "its pet is no longer in the store, and the row stays: its column {}, "
+    "which has another header, may have an edit"
 )
 _SHOWN = (
-    "Restore the column's header. If the sheet is to have no values of it, keep the column and "
+    "Restore the column's header. If the sheet is to have no values in it, keep the column and "
     "leave it empty. Or remove the row."
 )
 _NEVER = "the store has no such pet, and a pull job sends nothing"
@@ -65,7 +65,7 @@ _NAMELESS = "the row has no id and matches no pet in the store; a pull job sends
 class IntakeRows(NamedTuple):
     """The rows of a sheet, with masks of those that take values from the store.
 
-    The last three masks are parts of `takes`.
+    The last three masks are subsets of `takes`.
     """
 
     frame: pd.DataFrame
@@ -326,7 +326,7 @@ class _IntakeInput:
         adds: Collection[int] | None,
         candidates: Mapping[int, str],
     ) -> tuple[list[Pet], list[Difference]]:
-        """Return the pets that become rows, and notes on pets that stay in no row.
+        """Return the pets that become rows, and notes on pets that remain without a row.
 
         Only `adds` become rows if they are given. A pet in `candidates` may be a row's pet and gets
         a note.
@@ -363,8 +363,8 @@ class _IntakeInput:
         delete_missing: bool,
         copy: str,
     ) -> str | None:
-        """Return the reason why a pet becomes no row, None if it does, "" if the plan reports
-        it. `copy` is the address of a row that repeats another one with its id.
+        """Return the reason why a pet does not become a row, None if it does, "" if the plan
+        reports it. `copy` is the address of a row that repeats another one with its id.
         """
         if pet.id in self._planned:
             return ""

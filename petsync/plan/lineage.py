@@ -1,4 +1,4 @@
-"""Rows without an id that an earlier run knew, and the pets that they became.
+"""Rows without an id that an earlier run recorded, and the pets that they became.
 
 A run records the place of each row without an id, its values, and the pet that it became. The rows
 of a sheet are matched with these records like the lines of two versions of a file: first rows with
@@ -201,7 +201,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The last values on which sheet and store agreed, if the run left the row in conflict or its
     change did not reach the store.
 
-    Else None, because these are the row's values.
+    Otherwise None, because these are the row's values.
     """
     category: Category | None = None
     """The category's cells, if they differ from the sent category."""
@@ -221,8 +221,8 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     is_added: bool = True
     """True if the run added the pet, false if it recognised an existing one."""
     seen: str = ""
-    """The creation time of the run's plan, if the plan knew the pet of each row without an id; else
-    "".
+    """The creation time of the run's plan, if the plan identified the pet of each row without an
+    id; else "".
     """
     action: str = ""
     """The row's action; "" for `merge`, and if the run did not record it."""
@@ -316,7 +316,8 @@ def find_suspects(
 ) -> dict[int, Suspect]:
     """Return the rows that name the id of a reused pet and may mean an earlier pet, by row number.
 
-    A row with the pet's name means that pet, unless the row is as it was before the pet got the id.
+    A row with the pet's name means that pet, unless the row has not changed since before the pet
+    got the id.
     """
     frame = sheet.rows
     if not reused or "id" not in frame:
@@ -364,7 +365,7 @@ def find_rows_of_removed_pets(
         pet_id, name = numbers[row], normal(row_pet.name)
         old, name_now = normal(removed[pet_id].pet.name), names.get(pet_id)
         if name_now is None or name_now in (old, name, exported.get(pet_id)):
-            continue  # The pet is back, or the row knows the other one.
+            continue  # The pet is back, or the row or its export has the other pet's name.
         if name == old or sheet.base is not None:
             found[row] = Suspect(removed[pet_id], is_sure=True)
     return found
@@ -433,10 +434,10 @@ def mark_doubts(
 ) -> dict[int, Match]:
     """Return the matches; some certain ones become doubts.
 
-    A certain match is a doubt if its row has another name than the record, and neither tags nor
-    photos of it. In a sheet that gets ids, such a row is usually a new one in the place of a
-    removed row. For pets whose rows had their id (`numbered`), a row with another name is not a
-    match; for pets whose rows `may_lack` it again, it is a doubt.
+    A certain match is a doubt if its row has another name than the record, and none of the
+    record's tags or photos. In a sheet that gets ids, such a row is usually a new one in the place
+    of a removed row. For pets whose rows had their id (`numbered`), a row with another name is not
+    a match; for pets whose rows `may_lack` the id again, such a match is a doubt.
     """
     rows = [
         row
@@ -467,7 +468,8 @@ def find_added_pets(
     """Return the pets that later runs of a sheet created from rows without an id, by the numbers of
     an earlier plan's adds of the same rows, except those to `skip`.
 
-    A row in the same place counts, also edited, and a row elsewhere with the same values.
+    A row in the same place counts, even if it was edited, and so does a row elsewhere with the
+    same values.
     """
     lines = {
         number: _Line(change.row, None, None, change.after)
@@ -506,7 +508,7 @@ def is_renamed(record: RowRecord, row_pet: Pet) -> bool:
 
 
 def find_alike(adds: Mapping[int, Pet], pets: Iterable[Pet]) -> dict[int, Pet]:
-    """Return, by number, one of the pets that each add may be, edited since.
+    """Return, by number, one of the pets that each add may have created, edited since.
 
     The pet has the same name, the same photos, or the same values except the name. A pet of a
     series, such as `Pet 1` and `Pet 2`, does not count.
@@ -589,7 +591,7 @@ def find_lost_rows(
 
 
 def _places(there: Collection[int], ids: Sequence[int]) -> Iterator[tuple[int, _Gap]]:
-    """Yield the place of each id that is not there: the nearest ids above and below that are."""
+    """Yield the place of each missing id: the nearest present ids above and below."""
     above: int | None = None
     waiting: list[int] = []
     for each in (*ids, None):
@@ -626,7 +628,9 @@ _MAX_PAIRS = 10_000
 """The maximum number of pairs of rows to compare for similarity."""
 _FEW = 100
 _SEVERAL = 2
-"""The number of equal values from which a row may be an edit of the one in the same place."""
+"""The minimum number of equal values for a row to count as a possible edit of the one in the same
+place.
+"""
 _Trust = Literal["file", "kin", "any"]
 """The origin of a record: this file, a copy or the original of this file, or any other file."""
 _TRUSTS: tuple[_Trust, ...] = ("file", "kin", "any")
@@ -795,7 +799,7 @@ def _match_lost_rows(
     units: Collection[Unit],
     last_seen: str,
 ) -> dict[int, Match]:
-    """Match rows without a match with records without a row."""
+    """Match the remaining rows with the remaining records."""
     certain = [match.record for match in found.values() if match.kind == "certain"]
     there = {*order.ids, *(each.identity for each in certain)}
     matched = {id(record) for record in certain}
@@ -932,8 +936,8 @@ def _iter_conflict_rows(
 ) -> Iterator[tuple[int, RowRecord]]:
     """Yield the rows that may be one that a run left in conflict, each with the record of that row.
 
-    If a later run left other rows in conflict, or knew all rows, only rows with the same values
-    count.
+    If a later run left other rows in conflict, or identified the pets of all rows, only rows with
+    the same values count.
     """
     possible = _find_possible_pets(files)
     for file in files:
@@ -992,13 +996,15 @@ def _find_contents(
 def is_free(match: Match | None) -> bool:
     """Return true if the row's match has no pet.
 
-    A run that stopped before it added the row has none.
+    A row that a stopped run did not reach has none.
     """
     return match is None or match.kind == "other" or match.record.state == "unsent"
 
 
 def _were_both_known(match: Match | None, record: RowRecord) -> bool:
-    """Return true if a stopped run knew both the record's row and this one, which is unchanged."""
+    """Return true if a stopped run recorded both the record's row and this one, which is
+    unchanged.
+    """
     is_unsent = match is not None and match.kind == "certain" and not match.is_edited
     return is_unsent and match is not None and match.record.run_started == record.run_started
 
@@ -1336,7 +1342,9 @@ class _Place(NamedTuple):
     has_rival: bool
     """True if another row of the sheet may be the record's."""
     is_shared: bool
-    """True if the sheet has another row of the record's run. Else it may be an earlier copy."""
+    """True if the sheet has another row of the record's run. Otherwise it may be an earlier
+    copy.
+    """
 
 
 class _Evidence(NamedTuple):
@@ -1448,8 +1456,8 @@ def _score_agreement(record: RowRecord, line: _Line) -> int:
 def _align_rows(records: Sequence[RowRecord], lines: Sequence[_Line]) -> list[_Pair]:
     """Return pairs of records and rows in the same place.
 
-    If there are as many rows as records, pair them in order. Else pair each record with the most
-    similar row.
+    If there are as many rows as records, pair them in order. Otherwise, pair each record with the
+    most similar row.
     """
     if len(records) == len(lines) or len(records) * len(lines) > _MAX_PAIRS:
         return list(zip(records, lines, strict=False))
@@ -1499,7 +1507,7 @@ def _drop_repeated_pairs(pairs: Iterable[_Pair]) -> list[_Pair]:
 
 
 def _count_above(rows: Sequence[int], item: _Item) -> int:
-    """Return the number of the rows above this one."""
+    """Return the number of rows above this one."""
     return bisect_left(rows, item.row)
 
 
@@ -1528,7 +1536,7 @@ def _gap(item: _Item) -> _Gap:
 def _find_gap(line: _Line, gaps: Mapping[_Gap, Collection[_Gap]], order: _Order) -> _Gap | None:
     """Return the records' gap in which the row is now. One of its two neighbours may be removed.
 
-    `gaps` has the records' gaps, also by a single neighbour.
+    `gaps` has the records' gaps, keyed by both neighbours and by a single one.
     """
     own = _gap(line)
     if own in gaps or own == _NOWHERE:

@@ -66,8 +66,8 @@ __all__ = [
 
 # Match rows with the pets of the snapshot, and find the units in which they may differ.
 #
-# Both are operations on whole columns. At a million rows, only cells that are not plainly equal are
-# compared one by one.
+# Both are operations on whole columns. With a million rows, only cells that are not obviously
+# equal are compared one by one.
 
 
 Mask = npt.NDArray[np.bool_]
@@ -300,7 +300,9 @@ def has_contradiction(values: RowValues, vocabulary: Vocabulary) -> bool:
 
 
 def is_nameless_category(old: Category | None, values: RowValues, vocabulary: Vocabulary) -> bool:
-    """Return true if a row gives only the id of a category, and no pet has a category with it."""
+    """Return true if a row gives only the id of a category, and no pet has a category with this
+    id.
+    """
     number = known_id(values.get("category_id"))
     if number is None or "category" in values or (old is not None and old.id == number):
         return False

@@ -43,7 +43,7 @@ class Remarks:
     unsent: dict[int, RowRecord] = field(default_factory=dict)
     """The records of rows that a run did not reach before it stopped."""
     renamed: dict[int, tuple[RowRecord, str]] = field(default_factory=dict)
-    """The records and the new names of rows that only their place links to their pets."""
+    """The records and the new names of rows that are linked to their pets only by their place."""
     replaced: list[int] = field(default_factory=list)
     """Rows in whose place an earlier run found another row."""
     uploaded: list[int] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Remarks:
             ]
             yield (
                 f"{some(pairs)}: rows without an id that an earlier run added or recognised were "
-                "matched to their pets, also if they were edited since."
+                "matched to their pets, even if they were edited since."
             )
         yield from self._iter_renamed_notes(address)
         yield from self._iter_misnamed_notes(address)
@@ -113,8 +113,9 @@ class Remarks:
         for undo, run in undos.items():
             rows = [row for row, each in self.restored.items() if each.undo == undo]
             yield (
-                f"{_at(rows, address, 'id')}: the undo of run {run} restored these pets, and "
-                f"this stays. Export again to see it. `petsync undo {undo}` reverses the undo."
+                f"{_at(rows, address, 'id')}: the undo of run {run} restored these pets, "
+                f"and they stay restored. Export again to see them. `petsync undo {undo}` "
+                f"reverses the undo."
             )
         if older := [row for row in self.older if row not in self.restored]:
             yield (
@@ -129,8 +130,9 @@ class Remarks:
             )
         yield from (self._new(name, address, list(known)) for name in sorted(self.categories))
         yield from (
-            f"{address(row, 'name')}: {old!r} became {current!r}, which a spreadsheet program may "
-            "have done when it opened the file. If this is not intended, type the name again."
+            f"{address(row, 'name')}: {old!r} became {current!r}, "
+            "which a spreadsheet program may have caused when it opened the file. If this is not "
+            "intended, type the name again."
             for row, (old, current) in sorted(self.converted.items())
         )
 
@@ -153,8 +155,9 @@ class Remarks:
         ]
         if pairs:
             yield (
-                f"{some(pairs)}: these pets have other names than their rows. A service may have "
-                "given an id of old to a new pet: take out the rows that mean an earlier one."
+                f"{some(pairs)}: these pets have other names than their rows. "
+                "A service may have given an old id to a new pet: remove the rows that refer to "
+                "an earlier pet."
             )
 
     def _iter_gone_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
@@ -166,8 +169,9 @@ class Remarks:
             )
         if gone := [row for row in self.gone if row not in self.undone]:
             yield (
-                f"{_at(gone, address, 'id')}: these pets are gone from the store since the "
-                "export, and their rows are not edited: nothing happens."
+                f"{_at(gone, address, 'id')}: these pets "
+                "were deleted from the store since the export, and their rows are not edited: "
+                "nothing happens."
             )
 
     def _new(self, name: str, address: Callable[[int, str], str], known: Sequence[str]) -> str:

@@ -248,7 +248,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
             raise GuardError(
                 f"the guard refuses to write {self.source}: "
                 + "; ".join(sorted(map(str, refusals))),
-                hint="Nothing was written. Look at what is to be written; if it is right, "
+                hint="Nothing was written. Check the changes to write; if they are correct, "
                 f"{raise_limits(refusals)}.",
             )
 
@@ -286,10 +286,10 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
                 )
             saved = msgspec.json.decode(body, type=_SavedIntake)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise PlanError(f"{where} is nothing that a sheet waits for: {error}") from None
+            raise PlanError(f"{where} is not a file of waiting sheet changes: {error}") from None
         if saved.sheet_plan.fingerprint != saved.fingerprint or saved.sheet_plan.to_json() != body:
             raise PlanError(
-                f"{where} was changed after it was made: its fingerprint does not fit",
+                f"{where} was changed after it was made: its fingerprint does not match",
                 hint="Delete it; the next `petsync reconcile` makes it again.",
             )
         return saved.sheet_plan
@@ -361,7 +361,7 @@ def _refusals(guard: Guard, counts: Counts, rows: int) -> Iterator[Refusal]:
     kinds: tuple[tuple[Any, str, int, Limit | None, int], ...] = (
         ("add", "added to the sheet", counts.add, guard.max_add, 0),
         ("update", "changed in the sheet", counts.update, guard.max_update, _FEW),
-        ("delete", "taken out of the sheet", counts.delete, guard.max_delete, 1),
+        ("delete", "removed from the sheet", counts.delete, guard.max_delete, 1),
     )
     for kind, done, count, limit, least in kinds:
         is_free = limit is None or limit.is_free(rows)
@@ -374,7 +374,7 @@ def _refusals(guard: Guard, counts: Counts, rows: int) -> Iterator[Refusal]:
             )
             yield Refusal(kind, problem, f"--max-{kind} {count}")
     if counts.delete and counts.delete >= rows and not guard.allow_empty:
-        problem = f"every row ({rows:,}) would be taken out of the sheet"
+        problem = f"every row ({rows:,}) would be removed from the sheet"
         yield Refusal("everything", problem, "--allow-empty")
 
 
@@ -394,7 +394,7 @@ _HINTS: Mapping[Side, str] = {
     "store": "The store's value stays. Write it into the sheet to agree, or let the sheet win "
     '(--on-conflict sheet, in Python on_conflict="sheet").',
 }
-_REFUSED_HINT = "The store's value stays. Write it into the sheet to agree, or another one."
+_REFUSED_HINT = "The store's value stays. Write it, or another value, into the sheet."
 
 
 class Resolution(NamedTuple):
@@ -475,11 +475,14 @@ def _check_choices(
             known = [f"({pet}, {name!r})" for pet, name in there][:5]
             raise PlanError(
                 f"pet {pet_id} has no conflict of {column!r} in this plan",
-                hint=f"Some that are: {', '.join(known)}." if known else "It has none of a field.",
+                hint=f"Some of its conflicts:  {', '.join(known)}."
+                if known
+                else "It has no conflicts of fields.",
             )
         if side not in ("store", "sheet"):
             raise PlanError(
-                f"{side!r} cannot win the conflict of pet {pet_id}", hint="'store' or 'sheet' can."
+                f"{side!r} cannot win the conflict of pet {pet_id}",
+                hint="Choose 'store' or 'sheet'.",
             )
         if side == "sheet" and clash.refused:
             raise PlanError(
@@ -630,7 +633,9 @@ def conflicts_of(changes: Iterable[Change], conflicts: Iterable[Conflict]) -> tu
 
 
 def is_selected(each: Change | Conflict) -> bool:
-    """Return true if a report has a result for it: for each change, and for each open conflict."""
+    """Return true if a report has a result for the item. A report has one for each change and each
+    open conflict.
+    """
     return not isinstance(each, Conflict) or each.is_open
 
 
@@ -690,10 +695,10 @@ def _query_columns(
     try:
         selected = frame.query(query, engine="python")
         pairs = list(zip(selected["place"].tolist(), selected["column"].tolist(), strict=True))
-    except Exception as error:  # noqa: BLE001 - pandas raises what the expression makes it raise
+    except Exception as error:  # noqa: BLE001 - the expression can raise any exception
         raise PlanError(
-            f"the query {query!r} cannot be answered: {error}",
-            hint=f"Its names are: {', '.join(_NAMES)}; such as \"kind == 'update'\".",
+            f"the query {query!r} cannot be evaluated: {error}",
+            hint=f"Available names:  {', '.join(_NAMES)}; such as \"kind == 'update'\".",
         ) from None
     picked: dict[int, frozenset[str]] = {}
     for place, column in pairs:
@@ -719,7 +724,8 @@ def _check_known(names: object, known: Sequence[str], name: str) -> tuple[str, .
     for value in () if names is None else values:
         if value not in known:
             raise PlanError(
-                f"{name}: {value!r} cannot be selected by", hint=f"These can: {', '.join(known)}."
+                f"{name}: {value!r} is not a valid value",
+                hint=f"Valid values:  {', '.join(known)}.",
             )
     return values
 
@@ -729,7 +735,7 @@ def unknown_ids(changes: Iterable[Change], ids: Iterable[int] | int | None) -> I
     there = {change.pet_id for change in changes}
     unknown = [str(each) for each in (() if ids is None else _ids(ids)) if each not in there]
     if unknown:
-        yield f"Selected, and in no change of the plan: {some(unknown)}."
+        yield f"Selected ids without a change in the plan:  {some(unknown)}."
 
 
 def _selectable_rows(change: Change, address: Address) -> Iterator[list[object]]:
@@ -779,11 +785,11 @@ def refuse_sentinels(
 def describe_drift(sentinel: Pet, current: Pet | None) -> str:
     """Return a description of a sentinel's changes since the plan, "" if it is unchanged."""
     if current is None:
-        return f"sentinel {sentinel.id} is gone from the store since the plan"
+        return f"sentinel {sentinel.id} was deleted from the store since the plan was made"
     moved = differing(sentinel, current)
     if not moved:
         return ""
-    return f"the store changed {', '.join(moved)} of sentinel {sentinel.id} since the plan"
+    return f"the store changed {', '.join(moved)} of sentinel {sentinel.id} since the plan was made"
 
 
 # Summary: the counts of a plan.
@@ -859,7 +865,7 @@ class _StaleRowIndex(Protocol):
 
 
 class _SavedCounts(_StaleRowIndex, Protocol):
-    """The counts that a plan stores as such."""
+    """The counts that a plan stores directly."""
 
     @property
     def blocked(self) -> tuple[Blocked, ...]: ...
@@ -893,8 +899,8 @@ def iter_stale_rows(plan: _StaleRowIndex) -> Iterator[StaleRows]:
         ),
         (
             plan.gone,
-            "gone from the store",
-            "as exported; the pet is gone from the store since then",
+            "no longer in the store",
+            "as exported; the pet was deleted from the store since then",
             ("removed by an undo", "removed the pet"),
         ),
     ):
@@ -1006,7 +1012,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: int = 0
     """The number of rows without a change, including `older` and `gone`."""
     recognised: Mapping[int, int] = {}
-    """The pet's id of each row without an id that matches a pet, by row number."""
+    """The matched pet's id for each row without an id, by row number."""
     slots: Mapping[int, Slot] = {}
     """The neighbours of rows without an id, and what is known about these rows, by row number."""
     vacant: tuple[VacantId, ...] = ()
@@ -1105,9 +1111,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if pets is not None:
             refusals |= {*msgspec.structs.replace(self, pets=pets).judged().verdict.refusals}
         if refusals:
-            cure = f"Look at the plan; if it is right, {raise_limits(refusals)}."
+            cure = f"Check the plan; if it is correct, {raise_limits(refusals)}."
             if any(refusal.limit == "sentinel" for refusal in refusals):
-                cure = "Find out what happens to the sentinels: nothing overrides them."
+                cure = "Find out why the sentinels are affected: no option overrides this refusal."
             elif any(refusal.limit == "capacity" for refusal in refusals):
                 cure = CAPACITY_CURE
             raise GuardError(
@@ -1260,7 +1266,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             raise PlanError(f"{where} is not a plan of petsync: {error}") from None
         if saved.plan.fingerprint != saved.fingerprint or saved.plan.to_json() != body:
             raise PlanError(
-                f"{where} was changed after it was made: its fingerprint does not fit",
+                f"{where} was changed after it was made: its fingerprint does not match",
                 hint="Make the plan again from the sheet, and apply it as it is.",
             )
         return saved.plan

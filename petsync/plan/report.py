@@ -49,7 +49,7 @@ Outcome = Literal[
 ]
 """`unchanged`: there was nothing to do.
 
-`not sent`: nothing was sent for the row, until now or at all. `needs fixing`: an error in the sheet
+`not sent`: nothing was sent for the row, at least not yet. `needs fixing`: an error in the sheet
 blocks the row. `unknown`: no answer arrived, and a look-up in the store did not show if the change
 was made.
 """

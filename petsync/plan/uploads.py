@@ -146,7 +146,7 @@ class PictureProblem(msgspec.Struct, frozen=True, kw_only=True):
 class PictureOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options for the processing of pictures, and their limits.
 
-    Raises SettingsError for a limit that is not a whole number from 1.
+    Raises SettingsError for a limit that is not a whole number of at least 1.
     """
 
     keep_metadata: bool = False
@@ -166,7 +166,7 @@ class PictureOptions(msgspec.Struct, frozen=True, kw_only=True):
             if name == "max_side" and value is None:
                 continue
             if type(value) is not int or value < 1:
-                raise SettingsError(f"{name} is {value!r}; it must be a whole number from 1")
+                raise SettingsError(f"{name} is {value!r}; it must be a whole number of at least 1")
 
 
 class Pictures(msgspec.Struct, frozen=True, kw_only=True):
@@ -264,7 +264,7 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def treatment(picture: Picture) -> str:
-    """Return a text on the processing of a picture.
+    """Return a description of the processing of a picture.
 
     Examples: `as it is`, or `metadata removed, scaled to 800 × 600, saved again as JPEG, quality
     90`.
@@ -583,9 +583,9 @@ class Uploads:
     """The uploads to one store, the older ones first."""
 
     applied: dict[Key, Attempt] = field(default_factory=dict)
-    """The successful uploads, by pet's id and digest."""
+    """The successful uploads, by pet id and digest."""
     doubts: dict[Key, Attempt] = field(default_factory=dict)
-    """The uploads with an unknown result, by pet's id and digest."""
+    """The uploads with an unknown result, by pet id and digest."""
     _added: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     _unseen: defaultdict[int, list[frozenset[str]]] = field(
         default_factory=lambda: defaultdict(list)
@@ -645,7 +645,7 @@ class Uploads:
         return next((each for each in found if each is not None), None)
 
     def find_arrived_urls(self, doubt: Attempt, current: Pet) -> tuple[str, ...]:
-        """Return the address that the pet got since such an upload began, () for none.
+        """Return the address that the pet got since the upload began, () for none.
 
         Addresses that other uploads added do not count.
         """

@@ -169,7 +169,7 @@ def pet_reader(pet_id: int, *, action: str, needs_id: bool) -> Callable[[Respons
             return pet
         answered = "a pet without an id" if pet.id is None else f"pet {pet.id}"
         raise ResponseError(
-            f"{action} pet {pet_id}, was answered with {answered}",
+            f"{action} pet {pet_id}, got {answered}",
             hint="Check whether a cache or a proxy answers in place of the service.",
         )
 
@@ -189,7 +189,8 @@ def success_reader(pet_id: int) -> Callable[[Response], None]:
     that id.
 
     Success is an empty body, an ApiResponse that reports no error, or the pet. Everything else,
-    such as `{}` or the web page of a portal, raises ResponseError: it may not be the service's.
+    such as `{}` or the web page of a portal, raises ResponseError: the response may not come from
+    the service.
     """
 
     def read_answer(response: Response) -> None:
@@ -208,9 +209,7 @@ def _checked_success(answer: ApiResponse) -> ApiResponse:
     is_error = answer.code is not None and 400 <= answer.code < 600
     if is_error or (answer.type or "").lower() == "error":
         message = " ".join((answer.message or "").split())[:300]
-        raise ResponseError(
-            f"the answer has the status of a success and reports an error: {message}"
-        )
+        raise ResponseError(f"the answer has a success status but reports an error: {message}")
     return answer
 
 

@@ -1,4 +1,4 @@
-"""Compare the sheets of a job with the store, and list what stays different."""
+"""Compare the sheets of a job with the store, and list the remaining differences."""
 
 from __future__ import annotations
 
@@ -132,31 +132,35 @@ class Comparison:
     inbound: Inbound | None = None
     """The changes for the sheet; None if the job never writes it."""
     elsewhere: frozenset[int] = frozenset()
-    """Pets of other sheets, or without an answer; their agreed values stay in the base."""
+    """Pets of other sheets, or for which the store gave no answer; their agreed values stay in the
+    base.
+    """
     named_elsewhere: frozenset[int] = frozenset()
     """Pets that rows of the folder's other sheets name."""
     claimed: frozenset[int] = frozenset()
-    """Pets that are in no row of this sheet and still are not missing."""
+    """Pets that are in no row of this sheet but do not count as missing."""
     returning: frozenset[int] = frozenset()
     """Pets in no row that become rows of a folder's sheet; others do not."""
     silence: str = ""
-    """Why the store answered for none of the pets that were looked up, "" if it did answer."""
+    """Why the store gave no answer for any of the pets that were looked up, "" if it gave one."""
     outside: Mapping[int, Found] = field(default_factory=dict)
     """Pets outside of the scope whose rows were removed, or why a pet is unknown, by id."""
     records: Mapping[int, RowRecord] = field(default_factory=dict)
     """The record of the run that added a row without an id, by pet."""
     unclear_names: Mapping[str, str] = field(default_factory=dict)
-    """Addresses of rows whose pet a run may or may not have added, by their name at that time."""
+    """Addresses of rows whose pet a run may or may not have added, by the pet's name at that
+    time.
+    """
 
     def must_have_answers(self) -> None:
-        """Raise ServiceError if the store answered for none of the pets that were looked up.
+        """Raise ServiceError if the store gave no answer for any of the pets that were looked up.
 
-        That is an outage, and no conflict that a user could resolve.
+        That is an outage, not a conflict that a user could resolve.
         """
         if self.silence:
             raise ServiceError(
-                f"the store answered for none of the pets that were looked up: {self.silence}",
-                hint="Nothing was changed: pets without an answer would look as if they were gone. "
+                f"the store gave no answer for any of the pets that were looked up: {self.silence}",
+                hint="Nothing was changed: pets without an answer would seem to be missing. "
                 "The next round tries again.",
             )
 
@@ -219,8 +223,8 @@ class Comparer:
             queries = ", ".join(query.asked for query in failed)
             raise ServiceError(
                 f"the store did not list its pets of status {queries}: {failed[0].problem}",
-                hint="Nothing was changed: pets that are not listed would look as if they were "
-                "gone. The next round tries again.",
+                hint="Nothing was changed: "
+                "pets that are not listed would seem to be missing. The next round tries again.",
             )
         return snapshot
 
@@ -412,8 +416,8 @@ class Comparer:
     ) -> dict[int, Match]:
         """Return the rows without an id that may belong to a pet whose row lacked its id before.
 
-        The pet of these rows is unknown, and such a pet is in no row now. Each of the rows may be
-        its row, and would add the pet a second time.
+        It is unknown which pet these rows belong to, and a pet that may be meant is in no row now.
+        Each of the rows may be its row, and would add the pet a second time.
         """
         if base is None or self.job.match_on or not self._writes_ids(sheet):
             return {}
@@ -614,9 +618,10 @@ class Comparer:
 
 
 def _with_open_rows(matches: Mapping[int, Match], lacking: Collection[int]) -> dict[int, Match]:
-    """Return the matches; a row that may be a pet whose row was `lacking` its id is still open.
+    """Return the matches; a row stays open if it may belong to a pet whose row was `lacking` its
+    id.
 
-    If the store deletes that pet meanwhile, the row does not add it again.
+    If that pet is deleted in the store in the meantime, the row does not add it again.
     """
     return {
         row: match._replace(was_conflict=True)
@@ -696,19 +701,18 @@ Pending = Literal["drift", "waiting"]
 _LISTED = 20
 _NAMED = 5
 _CURES = {
-    "removed-changed": "If the pet is to go, delete it in the store. If it is to stay, restore "
-    "its row.",
+    "removed-changed": "To remove the pet, delete it in the store. To keep it, restore its row.",
     "delete-changed": "Empty the action cell: the next round writes the store's values into the "
-    "row. Write `delete` again then if the pet is still to go.",
-    "not-looked-up": "The next round asks again.",
+    "row. Then write `delete` again if the pet is still to be deleted.",
+    "not-looked-up": "The next round looks the pet up again.",
 }
-"""How to resolve a conflict in a job's sheet, if that differs from a plan by hand."""
+"""How to resolve a conflict in a job's sheet, if that differs from the advice for a manual plan."""
 
 _LONGEST = 60
-"""The most characters of a value that are shown; the plan has all of them."""
+"""The maximum number of characters of a value that are shown; the plan has all of them."""
 _TAKES = {
     "add": "is in the store, and is to become a row",
-    "delete": "is gone from the store, and its row is to go",
+    "delete": "is no longer in the store, and its row is to be removed",
 }
 _VERBS = {"add": "added", "update": "changed", "delete": "deleted"}
 _CATEGORY = frozenset({"category", "category_id"})
@@ -739,7 +743,7 @@ class Differences:
     pending: Pending = "drift"
     """The kind of changes that are still to be made; those that failed are not included."""
     report: Report | None = None
-    """The results of a run, which tell the changes that failed."""
+    """The results of a run, which show the changes that failed."""
     is_before: bool = False
     """True if the comparison is from before that run; applied changes are then resolved."""
     is_refused: bool = False
@@ -776,8 +780,9 @@ class Differences:
         there = missing <= {*self.comparison.sheet.columns}
         state = "is empty" if there else "is missing"
         problem = (
-            f"the column {names} {state}, and was not before: when it comes back, its cells "
-            "are compared with their values from before"
+            f"the column {names} {state}"
+            ", unlike before: when the column returns, its cells are compared with their earlier "
+            "values"
         )
         if not new:
             yield Difference(kind="note", problem=problem)
@@ -788,7 +793,7 @@ class Differences:
             problem=f"{problem}. New headers, which petsync does not use: {headers}",
             address=self.comparison.sheet.address(self.comparison.sheet.header_row, new[0]),
             hint="Give the column its header again, or map the new one in the configuration "
-            "([columns]). If the column is to stay away: leave it in the sheet, empty.",
+            "([columns]). To do without the column, keep it in the sheet with empty cells.",
         )
 
     def _conflicts(self) -> Iterator[Difference]:
@@ -823,16 +828,18 @@ class Differences:
                     change, self.pending, result.message or self._describe_change(change)
                 )
             elif result.outcome in ("applied", "unchanged"):
-                # It arrived. If a later comparison still finds it, it was changed back since.
+                # It was applied. If a later comparison still finds it, it has been reverted since.
                 if not self.is_before:
                     yield _of_change(change, self.pending, self._describe_change(change))
             elif result.outcome == "conflict":
                 yield _of_change(change, "drift", f"meanwhile: {result.message}")
             else:
-                yield _of_change(change, "failed", result.message or "it did not arrive")
+                yield _of_change(change, "failed", result.message or "it was not applied")
 
     def _sheet(self) -> Iterator[Difference]:
-        """Yield the changes for the sheet, and the notes on what its rules leave different."""
+        """Yield the changes for the sheet, and the notes on the differences that its rules
+        leave.
+        """
         if self.comparison.inbound is None:
             return
         stuck = {each.row: each for each in self.stuck}
@@ -841,7 +848,7 @@ class Differences:
             kind: Kind = "failed" if self.unwritten else self.pending
             problem, hint = self.unwritten or self._describe_take(change), ""
             if "id" in change.values and change.kind == "update" and not self.unwritten:
-                problem = "its row has no id, and is to get that of its pet"
+                problem = "its row has no id, and is to get the id of its pet"
             if obstacle is not None:
                 kind, problem, hint = "finding", obstacle.problem, obstacle.suggestion
             yield Difference(
@@ -892,7 +899,8 @@ class Differences:
                 tags = f", its tags are {cell(found, 'tags')!r}" if self.job.tags else ""
                 yield Difference(
                     kind="note",
-                    problem="is in no row any more, and is not among the pets that the job covers "
+                    problem="is no longer in any row, and is not among the pets that the job "
+                    "covers "
                     f"(its status is {found.status!r}{tags}): it stays in the store",
                     pet_id=pet_id,
                     name=found.name or "",
@@ -900,7 +908,7 @@ class Differences:
             elif found is not None:
                 yield Difference(
                     kind="conflict",
-                    problem=f"is in no row any more, and could not be looked up: {found.problem}",
+                    problem=f"is no longer in any row, and could not be looked up: {found.problem}",
                     pet_id=pet_id,
                     hint=_CURES["not-looked-up"],
                 )
@@ -910,11 +918,12 @@ class Differences:
             return "is in the store, and in no row"
         if self.job.delete_missing and pet_id in self.comparison.claimed:
             return (
-                "is in no row here any more; it is not deleted, as another sheet may have its row"
+                "is no longer in any row here; it is not deleted, because another sheet may "
+                "have its row"
             )
         if self.job.delete_missing:
-            return "is in no row any more; it is not deleted, as the plan's notes say"
-        return "is in no row any more, and delete_missing is off: it stays in the store"
+            return "is no longer in any row; it is not deleted, see the plan's notes"
+        return "is no longer in any row, and delete_missing is off: it stays in the store"
 
     def _rest(self, found: Sequence[Difference]) -> Iterator[Difference]:
         """Yield the rows that differ although no rule changes them; none may be left out."""
@@ -934,7 +943,7 @@ class Differences:
                 name, problem = pet.name or "", self._describe_both(row, pet, fields)
             is_unsent = self.job.mode == "push" and row not in ignored and {*fields} & _CATEGORY
             if is_unsent:
-                problem = "gives the number of another category beside the name of the old one"
+                problem = "has the number of a different category beside the old category's name"
                 hint = "Write the name of the intended category, or its old number again."
             yield Difference(
                 kind="drift" if kind == "drift" else "conflict" if is_unsent else "note",
@@ -966,7 +975,7 @@ class Differences:
             moves = "; ".join(_find_moved(name, *texts) for name, texts in change.values.items())
             return f"{moves} (as in the store)"
         losses = (
-            f"{name}: {_short(old)} gives way to {_short(new)}"
+            f"{name}: {_short(old)} is replaced by {_short(new)}"
             if old
             else f"{name}: the empty cell takes {_short(new)}"
             for name, (old, new) in change.values.items()

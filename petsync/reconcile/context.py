@@ -114,7 +114,7 @@ class Watchers:
 
 
 class _Step(AbstractContextManager[None]):
-    """A watcher's context manager for a step, whose errors do not leave it."""
+    """A watcher's context manager for a step; it suppresses the watcher's own errors."""
 
     def __init__(self, watcher: Watcher, round_: Round, name: Step) -> None:
         self._watcher, self._round, self._name = watcher, round_, name
@@ -173,7 +173,8 @@ CODES: dict[Status, int] = {
 }
 """The exit code of each status."""
 _SERVICE = (
-    "The next round tries again. If it persists, `petsync doctor` shows the service's answers."
+    "The next round tries again. If the problem persists, `petsync doctor` shows the "
+    "service's answers."
 )
 _KEYS = (
     (r'--encoding (\S+), in Python encoding="[^"]+"', r'encoding = "\1" in the job'),
@@ -273,7 +274,7 @@ class RoundContext:
         """End the round with an error, or as interrupted."""
         if isinstance(error, KeyboardInterrupt):
             self.is_ended = True
-            self.ends("interrupted", "the round was stopped", "The next round goes on.")
+            self.ends("interrupted", "the round was stopped", "The next round continues.")
             return
         if isinstance(error, InterruptedRunError):
             self._stop(error)
@@ -342,7 +343,7 @@ class RoundContext:
         for kind, status in _ENDS:
             if kinds.get(kind):
                 return status
-        # Ids that rows got are not changes, and a run that was resumed was an earlier round's.
+        # Ids that rows got are not changes, and a resumed run belongs to an earlier round.
         did = self.round.applied or self.round.backup or self.round.resumed
         return "done" if did else "in-sync"
 
@@ -371,7 +372,7 @@ class RoundContext:
             self._note_error(error)
 
     def _note_error(self, error: BaseException) -> None:
-        """Set the status of a round that could not be stored, unless it is worse already."""
+        """Set the status of a round that could not be stored, unless it is already worse."""
         before = self.round.exit_code, self.round.status, self.round.problem, self.round.hint
         self.fail(error)
         if exit_code_of((before[0], self.round.exit_code)) == before[0]:

@@ -109,14 +109,17 @@ class LiveConfiguration:
         except (PetsyncError, OSError) as error:
             self.is_valid = False
             with logging_to(self.config):
-                log.error("the configuration as it was before is used: %s", error)
+                log.error("the previous configuration stays in use: %s", error)
             tell(self.config, self.config.path.name, error)
 
     def _takes(self, changed: Configuration) -> None:
         with logging_to(changed):
             log.info("%s was read again", changed.path)
             if changed.metrics.listen != self._listens:
-                log.warning("[metrics] listen is used after a restart; until then it is as it was")
+                log.warning(
+                    "the new [metrics] listen takes effect after a restart; until then the old "
+                    "one is used"
+                )
         if not self.is_valid:
             _notify(changed, _round(changed.path.name))
         self.is_valid, self.config = True, changed
@@ -124,7 +127,7 @@ class LiveConfiguration:
 
 def tell(config: Configuration, name: str, error: Exception) -> None:
     """Send a notice about an error that no round reports, as if a round had failed."""
-    facts = {"problem": type(error).__name__, "hint": "The log has more.", "exit_code": 1}
+    facts = {"problem": type(error).__name__, "hint": "The log has details.", "exit_code": 1}
     if isinstance(error, PetsyncError):
         facts = {"problem": error.message, "hint": error.hint, "exit_code": error.exit_code}
     _notify(config, _round(name, status="error", **facts))
@@ -184,7 +187,7 @@ def every(
     log_format: Literal["text", "json"] | None = None,
     served: Callable[[str], object] = lambda _: None,
 ) -> int:
-    """Run the jobs that are due, every `seconds`, until `stop` is set or an interrupt comes.
+    """Run the jobs that are due, every `seconds`, until `stop` is set or an interrupt occurs.
 
     A job with a schedule is due if its time has passed since its last run; all others are due each
     time. Rounds never overlap: a round longer than `seconds` delays the next ones. The
@@ -250,10 +253,10 @@ class Daemon:
     def own(self) -> Mapping[str, tuple[str, float]]:
         """Return the daemon's own metrics: help text and value, by name."""
         return {
-            "petsync_every_passes": ("Passes since it was started", self.passes),
+            "petsync_every_passes": ("Passes since the daemon was started", self.passes),
             "petsync_every_failed_passes": ("Jobs that raised instead of ending", self.errors),
             "petsync_every_configuration_valid": (
-                "0 while petsync.toml was changed so that it cannot be used",
+                "0 while a changed petsync.toml is invalid",
                 self.fresh.is_valid,
             ),
         }
@@ -282,7 +285,7 @@ class Daemon:
                 endpoint = Endpoint(listen, metrics, self.health)
                 endpoint.start()
             except (OSError, SettingsError) as error:
-                log.error("there are no metrics at %s: %s", listen, error)
+                log.error("metrics cannot be served at %s: %s", listen, error)
                 return None
         return endpoint
 

@@ -76,13 +76,12 @@ def _folder() -> Path | None:
     is_own = user is None or (found.st_uid == user and not found.st_mode & 0o077)
     if stat.S_ISDIR(found.st_mode) and is_own:
         return path
-    _LOG.warning("%s is not a folder of this user's alone. %s", folder, _SEPARATE_STATE)
+    _LOG.warning("%s is not a folder that only this user can access. %s", folder, _SEPARATE_STATE)
     return None
 
 
 _SEPARATE_STATE = (
-    "Jobs of this machine that send to the same store take turns only where they share a state "
-    "folder."
+    "Jobs of this machine that send to the same store take turns only if they share a state folder."
 )
 
 
@@ -102,7 +101,7 @@ def lock_job(paths: StatePaths, job: str) -> Iterator[None]:
     with _hold(paths.lock(job), 0.0) as is_ours:
         if not is_ours:
             raise LockedError(
-                f"job {job} is at work already, in another process",
+                f"job {job} is already running in another process",
                 hint="Wait until it has ended. A round that overlaps the one before it every night "
                 "needs a longer interval, or a job with fewer pets.",
             )
@@ -121,8 +120,8 @@ def lock_store(paths: StatePaths, store: str, *, timeout_s: float = _TIMEOUT_S) 
         for path in filter(None, (paths.store_lock(store), find_store_lock(store))):
             if not stack.enter_context(_hold(path, timeout_s)):
                 raise LockedError(
-                    f"another job has been at work on {store} for {timeout_s / 60:g} minutes",
-                    hint="`petsync runs` shows what is at work. The next round tries again.",
+                    f"another job has been using {store} for {timeout_s / 60:g} minutes",
+                    hint="`petsync runs` shows what is running. The next round tries again.",
                 )
         yield
 
@@ -143,7 +142,7 @@ def _hold(path: Path, seconds: float) -> Iterator[bool]:
     except OSError as error:
         raise PetsyncError(
             f"{path} cannot be locked: {error.strerror}",
-            hint="Check free space and permission there.",
+            hint="Check free space and permissions there.",
         ) from None
     try:
         yield True

@@ -158,7 +158,7 @@ class Memory(msgspec.Struct):
 def open_memory(state: Path, now: datetime) -> Iterator[tuple[Memory, Path]]:
     """Lock the memory against other processes, and yield it with the file to save it in.
 
-    Raises OSError, and filelock.Timeout if another process keeps the lock.
+    Raises OSError, and filelock.Timeout if another process holds the lock.
     """
     folder = state / "reconcile"
     check_state_folder(state)
@@ -200,7 +200,7 @@ def _read_memory(path: Path) -> Memory:
 _FAILED = ("error", "failed-rows", "interrupted", "refused")
 _TO_DECIDE = ("conflict", "finding", "drift")
 _DIGITS = re.compile(r"\b(?![45]\d\d\b)\d+")
-"""Numbers that change from round to round; 404 and 503 are part of a reason."""
+"""Numbers that change from round to round, but not HTTP statuses such as 404 and 503."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,8 +352,8 @@ def _waiting(
 def _notice_missing(memory: Memory, rounds: Sequence[RoundReport]) -> Iterator[Notice]:
     """Remove the health of files that a folder's job no longer has.
 
-    Yields a recovery notice for a missing file with an unresolved problem, once all the job's other
-    files are well.
+    Yields a recovery notice for a missing file with an unresolved problem, once all the job's
+    other files have no problem.
     """
     for job, each in groupby(rounds, key=lambda report: report.round.job):
         of_job = list(each)
@@ -426,9 +426,9 @@ def _digest(text: str) -> str:
 _WIDEST = 300
 _LIKE = str.maketrans("<>*|_`", "‹›∗¦‗'")
 _MARKUP = re.compile(
-    r"(?P<like>[<>*|`]|(?<![^\W_])_|_(?![^\W_]))"  # HTML, mentions, emphasis; no name_with_words
-    r"|\](?=[(\[:])|~(?=~)"  # a link, struck out
-    r"|(?<![^\W_])@(?=\w)"  # @everyone; an underline before it is replaced
+    r"(?P<like>[<>*|`]|(?<![^\W_])_|_(?![^\W_]))"  # HTML, mentions, emphasis; not name_with_words
+    r"|\](?=[(\[:])|~(?=~)"  # a link, strikethrough
+    r"|(?<![^\W_])@(?=\w)"  # @everyone; an underscore before it is replaced
     r"|(?P<address>\b[A-Za-z][A-Za-z0-9+.-]*)?:(?=//)"  # an address that would become a link
     r"|(?P<start>^[#>+-])"  # a heading, a quotation, a list
 )
@@ -448,7 +448,7 @@ def origins(urls: Collection[str]) -> tuple[str, ...]:
 def plain(text: str, width: int = _WIDEST, *, known: Collection[str] = ()) -> str:
     """Return the text as one line that no chat or mail program renders as markup.
 
-    The line is about `width` terminal cells wide or less. A control or invisible character becomes
+    The line is at most about `width` terminal cells wide. A control or invisible character becomes
     a name such as `[NUL]`. Markup is broken by a space or replaced by a similar character. URLs of
     the `known` origins stay intact.
     """
@@ -468,7 +468,7 @@ def _is_known(found: re.Match[str], known: Collection[str]) -> bool:
     return any(rest.startswith(one) and _ENDS.match(rest, len(one)) for one in known)
 
 
-# The digest: once a day, one line for each job, even if all jobs are well.
+# The digest: once a day, one line for each job, even if no job has a problem.
 
 
 _DAYS = 7
@@ -506,7 +506,7 @@ def digest_lines(memory: Memory, config: Configuration, now: datetime) -> tuple[
     ]
     lines = [_line(job, _health_of(memory, job.name), now) for job in config.jobs if job.enabled]
     lines += [f"{plain(each.job)}: {each.status}" for each in others]
-    return tuple(lines) or ("No job is on.",)
+    return tuple(lines) or ("No job is enabled.",)
 
 
 def _health_of(memory: Memory, job: str) -> tuple[JobHealth, ...]:
@@ -533,13 +533,13 @@ def _facts(job: Job, sheets: Sequence[JobHealth], now: datetime) -> Iterator[str
         return
     tallies = [each.tally for each in sheets]
     rounds, well = (sum(getattr(t, n) for t in tallies) for n in ("rounds", "well"))
-    yield f"{count(rounds, 'round')}, {well} well"
+    yield f"{count(rounds, 'round')}, {well} successful"
     if applied := sum(each.applied for each in tallies):
         yield count(applied, "change")
     if failed := sum(each.failed for each in tallies):
         yield f"{failed} failed"
     if number := sum(each.open_count for each in sheets):
-        yield f"{number} to decide"
+        yield f"{number} to resolve"
     if waiting := sum(bool(each.waiting) for each in sheets):
         yield f"{count(waiting, 'plan')} waiting"
     yield from _time(job, sheets, now)
@@ -564,7 +564,7 @@ Deliver = Callable[[Secret, Event, str, str, float], str]
 _MAX_WAITING = 100
 _WEEK = 7 * 86_400.0
 _EACH, _ALL = 15.0, 60.0
-"""Seconds for one notice to one address, and for all that a pass has to tell."""
+"""Seconds for one notice to one address, and for all notices of a pass."""
 
 
 def mark_of(address: Secret) -> str:
@@ -580,7 +580,7 @@ def enqueue(memory: Memory, pending: Sequence[PendingNotice]) -> tuple[str, ...]
     """Add notices to the outbox. Return a message for each old notice that this drops."""
     every = (*memory.outbox, *pending)
     memory.outbox = every[-_MAX_WAITING:]
-    return tuple(_given_up(each, "too many wait") for each in every[:-_MAX_WAITING])
+    return tuple(_given_up(each, "too many notices are waiting") for each in every[:-_MAX_WAITING])
 
 
 def send_pending(
@@ -646,7 +646,7 @@ def _not_sent(pending: PendingNotice, marks: Sequence[str], failed: Mapping[str,
 
 
 def _given_up(pending: PendingNotice, why: str) -> str:
-    message = f"the notice {pending.title!r} is given up: {why}"
+    message = f"the notice {pending.title!r} is dropped: {why}"
     log.error("%s", message)
     return message
 
@@ -804,8 +804,8 @@ class Notifier:
             why = "another process has been sending notices for minutes"
         except (OSError, PetsyncError) as error:
             why = str(error)
-        except Exception as error:  # noqa: BLE001 - a surprise here must not change a round
-            why = f"{type(error).__name__} while it was made"
+        except Exception as error:  # noqa: BLE001 - an unexpected error must not change a round
+            why = f"{type(error).__name__} while they were prepared"
         messages = self._clean(f"no notices were sent for these rounds: {why}")
         log.error("%s", messages)
         return (messages,)

@@ -150,7 +150,7 @@ def _trace(record: logging.LogRecord) -> str:
 
 
 def _encodable(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the same data with lone surrogates escaped, such as a file name may contain."""
+    """Return the same data with lone surrogates, which a file name may contain, escaped."""
     return {
         name: value.encode("utf-8", "backslashreplace").decode()
         if isinstance(value, str)
@@ -263,7 +263,7 @@ def logging_to(config: Configuration) -> Iterator[LogWatcher]:
                 stack.enter_context(_attach(handler))
             yield watcher
     finally:
-        with suppress(ValueError):  # the exit runs in another context than the entry
+        with suppress(ValueError):  # the exit runs in a different context than the entry
             _here.reset(token)
 
 
@@ -324,7 +324,7 @@ def _handlers(config: Log) -> Iterator[logging.Handler]:
             make_folder(config.file.parent)
             file = _File(config.file, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
-            log.warning("%s cannot be written (%s); this goes to stderr", config.file, error)
+            log.warning("%s cannot be written (%s); the log goes to stderr", config.file, error)
             handler = logging.StreamHandler(sys.stderr)
         else:
             yield handler
@@ -391,7 +391,7 @@ class Endpoint:
         return f"{host}:{self._server.server_port}" if self._server is not None else ""
 
     def start(self) -> None:
-        """Start to serve. Raises OSError if the address is in use."""
+        """Start serving. Raises OSError if the address is in use."""
         if self._host not in _LOCAL:
             log.warning("the metrics at %s:%d can be read by others", self._host, self._port)
         kind = _Server6 if ":" in self._host else _Server
@@ -404,7 +404,7 @@ class Endpoint:
         thread.start()
 
     def close(self) -> None:
-        """Stop to serve."""
+        """Stop serving."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -413,9 +413,7 @@ class Endpoint:
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if self._host in _LOCAL and _host_of(environ) not in _LOCAL:
             # DNS rebinding: a web page could point its own host name here, and read the answers.
-            return _respond(
-                start, "421 Misdirected Request", "text/plain", "Not under this name.\n"
-            )
+            return _respond(start, "421 Misdirected Request", "text/plain", "Unknown host name.\n")
         path = environ.get("PATH_INFO", "")
         if path == "/metrics":
             answer: Iterable[bytes] = self._metrics(environ, start)
@@ -424,7 +422,7 @@ class Endpoint:
             health = dict(self._health())
             status = "200 OK" if health.get("ok") else "503 Service Unavailable"
             return _respond(start, status, "application/json", json.dumps(health))
-        return _respond(start, "404 Not Found", "text/plain", "There are /metrics and /healthz.\n")
+        return _respond(start, "404 Not Found", "text/plain", "Available: /metrics and /healthz.\n")
 
 
 def _respond(start: Callable[..., Any], status: str, kind: str, text: str) -> Iterable[bytes]:
@@ -486,7 +484,7 @@ class _Server6(_Server):
 class _Silent(WSGIRequestHandler):
     timeout = 10.0
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
         """Log nothing: scrapes are too frequent."""
 
 
@@ -501,7 +499,7 @@ class LatestRound(msgspec.Struct):
 
     round: Round
     succeeded: float = 0.0
-    """When a round last ended well, in seconds since the epoch; 0 for never."""
+    """When a round last ended successfully, in seconds since the epoch; 0 for never."""
     statuses: dict[str, int] = {}
     """The number of rounds by status."""
 
@@ -553,7 +551,7 @@ def read_latest(state: Path) -> dict[str, LatestRound]:
     except FileNotFoundError:
         return {}
     except msgspec.DecodeError:
-        log.warning("%s was damaged; the metrics start again", path)
+        log.warning("%s was damaged; the metrics start again from zero", path)
         with suppress(OSError):
             path.replace(path.with_suffix(".damaged"))
         return {}
@@ -584,7 +582,7 @@ GAUGES: Mapping[str, tuple[str, Callable[[LatestRound], float]]] = {
         lambda each: each.round.seconds,
     ),
     "petsync_last_success_timestamp_seconds": (
-        "When a round ended with exit code 0 last; 0 for never",
+        "When a round last ended with exit code 0; 0 for never",
         lambda each: each.succeeded,
     ),
     "petsync_round_rows": ("Rows in the sheet", lambda each: each.round.rows),
@@ -594,7 +592,7 @@ GAUGES: Mapping[str, tuple[str, Callable[[LatestRound], float]]] = {
         lambda each: each.round.drift,
     ),
     "petsync_round_applied": (
-        "Changes that arrived in the last round",
+        "Changes that were applied in the last round",
         lambda each: each.round.applied,
     ),
     "petsync_round_failed": ("Changes that failed", lambda each: each.round.failed),
@@ -796,7 +794,7 @@ _EXPORT_TIMEOUT = 10.0
 class TraceWatcher:
     """The watcher that creates spans of rounds and steps.
 
-    Of an error a span gets type and message, no traceback.
+    For an error, a span gets the type and the message, but no traceback.
     """
 
     def __init__(self, tracer: Any, clean: Redactor) -> None:
@@ -901,4 +899,4 @@ def _shut(provider: Any) -> None:
     thread.start()
     thread.join(_EXPORT_TIMEOUT)
     if thread.is_alive():
-        log.warning("the last spans were not taken within %d seconds", _EXPORT_TIMEOUT)
+        log.warning("the last spans were not received within %d seconds", _EXPORT_TIMEOUT)

@@ -91,15 +91,15 @@ __all__ = [
 _CURES = {
     "empty": "Restore the sheet from one of its backups or with `petsync export`; or set "
     "allow_empty in the guard of the job, if the sheet is to be empty.",
-    "everything": "Set allow_empty in the guard of the job, if everything is to go.",
-    "shifted": "Move the cells back beside their rows, and sort whole rows only. If it is "
+    "everything": "Set allow_empty in the guard of the job, if everything is to be deleted.",
+    "shifted": "Move the cells back to their rows, and sort whole rows only. If it is "
     "intended: `petsync plan SHEET`, and `petsync apply SHEET --allow-shifted`.",
     "sentinel": "Find out what happened to the sentinels: nothing overrides them.",
     "capacity": CAPACITY_CURE,
 }
 
 _MIXED = (
-    "Nothing was changed, on either side. Move the ids back beside their rows, and sort whole rows "
+    "Nothing was changed, on either side. Move the ids back to their rows, and sort whole rows "
     "only. If pets are to exchange their values: `petsync plan SHEET`, and `petsync apply`."
 )
 _NAMED = 5
@@ -151,21 +151,21 @@ def is_held(
 def _note_new_ids(
     context: RoundContext, comparer: Comparer, comparison: Comparison
 ) -> tuple[Difference, ...]:
-    """Return a note on how many rows will get an id, beside those reported one by one."""
+    """Return a note on how many rows will get an id, in addition to those reported one by one."""
     before, planned = context.round.to_sheet.update, comparer.to_sheet(comparison)
     context.note(to_sheet=planned)
     count = planned.update - before
     if not count:
         return ()
     rows = "1 row without an id is" if count == 1 else f"{count:,} rows without an id are"
-    problem = f"{rows} to get that of the pet"
+    problem = f"{rows} to get the id of the pet"
     return (Difference(kind="note", problem=problem, hint="It is written into the sheet."),)
 
 
 def _refusals_to_store(job: Job, comparison: Comparison) -> tuple[Refusal, ...]:
     refusals = comparison.plan.verdict.refusals
     if job.mode in ("pull", "check"):
-        # Nothing of the plan is sent, so only what it says of the sides themselves counts.
+        # Nothing of the plan is sent, so only its refusals that concern the sides themselves count.
         own = "empty" if job.mode == "check" else ""
         return tuple(each for each in refusals if each.of_store or each.limit == own)
     return refusals
@@ -187,8 +187,9 @@ def _refuse_exchanged_ids(
     context: RoundContext, comparison: Comparison, mixed: Sequence[IdExchange]
 ) -> None:
     first = [
-        f"{comparison.sheet.address(each.row)} gives {each.name!r}, which was pet {each.other}, "
-        f"the id {each.pet_id}, which was {each.was!r}"
+        f"{comparison.sheet.address(each.row)} has {each.name!r}, earlier pet {each.other}, with "
+        f"the id "
+        f"{each.pet_id}, earlier {each.was!r}"
         for each in mixed[:_NAMED]
     ]
     more = f"; and {len(mixed) - _NAMED:,} more" if len(mixed) > _NAMED else ""
@@ -221,7 +222,7 @@ def _refuse(
     context: RoundContext, comparer: Comparer, comparison: Comparison, refusals: Sequence[Refusal]
 ) -> None:
     limits = {each.limit for each in refusals}
-    # An empty sheet is why everything would go: one way out is enough.
+    # An empty sheet implies that everything would be deleted: one remedy is enough.
     limits -= {"everything"} if "empty" in limits else set()
     cures = dict.fromkeys(_CURES.get(each.limit, "") for each in refusals if each.limit in limits)
     if "everything" in limits and any(
@@ -262,7 +263,7 @@ def _undo_of(comparer: Comparer, comparison: Comparison) -> str:
     if undo:
         undo = f" petsync deleted some of them: {undo} brings these back."
     return (
-        f"The store has none of these pets any more.{undo} To bring pets back, write add into the "
+        f"The store no longer has any of these pets.{undo} To bring pets back, write add into the "
         "action column of their rows."
     )
 
@@ -278,7 +279,8 @@ def _wait(
     _hold(context, comparer, comparison, start)
     context.note(waiting=file)
     hint = (
-        f"`petsync apply {file}` shows what waits, asks, and so releases it; `--limit 0` shows all."
+        f"`petsync apply {file}` shows the waiting plan, and releases it after a "
+        f"confirmation; `--limit 0` shows all."
     )
     context.ends("waiting", describe_limits(refusals), hint)
 
@@ -354,7 +356,7 @@ def write(
         return WriteResult(done, stuck)
     carried = with_inbound(base, done) if base is not None and sheet.base is not None else None
     versions = SheetFiles.of(context).versions
-    # Its backup may be there even where nothing is written, so that it stays.
+    # A backup may exist even if the sheet is not written, so store the version first.
     version = versions.keep(_build_version(context, comparison, done, start))
     backup = sheets.write_synced(sheet, rest, base=carried)
     context.note(backup=str(backup), applied=context.round.applied + done.touched.total)
@@ -366,7 +368,7 @@ def write(
 def _build_version(
     context: RoundContext, comparison: Comparison, inbound: Inbound, start: RoundStart
 ) -> Version:
-    """Return the sheet as it is, with all that sheet and store agree on now."""
+    """Return the version of the present sheet, with all values that both sides now agree on."""
     agreed = comparison.row_comparison.base(
         comparison.seen, start.base, comparison.elsewhere, fills=comparison.inbound is not None
     )
@@ -409,7 +411,7 @@ def make_sheet(comparer: Comparer, snapshot: Snapshot) -> None:
     """Write the sheet with the snapshot as the base that it carries. Raises SheetError."""
     path = comparer.source.path
     if path is None:
-        raise SheetError("a query is not a sheet that could be made")
+        raise SheetError("a query is not a sheet that can be created")
     sheets.write_sheet(snapshot, path, tab=comparer.job.tab or "Pets")
 
 
@@ -421,7 +423,8 @@ def _is_missing(path: Path) -> bool:
 
 
 _UNNUMBERED = (
-    "The next round tries again. A row that is edited until then is a new pet: close the file, or "
+    "The next round tries again. A row that is edited before then becomes a new pet: close the "
+    "file, or "
     "write the ids into it."
 )
 
@@ -437,7 +440,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
         sheet = comparer.read()
         context.read_at = comparer.read_at or context.round.started
         context.note(rows=len(sheet) + len(sheet.blocked))
-        # Whatever ends the round from here on, a backup that was put back is known as one.
+        # Whatever ends the round from here on, a restored backup is recorded as one.
         start = find_start(
             context, sheet, comparer.store, past, comparer.elsewhere, comparer.folder
         )
@@ -477,7 +480,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
 
 
 class _Execution:
-    """The rest of a round that nothing holds back."""
+    """The rest of a round that is not held."""
 
     def __init__(
         self, context: RoundContext, comparer: Comparer, comparison: Comparison, start: RoundStart
@@ -517,7 +520,7 @@ class _Execution:
         self._note_open(self.comparison, report=context.report, stuck=self.stuck)
 
     def _do_step(self, do: Callable[[], None]) -> None:
-        """Do a step; if it ends the round, report what had arrived by then."""
+        """Do a step; if it ends the round, report what was applied by then."""
         try:
             do()
         except InterruptedRunError as error:
@@ -561,7 +564,8 @@ class _Execution:
                 left=start.left,
                 has_inbound=False,
             )
-            # What the run sent is agreed on: a cell beside it that nobody edited takes the store's.
+            # What the run sent is agreed on: a cell beside it that was not edited gets the store's
+            # value.
             now = now if start.base is None else replace(now, base=self.base)
         added = assigned_ids(self.context.report)
         beside = replace(now, pet_ids={**now.pet_ids, **self.comparison.pet_ids})
@@ -569,7 +573,7 @@ class _Execution:
             beside, self.comparison.plan, added, may_delete=start.may_delete
         )
         if not inbound.verdict.ok:
-            # The store moved meanwhile, and much: the next round holds it back.
+            # The store has changed a lot in the meantime: the next round holds these changes.
             return
         pet_ids = {**beside.pet_ids, **added}
         sight = compare_planned_rows(now.plan, sheet, now.seen, pet_ids, now.base)
@@ -623,8 +627,9 @@ class _Execution:
     def _keep_base(self, base: Base, digest: str) -> None:
         """Store what both sides agree on, with the digest of the sheet.
 
-        Before that, the folder's other bases lose the rows that moved here: a round that is killed
-        in between finds them in the previous bases, but two bases with a pet would stay.
+        Before that, the rows that moved here are removed from the folder's other bases: after a
+        kill in between, the next round finds them in the previous bases, but a pet in two bases
+        would stay in both.
         """
         lines, start = base.to_lines(), self.start
         give_up(self.context, base, start.own or frozenset(), named_ids(self.comparison.sheet))
@@ -654,12 +659,12 @@ class _Execution:
 
 
 def _make(context: RoundContext, comparer: Comparer) -> None:
-    """Write the sheet of a pulling job that has none yet."""
+    """Write the sheet of a pull job that has none yet."""
     with context.step("snapshot"):
         snapshot = comparer.snapshot()
     context.note(pets=len(snapshot), drift=len(snapshot), to_sheet=Counts(add=len(snapshot)))
     if context.owner.dry_run:
-        problem = f"the sheet is not there, and is to be made with {len(snapshot):,} pets"
+        problem = f"the sheet does not exist, and is to be created with {len(snapshot):,} pets"
         context.note_open((Difference(kind="drift", problem=problem),))
         return
     with context.step("write"):
@@ -752,7 +757,7 @@ def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer
 def _find_former_names(owner: Reconciliation, job: Job) -> dict[str, str]:
     """Return the job's former name, by its name.
 
-    It is the name of a job that no longer exists and that had the last round of one of this job's
+    It is the name of a job that no longer exists and that ran the last round of one of this job's
     files, if this job has no base of that file yet. Raises PetsyncError.
     """
     paths = owner.paths

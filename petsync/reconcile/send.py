@@ -25,7 +25,7 @@ _TYPES: Mapping[Event, str] = {
     "waiting": "warning",
     "digest": "info",
 }
-_UNKNOWN = "apprise does not know an address of this form"
+_UNKNOWN = "apprise does not support addresses of this form"
 _PIECES = re.compile(r"[/:@?&=#\s]+")
 _KNOWN = 5
 
@@ -88,7 +88,7 @@ def _send_one(service: Any, address: Secret, event: Event, title: str, body: str
 
 
 def _service(address: Secret) -> Any:
-    """Return apprise's object for an address; falsy if apprise does not know its form.
+    """Return apprise's object for an address; falsy if apprise does not support its form.
 
     Raises ImportError if apprise is not installed.
     """
@@ -118,7 +118,7 @@ def _why(warnings_seen: list[str], address: Secret) -> str:
     text = address.reveal()
     pieces = {piece for piece in _PIECES.split(text) if len(piece) >= _KNOWN}
     redacted = Redactor((address, *map(Secret, pieces)))
-    return redacted(warnings_seen[-1])[:200] if warnings_seen else "it was not taken"
+    return redacted(warnings_seen[-1])[:200] if warnings_seen else "it was not accepted"
 
 
 class _LogCapture(logging.Filter):
@@ -129,7 +129,7 @@ class _LogCapture(logging.Filter):
         self._on_warning, self._thread = on_warning, threading.get_ident()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return true if the record is of another thread."""
+        """Return true if the record is from another thread."""
         if threading.get_ident() != self._thread:
             return True
         if record.levelno >= logging.WARNING and record.name == "apprise":

@@ -151,8 +151,8 @@ def _list_orphaned_bases(context: RoundContext, job: Job) -> list[Path]:
 
 
 def _find_orphaned_pets(context: RoundContext, store: str, ids: Iterable[int]) -> dict[int, Path]:
-    """Return those of the pets that a file that is no longer in its folder had, with its base.
-    Raises PetsyncError.
+    """Return those of the pets that were in a file that is no longer in its folder, each with that
+    file's base. Raises PetsyncError.
     """
     wanted, found = {*ids}, dict[int, Path]()
     for job in _iter_leading_jobs(context, store):
@@ -190,9 +190,9 @@ def find_left_pets(
     """Return pets that other sheets of the store had in their last round and that no row names
     now, as those sheets had them.
 
-    A row without an id in this sheet may be the row of one, moved here and edited. From other
-    jobs only pets with the name of such a row count; if a sheet of theirs cannot be read, it may
-    have left them.
+    A row without an id in this sheet may be the row of such a pet, moved here and edited. From
+    other jobs only pets with the name of such a row count; if a sheet of such a job cannot be
+    read, its pets count as being in no row.
     """
     slots = slots_of(sheet) if context.job.mode in ("push", "two-way") else {}
     store = comparer.store.url
@@ -232,10 +232,10 @@ def _iter_backups_since(context: RoundContext, comparer: Comparer, base: Base) -
 def _note_lost_row(job: Job, pet_id: int, sheet: str) -> Difference:
     return Difference(
         kind="note",
-        problem="its row is not in the sheet any more, and the pet is not deleted: the row may "
+        problem="its row is no longer in the sheet, and the pet is not deleted: the row may "
         f"have moved to {sheet}, where an older copy was restored",
         pet_id=pet_id,
-        hint="" if job.folder is not None else "If the pet is to go: delete it in the store.",
+        hint="" if job.folder is not None else "To remove the pet, delete it in the store.",
     )
 
 
@@ -289,8 +289,9 @@ def _note_lost_file(path: Path, ids: Sequence[int]) -> Difference:
     pets = "pet" if len(ids) == 1 else "pets"
     return Difference(
         kind="conflict",
-        problem=f"the file {name} is not in the folder any more: its pets that are in no row now "
-        f"are not deleted ({pets} {some}{more})",
+        problem=f"the file {name} "
+        f"is no longer in the folder: its pets that are now in no row are not deleted ({pets} "
+        f"{some}{more})",
         hint="Restore the file, or move its rows into another file. To delete these pets: remove "
         f"{path}, which records the file's rows, and delete the pets in the store.",
     )
@@ -347,7 +348,7 @@ def _describe_moved(found: Mapping[int, str]) -> str:
         return ""
     some = ", ".join(f"pet {pet_id} ({name})" for pet_id, name in [*found.items()][:_LISTED])
     more = f" and {len(found) - _LISTED:,} more" if len(found) > _LISTED else ""
-    return f"not missing, as another sheet has a row of it: {some}{more}"
+    return f"not missing, because another sheet has the row: {some}{more}"
 
 
 # Rows that came from another sheet: their agreed values come from that sheet's base. Without it,
@@ -359,9 +360,9 @@ def with_siblings(
 ) -> RoundStart:
     """Return the start with pets on which the store and another sheet have agreed.
 
-    These are pets that the base lacks, and of which a row differs from the store or that are no
-    longer in the store. The base is unsure of them where an older copy of another sheet was
-    restored. A pet that is gone from both sides comes back by a row only if somebody says so.
+    These are pets that the base lacks, and that either differ from their row or are no longer in
+    the store. The base is unsure of them where an older copy of another sheet was restored. A pet
+    that is missing on both sides is added again from a row only if a user requests it.
     """
     if context.job.mode != "two-way":
         return start
@@ -369,13 +370,15 @@ def with_siblings(
     own = frozenset() if base is None else frozenset(base.frame["id"])
     sight = comparison.row_comparison
     pairs = [*zip(sight.rows, sight.ids, sight.places, strict=True)]
-    # A row whose pet is gone counts as one, too: to this sheet's base it would be a new pet.
+    # A row whose pet is not in the store counts as different, too: for this sheet's base it would
+    # be a new pet.
     wanted = {i for row, i, at in pairs if at < 0 or sight.differing.get(row)} - own
-    # Which of a category's cells was edited, only a base tells.
+    # Only a base shows which of a category's cells was edited.
     wanted |= sight.cells.keys() - own
     new = {*sight.ids} - own if comparer.folder is not None else set[int]()
     others = [*_iter_other_bases(context, store)] if wanted or new else []
-    # A row that moved may have left a column behind: its values there count when it comes back.
+    # A row that moved may have left a column behind: the row's values in it count when the column
+    # comes back.
     left = frozenset[str]()
     for each in others:
         lacking = (each.columns or frozenset()) - sight.filled_columns - {"id", "action"}
@@ -422,7 +425,7 @@ def with_siblings(
     merged = with_unsure(merged, _find_older_values(context, comparison.sheet, merged, moved_ids))
     rows = "1 row is new here, and is" if count == 1 else f"{count:,} rows are new here, and are"
     note = Difference(
-        kind="note", problem=f"{rows} compared by what was agreed on with another sheet"
+        kind="note", problem=f"{rows} compared using the values agreed on with another sheet"
     )
     return replace(start, base=merged, notes=(*start.notes, note))
 
@@ -430,8 +433,9 @@ def with_siblings(
 def _find_older_values(
     context: RoundContext, sheet: Sheet, base: Base, ids: Collection[int]
 ) -> dict[int, tuple[Unit, ...]]:
-    """Return the units, by pet, in which a row that moved here has the value from before a round
-    wrote into it in another file of the folder: it may be from an older copy of that file.
+    """Return, by pet, the units in which a row that moved here has an old value, from before a
+    round wrote into the row in another file of the folder. Such a row may be from an older copy of
+    that file.
     """
     found: dict[int, tuple[Unit, ...]] = {}
     for source in sources_of(context.job) if ids and context.job.folder is not None else ():
@@ -451,11 +455,11 @@ def _find_older_values(
 
 
 def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[int]) -> list[Base]:
-    """Return what the other bases have of the wanted pets: for each pet the values that its row
+    """Return the values of the wanted pets in the other bases: for each pet the values that its row
     still has, else the newest.
     """
     parts: list[Base] = []
-    # A pet without a status has lost its row there: that base does not know what was agreed on.
+    # A pet without a status has lost its row there: that base does not contain what was agreed on.
     known = [other.without(other.frame["id"][other.frame["status"].isna()]) for other in others]
     for is_any in (False, True):
         for other in known:

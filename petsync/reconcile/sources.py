@@ -109,7 +109,7 @@ class Source:
     path: Path | None = None
     """None for a query."""
     last: Callable[[], Base | None] | None = None
-    """Returns the base of the last round, which knows the worksheet that was read."""
+    """Returns the base of the last round, which records the worksheet that was read."""
 
     def read(self, store: Store, known_statuses: Collection[str] = ()) -> Sheet:
         """Return the sheet as read for the store; `known_statuses` are accepted too.
@@ -128,7 +128,9 @@ class Source:
         except SheetError as error:
             if self.path.exists():
                 raise
-            cure = f"If there never was one, `petsync export {self.path}` makes it of the store's"
+            cure = (
+                f"If there never was one, `petsync export {self.path}` creates it from the store's"
+            )
             raise SheetError(error.message, hint=f"{error.hint} {cure} pets.".strip()) from None
 
     def _last_tab(self, path: Path, store: Store) -> str | None:
@@ -389,12 +391,12 @@ def _files(job: Job, folder: Path) -> list[Path]:
     except OSError as error:
         raise SheetError(
             f"the folder {folder} of job {job.name} cannot be read: {error.strerror}",
-            hint="Is it the right one, and is the drive that it is on connected?",
+            hint="Check that it is the right folder, and that its drive is connected.",
         ) from None
     found = [path for path in there if fnmatch(path.name, job.files) and _is_sheet(path)]
     if not found:
         raise SheetError(
-            f"no sheet in {folder} is called {job.files}, as job {job.name} asks for",
+            f"no sheet in {folder} matches {job.files}, the pattern of job {job.name}",
             hint=f"Sheets end in {', '.join(_ENDINGS)}. Nothing was changed.",
         )
     for path in found:
@@ -444,7 +446,9 @@ def _url(database: Secret) -> URL | None:
 
 
 def _run_query(database: Secret, query: str, name: str) -> pd.DataFrame:
-    """Return the rows of the query. Integers stay integers; its own changes are rolled back."""
+    """Return the rows of the query. Integers stay integers; any changes that the query makes are
+    rolled back.
+    """
     try:
         import sqlalchemy
     except ImportError:
@@ -520,7 +524,8 @@ def _query_error(error: Exception, name: str, database: Secret) -> SheetError:
     reason = Redactor((database, *map(Secret, _passwords(database))))(reason)
     return SheetError(
         f"the {name} failed: {reason[:300]}",
-        hint="Try it in the database's own program, and look at the address and its rights. "
+        hint="Try it in the database's own program, and check the address and the user's "
+        "permissions. "
         "Nothing was changed.",
     )
 

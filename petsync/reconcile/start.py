@@ -125,7 +125,7 @@ class SheetFiles:
 
 @dataclass(frozen=True, slots=True)
 class RoundStart:
-    """What a round knows before it compares the two sides."""
+    """The state of a round before it compares the two sides."""
 
     base: Base | None
     """The values that both sides last agreed on; None in a first round."""
@@ -146,17 +146,19 @@ class RoundStart:
     claimed: frozenset[int] = frozenset()
     """Pets that are in no row, but not missing: another sheet may have their rows."""
     found: tuple[Version, ...] = ()
-    """Versions to store that runs by hand wrote or that the sheet carries."""
+    """Versions to store that manual runs wrote or that the sheet carries."""
     has_ids_by_hand: bool = False
-    """True if runs by hand may have written ids since a version whose round was killed."""
+    """True if manual runs may have written ids since a version whose round was killed."""
     may_lack: frozenset[int] = frozenset()
     """Pets whose rows had an id and may lack it again."""
     added: tuple[RecentRun, ...] = ()
-    """Runs by hand, limited to the pets that they added, that no row names, and that the base
+    """Manual runs, limited to the pets that they added, that no row names, and that the base
     lacks.
     """
     returning: frozenset[int] = frozenset()
-    """Pets whose rows an older copy of the folder's file lost, and that get them again."""
+    """Pets whose rows are missing from a restored older copy of the folder's file, and are written
+    again.
+    """
     left: Mapping[int, Pet] = field(default_factory=dict)
     """Pets of the store's other sheets that no row names now, as those sheets last had them."""
     sibling_restored: str = ""
@@ -187,7 +189,7 @@ class RoundStart:
 def compare_sides(
     comparer: Comparer, sheet: Sheet, snapshot: Snapshot, start: RoundStart
 ) -> Comparison:
-    """Compare sheet and store, with what `start` knows of pets in no row."""
+    """Compare sheet and store, with the information in `start` about pets in no row."""
     return comparer.compare(
         sheet,
         snapshot,
@@ -202,8 +204,8 @@ def compare_sides(
 
 
 def settle_runs(context: RoundContext, store: Store) -> tuple[RecentRun, ...]:
-    """Return the runs that earlier rounds, or persons who released their plans, started and that
-    the job's base does not contain yet, the oldest first.
+    """Return the runs that were started by earlier rounds, or by users who released their plans,
+    and that the job's base does not contain yet, the oldest first.
 
     The job's own run is resumed first if it was stopped.
     """
@@ -268,10 +270,10 @@ def _find_base(
     """Return the base for this round.
 
     It is the stored base with the results of later runs; or the older base if the sheet is a
-    restored backup; or the base that the sheet carries, if that is another one than in the last
-    round, because somebody exported the sheet again. A restored backup is noted until a round has
-    finished with the sheet. A folder's other sheets have the pets `elsewhere`. Raises SheetError if
-    the base is of another store, unless that store was moved.
+    restored backup; or the base that the sheet carries, if it is not the one from the last round,
+    because a user exported the sheet again. A restored backup is noted until a round has finished
+    with the sheet. A folder's other sheets have the pets `elsewhere`. Raises SheetError if the
+    base is of another store, unless that store was moved.
     """
     store = service.url
     own_base = None if sheet.base is None else as_exported(sheet.base)
@@ -284,7 +286,9 @@ def _find_base(
     if own_base is not None and other and not _is_backup(context, sheet, memory, other):
         return _start_from_export(context, sheet, own_base, service, memory)
     if memory.base is None:
-        refused = sheet.base_refused and f"{sheet.base_refused}; this round is as the first one"
+        refused = (
+            sheet.base_refused and f"{sheet.base_refused}; this round is treated as the first one"
+        )
         first = _with_runs(None, past)
         return RoundStart(
             first, carried, _build_notes(memory.problem, refused), not memory.is_older
@@ -308,7 +312,7 @@ def _find_base(
         and has_arrived(sheet, cut_off, has_ids_by_hand=has_ids_by_hand)
     ):
         inbound = cut_off.inbound
-        # Beside the kept base, what the killed round wrote would look like an older copy.
+        # Compared with the stored base, what the killed round wrote would look like an older copy.
         newest = with_inbound(base, inbound)
     whole, moved_pets = _with_moved_rows(sheet, newest, every, context.round.part, folder)
     copy = _find_older_copy(context, whole, every, newest.with_pets(moved_pets), other)
@@ -364,7 +368,7 @@ def _find_base(
         lost_notes=in_doubt,
         before_loss=before_loss,
         restored_at=max((each.undone_at for each in every), default=""),
-        # The base of a killed round may have rows that other bases still have to give up.
+        # The base of a killed round may have rows that must still be removed from other bases.
         own=None if cut_off is None else memory.base.ids,
     )
 
@@ -375,8 +379,8 @@ def _with_moved_rows(
     """Return the sheet with the rows that moved to other files of the folder since its last round:
     they are a part of an older copy, too.
 
-    Also returns those of their pets that the base gave up to another file, as the last version had
-    them. That a row moved does not show that it is older.
+    Also returns those of their pets that moved from the base to that of another file, as the last
+    version had them. That a row moved does not show that it is older.
     """
     if folder is None:
         return sheet, ()
@@ -413,8 +417,8 @@ def _find_copy_older_than_runs(
     """Return the older copy.
 
     If there is none, the sheet may be the file that the last round left, restored after runs had
-    sent its later edits; or, which is not sure, a copy without rows whose pets runs added since, or
-    with the former values of pets that runs changed. `base` contains these runs.
+    sent its later edits; or (not sure) a copy that lacks rows whose pets were added by runs since,
+    or that has the former values of pets changed by runs. `base` contains these runs.
     """
     last = [each for each in versions[-1:] if (each.after or each.before) == sheet.digest]
     is_sent = any(
@@ -450,15 +454,15 @@ def _find_updated_pets(past: Iterable[RecentRun]) -> frozenset[int]:
 def _remember_copy(context: RoundContext, copy: OlderCopy) -> OlderCopy:
     job = context.job
     if copy.doubts and not (job.mode == "two-way" or (job.mode == "push" and job.delete_missing)):
-        return OlderCopy()  # nothing follows from what the base says of such a sheet
+        return OlderCopy()  # in this mode the base has no effect on such a sheet
     if copy.undone and not context.owner.dry_run:
         SheetFiles.of(context).versions.note_backup(copy.undone)
     return copy
 
 
 def _is_backup(context: RoundContext, sheet: Sheet, memory: StoredBase, carried: str) -> bool:
-    """Return true if the sheet, which carries another base than in the last round, is a restored
-    backup of this job's sheet.
+    """Return true if the sheet, which carries a different base than in the last round, is a
+    restored backup of this job's sheet.
     """
     base = memory.base
     if base is None or sheet.base is None or not is_same_address(base.store, sheet.base.store):
@@ -475,8 +479,7 @@ def _start_from_export(
     service: Store,
     memory: StoredBase,
 ) -> RoundStart:
-    """Return the start with the base that the sheet carries and with the runs by hand of this very
-    file.
+    """Return the start with the base that the sheet carries and with the manual runs of this file.
 
     If that base is older than the last round, runs from before that round may be of another file.
     Raises SheetError if it is of another store.
@@ -490,10 +493,10 @@ def _start_from_export(
     bases = (base.taken_at,) if is_older else (base.taken_at, "")
     by_hand, notes_by_hand = _find_runs_by_hand(context, sheet, since, service, (), bases)
     by_hand, added = _split_added_pets(by_hand, sheet)
-    # An export is dated in whole seconds: one of this very second is not an older file.
+    # An export is dated in whole seconds: an export in the same second is not an older file.
     older = base.taken_at[:19] < last[:19] and (
         f"the sheet carries the base of {base.taken_at[:19]} UTC, which is older than the last "
-        "round: the file may have been replaced by an older one. It is compared by that base"
+        "round: the file may have been replaced by an older one. It is compared using that base"
     )
     notes = _build_notes(memory.problem, moved, older or "")
     carried = digest_of(sheet.base)
@@ -553,10 +556,10 @@ def _with_doubts(
 ) -> tuple[Base, tuple[Difference, ...]]:
     """Return the base of a sheet that may be from before the versions, and a note on each lost pet.
 
-    The base is unsure of values that differ, and lacks pets whose rows may have been taken out. If
+    The base is unsure of values that differ, and lacks pets whose rows may have been removed. If
     an earlier round saw that the sheet is a backup (`is_seen`), some later values are in it; else
-    the base is unsure of all values that the versions wrote, and of other pets that are as they
-    were.
+    the base is unsure of all values that the versions wrote, and of other pets that have their old
+    values.
     """
     then = Base.from_lines(versions[0].base)
     older, written = (
@@ -572,15 +575,16 @@ def _with_doubts(
     lacking -= find_pets_lacking_id(sheet, lacking, base)
     rows = older & (then.ids - base.ids)
     pets = [with_fields(pet, Pet(id=pet.id), ["name"]) for pet in pets_of(rows, then.frame)]
-    # A row that is not there may have been taken out of a backup: its pet has changed since.
+    # A missing row may have been removed from a backup: its pet has changed since.
     pets += pets_of({*units} - named_ids(sheet), then.frame)
     notes = tuple(
         Difference(
             kind="note",
-            problem=f"its row, which came after round {versions[0].round}, is not in the sheet: it "
+            problem=f"its row, which was added after round {versions[0].round}, is not in the "
+            f"sheet: it "
             "was removed, or a backup was restored. The pet is not deleted",
             pet_id=pet_id,
-            hint="To have the row again: enter a row with the pet's id. If the pet is to go: "
+            hint="To restore the row, enter a row with the pet's id. To remove the pet, "
             "delete it in the store.",
         )
         for pet_id in sorted(lacking - {*elsewhere})
@@ -592,8 +596,8 @@ def _with_doubts(
 def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
     """Return the start after rows without an id were recognised.
 
-    It has again what was agreed on of lost pets with such a row, and the notes on pets that stay
-    lost. Pets of recognised rows are not claimed by another sheet.
+    It again contains the agreed values of lost pets with such a row, and the notes on pets that
+    remain lost. Pets of recognised rows are not claimed by another sheet.
     """
     base, before, known = start.base, start.before_loss, {*comparison.pet_ids.values()}
     if start.claimed & known:
@@ -615,7 +619,7 @@ def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
 
 
 def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
-    """Return the start with pets that its base lacks, that runs by hand added, and whose rows
+    """Return the start with pets that its base lacks, that manual runs added, and whose rows
     without an id are known.
 
     If the sheet is a backup, or was one since the run, pets that any run added are included. Each
@@ -645,7 +649,7 @@ def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
 def with_new_rows(
     context: RoundContext, start: RoundStart, comparison: Comparison, comparer: Comparer
 ) -> RoundStart:
-    """Return the start with pets that its base lacks and that rows mean.
+    """Return the start with pets that its base lacks and that rows refer to.
 
     A blank cell of such a row was never cleared, and takes the store's value. A pet found for a row
     without an id, whose values agree with the store, has the row's values. A pet that a row names
@@ -712,13 +716,13 @@ def _find_runs_by_hand(
     versions: Sequence[Version] = (),
     last: Base | None = None,
 ) -> tuple[list[RecentRun], list[Difference]]:
-    """Return the runs by hand of the sheet since a moment, except the job's `own`, and notes on
+    """Return the manual runs of the sheet since a moment, except the job's `own`, and notes on
     undone ones.
 
-    If `bases` are given, only runs that compared with one of these count: moments, "" for a run
-    that compared with the store alone. Cells that the `versions` wrote after a run was planned, and
-    cells with other values in the base that a later round left (`last`), do not have the values
-    that the run sent.
+    If `bases` are given, only runs that compared with one of these bases count. They are given as
+    moments, or "" for a run that compared with the store alone. Cells that the `versions` wrote
+    after a run was planned, and cells with other values in the base that a later round left
+    (`last`), do not have the values that the run sent.
     """
     past, notes = list[RecentRun](), list[Difference]()
     if context.job.mode != "two-way" or not sheet.digest:
@@ -754,7 +758,7 @@ def _find_runs_by_hand(
 def _find_pets_added_again(
     base: Base, sheet: Sheet, store: Store, own: Collection[str]
 ) -> set[int]:
-    """Return pets of the base in no row that runs by hand, or undos, have added since.
+    """Return pets of the base that are in no row and that manual runs or undos have added since.
 
     They are new in the store, and not missing in the sheet.
     """
@@ -784,7 +788,7 @@ def _split_added_pets(
     """Return the runs without the pets that they added and that no row names, and the runs with
     these alone.
 
-    Which of these pets a row without an id means is known after both sides were compared.
+    Which of these pets a row without an id means is known only after both sides have been compared.
     """
     added = {each.assigned_id for run in past for each in run.report.results} - {None}
     lacking = {pet_id for pet_id in added if pet_id is not None} - named_ids(sheet)
@@ -820,7 +824,8 @@ def _find_cells_written_later(report: Report, versions: Sequence[Version]) -> fr
 
 
 def _find_cells_set_back(report: Report, last: Base | None) -> frozenset[CellKey]:
-    """Return the cells with another value than the run sent, in a round after that run was planned.
+    """Return the cells with a value other than the one that the run sent, in a round after that
+    run was planned.
 
     The run was resumed since.
     """
@@ -877,7 +882,7 @@ def _without_cells(change: Change, cells: Collection[CellKey]) -> Change | None:
 def _iter_reports_by_hand(
     context: RoundContext, sheet: Sheet, store: Store, own: Collection[str], since: str
 ) -> Iterator[Report]:
-    """Yield the reports of runs by hand of the sheet after a moment, the oldest first, except the
+    """Yield the reports of manual runs of the sheet after a moment, the oldest first, except the
     job's `own`.
     """
     if context.job.mode != "two-way" or not sheet.digest:
@@ -910,7 +915,7 @@ def _iter_versions_by_hand(
     store: Store,
     versions: Sequence[Version],
 ) -> Iterator[Version]:
-    """Yield the versions that runs by hand wrote into the sheet, ids or all results, if the sheet
+    """Yield the versions that manual runs wrote into the sheet, ids or all results, if the sheet
     still follows from them.
 
     `base` is from before the `past` runs; `inbound` has the released changes of the sheet.
@@ -935,7 +940,8 @@ def _iter_versions_by_hand(
             round=report.run_id,
             before=plan.source_digest,
             after=after if has_it else "",
-            # Whether the run wrote it before it was killed is not known; its backup is.
+            # It is unknown whether the run wrote the sheet before it was killed; its backup is
+            # known.
             is_agreed=not has_it,
             is_lost=not has_it,
             is_left=not has_it,
@@ -982,11 +988,11 @@ def must_have_ids(context: RoundContext, sheet: Sheet, start: RoundStart) -> Non
     where = f"the worksheet {sheet.tab!r} of {sheet.source}" if sheet.tabs else sheet.source
     if "id" in sheet.columns:
         problem = f"the column id of {where} is empty, and had the ids of {len(base):,} pets"
-        cure = "Restore the ids beside their rows"
+        cure = "Restore the ids in their rows"
     else:
-        problem = f"{where} has no column id any more, in which it had the ids of its pets"
-        problem += f"; it has not seen these headers before: {unused}" if new else ""
-        cure = 'Name the header of the column "id" again'
+        problem = f"{where} no longer has the column id, which had the ids of its pets"
+        problem += f"; these headers are new: {unused}" if new else ""
+        cure = 'Rename the header of that column to "id" again'
         if new:
             cure += f', or map it in the configuration ([columns] {_quote(new[0])} = "id")'
     raise GuardError(
@@ -1007,7 +1013,7 @@ def note_former_names(context: RoundContext) -> tuple[Difference, ...]:
     """Return a note on the job's former name."""
     return _build_notes(
         *(
-            f"the job was called {former} at its last round, and goes on from there"
+            f"the job was called {former} in its last round, and continues from there"
             for former in context.owner.formers.values()
         )
     )
@@ -1027,7 +1033,8 @@ def note_worksheets(context: RoundContext, sheet: Sheet) -> tuple[Difference, ..
         else ""
     )
     problem = (
-        f"the worksheet {sheet.tab!r} is read; others have a column for ids, too, and are not: "
+        f"the worksheet {sheet.tab!r} is read; others also have a column for ids, but are not "
+        f"read: "
         f"{some}{more}"
     )
     return (
@@ -1085,11 +1092,12 @@ def _load_versions(context: RoundContext, base: Base, inbound: Inbound | None) -
 def _note_backup(versions: Sequence[Version], mode: str) -> Difference:
     what = "an older copy or a backup" if versions[0].is_state else "a backup"
     problem = (
-        f"the sheet is as it was {_moment_of(versions[0])}: {what} may have been restored. It is "
-        "compared by the values agreed at that time"
+        f"the sheet looks as it did {_moment_of(versions[0])}: {what} may have been restored. "
+        "It is compared using the values agreed on at that time"
     )
     hint = (
-        "The sheet takes the changes since then again. To reverse them: change the store, or write "
+        "The changes since then are written into the sheet again. To reverse them: change the "
+        "store, or write "
         "delete into the rows' action column."
     )
     if mode == "push":
@@ -1098,7 +1106,7 @@ def _note_backup(versions: Sequence[Version], mode: str) -> Difference:
 
 
 def _moment_of(version: Version) -> str:
-    """Return in words when the sheet was as it is before the version."""
+    """Return a phrase for the time when the sheet had its content from before the version."""
     if not version.is_state:
         return f"before {'run' if version.is_by_hand else 'round'} {version.round}"
     at = f"{version.inbound.created[:16].replace('T', ' ')} UTC"
@@ -1110,7 +1118,7 @@ def _note_doubts(mixed: Sequence[Version]) -> tuple[Difference, ...]:
         Difference(
             kind="note",
             problem=f"some pets have the values that the sheet had {_moment_of(first)}: an older "
-            "copy was restored, or these edits were undone. Neither side is changed in them",
+            "copy was restored, or these edits were undone. Neither side is changed for these pets",
             hint="To keep the store's values, write them into the sheet. If the sheet is right, "
             'change the store, or set on_conflict = "sheet" for one round.',
         )
@@ -1127,7 +1135,7 @@ def with_lost(base: Base, ids: Collection[int]) -> Base:
     """Return the base for pets whose rows are lost.
 
     Nothing is agreed on for them, so they stay, in conflict, until a row names them again or
-    somebody deletes them. They do not become rows again: a person may have taken their rows out.
+    somebody deletes them. They do not become rows again: a user may have removed their rows.
     """
     return base.without(ids).with_pets([Pet(id=i) for i in sorted(ids)])
 

@@ -224,7 +224,7 @@ def write(path: Path, data: bytes, *, private: bool = True) -> None:
 def _write_error(path: Path, why: str) -> PetsyncError:
     return PetsyncError(
         f"{path} cannot be written: {why}",
-        hint="Check free space and permission there; the state folder has to be writable.",
+        hint="Check free space and permissions there; the state folder has to be writable.",
     )
 
 
@@ -276,8 +276,10 @@ class BaseFile:
         except ParcelError:
             older = StoredBase()
         if older.base is None:
-            return StoredBase(problem=f"{problem}. This round is as the first one")
-        note = f"{problem}. The one of the round before is used, and nothing is deleted by it"
+            return StoredBase(problem=f"{problem}. This round is treated as the first one")
+        note = (
+            f"{problem}. The base of the previous round is used, and nothing is deleted based on it"
+        )
         return StoredBase(older.base, older.carried, note, is_older=True)
 
     def keep(self, base: Base | Sequence[str], carried: str, runs: Collection[str] = ()) -> None:
@@ -313,7 +315,8 @@ class BaseFile:
         except OSError as error:
             raise PetsyncError(
                 f"{self.path} is damaged, and cannot be moved: {error.strerror}",
-                hint="Move it out of the state folder; the next round is then as the first one.",
+                hint="Move it out of the state folder; the next round is then treated as the "
+                "first one.",
             ) from None
 
 
@@ -345,8 +348,8 @@ def _read_error(path: Path, error: OSError) -> PetsyncError:
 
 # Pending runs: notes on the plans that a job applies, to find their results after a crash.
 #
-# The note is written before the run, and stays until both sides were compared again and the base
-# is stored: both sides agree on what a run has sent, whatever is edited in between.
+# The note is written before the run, and stays until both sides have been compared again and the
+# base is stored: both sides agree on what a run has sent, whatever is edited in between.
 
 
 class _Note(msgspec.Struct, frozen=True):
@@ -382,19 +385,19 @@ class RecentRun:
     is_by_hand: bool = False
     """True if the run is not the job's own."""
     other_cells: frozenset[CellKey] = frozenset()
-    """Cells with other values than the run sent.
+    """Cells with values other than those that the run sent.
 
     A round wrote them after the run was planned, or the run read them with corrections.
     """
 
     @property
     def mark(self) -> str:
-        """A mark that changes when more of the run's changes have arrived."""
+        """A mark that changes when more of the run's changes have been applied."""
         return mark_of(self.report)
 
 
 def mark_of(report: Report) -> str:
-    """Return the run's id with the number of its changes that have arrived."""
+    """Return the run's id with the number of its changes that have been applied."""
     done = sum(r.outcome == "applied" or r.cause in SETTLED for r in report.results)
     return f"{report.run_id}:{done}"
 
@@ -432,7 +435,9 @@ class PendingRuns:
         except FileNotFoundError:
             return ()
         except (OSError, msgspec.DecodeError) as error:
-            _LOG.warning("%s cannot be read (%s): a new plan does what is left", self.path, error)
+            _LOG.warning(
+                "%s cannot be read (%s): a new plan makes the remaining changes", self.path, error
+            )
             return ()
 
 
@@ -446,7 +451,7 @@ def _load_run(note: _Note, store: Store) -> StartedRun | None:
         past, _ = store.aio.to_resume(run)
         is_undone = past.run_id in undone_by(store.aio.history.runs(past.store))
     except PlanError as error:
-        # Another petsync or another store made its plan: a new plan sends the rest.
+        # Another version of petsync, or another store, made its plan: a new plan sends the rest.
         _LOG.warning("run %s is not resumed: %s", run, error.message)
         return None
     is_stopped = note.is_own and past.state != "done" and is_resumable(past) and not is_undone
@@ -458,7 +463,7 @@ def report_of(run_id: str, store: Store) -> Report | None:
     try:
         return store.run(run_id)
     except PlanError as error:
-        _LOG.warning("run %s is not known any more: %s", run_id, error.message)
+        _LOG.warning("run %s is no longer known: %s", run_id, error.message)
         return None
 
 
@@ -483,7 +488,7 @@ class History:
         except OSError as error:
             raise PetsyncError(
                 f"{self.path} cannot be written: {error.strerror}",
-                hint="Check free space and permission there; the round itself is done.",
+                hint="Check free space and permissions there; the round itself is done.",
             ) from None
 
     def rounds(self, job: str = "", limit: int | None = None) -> list[Round]:
@@ -508,7 +513,7 @@ class History:
             except (msgspec.DecodeError, UnicodeDecodeError):
                 torn += 1
         if torn:
-            _LOG.warning("%s: %d lines are not rounds, and are passed over", self.path, torn)
+            _LOG.warning("%s: %d lines are not rounds, and are skipped", self.path, torn)
 
 
 def _ends_well(file: BinaryIO) -> bool:
@@ -600,7 +605,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int = 0
     round: str
-    """The id of the round, or of the run by hand."""
+    """The id of the round, or of the manual run."""
     before: str
     """The digest of the file before."""
     after: str = ""
@@ -611,22 +616,22 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     is_again: bool = False
     """True if the sheet was a restored backup."""
     is_agreed: bool = False
-    """True if the stored base knows whether the version was written."""
+    """True if the stored base reflects whether the version was written."""
     is_lost: bool = False
     """True if it was not written: its round was killed, or the sheet could not be written."""
     is_left: bool = False
-    """True if the sheet has been another file since."""
+    """True if the sheet has been a different file since then."""
     is_undone: bool = False
     """True if a restored backup is from before the version, so the sheet does not contain it."""
     undone_at: str = ""
-    """When the round that found this read the sheet."""
+    """When the sheet was read by the round that found this."""
     is_back: bool = False
     """True if a round found this, and no round has finished with the sheet since.
 
     It is stored in its own file.
     """
     is_by_hand: bool = False
-    """True if a run by hand wrote into the sheet."""
+    """True if a manual run wrote into the sheet."""
     runs: tuple[str, ...] = ()
     """The marks of the runs that `base` contains."""
     carried: str = ""
@@ -682,7 +687,7 @@ class Versions:
         sizes = {int(path.stem): path.stat().st_size for path in self.folder.glob("[0-9]*.json")}
         numbered = msgspec.structs.replace(version, number=max(sizes, default=0) + 1)
         self.put(numbered)
-        # The values that both sides agree on for one file only increase.
+        # For one file, the number of values that both sides agree on only increases.
         again = [each.number for each in last if each.before == version.before]
         self.forget(again or _select_surplus(sizes))
         return numbered
@@ -775,10 +780,10 @@ class Versions:
     def _load(self, path: Path) -> Version | None:
         try:
             version = msgspec.json.decode(path.read_bytes(), type=Version)
-            # A round reads all versions several times, but decodes only few of their bases.
+            # A round reads all versions several times, but decodes only a few of their bases.
             verify(version.base)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, ParcelError) as error:
-            _LOG.warning("%s cannot be read, and is passed over: %s", path, error)
+            _LOG.warning("%s cannot be read, and is skipped: %s", path, error)
             return None
         return version
 
@@ -803,7 +808,7 @@ def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False
     Its round may have been killed before it wrote the sheet or recorded that. The sheet is written
     as a whole, so the majority of the cells decides: a few may have been edited since. A cell with
     neither the old nor the new value does not count, nor does a missing column, nor the id of a row
-    if a run by hand may have written it.
+    if a manual run may have written it.
     """
     if version.after or sheet.digest == version.before:
         return sheet.digest != version.before
@@ -845,9 +850,9 @@ class OlderCopy:
 def find_older_copy(
     sheet: Sheet, versions: Sequence[Version], base: Base, carried: str = ""
 ) -> OlderCopy:
-    """Return the older copy that the sheet is, if it is one.
+    """Return the older copy if the sheet is one.
 
-    The first rule that finds a version decides: 1. the file is the one of a version; 2. nothing
+    The first rule that finds a version decides: 1. the file is that of a version; 2. nothing
     that was written since a version is left, see `find_undone_pets`; 3. the values are those of a
     version, compared with the `base` of the last round. Of several versions, the most similar one
     counts. If a newer copy is restored after an older one, the result starts with an undone
@@ -955,7 +960,7 @@ def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> Old
 def judge_by_sent_values(
     sheet: Sheet, last: Version, base: Base, updated: frozenset[int]
 ) -> OlderCopy:
-    """Return the older copy, which is not sure, for a sheet with the values from before runs that
+    """Return an older copy that is not sure, for a sheet with the values from before runs that
     came after the last version: the `base` contains these runs, and `updated` are their pets.
 
     A killed round leaves no version. If most of its pets, and at least two, have their former
@@ -970,8 +975,8 @@ def judge_by_sent_values(
 def _judge_by_values(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
     """Return the older copy for a sheet with the values from before the first version.
 
-    If rows are only missing, a user removed them, unless another row lacks its id again. A row that
-    lacks its id was in the older file.
+    If missing rows are the only difference, a user removed them, unless another row lacks its id
+    again. A row that lacks its id was in the older file.
     """
     first, older = versions[0], Base.from_lines(versions[0].base)
     pets = find_traces(sheet, older, base).older_ids
@@ -1191,7 +1196,7 @@ def _count_missing_rows(sheet: Sheet, version: Version, base: Base) -> int:
 def find_doubtful_versions(
     sheet: Sheet, versions: Sequence[Version], base: Base
 ) -> tuple[Version, ...]:
-    """Return the versions, oldest first, that the sheet lacks but with only one pet as proof.
+    """Return the versions, oldest first, that the sheet lacks, with only one pet as proof.
 
     None of their values is left in the sheet, and only one pet is as before, or lacks its id again.
     Either that pet was reverted by hand, or a backup was restored and edited. Or the rows of two or
@@ -1273,8 +1278,8 @@ def find_undone_pets(
 
     Returns None if the sheet has any value that the versions wrote, or a changed value of the base.
     A cell with any other value was edited, and does not count. Nor does a missing column. A row
-    that got its id from a version lacks the id again, or is missing; if such rows are only missing,
-    a user removed them, or, with `counts_missing`, they count.
+    that got its id from a version lacks the id again, or is missing; rows that are only missing
+    count with `counts_missing`, otherwise a user removed them.
     """
     changed = find_replaced_texts(versions)
     changed = {
@@ -1494,7 +1499,7 @@ class Waiting:
         try:
             return load_plan(self.path)
         except PlanError as error:
-            _LOG.warning("%s; it is made again", error.message)
+            _LOG.warning("%s; it is created again", error.message)
             return None
 
 
@@ -1574,7 +1579,7 @@ class SheetWaiting:
         try:
             return load_edits(self.path).fingerprint
         except PlanError as error:
-            _LOG.warning("%s; it is made again", error.message)
+            _LOG.warning("%s; it is created again", error.message)
             return ""
 
 
@@ -1582,7 +1587,7 @@ def _make_folder(path: Path) -> None:
     try:
         make_private_folder(path.parent)
     except OSError as error:
-        raise PetsyncError(f"{path.parent} cannot be made: {error.strerror}") from None
+        raise PetsyncError(f"{path.parent} cannot be created: {error.strerror}") from None
 
 
 def _remove(path: Path) -> None:

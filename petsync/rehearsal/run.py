@@ -130,8 +130,8 @@ def _beyond(profile: ServiceProfile) -> tuple[str, ...]:
     if not unasked:
         return ()
     lacking = " and ".join(unasked)
-    text = f"The copy takes pets without {lacking}, which the service's profile says are required"
-    return (f"{text}: the store may refuse what the copy took.",)
+    text = f"The copy accepts pets without {lacking}, which the service's profile says are required"
+    return (f"{text}: the store may refuse what the copy accepted.",)
 
 
 # The notes of a rehearsal.
@@ -150,8 +150,8 @@ def notes(source: StoreCopy, listed: Snapshot, after: Collection[int]) -> Iterat
     if source.unanswered:
         ids = _few([int(each.asked) for each in source.unanswered])
         yield (
-            f"The store gave no answer to {ids}. The copy does not have them, and nothing was "
-            f"tried for them: {source.unanswered[0].problem}."
+            f"The store gave no answer for {ids}. The copy does not have them, "
+            f"and none of their changes was tried: {source.unanswered[0].problem}."
         )
     outside = {pet.id for pet in source.outside}
     if hidden := set(after) - set(listed.frame["id"]) - outside:
@@ -173,7 +173,9 @@ def _few(ids: list[int]) -> str:
 
 _ANY = Limit(1e12, is_share=False)
 _SETTLE = 1.0
-"""Seconds after which a request has not arrived: the copy is on this machine."""
+"""The time in seconds after which a request counts as not arrived. It is short because the copy is
+on this machine.
+"""
 _NO_LIMITS = Guard(max_delete=_ANY, max_update=_ANY, allow_empty=True)
 
 
@@ -235,7 +237,7 @@ def _of_copy(plan: Plan, url: str) -> Plan:
 
 
 def _ended_early(error: InterruptedRunError) -> Report:
-    """Return the report of a run that the copy ended.
+    """Return the report of a run that ended early on the copy.
 
     Raises InterruptedRunError if the user interrupted it.
     """
@@ -260,8 +262,8 @@ def stage(
 ) -> Iterator[tuple[Sandbox, Store]]:
     """Yield a running sandbox with these pets, and a store for it.
 
-    The sandbox behaves as the profile says. Its journals are in a temporary folder. At the end all
-    is removed, except the file `keep`.
+    The sandbox behaves as the profile says. Its journals are in a temporary folder. At the end,
+    everything except the file `keep` is removed.
     """
     with ExitStack() as resources:
         state = Path(resources.enter_context(TemporaryDirectory(prefix="petsync-rehearsal-")))
@@ -281,7 +283,7 @@ def must_be_new(keep: Path) -> Path:
     """Return the path. Raises SettingsError if it exists: it may be a store."""
     if lexists(keep):
         raise SettingsError(
-            f"{keep} is there already, and the copy needs a new file", hint="Name another one."
+            f"{keep} already exists, and the copy needs a new file", hint="Name another one."
         )
     return keep
 
@@ -301,7 +303,8 @@ def _whole(path: Path) -> Iterator[None]:
 
 
 _NO_SHEET = (
-    "the sheet of the plan is gone, or was changed since; so the pets were compared only with the "
+    "the sheet of the plan is missing, or was changed since, so the pets were compared only with "
+    "the "
     "plan"
 )
 _UNDO = "the plan is an undo and has no sheet; so the pets were compared only with the plan"
@@ -333,12 +336,12 @@ def rehearse(
 ) -> Rehearsal:
     """Apply the plan to a copy of the store on this machine, and return the result.
 
-    `plan` is a Plan, the path of a saved one (`.json`), or whatever `store.plan` takes, with its
-    `options`. petsync only reads from the store, and the plan stays unused. `sheet` is the sheet of
-    a Plan, by default the file from which it was made; `snapshot` saves another read of the store.
-    `faults` makes the copy fail during the run, as `petsync serve` does; with `concurrency` 1, the
-    same `seed` makes the same answers fail. `keep` is a new file for the resulting copy, for
-    `petsync serve --db`.
+    `plan` is a Plan, the path of a saved one (`.json`), or anything that `store.plan` accepts,
+    with its `options`. petsync only reads from the store, and the plan stays unused. `sheet` is
+    the sheet of a Plan, by default the file from which it was made; `snapshot` avoids another read
+    of the store. `faults` makes the copy fail during the run, as `petsync serve` does; with
+    `concurrency` 1, the same `seed` makes the same answers fail. `keep` is a new file for the
+    resulting copy, for `petsync serve --db`.
 
     A plan that the guard refuses is rehearsed too; the result contains the refusal. Raises
     PlanError for a plan of another store, StalePlanError for one that was applied, SettingsError
@@ -375,7 +378,8 @@ def _of_plan(
 ) -> tuple[Plan, Sheet | None, StoreCopy]:
     if options:
         raise SettingsError(
-            f"{', '.join(options)}: these are options of a sheet's plan, and this is a plan",
+            f"{', '.join(options)}: these are options for making a plan from a sheet, but a "
+            f"finished plan was given",
             hint="A plan is rehearsed as it is; make another one with these options.",
         )
     store.check(plan)

@@ -42,7 +42,7 @@ def account_sentence(account: Account) -> str:
         return "You are not signed in."
     if account.user:
         return f"You are signed in as {visible(account.user)}."
-    return "You are signed in; the service does not say as which user."
+    return "You are signed in; the service does not report the user name."
 
 
 def account_facts(account: Account) -> Iterator[tuple[str, str]]:
@@ -72,14 +72,14 @@ def _describe_scopes(account: Account) -> str:
         _SCOPE_WORDS[scope] for scope, is_allowed in permissions.items() if is_allowed is None
     ]
     if unknown and account.signed_in:
-        phrases.append(f"perhaps {' and '.join(unknown)} (the service does not say)")
+        phrases.append(f"perhaps {' and '.join(unknown)} (not reported by the service)")
     return ", ".join(phrases) or "the service does not say"
 
 
 def _describe_expiry(account: Account) -> str:
     if account.expires is None:
-        return "renewed when it ends" if account.renews else "the service does not say"
-    renewal = ", then renewed by itself" if account.renews else ""
+        return "renewed when it ends" if account.renews else "not reported by the service"
+    renewal = ", then renewed automatically" if account.renews else ""
     return f"{moment(account.expires)}{renewal}"
 
 
@@ -105,7 +105,7 @@ def _row(name: str, value: str) -> str:
 
 
 def account_lines(account: Account, *, width: int = 80) -> Iterator[Text]:
-    """Yield the account in lines: the user, the permissions, their expiry, and a warning if there
+    """Yield the account as lines: the user, the permissions, their expiry, and a warning if there
     is one.
     """
     yield from text.paragraph(account_sentence(account), width, style="bold")

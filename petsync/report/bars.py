@@ -91,7 +91,7 @@ class TerminalBar:
         # Some terminals start a new line after the last cell.
         columns, lines = size.columns - 1, size.lines
         if self._bar is None:
-            # With a delay, tqdm does not draw before `draw` does.
+            # With a delay, tqdm draws nothing before the first call of `draw`.
             self._bar = _Bar(meter, file=self._file, ncols=columns, nrows=lines, delay=_MIN_DELAY_S)
         self._bar.ncols, self._bar.nrows = columns, lines
         self._bar.draw(meter)

@@ -202,7 +202,7 @@ def _table(reasons: Sequence[Reason], width: int) -> Iterator[Text]:
 
 
 def _wrap_value(value: Cell, room: int) -> Iterator[Text]:
-    """Yield the value in lines; a short list in one line."""
+    """Yield the value as lines; a short list as one line."""
     joined = "; ".join(value)
     cell = [joined] if cell_len(joined) <= room else value
     shown = [*cell[:_MOST], *([f"and {len(cell) - _MOST:,} more"] if len(cell) > _MOST else [])]

@@ -156,8 +156,8 @@ class Column:
 
 
 def parse_moment(text: str, otherwise: datetime = _EPOCH) -> datetime:
-    """Return the moment of an ISO 8601 text, in UTC; `otherwise` for another text, and for a moment
-    that no round can have.
+    """Return the time in an ISO 8601 string, in UTC; `otherwise` for any other string, and for a
+    time that no round can have.
     """
     try:
         given = datetime.fromisoformat(text)
@@ -267,7 +267,7 @@ UNCOMPARED: Sequence[Status] = ("error", "locked")
 
 
 def describe_column(column: Column) -> str:
-    """Return the tooltip of a column: its rounds in lines."""
+    """Return the tooltip of a column: one line for each round."""
     if not column.turns:
         missing = count(column.missed, "round")
         until = f" until {_format_minute(column.until)}" if column.until > column.since else ""
@@ -313,7 +313,7 @@ def summarize_plot(columns: Sequence[Column], what: str = "ends") -> str:
     shown = [column for column in columns if column.turns]
     rounds = [each for column in shown for each in column.rounds]
     if not rounds:
-        return "No round was made."
+        return "No rounds were run."
     if what != "ends":
         return f"{capital(_SUMMARIES[what](rounds))}."
     span = f"from {_format_minute(shown[0].since)} to {_format_minute(shown[-1].turns[-1].at)} UTC"
@@ -404,7 +404,7 @@ def _describe_manual_runs(turns: Sequence[RoundGroup], runs: Sequence[PastRun]) 
         return ""
     changes = count(sum(run.counts.get("applied", 0) for run in manual_runs), "change")
     last = f"the last {moment(manual_runs[0].started)}, {manual_runs[0].run_id}"
-    return f"{count(len(manual_runs), 'run')} besides, {changes} for the store; {last}"
+    return f"{count(len(manual_runs), 'run')} outside rounds, {changes} for the store; {last}"
 
 
 def _streak(turns: Sequence[RoundGroup]) -> str:
@@ -630,7 +630,7 @@ _CHANGES: Mapping[str, str] = {
 _OPEN: Mapping[str, tuple[str, str]] = {
     "conflict": ("conflicts", "conflicts"),
     "finding": ("findings", "errors in the sheet"),
-    "failed": ("failed", "did not arrive"),
+    "failed": ("failed", "not applied"),
     "left": ("left", "other differences"),
 }
 
@@ -964,8 +964,8 @@ def history_page(
     """Return the history as a complete HTML document that loads nothing.
 
     `rounds` has the oldest first, `runs` the newest first; the newest `limit` of both are listed,
-    and the plots show all. With `now`, the page shows which jobs have not run since their last
-    usual pause.
+    and the plots show all. With `now`, the page shows which jobs have not run for longer than
+    their usual pause.
     """
     jobs = _by_job(rounds)
     title = "Reconciliation history"
@@ -1068,7 +1068,7 @@ def _whole_history(turns: Sequence[RoundGroup], name: str) -> str:
     """
     if len(turns) <= _MAX_TURNS:
         return ""
-    title = f"The whole time: {words.count(len(turns), 'round')} since {turns[0].at:%Y-%m-%d}"
+    title = f"The entire period: {words.count(len(turns), 'round')} since {turns[0].at:%Y-%m-%d}"
     columns = columns_by_time(turns, _MAX_COLUMNS)
     note = element("p", text(describe_column_length(columns)), class_="ps-kept")
     return html.collapsible(title, note + _grid_html(columns, f"{name}-all"), open_=True)
@@ -1106,7 +1106,7 @@ def _round_paragraphs(round_: Round) -> Iterator[str]:
         for side, counts in sides
         if counts.total
     ]
-    arrived = f"; {words.number(round_.applied)} arrived" if plans else ""
+    arrived = f"; {words.number(round_.applied)} applied" if plans else ""
     nothing = "" if round_.status in UNCOMPARED else "nothing to change"
     open_ = round_view.format_open(round_)
     if line_ := f"{', '.join(plans) or nothing}{arrived}{f'; open: {open_}' if open_ else ''}":

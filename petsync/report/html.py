@@ -165,7 +165,7 @@ def listing(
     *,
     fold_over: int,
 ) -> str:
-    """Return a collapsible part with a row for each shown thing; "" if there is nothing at all. It
+    """Return a collapsible part with a row for each shown item; "" if there are no items. It
     is collapsed if it has more than `fold_over` rows.
     """
     if not things.total:
@@ -219,7 +219,7 @@ def document(
     are names in the `assets` folder.
 
     It loads nothing. Its content security policy allows only these styles and scripts, and the
-    style of fragments, by their hashes, and forbids scripts to turn text into markup.
+    style of fragments, by their hashes, and prevents scripts from turning text into markup.
     """
     style_tags = "\n".join(map(style, (_STYLE, *styles)))
     return (

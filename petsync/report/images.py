@@ -74,7 +74,7 @@ FATE_TITLES: Mapping[Fate, str] = {
     "again": "to upload once more",
     "confirm": "uploaded in an earlier run that could not confirm it: only recorded",
     "already": "uploaded before: not sent again",
-    "twice": "there twice for the same pet: one of each is enough",
+    "twice": "listed twice for the same pet: one copy is enough",
 }
 """The titles of the fates; those that need attention come first."""
 FATES_OF_RUNS: frozenset[Fate] = frozenset(("already", "confirm", "doubtful"))
@@ -92,7 +92,7 @@ _MARKS: Mapping[Fate, Mark] = {
     "twice": "note",
 }
 _OUTCOME_WORDS: Mapping[Outcome, str] = {
-    "unknown": "unknown: no answer came, and the store does not show whether it happened",
+    "unknown": "unknown: no answer arrived, and the store does not show whether it happened",
     "conflict": "in conflict",
     "applied": "uploaded",
 }
@@ -129,7 +129,7 @@ def describe_image(picture: Picture) -> str:
         f"{size(picture.size)}"
     )
     if not picture.done:
-        return f"{description}; as it is"
+        return f"{description}; unchanged"
     return f"{description}; {treatment(picture)}: {size(picture.sent_size)}"
 
 
@@ -225,7 +225,7 @@ def uploaded_facts(report: UploadReport) -> Iterator[tuple[str, str]]:
 
 
 def uploaded_summary(report: UploadReport) -> str:
-    """Return one sentence: the end of the upload, and the number of files with each outcome."""
+    """Return one sentence: how the upload ended, and the number of files with each outcome."""
     counts = report.counts
     outcome_counts = ", ".join(
         f"{number(counts[outcome])} {words.inflect_outcome(outcome_name(outcome), counts[outcome])}"
@@ -234,7 +234,9 @@ def uploaded_summary(report: UploadReport) -> str:
     )
     sent = f" ({size(report.total_bytes)})" if report.total_bytes else ""
     if report.stopped:
-        return f"Stopped early: {outcome_counts}{sent}. The same command again does the rest."
+        return (
+            f"Stopped early: {outcome_counts}{sent}. Run the same command again to upload the rest."
+        )
     return f"{'Done with problems' if report.exit_code else 'Done'}: {outcome_counts}{sent}."
 
 
@@ -380,7 +382,7 @@ _SUBJECT_INDENT = 6
 def pictures_lines(
     pictures: Pictures, *, limit: int | None = 20, width: int = 80
 ) -> Iterator[Text]:
-    """Yield the pictures in lines, with the first `limit` of each kind, problems first."""
+    """Yield the pictures as lines, with the first `limit` of each kind, problems first."""
     yield Text("petsync upload", "bold")
     yield from text.facts(pictures_facts(pictures), width)
     blocked = pictures.blocked
@@ -401,7 +403,7 @@ def pictures_lines(
 def uploaded_lines(
     report: UploadReport, *, limit: int | None = 20, width: int = 80
 ) -> Iterator[Text]:
-    """Yield the report in lines, with the first `limit` files of each outcome, failures first."""
+    """Yield the report as lines, with the first `limit` files of each outcome, failures first."""
     head = f"petsync upload {visible(report.run_id)}".rstrip()
     yield Text(head, "bold")
     yield from text.facts(uploaded_facts(report), width)

@@ -257,7 +257,9 @@ def _values(clash: Clash) -> list[Cell]:
 # Changes of the store for a sheet, as lines, and as text.
 
 
-_ALL = "All of them: `petsync apply` with `--limit 0`; the report of the round has them, too."
+_ALL = (
+    "To see all of them: `petsync apply` with `--limit 0`; the report of the round has them, too."
+)
 _SHEET_CHANGE_WORDS = {"add": "new row", "update": "", "delete": "row goes"}
 
 
@@ -268,7 +270,9 @@ def intake_lines(inbound: Inbound, *, width: int = 80, limit: int | None = 20) -
     counts, rows = inbound.counts, inbound.changes
     yield from lines.paragraph(f"For the sheet {inbound.source}", width, style="bold")
     yield from lines.paragraph(f"from {inbound.store}", width)
-    counts_text = f"{counts.update:,} rows change, {counts.add:,} come, {counts.delete:,} go."
+    counts_text = (
+        f"{counts.update:,} rows changed, {counts.add:,} added, {counts.delete:,} removed."
+    )
     yield from lines.heading(counts_text, width)
     if release := release_of([note.problem for note in inbound.notes[:1]]):
         yield from lines.paragraph(release, width, style=f"bold {lines.STYLE['warning']}")
@@ -667,7 +671,7 @@ def _screen_reader_text(words_: str) -> str:
 
 
 def alerts(plan: Plan) -> Iterator[str]:
-    """Yield the guard's verdict, and the queries without a response of the store."""
+    """Yield the guard's verdict, and the queries that the store did not answer."""
     if not plan.verdict.ok:
         refusals = map(_refusal, plan.verdict.refusals)
         yield html.alert(words.PLAN_REFUSED, refusals, kind="ps-refused")
@@ -770,7 +774,7 @@ def _note(note: str) -> str:
 
 
 _SCREEN_LINES = 20
-"""After more lines of details than this, the summary is repeated at the end."""
+"""If there are more lines of details than this, the summary is repeated at the end."""
 
 
 def plan_lines(plan: Plan, *, limit: int | None = 20, width: int = 80) -> Iterator[Text]:
@@ -953,7 +957,7 @@ def _pager(place: str) -> Iterator[str]:
         f"<option{' selected' if size == _SIZE else ''}>{size}</option>" for size in _SIZES
     )
     select = f'<select id="size-{place}" class="ps-size">{sizes}</select>'
-    yield element("span", f'<label for="size-{place}">Rows a page</label> {select}')
+    yield element("span", f'<label for="size-{place}">Rows per page</label> {select}')
 
 
 def _step(step: str, title: str) -> str:
@@ -1076,7 +1080,7 @@ def _without_script(shown: int, total: int) -> str:
         "a workbook: petsync plan -o plan.xlsx."
     )
     complete_note = (
-        "To filter and sort the rows needs JavaScript, which this page runs without a network."
+        "Filtering and sorting the rows needs JavaScript, which this page runs without a network."
     )
     return element(
         "noscript", element("p", text(complete_note if shown == total else partial_note))
@@ -1130,7 +1134,11 @@ def summary_rows(summary: Summary) -> Iterator[tuple[str, int, str]]:
     remaining = summary.older - summary.set_back
     yield "older", remaining, older_note if remaining else ""
     if summary.set_back:
-        yield "restored", summary.set_back, "not edited since the export, and as an undo left them"
+        yield (
+            "restored",
+            summary.set_back,
+            "not edited since the export, and unchanged since an undo",
+        )
     gone_note = "not edited since the export, and the pet does not exist any more"
     remaining = summary.gone - summary.taken_away
     yield "gone", remaining, gone_note if remaining else ""

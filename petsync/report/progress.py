@@ -68,8 +68,8 @@ def run_bar(
 ) -> Iterator[Callable[[Step], None]]:
     """Yield a function to call with each step of a run, from any thread.
 
-    The run has `total` changes, 0 if only the steps know. The function calls `on_step`; it draws
-    nothing itself, and raises only what `on_step` raises.
+    The run has `total` changes, 0 if only the steps have the total. The function calls `on_step`;
+    it draws nothing itself, and raises only what `on_step` raises.
 
     The bar is shown in a notebook, or on `file` (stderr) if that is a terminal. Elsewhere nothing
     is shown; with `show=True`, `file` gets a line every five seconds. With `show=False`, or with

@@ -45,7 +45,7 @@ __all__ = [
 # The words of a rehearsal, for every format.
 
 
-REFUSED_TITLE = "The guard refuses this plan: `petsync apply` would send nothing of it"
+REFUSED_TITLE = "The guard refuses this plan: `petsync apply` would send none of it"
 NOTHING_SENT = "petsync rehearsal: nothing was sent to the store"
 NO_STATUS = "(no status)"
 ROWS_TITLE = "What would happen to the rows"

@@ -117,23 +117,23 @@ STATUS_WORDS: Mapping[Status, StatusWords] = {
     "findings": StatusWords("Errors in the sheet", "look", "!"),
     "conflicts": StatusWords("Conflicts", "look", "!"),
     "waiting": StatusWords("Waiting for a person", "look", "?"),
-    "locked": StatusWords("Not its turn", "look", "-"),
+    "locked": StatusWords("Skipped", "look", "-"),
     "failed-rows": StatusWords("Changes failed", "bad", "x"),
     "interrupted": StatusWords("Interrupted", "bad", "x"),
     "refused": StatusWords("Refused", "bad", "x"),
     "error": StatusWords("Failed", "bad", "x"),
 }
 MODE_WORDS: Mapping[Mode, str] = {
-    "push": "push: the sheet leads",
-    "pull": "pull: the store leads",
+    "push": "push: the sheet's values are used",
+    "pull": "pull: the store's values are used",
     "two-way": "two-way: both sides merge",
     "check": "check: nothing is changed",
 }
 COMMANDS_TITLE = "Commands, to be run in the folder of petsync.toml:"
 KIND_NAMES: Mapping[Kind, tuple[str, str]] = {
     "conflict": ("conflict", "conflicts"),
-    "waiting": ("difference that waits", "differences that wait"),
-    "failed": ("change that did not arrive", "changes that did not arrive"),
+    "waiting": ("difference waiting for release", "differences waiting for release"),
+    "failed": ("change that was not applied", "changes that were not applied"),
     "finding": ("error in the sheet", "errors in the sheet"),
     "drift": ("difference", "differences"),
     "note": ("note", "notes"),
@@ -159,8 +159,9 @@ _KIND_MEANING: Mapping[Kind, str] = {
     "note": "for information",
 }
 _KIND_CURE: Mapping[Kind, str] = {
-    "conflict": "Do what the line says. If both sides changed a field, write the same value on "
-    "both, or set on_conflict for the job; it decides fields, not whole rows.",
+    "conflict": "Do what the line says. If both sides changed a field, "
+    "write the same value on both sides, or set on_conflict for the job; that option applies to "
+    "fields, not to whole rows.",
     "waiting": "Look at the plan, and release it or fix the sheet: a plan that is not needed any "
     "more disappears.",
     "failed": "The next round tries again.",
@@ -183,7 +184,7 @@ _WAITING_DRY_RUN_CURE = (
     "A round without --dry-run saves the plan as a file, and waits until a person releases it."
 )
 _REFUSED_CURE = (
-    "Nothing is done, in this round or the next, until the reason of the refusal is fixed."
+    "Nothing is done, in this round or the next, until the reason for the refusal is fixed."
 )
 _QUERY_CURE = "Fix it in the database that the query reads."
 
@@ -196,7 +197,7 @@ class Command(NamedTuple):
 
 
 def headline(round_: Round) -> str:
-    """Describe the end of the round, in one or two sentences."""
+    """Describe how the round ended, in one or two sentences."""
     dry_run_note = "This was a dry run: nothing was changed." if round_.dry_run else ""
     own_kind = _KIND_OF_STATUS.get(round_.status)
     others = format_open_total([[(kind, n) for kind, n in open_counts(round_) if kind != own_kind]])
@@ -224,12 +225,12 @@ def _describe_end(round_: Round) -> str:
         f"{'keeps' if round_.findings == 1 else 'keep'} rows from being used",
         "conflicts": f"{count(round_.conflicts, 'conflict')}, which "
         f"{'needs' if round_.conflicts == 1 else 'need'} a decision",
-        "failed-rows": f"{count(round_.failed, 'change')} did not arrive",
+        "failed-rows": f"{count(round_.failed, 'change')} could not be applied",
         "waiting": "the plan is over its limits, and nothing is done until it is released",
         "refused": "nothing is done, and the plan cannot be released",
         "locked": "another round of this job was running, so this one did nothing",
         "interrupted": "it was interrupted, and the next round finishes what it started",
-        "error": "the round could not be done",
+        "error": "the round could not be run",
     }
     return texts[round_.status]
 
@@ -239,8 +240,8 @@ def _except_notes(notes: int) -> str:
 
 
 def reason(round_: Round) -> str:
-    """Return the reason for the end of the round, and a hint; "" if the headline and the
-    differences say it.
+    """Return the reason why the round ended this way, and a hint; "" if the headline and the
+    differences already show it.
     """
     if round_.status in _KIND_OF_STATUS:
         return ""
@@ -259,15 +260,15 @@ def facts(round_report: RoundReport) -> Iterator[tuple[str, str]]:
         yield "sheet", f"{visible(round_.source)}{_size(round_.rows, 'row')}"
     yield "begun", f"{moment(round_.started)}, took {duration(round_.seconds)}"
     if round_.resumed:
-        yield "resumed", f"{count(round_.resumed, 'run')} that an earlier round had left"
+        yield "resumed", f"{count(round_.resumed, 'run')} that an earlier round left unfinished"
     if round_.backup:
-        yield "backup", f"{visible(round_.backup)}, the sheet as it was"
+        yield "backup", f"{visible(round_.backup)}, the sheet before the round"
     yield "round", visible(round_.id)
 
 
 def _size(total: int, noun: str) -> str:
-    """Format a number in brackets: ` (1,240 pets)`; "" if the round ended before it knew the
-    number.
+    """Format a number in brackets: ` (1,240 pets)`; "" if the round ended before the number was
+    known.
     """
     return f" ({count(total, noun)})" if total else ""
 
@@ -385,7 +386,9 @@ def describe_store_result(round_report: RoundReport) -> str:
         counts = Counter(each.outcome for each in report.results if each.kind != "none")
         counts_text = (f"{number(counts[o])} {o}" for o in OUTCOMES if counts[o] or o == "applied")
         return sentences(f"Sent by run {visible(report.run_id)}: {', '.join(counts_text)}")
-    return "Nothing was sent" + (": the plan waits." if round_report.round.waiting else ".")
+    return "Nothing was sent" + (
+        ": the plan waits for release." if round_report.round.waiting else "."
+    )
 
 
 def describe_sheet_result(round_report: RoundReport) -> str:
@@ -393,7 +396,8 @@ def describe_sheet_result(round_report: RoundReport) -> str:
     if round_report.round.backup:
         backup = visible(round_report.round.backup)
         return (
-            f"Written: {describe_written(round_report)}; as it was before, the sheet is {backup}."
+            f"Written: {describe_written(round_report)}; the previous version of the sheet is "
+            f"in {backup}."
         )
     if round_report.round.dry_run or round_report.round.mode == "check":
         return "Nothing was written."
@@ -563,7 +567,7 @@ def rounds_page(rounds: Sequence[RoundReport]) -> str:
         for n, round_report in enumerate(rounds)
         for part in _parts_page(round_report, f"round-{n}-")
     )
-    inner = parts if rounds else (html.summary("No round was made."),)
+    inner = parts if rounds else (html.summary("No rounds were run."),)
     body = ('<main class="petsync ps-page">', *inner, "</main>")
     return document("\n".join(filter(None, body)), "petsync rounds", styles=STYLES)
 
@@ -738,7 +742,7 @@ def records_table(heads: Sequence[str], rows: Iterable[str], caption: str) -> st
 # Rounds as HTML fragments for a notebook's cell.
 
 
-_OPEN = ("", "Id", "Pet", "What is the matter", "Where")
+_OPEN = ("", "Id", "Pet", "Problem", "Where")
 _ROUNDS = ("", "Status", "Job", "For the store", "For the sheet", "Difference", "Took")
 
 
@@ -786,7 +790,7 @@ def _difference_fragment_row(kind: Kind, each: Difference) -> str:
 
 def _rounds(rounds: Sequence[RoundReport], limit: int | None) -> Iterator[str]:
     if not rounds:
-        yield html.summary("No round was made.")
+        yield html.summary("No rounds were run.")
         return
     yield html.table(_ROUNDS, (_round(round_report.round) for round_report in rounds))
     for round_report in rounds:
@@ -814,17 +818,17 @@ def _round(round_: Round) -> str:
 _MAX_FILES = 20
 _JOB = 12
 _ID = 22
-"""The length of the moment in an id; the start of an id is enough to find a round."""
+"""The length of the timestamp in an id; the start of an id is enough to find a round."""
 _HEADS_TEXT = ("status", "job", "to store", "to sheet", "took")
 _PLANNED_NOTE = "(in brackets: planned, not applied)"
-_SHOW_ALL_HINT = "All of it: `--limit 0`, or as a page with `--report FILE.html`."
-_NOTHING_OPEN = "Nothing needs a person."
+_SHOW_ALL_HINT = "To see everything: `--limit 0`, or as a page with `--report FILE.html`."
+_NOTHING_OPEN = "No action is needed."
 
 
 def round_lines(
     round_report: RoundReport, width: int = 80, *, limit: int | None = 20
 ) -> Iterator[Text]:
-    """Yield the round in lines, with the first `limit` of each kind of difference that it left."""
+    """Yield the round as lines, with the first `limit` of each kind of difference that it left."""
     round_ = round_report.round
     yield Text(f"petsync round of {shorten(visible(round_.name), width - 17)}", "bold")
     yield from lines.facts(facts(round_report), width)
@@ -871,7 +875,7 @@ def _file_lines(rounds: Sequence[RoundReport], width: int) -> Iterator[Text]:
     for each in rounds:
         if each.round.backup:
             heading = f"The sheet of {visible(each.round.name)}: {describe_written(each)}. "
-            yield from lines.heading(f"{heading}Before it was:", width, style="")
+            yield from lines.heading(f"{heading}Backup:", width, style="")
             yield from lines.wrap_keeping_paths(visible(each.round.backup), width, indent=2)
     if pages := [each.round.report for each in rounds if each.round.report]:
         yield from lines.heading(f"Report{'' if len(pages) == 1 else 's'}:", width, style="")
@@ -887,10 +891,10 @@ def list_lines(
     round, and the beginning of its id.
     """
     if not rounds:
-        yield Text("No round was made.")
+        yield Text("No rounds were run.")
         return
     rows = [_cells(round_, show_start=show_start) for round_ in rounds]
-    heads = (*(["round (begun, UTC)"] if show_start else []), *_HEADS_TEXT)
+    heads = (*(["round (started, UTC)"] if show_start else []), *_HEADS_TEXT)
     widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
     job = heads.index("job")
     spare = width - 2 * len(heads) - (sum(widths) - widths[job])

@@ -121,7 +121,7 @@ _NAME = 30
 
 
 def report_lines(report: Report, *, limit: int | None = 20, width: int = 80) -> Iterator[Text]:
-    """Yield the report in lines, with the first `limit` rows of each outcome that needs
+    """Yield the report as lines, with the first `limit` rows of each outcome that needs
     attention.
     """
     yield Text.assemble(("petsync run ", "bold"), (visible(report.run_id), "bold"))
@@ -203,7 +203,7 @@ DONE_WORDS: Mapping[str, str] = {
     "delete": "deleted",
     "upload": "image uploaded",
 }
-_OUTCOME_UNKNOWN = "begun, and it is not known yet whether it was done"
+_OUTCOME_UNKNOWN = "started, and it is not known yet whether it was applied"
 
 
 def source_words(past: PastRun) -> str:
@@ -224,8 +224,10 @@ def describe_counts(past: PastRun) -> str:
 
 
 def run_line(past: PastRun) -> str:
-    """Format the run: `catalogue.xlsx, begun 2026-11-21 09:24:56 UTC: 12 of 14 changes applied`."""
-    return f"{source_words(past)}, begun {moment(past.started)}: {describe_counts(past)}"
+    """Format the run: `catalogue.xlsx, started 2026-11-21 09:24:56 UTC: 12 of 14 changes
+    applied`.
+    """
+    return f"{source_words(past)}, started {moment(past.started)}: {describe_counts(past)}"
 
 
 def describe_undo(past: PastRun, undo: PastRun | None) -> str:
@@ -280,7 +282,7 @@ def change_of_entry(entry: Entry) -> Change | None:
 
 _INDENT = 4
 _STATE = {"done": "green", "stopped": "red", "running": "yellow"}
-_COLUMN_TITLES = f"  {'run':<20}  {'begun':<23}  {'what':<6}  {'state':<7}  took"
+_COLUMN_TITLES = f"  {'run':<20}  {'started':<23}  {'what':<6}  {'state':<7}  took"
 
 
 def runs_lines(
@@ -290,7 +292,7 @@ def runs_lines(
     several.
     """
     if not runs:
-        yield Text("No run is known.")
+        yield Text("No runs are recorded.")
         return
     stores = list(dict.fromkeys(run.store for run in runs))
     undone = undone_by(runs)
@@ -310,7 +312,7 @@ def pet_lines(
 ) -> Iterator[Text]:
     """Yield the changes that runs made or planned to a pet, with the values before and after."""
     if not entries:
-        yield Text(f"No known run changed pet {pet_id}.")
+        yield Text(f"No recorded run changed pet {pet_id}.")
         return
     yield Text(f"Pet {pet_id}: {words.count(len(entries), 'change')}, the newest first", "bold")
     for run, entry in entries:

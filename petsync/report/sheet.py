@@ -89,7 +89,7 @@ def next_step(findings: Sequence[Finding]) -> str:
             "A plan leaves these rows and their pets alone: fix the cells, and check again. "
             f"{where}"
         )
-    return f"Every row can be used: warnings tell how cells were read. {where}"
+    return f"Every row can be used: warnings show how cells were read. {where}"
 
 
 def snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
@@ -120,7 +120,7 @@ def coverage(snapshot: Snapshot) -> str:
     )
     return (
         f"{count(len(snapshot), 'pet')}. Covers the statuses {statuses}; a pet of another status "
-        f"may exist without being here.{''.join(missing)}"
+        f"may exist without being listed here.{''.join(missing)}"
     )
 
 

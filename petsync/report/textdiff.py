@@ -60,8 +60,8 @@ _CUT = "..."
 
 def mark_differences(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
     """Return both texts in pieces, marked where they differ: by words, and by characters inside a
-    word that mostly stays; the whole texts if they have no common word. The pieces of a text add up
-    to it.
+    word that is mostly unchanged; the whole texts if they have no common word. Joined, the pieces
+    of a text are that text.
     """
     old, new = _words(before), _words(after)
     common = _find_common_words(old, new)
@@ -149,8 +149,8 @@ def _longest_common(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, i
 
 
 def _mark_inside(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
-    """Return a replaced and a new part, in pieces; a common start and end is not marked if it is
-    most of them.
+    """Return a replaced and a new part, in pieces; a common start and end are not marked if they
+    make up most of the parts.
     """
     old, new = ([text[a:b] for a, b, _ in split_graphemes(text)[0]] for text in (before, after))
     head = _common_items(old, new)
@@ -207,7 +207,7 @@ def compare_cells(before: Pet | None, after: Pet, column: Column) -> tuple[Piece
 
 
 def compare_texts(before: str, after: str) -> tuple[Pieces, Pieces]:
-    """Return both texts, with the words or characters marked that the other one does not have."""
+    """Return both texts; the words or characters that the other one does not have are marked."""
     if max(len(before), len(after)) > _MAX_LENGTH or (
         max(before.count(" "), after.count(" ")) > _MAX_WORDS
     ):
@@ -218,8 +218,8 @@ def compare_texts(before: str, after: str) -> tuple[Pieces, Pieces]:
 def _compare_lists(
     before: Sequence[str], after: Sequence[str], separator: str
 ) -> tuple[Pieces, Pieces]:
-    """Return two lists with the items marked that the other list does not have; if both have the
-    same items, with the moved ones marked.
+    """Return two lists; the items that the other list does not have are marked, or, if both have
+    the same items, the moved ones.
     """
     both = set(before) & set(after)
     left, right = ({n for n, item in enumerate(items) if item in both} for items in (before, after))

@@ -207,30 +207,30 @@ CAUSES: Mapping[Cause, CauseText] = {
     ),
     "confirmed": CauseText(
         "confirmed afterwards",
-        "No answer came, or the run was interrupted. The store then showed that the change was "
+        "No answer arrived, or the run was interrupted. The store then showed that the change was "
         "made.",
         NO_CURE,
     ),
     "another-id": CauseText(
         "under another id",
         "The pet is in the store, but the service assigned another id.",
-        "Write the new id into the sheet, as --write-ids does; otherwise the next plan holds the "
-        "row.",
+        "Write the new id into the sheet, as --write-ids does; otherwise the next plan "
+        "holds back the row.",
     ),
     "named-id": CauseText(
         "under an id that another row names",
         "The pet is in the store, under an id that another row of the sheet named when no pet had "
-        "it. The new row is left without its id, and the next plan holds both rows.",
+        "it. The new row is left without its id, and the next plan holds back both rows.",
         "Remove the other row, or its id if it is a new pet; then plan again.",
     ),
     "already-so": CauseText(
-        "the store had the values already",
+        "the store already had the values",
         "Another user or an earlier run had already made the same change, or the store already "
         "has a pet with exactly the values of the new one.",
         NO_CURE,
     ),
     "already-gone": CauseText(
-        "the pet was gone already",
+        "the pet was already deleted",
         "Another user or an earlier run had already deleted it.",
         NO_CURE,
     ),
@@ -251,7 +251,7 @@ CAUSES: Mapping[Cause, CauseText] = {
         "Plan again: the new plan shows both values.",
     ),
     "gone": CauseText(
-        "gone from the store",
+        "no longer in the store",
         "Another user deleted the pet after the plan was made.",
         "Remove the row from the sheet, or clear its id to add the pet again; then plan again.",
     ),
@@ -276,7 +276,7 @@ CAUSES: Mapping[Cause, CauseText] = {
         "planned again",
         "The run was stopped before these changes were made, and the next round of its job planned "
         "them again from the sheet and the store as they were then.",
-        "The run of that round has what was sent.",
+        "The run of that round shows what was sent.",
     ),
     "from-plan": CauseText(
         "open since the plan",
@@ -305,9 +305,8 @@ CAUSES: Mapping[Cause, CauseText] = {
     ),
     "service-error": CauseText(
         "an error in the service",
-        "The service answered that something in it went wrong. What can be sent twice without "
-        "harm was tried again.",
-        f"When the service is well again, {_RESUME} tries them once more.",
+        "The service reported an internal error. Requests that are safe to repeat were sent again.",
+        f"When the service works again, {_RESUME} tries them once more.",
     ),
     "no-answer": CauseText(
         "no answer",
@@ -336,7 +335,8 @@ CAUSES: Mapping[Cause, CauseText] = {
     ),
     "overwrote": CauseText(
         "replaced another pet",
-        "The service gave a new pet the id of an existing pet, which it replaced.",
+        "The service assigned the id of an existing pet to a new pet, which replaced the "
+        "existing one.",
         "`petsync undo RUN` restores that pet. Give the row an id of its own, and plan again.",
     ),
     "unsafe-id": CauseText(
@@ -356,13 +356,14 @@ CAUSES: Mapping[Cause, CauseText] = {
     ),
     "may-be-there": CauseText(
         "may be in the store, edited since",
-        "No answer came to an add. The store does not have the pet as it was sent, but it has a "
+        "No answer arrived for an add. The store does not have the pet as it was sent, but it "
+        "has a "
         "new similar one, which may have been edited since. Nothing is sent again.",
         "Plan again: give the row that pet's id, or write `add-another` as its action.",
     ),
     "unexpected": CauseText(
         "unexpected",
-        "petsync does not know this result. That is a fault in petsync.",
+        "petsync does not recognise this result. This is a bug in petsync.",
         f"{_RESUME} tries again. Please report it with the output of the same command with -v.",
     ),
 }
@@ -387,7 +388,7 @@ _UNKNOWN_CAUSE: Mapping[Outcome, CauseText] = {
     ),
     "unknown": CauseText(
         "whether it happened is not known",
-        "No answer came, and the store does not show whether it happened.",
+        "No answer arrived, and the store does not show whether it happened.",
         f"{_RESUME} asks the store for their results.",
     ),
     "conflict": CauseText("a decision is needed", _SEE_ROWS, "Plan again to see both sides."),
@@ -632,21 +633,25 @@ OUTCOMES_TO_SHOW: tuple[Outcome, ...] = tuple(each for each in RANK if each != "
 """The outcomes whose rows are shown, the worst first."""
 STOPPED_TITLE = "Why it stopped"
 PLAN_REFUSED = "The guard refuses this plan: nothing will be sent"
-LIMITS_KEPT = "Guard: the plan keeps every limit."
-UNANSWERED_TITLE = "The store did not answer every query: this plan is of what it answered"
+LIMITS_KEPT = "Guard: the plan is within every limit."
+UNANSWERED_TITLE = (
+    "The store did not answer every query: this plan is based only on the answered queries"
+)
 WHERE_TO_SEE_ALL = (
-    "All of them: `petsync plan` with `--limit 0`, or with `-o plan.html` or .xlsx; in Python "
+    "To see all of them: `petsync plan` with `--limit 0`, or with `-o plan.html` or .xlsx; in "
+    "Python "
     "plan.to_frame()."
 )
 _WHERE_TO_SEE_WAITING = (
-    "All of them: `petsync apply` of the same file with `--limit 0`; the report of the round has "
+    "To see all of them: `petsync apply` of the same file with `--limit 0`; the report of the "
+    "round has "
     "them, too."
 )
 _NOT_LISTED = (
-    "A pet of this status is in the plan only if a row names it, and none is deleted for being "
-    "in no row."
+    "A pet of this status is in the plan only if a row names it, "
+    "and pets that are in no row are not deleted."
 )
-_NOT_COUNTED = "Pets of this status are not counted among the store's."
+_NOT_COUNTED = "Pets of this status are not included in the store's count."
 _CONFLICTS: Mapping[Winner, str] = {
     "": "nothing is sent until a person decides",
     "store": "the store's value stays",
@@ -869,7 +874,7 @@ def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
 
 
 def report_summary(report: Report) -> str:
-    """Return one sentence: the end of the run, and the number of rows with each outcome."""
+    """Return one sentence: how the run ended, and the number of rows with each outcome."""
     counts = format_outcomes(report)
     if report.stopped:
         return f"Stopped early: {counts}. {_resume_hint(report)}"
@@ -881,7 +886,10 @@ def _resume_hint(report: Report) -> str:
     left = count_left(report)
     if not left:
         return f"{resume} checks that nothing is left."
-    return f"{number(left)} {'change is' if left == 1 else 'changes are'} left: {resume} does them."
+    return (
+        f"{number(left)} {'change is' if left == 1 else 'changes are'} left: {resume} does "
+        f"the rest."
+    )
 
 
 def count_left(report: Report) -> int:
@@ -897,7 +905,7 @@ def undo_hint(report: Report) -> str:
     """Return the command that undoes a complete run, in words; "" if there is nothing to undo."""
     if report.stopped or not any(result.outcome == "applied" for result in report.results):
         return ""
-    return f"To take it back: `petsync undo {visible(report.run_id)}`"
+    return f"To undo it: `petsync undo {visible(report.run_id)}`"
 
 
 def format_outcomes(report: Report) -> str:
@@ -931,7 +939,7 @@ def _describe_in_sync(plan: Plan) -> str:
         return "Nothing to undo: the run changed no pet."
     if plan.undoes:
         pets = "its one pet is" if plan.rows == 1 else f"all {number(plan.rows)} pets are"
-        return f"Nothing to undo: {pets} as before the run."
+        return f"Nothing to undo: {pets} the same as before the run."
     if not plan.rows:
         return "Nothing to do: the sheet has no rows."
     if plan.ignored:
@@ -939,13 +947,13 @@ def _describe_in_sync(plan: Plan) -> str:
     if plan.older or plan.gone:
         return f"Nothing to send: {', '.join(_describe_unchanged(plan))}."
     rows = "the one row agrees" if plan.rows == 1 else f"all {number(plan.rows)} rows agree"
-    far = ", as far as it answered" if plan.coverage.failed else ""
+    far = ", as far as the store answered" if plan.coverage.failed else ""
     return f"In sync: {rows} with the store{far}."
 
 
 def _describe_unchanged(plan: Plan) -> list[str]:
     if plan.undoes:
-        return [f"{number(plan.unchanged)} as before already"]
+        return [f"{number(plan.unchanged)} already as before"]
     ignored = [f"{number(plan.ignored)} ignored"] if plan.ignored else []
     counts: Counter[str] = Counter()
     for each in iter_stale_rows(plan):

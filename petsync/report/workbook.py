@@ -66,14 +66,14 @@ __all__ = [
 
 
 FONT, SIZE, LINE_HEIGHT = "Arial", 10, 13.5
-"""A font that every system has, or replaces by one of the same width."""
+"""A font that every system has, or replaces with one of the same width."""
 _MAX_LENGTH = 16_000
 """The maximum number of characters: a cell holds 32,767 UTF-16 units, and a character may take
 two.
 """
 _MAX_LINES = 25
 _WIDE, _SLACK = 1.15, 0.1
-"""Letters are narrower than the digits in which widths are counted; words do not fill a line."""
+"""Widths are counted in digits, and letters are narrower; words do not fill a line completely."""
 _NOT_TEXT = ("=", "+", "-", "@", "#")
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _NEEDS_ESCAPE = re.compile(r"[&<>_\n\ufffe\uffff]|^\s|\s$")
@@ -309,7 +309,7 @@ def write(path: Path, tabs: Iterable[Tab], *, like: str | None = None) -> None:
     """Write the tabs into an .xlsx file, which replaces an existing one. With `like`, it gets the
     permissions of that sheet.
 
-    Raises SheetError if it cannot be written; an existing file then stays as it was.
+    Raises SheetError if it cannot be written; an existing file is then left unchanged.
     """
     with (
         _replace_file(path, like) as file,

@@ -1,7 +1,7 @@
 """The embedded pet store: all eight operations, for trials, tests and rehearsals.
 
-`Sandbox` runs one in a thread on a free loopback port; `serve` is the program. It shares the
-resources, their representations and the errors with the rest of petsync, and nothing else.
+`Sandbox` runs one in a thread on a free loopback port; `serve` is the program. The sandbox shares
+only the resources, their representations and the errors with the rest of petsync.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Sandbox:
     """A running pet store, as a context manager (or with `start` and `stop`).
 
     `profile` is `standard`, `live` or a Behaviour; `auth=False` requires no token; `db` is the
-    store's file, without which the store ends with the sandbox; `pets` and the JSON file `seed`
-    fill an empty store; `faults` is a specification as in `petsync serve --faults`;
+    store's file (without it, the store is deleted with the sandbox); `pets` and the JSON file
+    `seed` fill an empty store; `faults` is a specification as in `petsync serve --faults`;
     `token_lifetime` is in seconds. `client_secret` and `api_key` are random by default;
     `redirect_uris` are allowed beside those on loopback. `start` raises SettingsError for a wrong
     argument.
@@ -157,8 +157,8 @@ class Sandbox:
     def token(
         self, scopes: str | Iterable[str] = tuple(SCOPES), *, expires_in: float | None = None
     ) -> str:
-        """Return a new access token for the scopes, which may be one text with spaces. With an
-        `expires_in` of 0 seconds or less, it has already expired.
+        """Return a new access token for the scopes, which may be one string, separated by spaces.
+        With an `expires_in` of 0 seconds or less, it has already expired.
         """
         requested = scopes.split() if isinstance(scopes, str) else scopes
         tokens = self._active.service.tokens
@@ -166,7 +166,7 @@ class Sandbox:
         return issued.access_token
 
     def pets(self) -> list[Pet]:
-        """Every pet in the store, by id."""
+        """Every pet in the store, sorted by id."""
         with closing(self._active.service.storage.connect()) as connection:
             return records.everything(connection)
 
@@ -182,7 +182,9 @@ class Sandbox:
         return self._call(lambda: storage.write(lambda c: records.remove(c, pet_id)))
 
     def reset(self, pets: Iterable[Pet] = ()) -> None:
-        """Delete everything except the tokens, and start again with these pets and no requests."""
+        """Delete everything except the tokens, and start again with these pets and a request count
+        of 0.
+        """
         service, new_pets = self._active.service, list(pets)
         self._call(lambda: service.storage.write(lambda c: records.replace_all(c, new_pets)))
         service.requests.clear()

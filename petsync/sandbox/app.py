@@ -162,7 +162,8 @@ _PATHS = {
 
 def application(service: Service, *, hosts: tuple[str, ...] = ("*",)) -> ASGIApp:
     """Return the ASGI application of the sandbox. It refuses requests for host names that are not
-    in `hosts`, so that a foreign web page cannot reach it through its own name (DNS rebinding).
+    in `hosts`, so that a foreign web page cannot reach the sandbox through the page's own host
+    name (DNS rebinding).
     """
     middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)]
     app = Starlette(routes=_routes(service), middleware=middleware)
@@ -192,7 +193,7 @@ class _Operation:
                 await asyncio.sleep(hit.wait)
             await self._answer_with_fault(hit, scope, receive, send)
         except ClientDisconnect:
-            logger.debug("%s: the client went away", self.name)
+            logger.debug("%s: the client disconnected", self.name)
 
     async def _answer_with_fault(
         self, hit: Hit, scope: Scope, receive: Receive, send: Send
@@ -229,8 +230,8 @@ class _Operation:
         try:
             return await self.handler(self.service, request)
         except sqlite3.Error as error:
-            logger.exception("%s: the store's file failed", self.name)
-            raise RefusedError(500, f"the store's file failed: {error}") from None
+            logger.exception("%s: an operation on the store's file failed", self.name)
+            raise RefusedError(500, f"an operation on the store's file failed: {error}") from None
 
     def _refuse(self, hit: Hit) -> None:
         if hit.kind == "too_many":
@@ -261,7 +262,7 @@ class _Methods:
             f"RESTEASY003650: No resource method found for {scope['method']}, "
             "return 405 with Allow header"
         )
-        text = f"the methods here are {allow}"
+        text = f"the allowed methods are {allow}"
         raise RefusedError(405, text, headers={"Allow": allow}, original=original)
 
 
@@ -290,7 +291,7 @@ async def _answer_error(behaviour: Behaviour, request: Request, error: Exception
     if isinstance(error, HTTPException):
         error = RefusedError(error.status_code, error.detail, headers=error.headers)
     if not isinstance(error, RefusedError):
-        error = RefusedError(500, "the sandbox failed; its log says why")
+        error = RefusedError(500, "the sandbox failed; see its log for the reason")
     return http.problem(error, request, behaviour)
 
 
@@ -299,7 +300,7 @@ async def _answer_error(behaviour: Behaviour, request: Request, error: Exception
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to run a sandbox; port 0 is a free one, `token_lifetime` is in seconds."""
+    """How to run a sandbox; port 0 means a free port, `token_lifetime` is in seconds."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -359,7 +360,7 @@ class Running:
             self.ready.set()
 
     def stop(self) -> None:
-        """Make `run` return; from any thread."""
+        """Make `run` return. Can be called from any thread."""
         self._server.should_exit = True
 
     def close(self) -> None:
@@ -434,8 +435,8 @@ class ServedInfo:
     """The details that a user needs for a server that has just started.
 
     `url` is the base URL and ends in /v2; `pets` is the number of pets; `db` is the store's file,
-    or None if the store ends with the server; `warnings` are for the user. The secrets are new at
-    each start, and have no use if `auth` is False.
+    or None if the store is deleted with the server; `warnings` are for the user. The secrets are
+    new at each start, and are not used if `auth` is False.
     """
 
     url: str
@@ -467,8 +468,9 @@ def serve(
     """Serve until Ctrl-C or SIGTERM (in the main thread), then return.
 
     `on_ready` is called once, when the server responds. With `db`, the store and its tokens remain
-    after the end. Raises SettingsError before that for a port in use, a file that is not a store,
-    a seed that is not a list of pets, an unknown profile, or an invalid specification of faults.
+    after the server stops. Raises SettingsError before that for a port in use, a file that is not
+    a store, a seed that is not a list of pets, an unknown profile, or an invalid specification of
+    faults.
     """
     options = Options(
         host=host,

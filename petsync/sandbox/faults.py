@@ -121,7 +121,7 @@ async def tear(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:
-    """Wait until the server has noticed the end; otherwise it sends a response itself."""
+    """Wait until the server has detected the disconnect; otherwise it sends a response itself."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -220,7 +220,7 @@ class Throttle:
         return self._used <= self._rate * self._window
 
 
-# Faults on demand: slow, refused, dropped, torn and false responses, repeatable by a seed.
+# Faults on demand: slow, refused, dropped, torn and false responses, reproducible with a seed.
 #
 # A specification is a list such as `latency=0.05,429=0.02,drop_after=0.01,seed=7`:
 #
@@ -242,8 +242,8 @@ class Throttle:
 # retry_after  seconds in the Retry-After of a 429 (1)
 # seed         decides which requests are hit (0)
 # only         operations that can be hit, such as addPet+updatePet (all)
-# status       statuses of which only the lists can be hit, such as sold+pending (all requests)
-# first        number of requests, from the first, that can be hit (all)
+# status       statuses whose lists are the only requests that can be hit, such as sold+pending
+# (all requests) first        number of requests, from the first, that can be hit (all)
 
 
 OPERATIONS = (
@@ -376,7 +376,7 @@ _NO_HIT = Hit()
 
 
 def parse(spec: str) -> Faults:
-    """Return the faults of a specification. Raises SettingsError that names the wrong item."""
+    """Return the faults of a specification. Raises a SettingsError that names the wrong item."""
     values: dict[str, Any] = {}
     for item in filter(None, (part.strip() for part in spec.split(","))):
         key, sign, text = (part.strip() for part in item.partition("="))
@@ -421,25 +421,25 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < 3600:
-        raise ValueError("a number from 0 is needed")
+        raise ValueError("a number of at least 0 is required")
     return value
 
 
 def _positive(text: str) -> float:
     if not (value := _seconds(text)):
-        raise ValueError("a number above 0 is needed")
+        raise ValueError("a number above 0 is required")
     return value
 
 
 def _burst(text: str) -> float:
     if (value := _seconds(text)) < 1:
-        raise ValueError("a number from 1 is needed")
+        raise ValueError("a number of at least 1 is required")
     return value
 
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise ValueError("a whole number from 0 is needed")
+        raise ValueError("a whole number of at least 0 is required")
     return int(text)
 
 

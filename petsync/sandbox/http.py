@@ -101,7 +101,7 @@ _json = msgspec.json.Decoder(_StrictPet)
 
 
 def check_json(content: bytes, statuses: Collection[str] | None = STATUSES) -> None:
-    """Check that this is a pet with one of the statuses, or any status if they are None.
+    """Check that this is a pet with one of the statuses, or with any status if `statuses` is None.
 
     Raises ResponseError or msgspec.DecodeError that names the problem.
     """
@@ -111,7 +111,7 @@ def check_json(content: bytes, statuses: Collection[str] | None = STATUSES) -> N
 
 
 def check_xml(content: bytes, statuses: Collection[str] | None = STATUSES) -> None:
-    """Check the same of XML that the decoder has read. Raises ResponseError."""
+    """Check the same for XML that the decoder has accepted. Raises ResponseError."""
     root = ET.fromstring(content)  # noqa: S314  the decoder has refused a DTD
     if _name(root) != "Pet":
         raise ResponseError(f"the root element is {_name(root)}, not Pet")
@@ -134,14 +134,14 @@ def _labels(children: dict[str, ET.Element]) -> Iterator[ET.Element]:
         labels.append(children["category"])
     for label in labels:
         if (label.text or "").strip():
-            raise ResponseError(f"{_name(label)} is text, and should have an id and a name")
+            raise ResponseError(f"{_name(label)} is text, but should have an id and a name")
         yield label
 
 
 def _items(children: dict[str, ET.Element], name: str) -> Iterable[ET.Element]:
     container = children.get(name, ())
     if not isinstance(container, tuple) and (container.text or "").strip():
-        raise ResponseError(f"{name} is text, and should have elements")
+        raise ResponseError(f"{name} is text, but should have elements")
     for item in container:
         if _name(item) not in _ITEMS[name]:
             raise ResponseError(f"{name} has the element {_name(item)}")
@@ -164,7 +164,7 @@ def _check_leaves(children: dict[str, ET.Element]) -> None:
 
 def _check_leaf(name: str, element: ET.Element) -> None:
     if len(element):
-        raise ResponseError(f"{name} has elements, and should be text")
+        raise ResponseError(f"{name} has elements, but should be text")
     if name == "id" and not _STRICT_INTEGER.fullmatch(element.text or ""):
         raise ResponseError(f"id is {(element.text or '')[:40]!r}, not an integer")
 
@@ -210,13 +210,13 @@ class Behaviour:
     first_value_only: bool = False
     """Only the first value of a repeated query parameter counts."""
     once_per_tag: bool = False
-    """findPetsByTags lists a pet as often as its tags match."""
+    """findPetsByTags lists a pet once for each matching tag."""
     form_skips_empty: bool = False
     """updatePetWithForm ignores empty values."""
     upload_needs_pet: bool = True
     upload_adds_photo: bool = True
     imitates_original: bool = False
-    """The sandbox reads bodies, and responds to errors and uploads, as the original server."""
+    """The sandbox reads bodies, and responds to errors and uploads, as the original server does."""
     code_in_xml: bool = True
     """An ApiResponse in XML contains its code."""
     response_root: str = "ApiResponse"
@@ -270,7 +270,7 @@ def behaviour_named(name: str | Behaviour) -> Behaviour:
     )
 
 
-# How the original server reads a pet from a body: known fields only, and hardly a refusal.
+# How the original server reads a pet from a body: known fields only, and almost nothing is refused.
 #
 # The `live` profile reads bodies as Jackson and JAXB bind them to the server's classes. A
 # property that the class does not have is dropped. A label (a category or a tag) without an id
@@ -330,7 +330,7 @@ def bind_json(content: bytes) -> Bound:
 
 
 def bind_xml(content: bytes) -> Bound:
-    """Return the pet in an XML body. Raises ResponseError for other text or another root."""
+    """Return the pet in an XML body. Raises ResponseError for any other text or root element."""
     root = xml.parse(content)
     if root.tag != "Pet":
         raise ResponseError(f"the root element is {root.tag}, not Pet")
@@ -411,7 +411,7 @@ def media_type(header: str | None) -> str:
 
 
 def sent_media_type(content_type: str | None) -> str | None:
-    """`JSON` or `XML`, by the request's Content-Type; None for any other or none."""
+    """`JSON` or `XML`, by the request's Content-Type; None for any other type, or without one."""
     return _SENT.get(media_type(content_type))
 
 
@@ -483,7 +483,7 @@ class RefusedError(Exception):
     """Ends a request with `status`; a job of the store raises it before it writes anything.
 
     `headers` are added to the response. `original` is the response in the `live` profile; if it is
-    None, that has the `message`.
+    None, that response has the `message`.
     """
 
     def __init__(
@@ -528,7 +528,9 @@ def accepted_media_types(request: Request, behaviour: Behaviour) -> tuple[str, .
 
 
 def one_pet(body: bytes, media: Sequence[str], behaviour: Behaviour) -> Response:
-    """Return a pet, from its JSON. Raises RefusedError (406) if XML is required but impossible."""
+    """Return a response with the pet, given its JSON. Raises RefusedError (406) if only XML is
+    accepted and it cannot represent the pet.
+    """
     for kind in media:
         if kind == JSON:
             return Response(body, media_type=JSON)
@@ -676,7 +678,7 @@ def _from_xml(content: bytes, behaviour: Behaviour) -> Bound:
 
 def _body_error(error: Exception, media: str, behaviour: Behaviour) -> RefusedError:
     """400 for malformed text; the profile's status for well-formed text that is not a pet."""
-    text = f"no pet: {_describe_error(error)}"
+    text = f"not a pet: {_describe_error(error)}"
     if not _is_malformed(error, behaviour):
         return RefusedError(behaviour.bad_type, text, original=Original("something bad happened"))
     words = "bad input" if media == JSON else "HTTP 400 Bad Request"

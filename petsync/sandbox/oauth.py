@@ -56,7 +56,7 @@ METADATA = "/.well-known/oauth-authorization-server"
 
 _MAX_FORM = 64 * 1024
 _PERSON = "shopkeeper"
-"""The user of the sandbox's page: there are no accounts."""
+"""The name of the sandbox's only user, because there are no accounts."""
 _NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
@@ -117,7 +117,7 @@ class OAuth:
         return JSONResponse(_tokens(issued), headers=_NO_STORE)
 
     async def revoke(self, request: Request) -> Response:
-        """End a token; an unknown one is not an error."""
+        """Revoke a token; an unknown one is not an error."""
         try:
             form, client_id, _ = await self._client(request)
         except _ProtocolError as failure:
@@ -378,7 +378,7 @@ def _error(
     if parameters.get("code_challenge_method") != "S256" or not is_challenge(
         authorization.challenge
     ):
-        return "invalid_request", "a code_challenge of the method S256 is needed"
+        return "invalid_request", "a code_challenge with the method S256 is required"
     return None
 
 
@@ -404,7 +404,7 @@ def _page(title: str, body: str, *, form_action: str = "'none'", status: int = 2
 
 
 def _error_page(why: str) -> Response:
-    return _page("This does not work", f"<p>{escape(why)}</p>", status=400)
+    return _page("This request cannot be completed", f"<p>{escape(why)}</p>", status=400)
 
 
 def _origin(redirect_uri: str) -> str:

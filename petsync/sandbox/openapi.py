@@ -17,7 +17,7 @@ __all__ = ["INT64", "all_of", "document", "status", "tag_name"]
 # The OpenAPI document's schemas of requests and responses.
 #
 # Pets in requests and in responses differ: a request may omit the id, and its optional fields may
-# be null, which means the same.
+# be null, which means the same as an omitted field.
 
 
 Json = dict[str, Any]
@@ -114,7 +114,7 @@ def _api_response(name: str) -> Json:
 # The OpenAPI document: the behaviour of this sandbox in its profile.
 #
 # Source of the operations: interface.md. `Behaviour` decides the rest; the document must match it
-# in every status, which a test compares.
+# in every status, and a test checks this.
 
 
 _WORDS = {
@@ -141,7 +141,7 @@ def document(service: Service) -> Json:
         "info": {
             "title": f"Pet store sandbox, profile {behaviour.name}",
             "version": "2.0.0",
-            "description": "A catalogue of pets: add, update, delete, search, and give images.",
+            "description": "A catalogue of pets: add, update, delete, search, and upload images.",
         },
         "servers": [{"url": BASE}],
         "tags": [{"name": "pet", "description": "The store's records"}],
@@ -328,7 +328,7 @@ def _path_id(behaviour: Behaviour) -> Json:
         "name": "petId",
         "in": "path",
         "required": True,
-        "description": f"The pet's id; other text than an int64 gets {behaviour.bad_id}",
+        "description": f"The pet's id; text other than an int64 gets {behaviour.bad_id}",
         "schema": {"type": "integer", "format": "int64"} | INT64,
     }
 

@@ -182,7 +182,7 @@ async def find_pets_by_status(service: Service, request: Request) -> ASGIApp:
     selection, drift = storage.by_status(statuses, _order(behaviour)), drift_of(request)
     found = pets(service.storage, selection, media, behaviour.shape, drift)
     if drift.moves:
-        # The moves precede the response, which still has the snapshot from before them.
+        # The moves precede the response, which still uses the snapshot from before the moves.
         await service.storage.write(drift.move)
     return found
 

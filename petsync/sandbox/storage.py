@@ -77,7 +77,9 @@ def by_status(statuses: Sequence[str], order: Order = "id") -> Selection:
 
 
 def by_tags(names: Sequence[str], *, once_per_tag: bool, order: Order = "id") -> Selection:
-    """Return the query for the pets with any of these tags: once, or once per matching tag."""
+    """Return the query for the pets with any of these tags: each pet once, or once per matching
+    tag.
+    """
     joined = "SELECT body, xml, id FROM tag JOIN pet ON id = pet_id WHERE name IN (?)"
     listed = "SELECT body, xml, id FROM pet WHERE id IN (SELECT pet_id FROM tag WHERE name IN (?))"
     return _of(joined if once_per_tag else listed, names, order)
@@ -105,13 +107,13 @@ def find(connection: sqlite3.Connection, number: int) -> bytes | None:
 
 
 def everything(connection: sqlite3.Connection) -> list[Pet]:
-    """Return every pet, by id."""
+    """Return every pet, sorted by id."""
     rows = connection.execute("SELECT body FROM pet ORDER BY id")
     return json.decode_pets(b"[" + b",".join(row[0] for row in rows) + b"]")
 
 
 def save(connection: sqlite3.Connection, pet: Pet, nulls: Collection[str] = frozenset()) -> bytes:
-    """Store the pet, new or known, and return its JSON. It must have an id.
+    """Store the pet, new or existing, and return its JSON. It must have an id.
 
     The JSON omits the lists named in `nulls`.
     """
@@ -182,7 +184,7 @@ def next_id(connection: sqlite3.Connection, *, reuse: bool) -> int:
 
     With `reuse`, that is the highest existing id; at 2^63-1, the result is that id again. Otherwise
     it is the highest id below 2^31 that ever existed, so much higher ids do not disturb the
-    sequence. If none is left above it, the result is the lowest free id that was not assigned in
+    sequence. If no id is left above it, the result is the lowest free id that was not assigned in
     this way before.
     """
     limit = MAX_ID if reuse else _SEQUENCE
@@ -196,7 +198,7 @@ def next_id(connection: sqlite3.Connection, *, reuse: bool) -> int:
 
 
 def replace_all(connection: sqlite3.Connection, pets: Iterable[Pet]) -> None:
-    """Replace all pets and images by these pets; pets without an id get one."""
+    """Replace all pets and images with these pets; pets without an id get one."""
     for table in ("pet", "tag", "counter", "image"):
         connection.execute(f"DELETE FROM {table}")  # noqa: S608  the names are constants
     for pet in pets:
@@ -333,9 +335,9 @@ def _settle(future: asyncio.Future[Any], result: Any) -> None:
 #
 # Guarantee: a response is sent after its transaction is committed, so a killed process loses
 # nothing that it confirmed. With a file given by the user (`durable`), SQLite runs with
-# synchronous=FULL, so the commit has also reached the disk: a power loss loses nothing confirmed
-# either, if the disk flushes reliably. The temporary file of a `Sandbox` without `db` is not
-# flushed.
+# synchronous=FULL, so the commit has also reached the disk: after a power loss, nothing confirmed
+# is lost either, if the disk flushes reliably. The temporary file of a `Sandbox` without `db` is
+# not flushed.
 
 
 _OURS = 0x50657453
@@ -427,7 +429,7 @@ class Storage:
         self._unlock()
 
     def _acquire_lock(self) -> BaseFileLock:
-        """Acquire the lock file beside the store, which one server at a time can hold."""
+        """Acquire the lock file beside the store, which only one server at a time can hold."""
         try:
             lock = try_lock(self._side_path)
         except OSError as error:
@@ -476,7 +478,7 @@ class Storage:
             _remember_arrival(connection)
 
     def _recognise(self, connection: sqlite3.Connection) -> None:
-        """Check, before any change, that the file is a sandbox's store; another file stays
+        """Check, before any change, that the file is a sandbox's store; any other file stays
         unchanged.
         """
         owner, version = (_pragma(connection, p) for p in ("application_id", "user_version"))
@@ -492,7 +494,7 @@ class Storage:
 
     def _file_error(self, reason: str) -> SettingsError:
         return SettingsError(
-            f"{self.path} {reason}", hint="Choose another file, or a path without a file."
+            f"{self.path} {reason}", hint="Choose another file, or a path where no file exists."
         )
 
 
@@ -516,7 +518,9 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 def read_pets(path: Path | None, pets: Sequence[Pet] = ()) -> list[Pet]:
-    """Return the pets of a JSON file and the given ones. Raises SettingsError for a wrong one."""
+    """Return the pets of a JSON file and the given ones. Raises SettingsError if they are not
+    valid.
+    """
     found = [*(_from_file(path) if path is not None else ()), *pets]
     counts = Counter(pet.id for pet in found if pet.id is not None)
     if twice := [number for number, count in counts.items() if count > 1]:

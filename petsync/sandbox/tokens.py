@@ -72,9 +72,9 @@ class IssuedTokens:
 
 
 class TokenBook:
-    """All valid tokens. In a file of the user's, they remain after the server's end.
+    """All valid tokens. In a file that the user provides, they remain after the server stops.
 
-    A token is looked up by its SHA-256, so the duration reveals nothing about any token.
+    A token is looked up by its SHA-256, so the lookup time reveals nothing about any token.
     """
 
     def __init__(self, storage: Storage, *, lifetime: float) -> None:
@@ -116,7 +116,8 @@ class TokenBook:
     ) -> IssuedTokens | None:
         """Return new tokens for a refresh token, which is used up; None if it is not valid.
 
-        A second use of the token means that it was stolen: all tokens of the same consent end.
+        A second use of the token means that it was stolen: all tokens of the same consent are
+        revoked.
         """
         digest = _digest(refresh_token)
 
@@ -137,7 +138,7 @@ class TokenBook:
         return await self._storage.write(job)
 
     async def revoke(self, token: str, client_id: str) -> None:
-        """End a token of this client and all tokens of the same consent."""
+        """Revoke a token of this client and all tokens of the same consent."""
         digest = _digest(token)
 
         def job(connection: sqlite3.Connection) -> None:
@@ -150,7 +151,7 @@ class TokenBook:
         await self._storage.write(job)
 
     async def end_family(self, family: str) -> None:
-        """End all tokens of one consent."""
+        """Revoke all tokens of one consent."""
         await self._storage.write(lambda connection: self._end_family(connection, family))
 
     def _restore(self, connection: sqlite3.Connection) -> None:
@@ -224,7 +225,7 @@ class Requirement:
     """The permission that an operation requires.
 
     `api_key` is `alone` if the key is enough without a token, and `right` if it is an optional
-    parameter that must not be wrong.
+    parameter that must be correct if present.
     """
 
     scopes: frozenset[str]
@@ -325,7 +326,8 @@ def who(
 
 
 def is_registered(redirect_uri: str, known: Credentials) -> bool:
-    """Whether a browser may be redirected there: a registered address, or loopback at any port.
+    """Whether a browser may be redirected to the address: a registered one, or loopback at any
+    port.
 
     Source: RFC 8252, section 7.3.
     """
@@ -368,7 +370,7 @@ _MAX_VALUES = 1000
 
 
 class OneTimeValues(Generic[T]):
-    """Values that can each be taken once, by an unguessable key, for `seconds`."""
+    """Values that can each be taken once, by an unguessable key, within `seconds` seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

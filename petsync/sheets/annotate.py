@@ -25,17 +25,17 @@ class AnnotatedCopy:
     cells: int
     """The number of marked cells."""
     lost: tuple[str, ...] = ()
-    """The parts that could not be kept or shown, in sentences."""
+    """The parts that could not be kept or shown, as sentences."""
 
 
 def annotate_sheet(sheet: Sheet, path: str | Path) -> AnnotatedCopy:
     """Write to `path` a copy of the sheet's workbook with each finding at its cell.
 
     The cell is red for an error and yellow for a warning, and has a comment with the problem and
-    the fix. Every other cell, sheet, chart, image and macro stays byte for byte, and so do the
+    the fix. Every other cell, sheet, chart, image and macro is kept byte for byte, as are the
     users' comments. Earlier marks of petsync are replaced. The copy of a CSV file is a workbook
-    with its cells as text, and each line in the row with its number. Cells with a correction are
-    corrected in the copy.
+    with its cells as text; each line is in the row with the same number. Cells with a correction
+    are corrected in the copy.
 
     Raises SheetError if the file has changed since it was read, or if the copy cannot be written.
     """

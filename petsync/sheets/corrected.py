@@ -33,16 +33,16 @@ __all__ = ["corrected_source", "correction_texts", "write_corrected"]
 def write_corrected(
     sheet: Sheet, path: str | Path, *, moment: dt.datetime | None = None
 ) -> Path | None:
-    """Write to `path` a copy of the sheet's file with the corrections in its cells. Read without
-    corrections, the copy gives the same sheet.
+    """Write to `path` a copy of the sheet's file with the corrections in its cells. Reading the
+    copy without corrections gives the same sheet.
 
-    Everything else stays: of a workbook every other cell, of a CSV file every byte of the other
-    rows. The copy gets the base of the sheet. An existing file at `path` gets a backup, as in
-    `write_back`; return its path, None if there was no file.
+    Everything else is unchanged: every other cell of a workbook, or every byte of the other rows
+    of a CSV file. The copy gets the base of the sheet. An existing file at `path` gets a backup,
+    as in `write_back`; return the backup's path, or None if there was no file.
 
     Raises SheetError, and writes nothing, if `path` is the sheet itself, the file has changed since
     it was read, the file at `path` is open in Excel or LibreOffice, a correction would replace a
-    formula that other cells use, or the copy would not read as the sheet does.
+    formula that other cells use, or reading the copy would not give the same sheet.
     """
     sheet, path = as_sheet(sheet), as_path(path)
     source = load_unchanged(sheet, "Read it again.")
@@ -59,8 +59,8 @@ def write_corrected(
 
 
 def corrected_source(source: Source, sheet: Sheet, suffix: str = "") -> Source:
-    """Return the sheet's file with the corrections in its cells. Raises SheetError if it would not
-    read as the sheet does.
+    """Return the sheet's file with the corrections in its cells. Raises SheetError if reading it
+    would not give the same sheet.
     """
     if source.kind == "text":
         # The modules for CSV are loaded only for CSV.
@@ -94,7 +94,7 @@ def correction_texts(sheet: Sheet) -> Mapping[int, Mapping[str, str]]:
 
 
 def _check_agreement(source: Source, copy: Source, sheet: Sheet) -> None:
-    """Raise SheetError if the copy does not read as the sheet does."""
+    """Raise SheetError if reading the copy does not give the same sheet."""
     tab = sheet.tab or None
     corrections = {each.address: each.after for each in sheet.corrections}
     before = read_grid(source, tab, sheet.mapping, corrections)

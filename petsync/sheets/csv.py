@@ -213,8 +213,8 @@ class Record(NamedTuple):
 
 
 def escape_formula(text: str) -> str:
-    """Return the text so that no spreadsheet program reads it as a formula; `unescape_formula`
-    reverses it.
+    """Return the text, escaped so that no spreadsheet program reads it as a formula;
+    `unescape_formula` reverses it.
 
     A text gets an apostrophe if it begins with = + - @ (also full-width, small, or after blanks,
     separators and invisible characters), with tab, CR or LF, like an error of a program (#N/A), or
@@ -438,7 +438,7 @@ def _has_long(rows: Sequence[Sequence[str] | None]) -> bool:
 def _join_parts(parts: list[Any]) -> Any:
     joined = pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())
     parts.clear()
-    # Otherwise Arrow would keep the memory of the parts, which doubles the use.
+    # Otherwise Arrow would keep the memory of the parts, which would double the memory use.
     pa.default_memory_pool().release_unused()
     return joined
 
@@ -501,7 +501,7 @@ def _not_utf8_error(source: Source) -> EncodingError:
     return EncodingError(f"{source.path}: the file is not UTF-8", hint=AS_UTF8)
 
 
-# The records of a CSV file with their bytes, which keep unchanged records as they are.
+# The records of a CSV file with their bytes, so that unchanged records can be written back exactly.
 
 
 _LINE_END = re.compile(rb"(?:\r\n|\n|\r)?\Z")
@@ -550,7 +550,7 @@ def unescape_formula(text: str) -> str:
     return unescaped if unescaped != text and escape_formula(unescaped) == text else text
 
 
-# Edit a CSV file: every byte that need not change stays.
+# Edit a CSV file: all bytes that need no change are kept.
 
 
 Edits = Mapping[int, Mapping[str, str]]
@@ -571,8 +571,9 @@ def edit_csv(
     """Return the file with `edits` (texts by line and column name) and the columns `new` after its
     own, without the records `removed` (by line), and with the records `added` at its end.
 
-    Delimiter, quotes and line ends stay, and so does each record without edits. Line numbers are
-    those of the file before the edits: a text of several lines moves the lines below it.
+    The delimiter, quotes and line endings are kept, and so is each record without edits. Line
+    numbers are those of the file before the edits: a text of several lines moves the lines below
+    it.
     """
     dialect = dialect_of(source, sheet)
     records = list(record_lines(source, dialect))

@@ -116,7 +116,7 @@ def edits_of(inbound: Inbound, sheet: Sheet, *, clear: str = CLEAR) -> SheetEdit
 
 
 def _has_tags_without_ids(sheet: Sheet) -> bool:
-    """Return true if the sheet has tags, and all of them are without id."""
+    """Return true if the sheet has tags, and none of them has an id."""
     values = sheet.rows["tags"].tolist() if "tags" in sheet.rows else []
     tags = [tag for each in values if isinstance(each, list) for tag in each]
     return bool(tags) and all(tag.id is None for tag in tags)

@@ -39,7 +39,7 @@ __all__ = [
 
 
 FRAGILE_TEXT = re.compile(r"\r|_x[0-9A-Fa-f]{1,4}[_\x00-\x1f\ufffe\uffff]")
-"""Matches in every text that LibreOffice changes."""
+"""Matches some part of every text that LibreOffice changes."""
 
 _LINE_END = re.compile(r"\r\n|\n\r|\r|\n")
 _SHORT_ESCAPE = re.compile(r"_x([0-9A-Fa-f]{1,4})_")
@@ -91,9 +91,9 @@ def _decode(written: str) -> str:
 
 # The exact texts of cells that LibreOffice changes when it saves a workbook.
 #
-# Few workbooks have any. In those, a hidden worksheet has the texts, by column and id. A cell whose
-# text equals LibreOffice's version of its exact text is read as the exact text, because a change by
-# a program is not an edit. Nothing else is read from the worksheet.
+# Few workbooks have such cells. In those that do, a hidden worksheet has the texts, by column and
+# id. A cell whose text equals LibreOffice's version of its exact text is read as the exact text,
+# because a change by a program is not an edit. Nothing else is read from the worksheet.
 
 
 TEXTS_TAB = "petsync texts"

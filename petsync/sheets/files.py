@@ -34,7 +34,8 @@ __all__ = [
 ]
 
 
-# Kinds of files that petsync does not read as sheets, identified by their bytes, and the way out.
+# Kinds of files that petsync does not read as sheets, identified by their bytes, and what to do
+# instead.
 
 
 RESAVE = "Open it in Excel or LibreOffice and save it as .xlsx or as CSV (UTF-8)."
@@ -46,10 +47,10 @@ AS_UTF8 = (
     "(UTF-8)”. Or read the workbook (.xlsx) itself."
 )
 AS_ENCODED = (
-    'Name its encoding: --encoding {0}, in Python encoding="{0}". Or save it again: in Excel as '
+    'Specify its encoding: --encoding {0}, in Python encoding="{0}". Or save it again: in Excel as '
     "“CSV UTF-8”, in LibreOffice with the character set “Unicode (UTF-8)”."
 )
-_FETCH = "Fetch it again where it comes from, or take it from a backup."
+_FETCH = "Get it again from its source, or restore it from a backup."
 _SIGN_IN = (
     "It may be a sign-in or an error page: open it in a browser, and download the sheet "
     "itself. If it does contain the table: " + RESAVE[0].lower() + RESAVE[1:]
@@ -63,7 +64,7 @@ _GOOGLE = "In Google Sheets: File, Download, Microsoft Excel (.xlsx)."
 _UNPACK = "Unpack it, and use the sheet in it."
 _EXPORTED = (
     "petsync writes such files and does not read them as sheets: export the store as .xlsx or "
-    ".csv, and edit that. In Python a DataFrame is a sheet, too."
+    ".csv, and edit that. In Python, you can also use a DataFrame as a sheet."
 )
 _NO_SHEET = "Use the sheet that it was made from, or export one with petsync."
 
@@ -74,7 +75,7 @@ _HEAD_SIZE = 1 << 16
 
 
 class FileKind(NamedTuple):
-    """The kind of a file in words, the way to make a sheet of it, and the likely encoding of
+    """The kind of a file in words, how to make a sheet from it, and the likely encoding if it is
     text.
     """
 
@@ -150,8 +151,8 @@ def identify_foreign(name: str, data: bytes) -> FileKind | None:
     if name.startswith("~$") or (name.startswith(".~lock.") and name.endswith("#")):
         sheet = name[2:] if name.startswith("~$") else name[7:-1]
         return FileKind(
-            f"the mark that {sheet} is open in a program, not the sheet itself",
-            f"Save {sheet} there, and use that.",
+            f"the lock file of a program that has {sheet} open, not the sheet itself",
+            f"Save {sheet} in that program, and use {sheet} itself.",
         )
     if not _CONTENT.search(data):
         what = "only NUL bytes: its content was never written" if data.strip() else "empty"
@@ -175,8 +176,8 @@ def is_workbook(data: bytes) -> bool:
 
 
 def unreadable_text(data: bytes) -> FileKind | None:
-    """Return the kind of a text file that cannot be read, which says its encoding or that it ends
-    in NUL bytes; None if it can be read.
+    """Return the kind of a text file that cannot be read, which states its encoding or that it
+    ends in NUL bytes; None if it can be read.
     """
     if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return FileKind("UTF-32, not UTF-8", AS_ENCODED.format("utf-32"), "utf-32")
@@ -200,7 +201,7 @@ def identify_zip(names: Collection[str]) -> FileKind | None:
     an Excel workbook.
     """
     kind = next((kind for name, kind in _KIND_OF_MEMBER.items() if name in names), None)
-    # The content types of an Office package say which of its parts is the workbook.
+    # The content types of an Office package specify which of its parts is the workbook.
     if kind is not None or {"[content_types].xml", "_rels/.rels"} <= set(names):
         return kind
     if any(name.startswith("xl/") for name in names):
@@ -316,8 +317,8 @@ _ENCODING_OF_MARK = {
 
 
 class EncodingError(SheetError):
-    """A text file has another encoding than the one to read it with. `offered` is an encoding that
-    it may have; "" if none is likely.
+    """The encoding of a text file differs from the one specified for reading it. `offered` is an
+    encoding that it may have; "" if none is likely.
     """
 
     def __init__(self, message: str, *, hint: str, offered: str = "") -> None:
@@ -327,7 +328,7 @@ class EncodingError(SheetError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file, read once, so all of its data is of the same moment."""
+    """One file, read once, so that all of its data is from the same moment."""
 
     path: Path
     kind: Literal["workbook", "text"]
@@ -394,7 +395,8 @@ def load(path: Path, encoding: str | None = None) -> Source:
         raise _not_a_workbook_error(path, data)
     if suffix not in _TEXTS:
         raise SheetError(
-            f"{path}: {suffix or 'a file without a suffix'} is not a kind of sheet that is read",
+            f"{path}: {suffix or 'a file without a suffix'} is not a kind of sheet that petsync "
+            f"reads",
             hint=f"petsync reads {', '.join(_WORKBOOKS + _TEXTS)}. {RESAVE}",
         )
     source = _decode_text(path, data, encoding)
@@ -418,7 +420,7 @@ def _decode_text(path: Path, data: bytes, encoding: str | None) -> Source:
     if name and encoding not in fitting:
         raise EncodingError(
             f"{path}: the file begins with the byte order mark of {name}, so it is not {encoding}",
-            hint="Leave out the encoding." if name == _UTF8 else f"Name {fitting[0]} instead.",
+            hint="Leave out the encoding." if name == _UTF8 else f"Specify {fitting[0]} instead.",
             offered="" if name == _UTF8 else fitting[0],
         )
     if name == _UTF8:
@@ -428,7 +430,7 @@ def _decode_text(path: Path, data: bytes, encoding: str | None) -> Source:
     except ValueError as error:
         at = f", byte {error.start + 1} of the file" if hasattr(error, "start") else ""
         raise EncodingError(
-            f"{path}: the file is not {encoding}{at}: {error}", hint="Name another encoding."
+            f"{path}: the file is not {encoding}{at}: {error}", hint="Specify another encoding."
         ) from None
     return Source(path, "text", text.encode("utf-8", "surrogatepass"), encoding, data)
 
@@ -472,8 +474,8 @@ def _read_bytes(path: Path) -> bytes:
         raise SheetError(f"{path}: this is a folder", hint=_describe_folder(path)) from None
     except PermissionError:
         raise SheetError(
-            f"{path}: you may not read this file",
-            hint="Ask its owner for permission, and close it where another program holds it.",
+            f"{path}: you do not have permission to read this file",
+            hint="Ask its owner for permission, and close it if another program has it open.",
         ) from None
     except SheetError:
         raise
@@ -488,7 +490,7 @@ def _read_unchanged(path: Path, file: BinaryIO) -> bytes:
     status = os.fstat(file.fileno())
     if status.st_size > MAX_SIZE:
         raise SheetError(
-            f"{path}: the file has {status.st_size / 1e9:,.1f} GB, and a sheet may have "
+            f"{path}: the file is {status.st_size / 1e9:,.1f} GB, and the limit for a sheet is "
             f"{MAX_SIZE / 1e9:,.1f} GB",
             hint="Split it into several sheets, or leave out the columns that are not needed.",
         )
@@ -517,7 +519,7 @@ def _describe_folder(folder: Path) -> str:
 
 def _list_names(names: list[str]) -> str:
     if not names:
-        return "is not a sheet"
+        return "is no sheet"
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return f"{'are' if len(names) > 1 else 'is'} {', '.join(names[:8])}{more}"
 
@@ -528,7 +530,9 @@ def _not_a_workbook_error(path: Path, data: bytes) -> SheetError:
     begins = f"the text “{_first_line(data)}”" if text else f"the bytes {data[:8].hex(' ').upper()}"
     return SheetError(
         f"{path}: this is not an Excel workbook; it begins with {begins}",
-        hint=f"{hint}{RESAVE}" if text else "It is damaged, or no sheet: fetch it again.",
+        hint=f"{hint}{RESAVE}"
+        if text
+        else "It is damaged or is not a sheet: get it again from its source.",
     )
 
 

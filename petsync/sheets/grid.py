@@ -44,8 +44,8 @@ class TextBytes(NamedTuple):
     offsets: np.ndarray[Any, np.dtype[np.int64]]
 
     def places(self, matches: Callable[[Bytes], Bytes]) -> Rows:
-        """Return the positions of the bytes that `matches` selects. It gets one part at a time: the
-        masks of a large column would take as much memory as the column.
+        """Return the positions of the bytes that `matches` selects. `matches` gets one part at a
+        time, because the masks of a large column would take as much memory as the column.
         """
         parts = range(0, len(self.data), _PART_SIZE)
         positions = [np.flatnonzero(matches(self.data[at : at + _PART_SIZE])) + at for at in parts]
@@ -178,7 +178,7 @@ class Cells:
         return cls(pa.concat_arrays(texts), None if plain else np.concatenate(kinds))
 
     def part(self, start: int, stop: int) -> Cells:
-        """Return the cells from `start` to before `stop`."""
+        """Return the cells from `start` up to but not including `stop`."""
         kinds = None if self.kinds is None else self.kinds[start:stop]
         return Cells(self.text.slice(start, max(stop - start, 0)), kinds)
 

@@ -70,7 +70,7 @@ _COMMON_NAMES = {
 }
 """Common names of petsync's columns, without accents. They are suggested, never used as a match."""
 _MISREAD_MARKS = ("ï»¿", "п»ї", "∩╗┐", "Ôªø", "ÿþ", "þÿ")
-"""The byte order mark as other encodings read it."""
+"""The byte order mark as decoded with other encodings."""
 
 
 class HeaderNotFoundError(SheetError):
@@ -187,9 +187,9 @@ class Mapper:
         hints.append(
             f"The columns are {', '.join(_ALL_COLUMNS)}; map others to these, or rename them"
         )
-        row = "the first row" if shown_row == first_filled else f"row {(shown_row or 0) + 1} of it"
+        row = "the first row" if shown_row == first_filled else f"row {(shown_row or 0) + 1}"
         return SheetError(
-            f"{self.source}{where}: no column has a header that petsync knows; {row} holds "
+            f"{self.source}{where}: no column has a header that petsync recognises; {row} holds "
             f"{shown_texts or 'nothing'}",
             hint=". ".join(hints) + ".",
         )
@@ -201,7 +201,7 @@ class Mapper:
             for text, position in headers
             if text.removeprefix(RESULT_PREFIX) not in RESULTS
         }
-        # Other numbers beside the ids, such as `No.` and `SKU`, change no pet.
+        # Columns with other numbers beside the ids, such as `No.` and `SKU`, do not affect pets.
         return {
             position: name
             for position, name in near.items()

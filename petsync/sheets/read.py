@@ -105,8 +105,8 @@ def apply_corrections(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]
     """Return the grid with the given texts in its cells; its `corrections` list the changed cells.
 
     `corrections` maps addresses to texts. A cell becomes text, whatever its kind was; "" makes it
-    blank. Raises SheetError, which lists them all, for addresses that are not cells below the
-    header and for values that are not text.
+    blank. Raises SheetError for addresses that are not cells below the header and for values that
+    are not text; the error lists all of them.
     """
     if not corrections:
         return grid
@@ -216,7 +216,7 @@ class _GridEditor:
                 f"{address}: a cell holds no more than {longest:,} characters"
             )
         if any("\ud800" <= char <= "\udfff" for char in text):
-            raise _CorrectionRefusedError(f"{address}: the text has half a character in it")
+            raise _CorrectionRefusedError(f"{address}: the text has half of a surrogate pair in it")
         return text
 
     def correct_grid(self, texts_by_cell: Mapping[tuple[int, int], str]) -> Grid:
@@ -296,7 +296,7 @@ def read_sheet(
 
     `mapping` gives the column for each header of the file, which must exist; `defaults` does so for
     headers that may be missing. A status must be one of `statuses`, of `known_statuses` or of the
-    file's base, in the spelling there. A cell with the text `clear` empties its field. `encoding`
+    file's base, with the same spelling. A cell with the text `clear` empties its field. `encoding`
     is that of a CSV file, by default UTF-8; a byte order mark must fit it. `corrections` gives
     texts by the address of a cell, as in a finding (`Pets!C12` or `C12`, `line 12, column 3`):
     petsync reads the cell as this text, "" as a blank cell, and checks the sheet with it. The file
@@ -335,8 +335,8 @@ def read_sheet(
 
 def worksheet_of(path: Path, base: Base, mapping: Mapping[str, str] | None = None) -> str | None:
     """Return the worksheet that belongs to the base. None if the file or the base has no worksheet,
-    or if the worksheet is missing and the file, exported again since, has a base of another one.
-    Raises SheetError if the file cannot be read, or the worksheet cannot be identified.
+    or if the worksheet is missing because the file was exported again and its base names another
+    worksheet. Raises SheetError if the file cannot be read, or the worksheet cannot be identified.
     """
     if not base.tab:
         return None
@@ -454,7 +454,7 @@ class _SheetReader:
             self._validate_column(name, validators[name])
         self.values.setdefault(ACTION, texts(["merge"] * len(self.grid.rows)))
         self.notes.take(cell_notes)
-        # The cells of a faulty row may be in wrong columns, so it gets no other findings.
+        # The cells of a faulty row may be in the wrong columns, so it gets no other findings.
         self.notes.forget(self.grid.faults, but="id")
         for at, fault in self.grid.faults.items():
             # The note is on the id, which may belong to another row.
@@ -464,7 +464,7 @@ class _SheetReader:
         note_worksheet(self.grid, self.headers, self.notes, renamed)
 
     def _note_renamed(self) -> frozenset[int]:
-        """Note the exported columns that have another header now; not if all rows are new pets."""
+        """Note the exported columns that have another header now, unless all rows are new pets."""
         is_open = np.asarray(self.values[ACTION] == "merge")
         if self.base is None or not is_open.any():
             return frozenset()
@@ -637,7 +637,9 @@ def sheet_from_frame(
     if not mapper.score(header):
         raise mapper.unusable_error([header])
     if len(set(header)) < len(header):
-        raise SheetError("the DataFrame has two columns of one name", hint="Rename one of them.")
+        raise SheetError(
+            "the DataFrame has two columns with the same name", hint="Rename one of them."
+        )
     _check_columns(mapper, header)
     column_of_header = {name: mapper.mapping.get(fold_header(name), "") for name in header}
     grid = Grid(
@@ -723,7 +725,8 @@ def _check_columns(mapper: Mapper, header: Sequence[str]) -> None:
     misspelled = {name: near for name in unknown if (near := mapper.find_misspelled(name, known))}
     if misspelled:
         raise SheetError(
-            f"the DataFrame has columns that petsync does not know: {_quote_names(misspelled)}",
+            f"the DataFrame has columns that petsync does not recognise: "
+            f"{_quote_names(misspelled)}",
             hint=". ".join(f"{name!r} may mean {near}" for name, near in misspelled.items())
             + ". Rename them, map them, or drop them.",
         )
@@ -736,7 +739,7 @@ def _check_columns(mapper: Mapper, header: Sequence[str]) -> None:
             if (near := mapper.nearest_column(name))
         ]
         raise SheetError(
-            "the DataFrame has no known column but the ids; petsync does not know "
+            "the DataFrame has no known column except the ids; petsync does not recognise "
             f"{_quote_names(other_columns)}",
             hint=f"{''.join(suggestions)}Rename them, map them, or drop them.",
         )
@@ -764,7 +767,9 @@ class _RoundedFloat(float):
 
 
 def _float_digits(dtype: Any) -> int:
-    """Return the binary digits of the smallest float in values of this type: 24 for float32."""
+    """Return the number of significant bits of the narrowest float in values of this type: 24 for
+    float32.
+    """
     if isinstance(dtype, pd.CategoricalDtype):
         dtype = dtype.categories.dtype
     if isinstance(dtype, pd.ArrowDtype):
@@ -775,8 +780,8 @@ def _float_digits(dtype: Any) -> int:
 
 
 def _arrow_digits(arrow: pa.DataType) -> int:
-    """Return the binary digits of the smallest float in an Arrow type, which may be the type of a
-    field.
+    """Return the number of significant bits of the narrowest float in an Arrow type, which may be
+    the type of a field.
     """
     if pa.types.is_floating(arrow):
         return _float_digits(np.dtype(arrow.to_pandas_dtype()))
@@ -787,8 +792,8 @@ def _arrow_digits(arrow: pa.DataType) -> int:
 
 
 def _plain(value: Any, digits: int | None) -> Any:
-    """Return the value as a type of Python: None if it is missing, a list for an array. A float
-    that exceeds `digits` binary digits becomes a _RoundedFloat.
+    """Return the value as a plain Python object: None if it is missing, a list for an array. A
+    float that exceeds `digits` binary digits becomes a _RoundedFloat.
     """
     if type(value) is str or value is None:
         return value
@@ -860,7 +865,7 @@ def _join_items(name: str, column: str, items: Sequence[Any], digits: int) -> st
             raise SheetError(
                 f"the DataFrame's column {name} has a list with a {type(item).__name__} in it: "
                 f"{str(item)[:40]!r}",
-                hint="Its items are texts" + (", or ps.Tag." if Tag in kinds else "."),
+                hint="Its items must be strings" + (", or ps.Tag." if Tag in kinds else "."),
             )
     if not present_items:
         return ""
@@ -913,14 +918,15 @@ def _check_encodable(name: str, text: str) -> str:
         text.encode()
     except UnicodeEncodeError as error:
         raise SheetError(
-            f"the DataFrame's column {name} has half a character at position {error.start + 1} of "
+            f"the DataFrame's column {name} has half of a surrogate pair at position "
+            f"{error.start + 1} of "
             f"{text[:40]!r}",
             hint="The text was read with a wrong encoding: read it again.",
         ) from None
     return text
 
 
-# peek: the headers of a spreadsheet, even if petsync knows none of them.
+# peek: the headers of a spreadsheet, even if petsync recognises none of them.
 
 
 _SEARCHED_ROWS = 20
@@ -937,8 +943,8 @@ class Peek:
     headers: tuple[str, ...]
     """The headers in their order."""
     meant: Mapping[str, str] = field(default_factory=dict)
-    """The suggested column for each header that is similar to one of petsync's, or a common name of
-    one.
+    """The suggested column for each header that is similar to one of petsync's, or is a common
+    name for one.
     """
 
 
@@ -986,7 +992,8 @@ def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES, digest: str = ""
     """
     source = Path(plan.source)
     try:
-        # A plan may come from anybody; `load` does not read a device or a pipe that it names.
+        # A plan may come from an untrusted source, so use `load`, which does not read a device or
+        # a pipe.
         if load(source, plan.encoding or None).digest != (digest or plan.source_digest):
             return None
         sheet = read_sheet(

@@ -109,9 +109,9 @@ def check_same_sheet(sheet: Sheet, results: Results) -> None:
     """Raise SheetError if a report belongs to another sheet."""
     if isinstance(results, Report) and results.plan.source_digest != sheet.digest:
         raise SheetError(
-            f"{sheet.source}: the report is of another sheet, or of other content: "
+            f"{sheet.source}: the report is for another sheet, or for other content of this one: "
             f"{results.plan.source}",
-            hint="Pass the sheet that the plan was made from, as it was read then.",
+            hint="Pass the sheet that the plan was made from, with the content that was read then.",
         )
 
 
@@ -120,7 +120,7 @@ def check_suffix(path: Path, source: Source) -> None:
     endings = (".csv", ".tsv", ".txt") if source.kind == "text" else (".xlsx", ".xlsm")
     if path.suffix.casefold() not in endings:
         raise SheetError(
-            f"{path}: the copy of {source.path.name} has the same kind as that file",
+            f"{path}: the copy of {source.path.name} must be of the same kind as that file",
             hint=f"Give it a name that ends in {' or '.join(endings)}.",
         )
 
@@ -141,8 +141,8 @@ def check_other_path(path: Path, source: Source) -> None:
 
 
 def sidecar_lines(source: Source) -> list[str] | None:
-    """Return the lines of the file's sidecar, None if there is none. They are not checked: a
-    refused sidecar is refused beside a copy too.
+    """Return the lines of the file's sidecar, None if there is none. They are not checked, because
+    an invalid sidecar is also refused when the copy is read.
     """
     if source.kind != "text":
         return None
@@ -157,7 +157,7 @@ def sidecar_lines(source: Source) -> list[str] | None:
 # write_results: a copy of the user's own sheet with the outcome of each row.
 
 
-_AGREES = "the store agrees already"
+_AGREES = "the store already has these values"
 _IGNORED = "ignored, because of its action"
 
 
@@ -169,10 +169,10 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
 
     The copy can be read and applied again. An id cell gets the assigned id; a blank id cell also
     gets the id of the pet that the row was recognised as, unless another row has that id. An `add`
-    that has its pet becomes `merge`. The copy gets the sheet's base, updated with the rows that the
-    report lists as applied. Corrected cells are corrected in the copy, except formulas that other
-    cells use. Of a workbook everything else stays (its macros only if the copy is an `.xlsm`), of a
-    CSV file every other byte.
+    whose pet now exists becomes `merge`. The copy gets the sheet's base, updated with the rows
+    that the report lists as applied. Corrected cells are corrected in the copy, except formulas
+    that other cells use. In a workbook, everything else is kept (macros only if the copy is an
+    `.xlsm`); in a CSV file, every other byte.
 
     Without `follow`, for a path that petsync chose, a symbolic link at `path` is an error. Raises
     SheetError if the file has changed since it was read, the copy cannot be written, or an argument
@@ -189,8 +189,8 @@ def apply_results(
     source: Source, sheet: Sheet, results: Results, suffix: str = "", *, only_ids: bool = False
 ) -> tuple[bytes, list[str] | None]:
     """Return the file's bytes with the results, and for a CSV file the lines of its sidecar if it
-    has one. A workbook gets the kind of the `suffix`. With `only_ids` no result columns are
-    written.
+    has one. A workbook is written in the format of the `suffix`. With `only_ids` no result columns
+    are written.
     """
     check_same_sheet(sheet, results)
     base = advance_base(sheet, results) if isinstance(results, Report) else None
@@ -236,7 +236,7 @@ def _encoded_content(source: Source, data: bytes) -> bytes:
 def _results_by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
     """Return the results as a DataFrame indexed by row, with the columns outcome, message,
     assigned_id and recognised (the pet of a row without an id). Rows without a change are
-    `unchanged`; blocked rows are left out, because their findings say more.
+    `unchanged`; blocked rows are left out, because their findings have more details.
     """
     plan, ignored = report.plan, sheet.rows.index[sheet.rows["action"] == "ignore"]
     results = msgspec.structs.replace(report, results=tuple(report.by_row().values())).to_frame()
@@ -324,7 +324,7 @@ def _rename_results(
     edits: dict[int, dict[str, str]], places: Collection[str]
 ) -> dict[int, dict[str, str]]:
     """Return the edits, with a prefix on result columns if the sheet has some columns with these
-    names: these are the user's own. A sheet with all result columns has them from petsync.
+    names: these are the user's own. If a sheet has all result columns, petsync added them.
     """
     result_columns = [name for name in RESULTS if name in places]
     if not result_columns or len(result_columns) == len(RESULTS):
@@ -389,12 +389,12 @@ def write_back(
 ) -> Path:
     """Write the results into the sheet's own file, as `write_results` writes them into a copy, and
     return the path of a backup. With `only_ids`, write no result columns but only the ids, and
-    `merge` for an `add` that has its pet.
+    `merge` for an `add` whose pet now exists.
 
-    The backup is the file as it was, beside it, with the `moment` in its name, by default now in
-    UTC (`catalogue.backup-20261121-103000.xlsx`); no earlier backup is replaced. The sidecar of a
-    CSV file gets a backup too. The file is replaced atomically, after the backup is complete. Links
-    are followed and stay.
+    The backup is a copy of the old file in the same folder, with the `moment` in its name, by
+    default now in UTC (`catalogue.backup-20261121-103000.xlsx`); no earlier backup is replaced.
+    The sidecar of a CSV file gets a backup too. The file is replaced atomically, after the backup
+    is complete. Symbolic links are followed and kept.
 
     Raises SheetError, and changes nothing, if the file has changed since it was read, is open in
     Excel or LibreOffice, or cannot be written.
@@ -540,7 +540,7 @@ def _is_plain_export(sheet: Sheet) -> bool:
 
 def _is_same_file(before: bytes, data: bytes) -> bool:
     """Return true if both are the same file; workbooks that petsync wrote may differ in their
-    time.
+    timestamps.
     """
     files = io.BytesIO(before), io.BytesIO(data)
     if before == data or not all(map(zipfile.is_zipfile, files)):

@@ -25,7 +25,7 @@ _SUFFIX = ".petsync-base"
 _MAX_BYTES = 1 << 30
 _UNFINISHED = "petsync-base unfinished"
 INTERRUPTED = "the export was interrupted"
-"""The reason for which the base of an interrupted export is refused."""
+"""The reason why the base of an interrupted export is refused."""
 
 
 def sidecar_path(path: Path) -> Path:
@@ -95,8 +95,8 @@ def _is_there(sidecar: Path) -> bool:
 
 
 def read_sidecar(sidecar: Path) -> bytes:
-    """Return the bytes of the sidecar. Raises OSError, also if it is a link, a pipe or too large,
-    because somebody else may have put it there.
+    """Return the bytes of the sidecar. Raises OSError if it cannot be read, or if it is a link, a
+    pipe or too large, because somebody else may have put it there.
     """
     status = sidecar.lstat()
     if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:

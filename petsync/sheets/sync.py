@@ -167,7 +167,7 @@ def _kinds(cells: Cells) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
 # write_synced: changes of the store in the user's own sheet, after a backup.
 
 
-_READ_AGAIN = "Nothing was written. Read it again, or let the next round do it."
+_READ_AGAIN = "Nothing was written. Read the sheet again, or wait for the next round to write it."
 _MAX_LENGTH = {"workbook": 32_767, "text": 131_072}
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -182,7 +182,7 @@ def must_take_edits(sheet: Sheet) -> None:
 
 def obstacles(sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...]:
     """Return the edits that cannot be written, with the reasons: a cell with a formula, a text that
-    no file of the kind can hold, a table that ends with its totals. `edits.without(…)` returns the
+    no file of this kind can hold, a table that ends with its totals. `edits.without(…)` returns the
     others. Raises SheetError if the file has changed since it was read.
     """
     source = load_unchanged(as_sheet(sheet), _READ_AGAIN)
@@ -205,12 +205,12 @@ def write_synced(
     """Write the edits into the sheet's own file, and return the path of a backup, as `write_back`
     does.
 
-    Everything else stays: of a workbook each other cell, formula and format, of a CSV file each
-    byte of the other records. Added rows have the format of the last one, with the user's own
-    columns blank; tables, filters and drop-downs are extended to them. A removed row leaves blank
-    cells in a workbook, and nothing in a CSV file. Edits of columns that the sheet lacks are
-    ignored, but the id is added if a row gets one. `base` replaces the base of the file, if it has
-    one.
+    Everything else is unchanged: in a workbook, every other cell, formula and format; in a CSV
+    file, every byte of the other records. Added rows have the format of the last one, with the
+    user's own columns blank; tables, filters and drop-downs are extended to them. A removed row
+    leaves blank cells in a workbook, and nothing in a CSV file. Edits of columns that the sheet
+    lacks are ignored, but the id is added if a row gets one. `base` replaces the base of the file,
+    if it has one.
 
     The new file is read and compared before it is written. Raises SheetError, and changes nothing,
     if another cell would change, an edit cannot be written (`obstacles` lists them), or the file
@@ -268,7 +268,7 @@ def _check_rows(sheet: Sheet, edits: SheetEdits) -> None:
 
 
 def _find_unwritable(source: Source, sheet: Sheet, edits: SheetEdits) -> Iterator[Obstacle]:
-    """Yield the edits whose texts no file of the kind can hold."""
+    """Yield the edits whose texts no file of this kind can hold."""
     limit = _MAX_LENGTH[source.kind]
     for row, name, text in _edited_texts(edits):
         problem = _storage_problem(text, limit)
@@ -327,8 +327,8 @@ def save_edits(inbound: Inbound, path: str | Path) -> Path:
 
 
 def load_edits(path: str | Path) -> Inbound:
-    """Return the edits in a file of `save_edits`. Raises PlanError if it cannot be read, or was
-    edited by hand.
+    """Return the edits in a file that `save_edits` wrote. Raises PlanError if it cannot be read,
+    or was edited by hand.
     """
     source = Path(path)
     try:
@@ -336,5 +336,5 @@ def load_edits(path: str | Path) -> Inbound:
     except OSError as error:
         raise PlanError(
             f"{source} cannot be read: {error.strerror}",
-            hint="Let the next `petsync reconcile` make it again.",
+            hint="Run `petsync reconcile` again to recreate it.",
         ) from None

@@ -104,8 +104,8 @@ def write_sheet(
     `catalogue.csv.petsync-base`.
 
     An existing file is replaced if it is an export that nobody edited. If it was edited since its
-    export, is not an export or is open in Excel or LibreOffice, it stays, and SheetError is raised,
-    unless `force`. Raises SheetError if the file cannot be written.
+    export, is not an export or is open in Excel or LibreOffice, it is kept and SheetError is
+    raised, unless `force` is true. Raises SheetError if the file cannot be written.
     """
     path = Path(path)
     if "\0" in str(path):
@@ -140,7 +140,8 @@ def write_sheet(
     writer = writers.get(path.suffix.casefold())
     if writer is None:
         raise SheetError(
-            f"{path}: {path.suffix or 'a file without a suffix'} is not a kind that is written",
+            f"{path}: {path.suffix or 'a file without a suffix'} is not a kind of file that "
+            f"petsync writes",
             hint=f"petsync writes {', '.join(writers)}.",
         )
     try:
@@ -184,7 +185,7 @@ def _frame(data: Any) -> pd.DataFrame:
         return rows_of(data)
     frame = getattr(data, "frame", None)
     if not isinstance(frame, pd.DataFrame):
-        raise TypeError(f"a DataFrame, a Snapshot or a Sheet is written, not {type(data)}")
+        raise TypeError(f"expected a DataFrame, a Snapshot or a Sheet, not {type(data)}")
     return frame
 
 

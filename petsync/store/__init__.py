@@ -93,7 +93,7 @@ class Store:
     ) -> PendingSignIn:
         """Return a sign-in that waits for the user in a browser.
 
-        Open its `url`, then `wait`, or `paste` the URL at which the browser ended. The options are
+        Open its `url`, then `wait`, or `paste` the final URL in the browser. The options are
         those of `aio.begin_sign_in`.
         """
         beginning = self.aio.begin_sign_in(
@@ -129,7 +129,7 @@ class Store:
         return self.aio.serves(url)
 
     def check(self, plan: Plan) -> None:
-        """Raise PlanError if the plan is for another store, or was applied already."""
+        """Raise PlanError if the plan is for another store, or was already applied."""
         self.aio.check(plan)
 
     def close(self) -> None:
@@ -194,7 +194,7 @@ def connect(
     settings = resolve(arguments, environ, toml, confirmed=confirmed)
     if settings.url is None:
         raise SettingsError(
-            "no service is named",
+            "no service is given",
             hint="Give its address (--url, in Python ps.connect(url), or PETSYNC_URL), or try "
             "`petsync demo`.",
         )
@@ -244,9 +244,9 @@ def _session(
 def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store:
     """Return a Store on an embedded pet store with the sample catalogue.
 
-    The embedded store ends when the Store is closed, and listens on this machine only. With the
-    profile `live` too, it has room for any number of pets and assigns unique ids: the sample
-    catalogue has more pets than the reference server keeps, and nearly the highest id.
+    The embedded store ends when the Store is closed, and listens on this machine only. It has room
+    for any number of pets and assigns unique ids, even with the profile `live`: the sample
+    catalogue has more pets than the reference server keeps, and an id close to the maximum.
     """
     from petsync.sandbox import Sandbox
     from petsync.sandbox.http import behaviour_named

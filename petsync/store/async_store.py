@@ -17,7 +17,7 @@ import msgspec
 import pandas as pd
 
 import petsync.apply.planfile
-import petsync.report  # noqa: F401 - plans, reports and sheets show themselves through it
+import petsync.report  # noqa: F401 - plans, reports and sheets use it to display themselves
 from petsync import sheets
 from petsync._sync import LoopThread
 from petsync.apply.engine import ApplyOptions
@@ -100,17 +100,17 @@ class SheetComparison:
     uploads: Uploads = field(default_factory=Uploads)
     """Photos that uploads added."""
     matches: Mapping[int, Match] = field(default_factory=dict)
-    """Rows without an id that earlier runs know."""
+    """Rows without an id that earlier runs recorded."""
     undone: Mapping[int, str] = field(default_factory=dict)
     """Pets that undos removed, with the undone run."""
     restored: Mapping[int, RestoredPet] = field(default_factory=dict)
     """Pets that undos changed, with their values after the undo."""
     renumbered: Mapping[int, RenumberedPet] = field(default_factory=dict)
-    """Pets that got another id than they were added with."""
+    """Pets that got an id other than the one they were added with."""
     outside: frozenset[int] = frozenset()
     """Pets that the caller does not cover; they are not deleted as missing."""
     suspects: Mapping[int, Suspect] = field(default_factory=dict)
-    """Rows that may mean an earlier pet than the one that has their id."""
+    """Rows that may refer to an earlier pet, not to the one that has their id now."""
 
     def plan(
         self, options: PlanOptions, guard: Guard, *, profile: ServiceProfile, created: str
@@ -188,9 +188,9 @@ class PetEdits(ABC):
 
         A field that is None stays as it is; an empty text or list empties it. `tags` and
         `photo_urls` are lists, or text as in a cell of a sheet. `seen` is the pet as it was when
-        the change was decided: later changes by others stay, and a field that both changed is a
-        conflict. `snapshot` saves another read of the whole store; petsync reads the pet itself
-        again in any case.
+        the change was decided: later changes by others stay, and a field that both sides changed
+        is a conflict. `snapshot` saves another read of the whole store; petsync reads the pet
+        itself again in any case.
 
         Raises NotFoundError if the pet does not exist, and FindingsError for a value that is an
         error in a sheet too.
@@ -249,7 +249,7 @@ def _base(pet_id: int, seen: Pet | None, store: str) -> Base | None:
         return None
     if not isinstance(seen, Pet) or seen.id != pet_id:
         raise SettingsError(
-            f"seen is not pet {pet_id}", hint="Give the pet as store.api.get_pet_by_id has it."
+            f"seen is not pet {pet_id}", hint="Give the pet as store.api.get_pet_by_id returns it."
         )
     taken_at = datetime.now(UTC).isoformat(timespec="microseconds")
     return Base(frame=frame_from_pets([seen]), store=store, taken_at=taken_at)
@@ -384,8 +384,8 @@ class ImageUploads:
     ) -> Pictures:
         """Return the images that `upload` would send to one pet.
 
-        They are these files, with any names, in their order. `row` of a picture or problem is the
-        index of its file. The options are those of `pictures`.
+        They are these files, with any names, in the given order. `row` of a picture or problem is
+        the index of its file. The options are those of `pictures`.
         """
         (number,) = arguments.pet_ids(pet_id)
         options = PictureOptions(
@@ -415,9 +415,9 @@ class ImageUploads:
 
         Images of one pet are sent one after the other, those of `concurrency` pets at the same
         time. The journal records the run, so no later run uploads the same image again. `settle` is
-        the number of seconds to wait before an upload is sent again that got no answer and added no
-        photo; by default the timeout. `on_progress` is called for all images together, `on_file`
-        for each; `cancelling` names images to leave out.
+        the number of seconds to wait before an upload that got no answer and added no photo is
+        sent again; by default the timeout. `on_progress` is called for all images together,
+        `on_file` for each; `cancelling` names images to leave out.
 
         Raises LockedError before it sends anything, and InterruptedRunError with the `report` so
         far if the run was stopped; the same folder or sheet, read and uploaded again, completes it.
@@ -590,8 +590,8 @@ class SignInMethods:
         """Return a sign-in that waits for the user in a browser: open its `url`.
 
         It uses a code with PKCE, or `implicit` if the service offers only that. `listen=False` is
-        for a browser on another machine: then `pasted` gets the URL at which the browser ended.
-        Raises SettingsError if the service does not say where to sign in.
+        for a browser on another machine: then `pasted` gets the final URL in the browser.
+        Raises SettingsError if the service does not provide a sign-in address.
         """
         self.settings.require_confirmed()
         question = make_sign_in_request(scopes, client_id, implicit=implicit, listen=listen)
@@ -616,7 +616,7 @@ class SignInMethods:
 class PendingSignIn:
     """A sign-in that waits for the user in a browser.
 
-    Open `url`, then `wait` for the browser, or `paste` the URL at which it ended.
+    Open `url`, then `wait` for the browser, or `paste` the final URL in the browser.
     """
 
     def __init__(self, aio: AsyncPendingSignIn, loop: LoopThread) -> None:
@@ -646,7 +646,7 @@ class PendingSignIn:
         return self._loop.run(self.aio.arrived(timeout))
 
     def paste(self, text: str | Secret) -> Account:
-        """Return the account for the URL at which the browser ended.
+        """Return the account for the final URL in the browser.
 
         An implicit sign-in also accepts the token alone. Raises AuthError and SettingsError, which
         do not show the text.
@@ -696,7 +696,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
     async def look_up(
         self, ids: Iterable[int], *, on_progress: Callable[[Lookups], None] | None = None
     ) -> dict[int, Found]:
-        """Return what getPetById answers for each id, for pets of any status.
+        """Return what getPetById returns for each id, for pets of any status.
 
         The value is the pet, None if the store has no such pet, or a FailedLookup. Raises ApiError
         if the store does not answer at all.
@@ -756,7 +756,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         """Explain what `plan` with these arguments does with the pet, or with each of several.
 
         For each row about the pet, or once if no row is about it, the result has the values of
-        export, sheet and store, the decision, and the rules. Raises as `plan`.
+        export, sheet and store, the decision, and the rules. Raises the same errors as `plan`.
         """
         options = _build_options(delete_missing, match_on, two_way, on_conflict, guard)
         ids = arguments.pet_ids(pet_id)
@@ -786,13 +786,13 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
 
         The journal in the state folder records each request before it is sent, and its outcome.
         `concurrency` is the maximum number of changes at the same time; petsync uses fewer while
-        the service is slow or refuses. `rate` is the maximum number of requests per second. Each
-        pet is read again just before it is changed; `recheck="bulk"` reads all pets once at the
-        start. `verify` reads each changed pet again. The run stops after more than `max_failures`
-        failed changes. `settle` is the number of seconds after which an add without an id is sent
-        again, if it got no answer and its pet is not in the store; by default the timeout. A
-        terminal and a notebook show a progress bar, unless `progress=False` or `on_progress` is
-        set.
+        the service is slow or refuses requests. `rate` is the maximum number of requests per
+        second. Each pet is read again just before it is changed; `recheck="bulk"` reads all pets
+        once at the start. `verify` reads each changed pet again. The run stops after more than
+        `max_failures` failed changes. `settle` is the number of seconds after which an add without
+        an id is sent again, if it got no answer and its pet is not in the store; by default the
+        timeout. A terminal and a notebook show a progress bar, unless `progress=False` or
+        `on_progress` is set.
 
         Raises GuardError, StalePlanError or LockedError before it sends anything, and
         InterruptedRunError with the `report` so far if the run was stopped; `resume` continues it.
@@ -832,8 +832,8 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         petsync determines from the store the outcome of requests without an answer, sends what is
         left, and repeats nothing that is done. `run_id` is the id of a run or its unique beginning;
         "" is this store's newest run that is not complete. An option that is not given has the
-        value of the run. Raises PlanError if there is no such run, LockedError while it is working,
-        and as `apply`.
+        value of the run. Raises PlanError if there is no such run, LockedError while it is
+        working, and the same errors as `apply`.
         """
         given: dict[str, Any] = {
             "concurrency": concurrency,
@@ -851,7 +851,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         """Determine the outcomes of all changes that a stopped run started, and give up the rest.
 
         Sends nothing; a new plan makes the remaining changes. Returns the report of the whole run.
-        Raises as `resume`.
+        Raises the same errors as `resume`.
         """
         past, plan = self.to_resume(run_id)
         return await self._runs.resume(past, plan, {}, None, gives_up=True)
@@ -859,8 +859,8 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
     def to_resume(self, run_id: str = "", *, startable: bool = False) -> tuple[PastRun, Plan]:
         """Return the run that `resume` would finish, and its plan.
 
-        Raises PlanError if there is none. With `startable` raises PlanError also if it was undone,
-        and LockedError while a run is working.
+        Raises PlanError if there is none. With `startable`, also raises PlanError if the run was
+        undone, and LockedError while a run is working.
         """
         return self._runs.to_resume(run_id, startable=startable)
 
@@ -898,7 +898,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         return runs_frame(await asyncio.to_thread(self.history.runs, self._session.base_url))
 
     async def run(self, run_id: str) -> Report:
-        """Return the outcome of every row of a run, as far as the run has come.
+        """Return the outcome of every row of a run, as far as the run has progressed.
 
         Raises PlanError if this store has no such run, and for uploads.
         """
@@ -935,10 +935,11 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
     ) -> Sheet:
         """Return the sheet as this store reads it.
 
-        It knows the store's statuses, and the columns that `mapping` or else petsync.toml maps.
-        `encoding` and `corrections`, texts by the address of a cell, are as in `read_sheet`. With
-        corrections, a Sheet is read again from its file, with the corrections that it already has.
-        Raises SheetError if the file has changed, and for corrections of a DataFrame.
+        The store's statuses count as known, and so do the columns that `mapping` or else
+        petsync.toml maps. `encoding` and `corrections`, texts by the address of a cell, are as in
+        `read_sheet`. With corrections, a Sheet is read again from its file, with the corrections
+        that it already has. Raises SheetError if the file has changed, and for corrections of a
+        DataFrame.
         """
         reader = Reader(statuses=self._session.profile.statuses, columns=self.settings.columns)
         return reader.read(sheet, tab, mapping, corrections, known_statuses, encoding)
@@ -972,10 +973,11 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         ids: Iterable[int] = (),
         with_undone: bool = False,
     ) -> SheetComparison:
-        """Return the store and the sheet, with all look-ups that a plan needs, and of `ids` too.
+        """Return the store and the sheet, with all look-ups that a plan needs, and look-ups of
+        `ids`.
 
-        A row without an id whose pet an undo removed is a new one, unless `with_undone`. Raises as
-        `plan`.
+        A row without an id whose pet an undo removed is a new one, unless `with_undone`. Raises
+        the same errors as `plan`.
         """
         now = (
             await self.snapshot()
@@ -1051,7 +1053,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
     def _matches(
         self, sheet: Sheet, now: Snapshot, suspect_ids: Collection[int], *, with_undone: bool
     ) -> Mapping[int, Match]:
-        """Return the rows without an id that earlier runs on this store know."""
+        """Return the rows without an id that earlier runs on this store recorded."""
         if not slots_of(sheet):
             return {}
         url = self._session.base_url

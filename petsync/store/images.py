@@ -88,7 +88,7 @@ class StoreImages:
         metadata: str | None,
         on_progress: OnScanned,
     ) -> Pictures:
-        """Return the pictures of a folder. Raises as AsyncStore.pictures."""
+        """Return the pictures of a folder. Raises the same errors as AsyncStore.pictures."""
         find = partial(find_in_folder, recursive=recursive, metadata=metadata)
         found = await asyncio.to_thread(find, folder, Patterns.of(pattern))
         return await self._pictures(str(folder), found, options, on_progress)
@@ -104,7 +104,9 @@ class StoreImages:
         metadata: str | None,
         on_progress: OnScanned,
     ) -> Pictures:
-        """Return the pictures that a sheet's column names. Raises as AsyncStore.pictures."""
+        """Return the pictures that a sheet's column names. Raises the same errors as
+        AsyncStore.pictures.
+        """
         root = Path(sheet.source).parent if folder is None else Path(folder)
         find = partial(
             find_in_sheet, folder=root, metadata_column=metadata_column, metadata=metadata
@@ -123,7 +125,7 @@ class StoreImages:
     ) -> Pictures:
         """Return these files as pictures of one pet; `row` is the index of the file.
 
-        Raises as AsyncStore.pictures_of.
+        Raises the same errors as AsyncStore.pictures_of.
         """
         found = ImageMatches(
             candidates=[
@@ -149,7 +151,9 @@ class StoreImages:
         on_file: Callable[[FileProgress], None] | None = None,
         cancelling: UploadCanceller | None = None,
     ) -> UploadReport:
-        """Upload the pictures, and return the report. Raises as AsyncStore.upload."""
+        """Upload the pictures, and return the report. Raises the same errors as
+        AsyncStore.upload.
+        """
         session = self.api.session
         if pictures.store != session.base_url:
             raise PlanError(
@@ -163,7 +167,7 @@ class StoreImages:
         run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         open_journal = partial(Journal.open, self.settings.state, create=True)
         with closing(await in_thread(open_journal)) as journal:
-            await asyncio.sleep(0)  # a cancellation until now starts no run
+            await asyncio.sleep(0)  # if cancelled before this point, no run starts
             begin = partial(_begin, journal, run_id, pictures, started, options)
             run_session = await in_thread(begin)
             # Read only under the lock: no other process can upload now.
@@ -195,7 +199,9 @@ class StoreImages:
         return report
 
     async def photo(self, url: str) -> bytes:
-        """Return the content that the service returns for the URL. Raises as AsyncStore.photo."""
+        """Return the content that the service returns for the URL. Raises the same errors as
+        AsyncStore.photo.
+        """
         return await photo(self.api.session, url)
 
     def serves(self, url: str) -> bool:
@@ -273,7 +279,7 @@ def _begin(
 async def _finish_run(run_session: RunSession, report: UploadReport) -> UploadReport:
     """Record the run's end, and return the report.
 
-    If the journal cannot be written, the report is stopped.
+    If the journal cannot be written, the report is marked as stopped.
     """
     try:
         await run_session.finish(stopped=report.stopped)

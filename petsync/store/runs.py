@@ -100,7 +100,7 @@ _MAX_LISTED = 5
 
 
 _UNSEEN = frozenset({"not-looked-up", "not-settled"})
-"""Rules of conflicts that another look may resolve."""
+"""Rules of conflicts that a later check may resolve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class History:
         if past.kind == "upload":
             raise PlanError(
                 f"run {past.run_id} uploaded images, and has no plan to report on",
-                hint=f"`petsync runs {past.run_id}` shows what became of each image.",
+                hint=f"`petsync runs {past.run_id}` shows the outcome of each image.",
             )
         with self.open_journal() as journal:
             return journal.report(past.run_id)
@@ -237,7 +237,9 @@ class History:
         }
 
     def read_undone_adds(self, store: str) -> dict[int, str]:
-        """Return the pets that undos removed and that no run added again: the undone run by id."""
+        """Return, by id, the pets that undos removed and that no run added again, each with the
+        undone run.
+        """
         with self.open_journal() as journal:
             return journal.read_undone_adds(store)
 
@@ -250,7 +252,7 @@ class History:
         """Return the sheet with its base, updated by the changes that its runs sent.
 
         `now` are the store's pets. See `petsync.plan.base.continue_base`. Runs of a missing file
-        count as the sheet's own if the sheet follows from them: then the file was renamed.
+        count as the sheet's own if the sheet results from them: in that case the file was renamed.
         """
         if sheet.base is None or not sheet.digest:
             return sheet
@@ -274,14 +276,16 @@ class History:
         return dataclasses.replace(sheet, base=continue_base(sheet, sheet.base, own, copies, now))
 
     def read_renumbered(self, store: str) -> dict[int, RenumberedPet]:
-        """Return the pets that got another id than they were added with, by the original id."""
+        """Return the pets that got an id other than the one they were added with, by the original
+        id.
+        """
         with self.open_journal() as journal:
             return journal.read_renumbered(store)
 
     def read_reused(self, store: str) -> dict[int, ReusedId]:
         """Return the pets that runs added under an id that another row of their sheet named.
 
-        They are by id.
+        The keys are the ids.
         """
         with self.open_journal() as journal:
             return journal.read_reused(store)
@@ -322,7 +326,7 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def runs_frame(runs: Iterable[PastRun]) -> pd.DataFrame:
-    """Return the runs in their order, as a table.
+    """Return the runs in the given order, as a table.
 
     The columns are id, kind, state, started (UTC), seconds, source, total, applied, unchanged, not
     sent, conflict, needs fixing, failed, unknown, undoes. A started change without an outcome
@@ -360,7 +364,7 @@ def _build_not_found_error(
     if len(matches) > 1:
         return PlanError(
             f"{len(matches)} runs begin with {name!r}: {_list_ids(matches)}",
-            hint="Write more of the id.",
+            hint="Give more characters of the id.",
         )
     if found:
         other = found[0]
@@ -369,7 +373,7 @@ def _build_not_found_error(
             hint=f"Name that store: --url {other.store}, in Python ps.connect({other.store!r})",
         )
     known = [run for run in runs if store in (None, run.store)]
-    latest = f"The newest are {_list_ids(known)}. " if known else "No run is known yet. "
+    latest = f"The newest are {_list_ids(known)}. " if known else "There are no runs yet. "
     return PlanError(f"there is no run {name!r}", hint=f"{latest}`petsync runs` lists them.")
 
 
@@ -448,8 +452,8 @@ class Outputs:
         """Write the results file, and return the path of the backup of an existing file.
 
         Returns None if there was none, or if petsync wrote it and it was not changed since. Raises
-        SheetError, also if the file is open in another program, or is a symbolic link and not
-        `follow`.
+        SheetError, also if the file is open in another program, or if it is a symbolic link and
+        `follow` is false.
         """
         backup = None
         if path.is_file() and not path.is_symlink():
@@ -541,19 +545,19 @@ class Runs:
             if plan.undoes:
                 suggestion = f"`petsync undo {plan.undoes}` again shows what is left"
             raise StalePlanError(
-                f"this plan was applied already, in run {run_id}",
-                hint=f"`petsync resume {run_id}` finishes that run, if it was stopped. Else "
+                f"this plan was already applied, in run {run_id}",
+                hint=f"`petsync resume {run_id}` finishes that run, if it was stopped. Otherwise "
                 f"{suggestion}.",
             )
 
     async def apply(self, plan: Plan, options: ApplyOptions, on_progress: OnProgress) -> Report:
-        """Apply the plan, and return the report. Raises as AsyncStore.apply."""
+        """Apply the plan, and return the report. Raises the same errors as AsyncStore.apply."""
         target = ServiceTarget(self.api)
         await check_sentinels(plan, target)
         now = datetime.now(UTC)
         run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         with closing(await in_thread(partial(Journal.open, self.state, create=True))) as journal:
-            await asyncio.sleep(0)  # a cancellation until now starts no run
+            await asyncio.sleep(0)  # if cancelled before this point, no run starts
             begin = partial(
                 journal.begin,
                 run_id,
@@ -587,7 +591,7 @@ class Runs:
         """Resume the run, and return its report; if nothing is left, return the report as it is.
 
         Run and plan are those of `to_resume`; given options (not None) replace those of the run.
-        With `gives_up` nothing is sent. Raises as AsyncStore.resume.
+        With `gives_up` nothing is sent. Raises the same errors as AsyncStore.resume.
         """
         with closing(await in_thread(partial(Journal.open, self.state, create=False))) as journal:
             _check_startable(past, journal)
@@ -609,8 +613,8 @@ class Runs:
         """Return the run that `resume` would finish, and its plan.
 
         `run_id` "" is the newest run with something left. Raises PlanError if there is none. With
-        `startable` raises PlanError also if it was undone, and LockedError while a run is working
-        on the store.
+        `startable`, also raises PlanError if the run was undone, and LockedError while a run is
+        working on the store.
         """
         with closing(Journal.open(self.state, create=False)) as journal:
             past = self._find_resumable(journal, run_id)
@@ -734,7 +738,7 @@ def _find_overtaken(plan: Plan, journal: Journal, run_session: RunSession) -> Ea
         for record in journal.read_row_records(plan.store)
         if record.state == "added" and record.pet_id is not None and record.pet_id not in recognised
         if record.is_added and record.run_id != run_session.run_id
-        # A run of the future started before the clock was set back.
+        # A run whose start is in the future started before the clock was set back.
         if planned_at <= datetime.fromisoformat(record.run_started) <= now
         if is_of_file(plan, record)
         or (record.base == plan.base if plan.base else _is_of_table(plan, record))
@@ -763,7 +767,7 @@ def _update_earlier(
 ) -> EarlierResults:
     """Return the earlier results of a resumed run, updated by its undo or by later runs.
 
-    Later runs are those of its sheet. Records the results that this decides in the journal.
+    Later runs are those of its sheet. Records in the journal the results that are decided here.
     """
     undo_run = undone_by(journal.runs(past.store)).get(past.run_id)
     if undo_run is not None:
@@ -800,7 +804,7 @@ def _build_undone_hint(runs: Sequence[PastRun], undone: Mapping[str, PastRun]) -
     number = past.open + past.counts.get("unknown", 0)
     changes = "1 change" if number == 1 else f"{number:,} changes"
     return (
-        f"Run {past.run_id} was undone, and the outcome of {changes} of it is unknown: `petsync "
+        f"Run {past.run_id} was undone, and the outcome of {changes}  is unknown: `petsync "
         f"resume {past.run_id}` determines it, and sends nothing."
     )
 
@@ -808,7 +812,7 @@ def _build_undone_hint(runs: Sequence[PastRun], undone: Mapping[str, PastRun]) -
 async def _finish_run(run_session: RunSession, report: Report) -> Report:
     """Record the run's end, and return the report.
 
-    If the journal cannot be written, the report is stopped.
+    If the journal cannot be written, the report is marked as stopped.
     """
     try:
         await run_session.finish(stopped=report.stopped)
@@ -822,7 +826,8 @@ def _build_stopped_error(report: Report) -> InterruptedRunError:
     error = InterruptedRunError(
         f"run {report.run_id} was stopped: {report.stopped.splitlines()[0]}",
         hint=f"{done:,} of {len(report.plan.changes):,} changes were applied. "
-        f"`petsync resume {report.run_id}`, or store.resume() in Python, makes the rest, and "
+        f"`petsync resume {report.run_id}`, or store.resume() in Python, sends the remaining "
+        f"changes, and "
         "determines the outcome of requests that were under way.",
     )
     error.report = report
@@ -848,7 +853,7 @@ class UndoPlanner:
         guard: Guard,
         on_progress: Callable[[Lookups], None] | None,
     ) -> Plan:
-        """Return the plan of an undo. Raises as AsyncStore.undo."""
+        """Return the plan of an undo. Raises the same errors as AsyncStore.undo."""
         limits = arguments.guard_of(guard)
         past, entries = await asyncio.to_thread(self._choose_run, run_id)
         now = await loaders.snapshot(self.api, self.api.session.profile.statuses)
@@ -886,7 +891,7 @@ class UndoPlanner:
         past = self.history.find(run_id, store) if run_id else self._find_newest(store)
         if past is None:
             raise PlanError(
-                f"no run on {store} has changed anything that is not undone already",
+                f"no run on {store} has any changes left to undo",
                 hint="`petsync runs` lists the runs.",
             )
         if past.state == "running":

@@ -31,7 +31,7 @@ __all__ = ["LINE", "Base", "ParcelError", "pack", "unpack", "verify"]
 #
 # The first line has `petsync-base`, the version, the number of further lines, and a SHA-256 of the
 # content; the further lines are the content, compressed with zlib, in base64. Lines that begin with
-# `#` are for people, and ignored.
+# `#` are comments, and are ignored.
 
 
 LINE = 30_000
@@ -78,7 +78,9 @@ def _decode_lines(lines: Iterable[str]) -> bytes:
     label, *chunks = [line for line in stripped if line and not line.startswith("#")] or [""]
     version, count, digest = _read_label(label)
     if version != _VERSION:
-        raise ParcelError(f"they are in format {version}, which this petsync does not know")
+        raise ParcelError(
+            f"they are in format {version}, which this version of petsync does not support"
+        )
     if len(chunks) < count:
         raise ParcelError(f"only {len(chunks)} of their {count} parts are present")
     try:
@@ -94,7 +96,7 @@ def _read_label(label: str) -> tuple[int, int, str]:
     match = _LABEL.fullmatch(label)
     if match is None:
         raise ParcelError(
-            "they were changed" if _ANY_LABEL.match(label) else "their label is missing"
+            "they were changed" if _ANY_LABEL.match(label) else "their first line is missing"
         )
     return int(match[1]), int(match[2]), match[3]
 
@@ -112,7 +114,7 @@ def _inflate(packed: bytes) -> bytes:
         raise ParcelError("they cannot be unpacked") from None
     if not inflater.eof:
         more = bool(inflater.unconsumed_tail)
-        raise ParcelError("they are far too large unpacked" if more else "they are cut short")
+        raise ParcelError("they are far too large when unpacked" if more else "they are cut short")
     return data
 
 
@@ -127,7 +129,7 @@ def _compute_size_limit(packed: bytes) -> int:
 class Base:
     """The store's records when a sheet was exported. Sheet and store are both compared with it.
 
-    The base of a reconciliation also has the sheet's side, from `sheet_pets` on.
+    The base of a reconciliation also has the sheet's side, in the fields from `sheet_pets` on.
     """
 
     frame: pd.DataFrame
@@ -143,8 +145,8 @@ class Base:
     tab: str = ""
     """The worksheet with the pets; "" for CSV, or if it is not known."""
     sheet_pets: Mapping[int, Pet] = field(default_factory=dict)
-    """By id, the pets as the sheet last had them, if they differ from `frame`: a row has a
-    category's new name with the number of the old one, or the column was missing when the store
+    """By id, the pets as the sheet last had them, if they differ from `frame`, because the row has
+    a category's new name with the old number, or because the column was missing when the store
     changed.
     """
     columns: frozenset[str] | None = None
@@ -160,8 +162,8 @@ class Base:
     in UTC.
     """
     unsure_units: Mapping[int, Collection[str]] = field(default_factory=dict)
-    """By id, the units in which the row may be from a backup, so its values may be older than the
-    store's.
+    """By id, the units of the row that may be from a backup, so that their values may be older
+    than the store's.
     """
     _sheet_frames: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
 
@@ -178,7 +180,7 @@ class Base:
         """`frame` with the pets as the sheet last had them."""
         if not self.sheet_pets:
             return self.frame
-        if not self._sheet_frames:  # A round asks for it many times.
+        if not self._sheet_frames:  # A round uses it many times.
             ids = self.ids
             pets = [pet for pet_id, pet in self.sheet_pets.items() if pet_id in ids]
             self._sheet_frames.append(self.with_pets(pets).frame if pets else self.frame)

@@ -62,7 +62,7 @@ decimal comma.
 """
 _BETWEEN_URLS = r",;\s\uff1b\uff0c\u3001"
 _BARS = r"|\uff5c\u00a6"
-# A run of separators matches only from its start: otherwise a long run would take very long.
+# A run of separators matches only from its start: otherwise matching a long run would be very slow.
 URL_SEPARATOR = re.compile(
     rf"(?<!\s)\s*[{_BARS}]\s*|(?:<br\s*/?>)+|{_BREAK}+(?=https?://|$)|[,;]\s+"
     rf"|(?<![{_BETWEEN_URLS}])[{_BETWEEN_URLS}]+(?=https?://|$)"
@@ -70,7 +70,7 @@ URL_SEPARATOR = re.compile(
     re.IGNORECASE,
 )
 _WIDE_SEPARATORS = frozenset("\uff5c\u00a6\uff1b\uff0c\u3001")
-"""The separators that people write between URLs, which may be missing. A URL may contain another
+"""The separators that people write between URLs, or omit. A URL may contain another
 URL after a character that is not a letter or a digit.
 """
 _OPTIONAL_BLANKS = f"[{re.escape(BLANKS)}]*"
@@ -158,7 +158,7 @@ def format_tags(tags: Iterable[Tag]) -> str:
 
 
 def parse_tags(text: str) -> tuple[Tag, ...]:
-    """Return the tags in a cell, in their order, including duplicates; empty items are ignored.
+    """Return the tags in a cell, in order, including duplicates; empty items are ignored.
 
     Raises CellError if a quote is not closed, text follows a closing quote, or a tag's id is
     outside int64.
@@ -174,7 +174,7 @@ def format_photo_urls(urls: Iterable[str], *, separator: Literal["\n", " | "] = 
 
 
 def parse_photo_urls(text: str) -> tuple[str, ...]:
-    """Return the URLs in a cell, in their order; empty items are ignored.
+    """Return the URLs in a cell, in order; empty items are ignored.
 
     Raises CellError if a quote is not closed or text follows a closing quote.
     """
@@ -351,7 +351,9 @@ def marker_word(core: str) -> str:
 
 
 def marker_core(text: str) -> str:
-    """Return the text for a comparison with the marker: without case, spaces and apostrophes."""
+    """Return the text for a comparison with the marker: case-folded, without outer spaces and
+    leading apostrophes.
+    """
     return text.lstrip(BLANKS + "'").rstrip(BLANKS).casefold()
 
 

@@ -81,7 +81,7 @@ def frame_from_json(body: bytes, *, copies: bool = False) -> pd.DataFrame:
     """Return the table of a JSON list of pets. A pet that occurs several times is one row, the last
     one; with `copies` it is one row for each.
 
-    Raises ResponseError that names the first pet that cannot be read.
+    Raises a ResponseError that names the first pet that cannot be read.
     """
     with no_collection():
         rows = json.decode_rows(body)
@@ -91,7 +91,7 @@ def frame_from_json(body: bytes, *, copies: bool = False) -> pd.DataFrame:
 
 
 def frame_from_pets(pets: Iterable[Pet]) -> pd.DataFrame:
-    """Return the table of `pets`, one row each in their order, with a RangeIndex."""
+    """Return the table of `pets`, one row each, in order, with a RangeIndex."""
     with no_collection():
         return _frame(list(pets))
 
@@ -175,7 +175,7 @@ def _pets(columns: Sequence[pd.api.extensions.ExtensionArray | None], size: int)
 
 
 def plain_values(column: pd.api.extensions.ExtensionArray) -> list[Any]:
-    """Return the values of a column as types of Python, None for a missing one."""
+    """Return the values of a column as Python values, None for a missing one."""
     is_plain = isinstance(column, pd.arrays.NumpyExtensionArray)
     values: list[Any] = (column.to_numpy() if is_plain else column).tolist()
     missing = column.isna()

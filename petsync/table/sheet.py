@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-# Correction: a cell that is read as another text than in the file; Suggestion: a possible one.
+# Correction: a cell that is read as a different text than the file has; Suggestion: a possible one.
 
 
 class Correction(msgspec.Struct, frozen=True):
@@ -74,15 +74,16 @@ _DTYPES = {name: "int64" if name == "row" else "str" for name in FINDING_FIELDS}
 
 class Findings(pd.DataFrame):
     """A table with one problem in each row: `row` is int64; `address, column, severity, rule,
-    value, problem, suggestion` are str, even without any row.
+    value, problem, suggestion` are str, even if there are no rows.
 
     A notebook and a terminal show it by rule, the most frequent first. This includes selections of
-    its rows. With other columns, and as `pd.DataFrame(findings)`, it is shown as any DataFrame.
+    its rows. With other columns, and as `pd.DataFrame(findings)`, it is shown like any other
+    DataFrame.
     """
 
     @classmethod
     def of(cls, problems: Iterable[Finding]) -> Findings:
-        """Return the findings as a table, in their order."""
+        """Return the findings as a table, in order."""
         rows = list(problems)
         columns: Mapping[str, Any] = {
             name: np.fromiter((each.row for each in rows), np.int64, len(rows))
@@ -208,7 +209,7 @@ class Sheet:
     base: Base | None = None
     """The store's records when the sheet was exported, if the sheet has them."""
     base_refused: str = ""
-    """The reason why the sheet's base cannot be used; "" if it can, or there is none."""
+    """The reason why the sheet's base cannot be used; "" if it can, or if there is no base."""
     ids_elsewhere: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
     """By worksheet, the ids in those of `tabs` with a column of ids; None if it could not be
     read.
@@ -308,7 +309,7 @@ def frame_of(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _change_categories(frame: pd.DataFrame, convert: Callable[[str], str]) -> pd.DataFrame:
-    """Return the frame, with the categories converted that are the marker or look like it."""
+    """Return the frame after converting the categories that are the marker or look like it."""
     column = frame.get("category")
     if not isinstance(column, pd.Series):
         return frame
@@ -335,8 +336,8 @@ def _find_marker_like(column: pd.Series[Any]) -> Iterable[int]:
             at for at, cell in enumerate(cells) if _CLEAR_WORD in cell.lower() or cell == CLEARED
         ]
     texts = pa.array(column, from_pandas=True)
-    # Several times as fast as matching without case. The word is ASCII, and no other letter has one
-    # of its letters as its other case.
+    # Several times as fast as case-insensitive matching. The word is ASCII, and no non-ASCII
+    # letter changes case to one of its letters.
     has_word = pc.match_substring(pc.ascii_lower(texts), _CLEAR_WORD)
     is_suspect = pc.or_(has_word, pc.equal(texts, CLEARED))
     positions: list[int] = pc.indices_nonzero(is_suspect).tolist()

@@ -1,8 +1,8 @@
-"""Forms for notebooks: `login`, `open_sheet`, `review`, `upload_images`, `browse`, and `app`, all
-of them as one page.
+"""Forms for notebooks: `login`, `open_sheet`, `review`, `upload_images`, `browse`, and `app`,
+which combines them on one page.
 
-Each form gathers input, calls the Store, and shows the result; a plain function does the same
-(docs/forms.md). Without a live kernel, a form is HTML and text.
+Each form gathers input, calls the Store, and shows the result; each has an equivalent plain
+function (docs/forms.md). Without a live kernel, a form is HTML and text.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _HOME = {
 
 
 class _Forms(ModuleType):
-    """The package. Some forms have the name of their module; importing the module must not replace
-    the form.
+    """The package. Some forms have the same name as their module; importing the module must not
+    replace the form.
     """
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -43,9 +43,9 @@ _NO_REPORT = "Nothing was applied yet: review a plan, and apply it."
 
 
 def app(store: Store | None = None) -> AppForm:
-    """Return all forms as one page: sign in, open a sheet, review, apply, see the report; images
-    and the catalogue beside them. Without a store, the page uses the one in PETSYNC_URL or
-    petsync.toml, otherwise the one that the user chooses on it.
+    """Return all forms as one page: sign in, open a sheet, review, apply, see the report; also
+    images and the catalogue. Without a store, the page uses the one in PETSYNC_URL or
+    petsync.toml, otherwise the user chooses one on the page.
     """
     return connect_app({}) if store is None else AppForm(store)
 
@@ -65,7 +65,7 @@ def connect_app(options: Mapping[str, Any]) -> AppForm:
 
 @dataclass(slots=True)
 class _Part:
-    """One step: its box on the page, and its form after it is first shown."""
+    """One step: its box on the page, and its form (None until the step is first shown)."""
 
     box: ipywidgets.VBox = field(default_factory=ipywidgets.VBox)
     form: Form | None = None
@@ -98,7 +98,7 @@ class AppForm(Form):
         return html.fragment([heading, top, html.element("ul", "".join(items))])
 
     def text(self) -> str:
-        """The same as plain text."""
+        """The steps and their functions as plain text."""
         rows = (f"  {_STEPS[name][0]:<17} {_STEPS[name][1]}" for name in self._names)
         return "\n".join((self._where, *rows))
 
@@ -122,7 +122,7 @@ class AppForm(Form):
 
     def close(self) -> None:
         """Stop the work of all steps, and remove the page."""
-        # First of all: a step's form may report the end of its work at this moment.
+        # Close this first, because a step's form may report the end of its work while it closes.
         self.work.close()
         for form in self.forms.values():
             form.close()
@@ -133,7 +133,7 @@ class AppForm(Form):
     @property
     def _where(self) -> str:
         address = "a store that you choose" if self.store is None else self.store.url
-        return f"petsync for {address}\nA page in a live kernel. The functions that do the same:"
+        return f"petsync for {address}\nA page in a live kernel. The equivalent functions:"
 
     def _body(self) -> ipywidgets.Widget:
         self.steps = Steps(label="Steps")
@@ -211,7 +211,7 @@ class AppForm(Form):
         return form
 
     def _signed_in(self) -> None:
-        """Continue; requests that were refused before are repeated."""
+        """Continue, and repeat the requests that were refused before."""
         for form in self.forms.values():
             if form.forget_refusal():
                 if isinstance(form, BrowseForm):
@@ -229,7 +229,8 @@ class AppForm(Form):
         part = self._parts["review"]
         if isinstance(part.form, ReviewForm) and part.form.is_running:
             raise LockedError(
-                "a run is still active", hint="Wait for its end under Review and apply, or stop it."
+                "a run is still active",
+                hint="Wait for it to end under Review and apply, or stop it.",
             )
         if part.form is not None:
             part.form.close()

@@ -85,8 +85,8 @@ class Catalogue:
         names_only: bool = False,
     ) -> Places:
         """Return the places of the pets with one of the statuses, one of the tags, and every word
-        of the text. A word is the id or part of the name; unless `names_only`, it may also be part
-        of the category, tags or status. A pet whose id is the text comes first.
+        of the text. A word matches the id or part of the name; unless `names_only`, it also
+        matches part of the category, tags or status. A pet whose id equals the text comes first.
         """
         mask = np.ones(len(self), dtype=bool)
         if statuses:
@@ -375,7 +375,7 @@ _PANEL_STYLE = {"description_width": "initial"}
 
 class Panel:
     """The filters, the list, and the open pet with its pictures, its fields and the review of its
-    change; `box` contains all.
+    change; `box` contains all of them.
     """
 
     def __init__(self, store: Store, work: Work) -> None:
@@ -544,7 +544,7 @@ _PETS_A_PAGE = 12
 
 def browse(store: Store) -> BrowseForm:
     """Return a form that finds the store's pets by status, tags and text, shows their pictures,
-    and changes one.
+    and edits one pet.
 
     As plain functions: `store.snapshot().frame`, and `plan = store.edit(7, status="sold")`, which
     shows what would change, then `store.apply(plan)`.
@@ -574,7 +574,7 @@ class BrowseForm(Form):
         return html(self.title, self._catalogue_now(), self._places)
 
     def text(self) -> str:
-        """The same as plain text of at most 80 columns."""
+        """The catalogue as plain text of at most 80 columns."""
         return text(self.title, self._catalogue_now(), self._places)
 
     def reload(self) -> None:
@@ -628,7 +628,7 @@ class BrowseForm(Form):
         if failed := snapshot.coverage.failed:
             statuses = ", ".join(each.asked for each in failed)
             self.notice.warn(
-                f"The pets of the status {statuses} are missing: {failed[0].problem}",
+                f"The pets with the status {statuses} are missing: {failed[0].problem}",
                 "Press Read again once the service answers.",
             )
 
@@ -695,7 +695,7 @@ class BrowseForm(Form):
         """Raise SettingsError during a run: leaving its review would stop it."""
         if self.review is not None and self.review.is_running:
             raise SettingsError(
-                "the last change is still being sent", hint="Wait for its end, or stop it."
+                "the last change is still being sent", hint="Wait for it to end, or stop it."
             )
 
     def _put_back(self) -> None:
@@ -714,7 +714,7 @@ class BrowseForm(Form):
             raise SettingsError("no pet is open", hint="Open one from the list.")
         if not changed:
             self._leave_review()
-            self.tell("Nothing is changed yet.", "Change a field above.")
+            self.tell("No field has been changed yet.", "Change a field above.")
             return
         self._panel.planning(is_under_way=True)
         snapshot = None if self.catalogue is None else self.catalogue.snapshot

@@ -50,7 +50,7 @@ class Part(anywidget.AnyWidget):
     """A widget with its own JavaScript and style sheet. It shows text as text, never as HTML."""
 
     def __init_subclass__(cls, *, script: str = "", **options: Any) -> None:
-        # traitlets derives a class for each widget, without `script`.
+        # traitlets creates a subclass for each widget and does not pass `script`.
         if script:
             cls._esm, cls._css = asset("common.js") + asset(script), asset("parts.css")
         super().__init_subclass__(**options)
@@ -67,8 +67,8 @@ _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ReceivedFile:
-    """A complete file. `name` is the sender's name for it, never to be used as a path; `path` has
-    the content until the file is removed or its form is closed; `size` is in bytes.
+    """A complete file. `name` is the sender's name for it, never to be used as a path; `path`
+    holds the content until the file is removed or its form is closed; `size` is in bytes.
     """
 
     name: str
@@ -90,7 +90,7 @@ class IncomingFile:
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
     def take(self, offset: int, piece: bytes) -> None:
-        """Write the next piece. Raises ValueError for another piece, or for too many bytes."""
+        """Write the next piece. Raises ValueError for any other piece, or for too many bytes."""
         if offset != self.so_far or offset + len(piece) > self.size:
             raise ValueError("a piece of the file is missing")
         view = memoryview(piece)
@@ -114,7 +114,7 @@ class IncomingFile:
 
 def safe_name(name: str) -> str:
     """Return the name as a valid file name on any system: without separators, control or format
-    characters, not hidden, and not too long. The extension stays.
+    characters, not hidden, and not too long. The extension is kept.
     """
     last = unicodedata.normalize("NFC", name).replace("\\", "/").rpartition("/")[2]
     cleaned = _UNSAFE.sub("_", last).strip(" .")
@@ -329,13 +329,13 @@ def accepts(accept: str, name: str, kind: str) -> bool:
 
 
 class Heading(Part, script="heading.js"):
-    """A heading of `level` 1 to 6, which names the form around it as a region of the page."""
+    """A heading of `level` 1 to 6, which labels the enclosing form as a region of the page."""
 
     text = t.Unicode("").tag(sync=True)
     level = t.Int(3).tag(sync=True)
 
     def focus(self) -> None:
-        """Move the focus here, because the focused element is gone."""
+        """Move the focus here, because the focused element no longer exists."""
         self.send({"focus": True})
 
 
@@ -344,8 +344,8 @@ class Heading(Part, script="heading.js"):
 
 class Link(Part, script="link.js"):
     """A link with the text `label`, and a field to copy its address from. The address (http or
-    https) is sent as a message and is in no widget's state, because it may be a secret. Without an
-    address, the widget is hidden.
+    https) is sent as a message and is not stored in any widget's state, because it may be a
+    secret. Without an address, the widget is hidden.
     """
 
     label = t.Unicode("").tag(sync=True)
@@ -391,7 +391,8 @@ class Meter(Part, script="meter.js"):
 
 class Notice(Part, script="notice.js"):
     """A message that screen readers announce. `tone` is "", "done", or "problem" (announced at
-    once); `text` is the message, and `hint` says what to do. Without a text, it is hidden.
+    once); `text` is the message, and `hint` says what to do. The widget is hidden if `text` is
+    empty.
     """
 
     text = t.Unicode("").tag(sync=True)
@@ -417,8 +418,8 @@ class Notice(Part, script="notice.js"):
 
 # SecretField: a field for a secret, which must not be saved.
 #
-# ipywidgets' Password has its text in the widget's state, which a notebook may save. Here, the text
-# is sent as a message, is in no state, and is cleared when it is read.
+# ipywidgets' Password keeps its text in the widget's state, which a notebook may save. Here, the
+# text is sent as a message, is not stored in any state, and is cleared when it is read.
 
 
 class SecretField(Part, script="secret.js"):
@@ -486,7 +487,7 @@ class Steps(Part, script="steps.js"):
 class Table(Part, script="table.js"):
     """One page of a table, with a pager. The owner fills `rows` when `page` changes.
 
-    `columns` are dicts of `key`, `title` and, unless it is text, `kind`: "number", "change",
+    `columns` are dicts of `key`, `title` and, except for text columns, `kind`: "number", "change",
     "image", "link", "mark" or "choice". `rows` are dicts of `key` (unique text), `label` (the row's
     name for screen readers), `cells` (by the column's key), and optionally `tone` ("add", "update",
     "delete", "conflict", "problem", "done", "muted") and `fixed` (cannot be ticked).

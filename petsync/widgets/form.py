@@ -27,7 +27,7 @@ __all__ = ["Form", "StaticView", "Work", "is_live", "on_enter"]
 # Work: a form's background work, on a loop thread that all forms share.
 #
 # A widget's callback may run on any thread or loop, depending on the ipykernel, and must never
-# block. Slow work is a coroutine here; a function gets its result.
+# block. Slow work runs here as a coroutine, and a function receives its result.
 
 
 R = TypeVar("R")
@@ -37,7 +37,7 @@ _LOOP = LoopThread("petsync-forms")
 
 class Work:
     """The background work of one form. `failed` gets each error without a handler: a PetsyncError
-    is for the user; any other error is a fault of petsync, and is logged. `dealt` is called after
+    is for the user; any other error is a bug in petsync, and is logged. `dealt` is called after
     each handled result.
 
     Callbacks and results are handled one at a time, on whatever thread they arrive.
@@ -85,7 +85,7 @@ class Work:
             self._finish(task, done, then, failed)
 
         def finish(done: Future[R]) -> None:
-            # The work may have ended already; the callback must run after this has returned.
+            # The work may have ended already; the callback must run after `start` has returned.
             if threading.get_ident() == starter:
                 _LOOP.start(later(done))
             else:
@@ -105,8 +105,8 @@ class Work:
             task.cancel()
 
     def close(self) -> None:
-        """Stop all work, and wait until no callback runs. After that no callback and no `then` is
-        called, because their widgets no longer exist.
+        """Stop all work, and wait until no callback is running. After that, no callback or `then`
+        function is called, because their widgets no longer exist.
         """
         with self._lock:
             self._is_closed = True
@@ -178,7 +178,7 @@ def on_enter(field: ipywidgets.Text, work: Work, act: Callable[[], object]) -> N
     field.on_msg(work.wrap_callback(submit))
 
 
-# StaticView: a form's HTML and text, which a notebook still shows when the kernel is gone.
+# StaticView: a form's HTML and text, which a notebook still shows when the kernel no longer runs.
 #
 # JupyterLab prefers an output's widgets even if they no longer exist, so the static view is a
 # separate output; `parts.css` hides it while the widgets exist.
@@ -251,9 +251,9 @@ _VIEW = "application/vnd.jupyter.widget-view+json"
 class Form(ABC):
     """A form, which shows itself as the last value of a cell.
 
-    Its widgets are made at their first use. A notebook that runs without a user (nbconvert,
-    papermill, nbval) therefore has none and stores no widget's value, only the form's HTML and
-    text. `widget` contains the widgets, to combine with others.
+    Its widgets are created on first use. A notebook that runs without a user (nbconvert,
+    papermill, nbval) therefore creates no widgets and stores only the form's HTML and text,
+    without widget values. `widget` contains the widgets, to combine with others.
     """
 
     title = ""
@@ -278,7 +278,7 @@ class Form(ABC):
 
     @abstractmethod
     def text(self) -> str:
-        """The same as plain text of at most 80 columns."""
+        """The form's current state as plain text of at most 80 columns."""
 
     @abstractmethod
     def _body(self) -> ipywidgets.Widget:
@@ -299,7 +299,7 @@ class Form(ABC):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """Return a field or button by its name, also before the form is shown."""
+            """Return a field or button by its name, even before the form is shown."""
             if name.startswith("_") or self._is_started or "_widget" not in self.__dict__:
                 raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
             assert self.widget is not None

@@ -126,17 +126,18 @@ class LoginMethod:
     then: str = ""
 
 
-_AGREE = "Open the link below, and agree there. "
+_AGREE = "Open the link below, and allow access there. "
 SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
     LoginMethod(
         name="browser",
         title="In the browser (usual)",
-        words="The service's own page asks you whether petsync may use the store in your name. "
+        words="The service's own page asks you whether petsync may use the store on your behalf. "
         "petsync never sees your password.",
         fields=("can_write", "client_id"),
         button="Begin",
         opens=True,
-        then=_AGREE + "This form continues by itself. If your browser ends on a page that cannot "
+        then=_AGREE
+        + "This form continues by itself. If your browser ends up on a page that cannot "
         "be reached, copy that page's address and paste it here.",
     ),
     LoginMethod(
@@ -147,8 +148,8 @@ SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
         fields=("can_write", "client_id"),
         button="Begin",
         opens=True,
-        then=_AGREE + "Your browser then ends on a page that cannot be reached. This is "
-        "correct: copy that page's complete address and paste it here.",
+        then=_AGREE + "Your browser then ends up on a page that cannot be reached. This is "
+        "expected: copy that page's complete address and paste it here.",
     ),
     LoginMethod(
         name="token",
@@ -167,14 +168,15 @@ SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
     LoginMethod(
         name="implicit",
         title="In the browser, for a service that offers only a token",
-        words="The older method (implicit), for services without another one. The token comes in "
+        words="The older method (implicit), for services that offer no other method. The token "
+        "comes in "
         "the address of a page, cannot be renewed, and expires soon.",
         fields=("can_write", "client_id"),
         button="Begin",
         opens=True,
         then=_AGREE
         + "This form continues by itself. If it does not, copy the complete address of the "
-        "page on which your browser ends and paste it here; the token alone also works.",
+        "page on which your browser ends up and paste it here; the token alone also works.",
     ),
     LoginMethod(
         name="key",
@@ -190,8 +192,8 @@ SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
 
 
 class Entries:
-    """The fields; `box` shows those of the chosen method. Secrets are in no widget's state, and
-    reading them clears their fields.
+    """The fields; `box` shows those of the chosen method. Secrets are not stored in any widget's
+    state, and reading them clears their fields.
     """
 
     def __init__(self) -> None:
@@ -287,21 +289,26 @@ def welcome(account: Account) -> Message:
     if lack(account) is not None:
         missing = READ if account.can_read is False else WRITE
         restriction = (
-            "but only for single pets" if account.kind == "api key" else f"but without {missing}"
+            "but can only look up single pets"
+            if account.kind == "api key"
+            else f"but without {missing}"
         )
         return f"You are signed in, {restriction}.", "The message above explains this."
     user = f" as {account.user}" if account.user else ""
     if account.can_write is None:
         return (
             f"You are signed in{user}.",
-            "The service does not report your permissions; petsync reports a refused change.",
+            (
+                "The service does not report your permissions; petsync reports each change that "
+                "the service refuses."
+            ),
         )
     return f"You are signed in{user}, and may read and change pets.", ""
 
 
 def until_here(account: Account) -> str:
-    """Return when the sign-in ends in the local time of this computer; "" if that is unknown, or
-    if local time is UTC.
+    """Return the time when the sign-in ends, in the local time of this computer; "" if that is
+    unknown, or if local time is UTC.
     """
     if account.expires is None or not account.signed_in:
         return ""
@@ -309,7 +316,10 @@ def until_here(account: Account) -> str:
     if not local.utcoffset():
         return ""
     ending = "is renewed at" if account.renews else "ends at"
-    return f"It {ending} {local:%H:%M} on {local:%Y-%m-%d} by this computer's clock ({local:%Z})."
+    return (
+        f"The sign-in {ending} {local:%H:%M} on {local:%Y-%m-%d} by this computer's clock "
+        f"({local:%Z})."
+    )
 
 
 # An account as HTML and text, with missing permissions first.
@@ -381,7 +391,7 @@ def _lines(message: Message | None) -> str:
 
 class Panel:
     """The account with its buttons; the entries; and, for a sign-in page of the service, the link
-    and the field for the address on which the browser ends.
+    and the field for the address at which the browser ends up.
     """
 
     def __init__(self) -> None:
@@ -414,8 +424,8 @@ class Panel:
     def show(
         self, account: Account | None, *, busy: bool, is_open: bool, signs_in_again: bool
     ) -> None:
-        """Show the controls for this account while work is active (`busy`), a sign-in page
-        `is_open`, or a user who is already signed in `signs_in_again`.
+        """Show the controls for this account. `busy`: work is active; `is_open`: a sign-in page is
+        open; `signs_in_again`: a signed-in user signs in again.
         """
         is_in = account is not None and account.signed_in
         self._who.value = "" if account is None else account_html(account)
@@ -447,7 +457,7 @@ R = TypeVar("R")
 _CONSENT_TIMEOUT_S = 900.0
 """The time for the user to agree in the browser."""
 _ACCOUNT_TIMEOUT_S = 5.0
-"""The time that a cell waits for the account before it shows the form, which continues."""
+"""The time that a cell waits for the account before it shows the form, which continues to wait."""
 
 
 class LoginForm(Form):
@@ -492,7 +502,7 @@ class LoginForm(Form):
         return f"<h{self.level}>{html.text(self.title)}</h{self.level}>\n{account_part}"
 
     def text(self) -> str:
-        """The same as plain text of at most 80 columns."""
+        """The current account as plain text of at most 80 columns."""
         self._know()
         return (
             problem_text(self._account_error)
@@ -638,12 +648,12 @@ class LoginForm(Form):
             self.work.start(pending.close(), lambda _: None)
             return
         self._pending, way = pending, self._entries.chosen
-        # It ends when the browser returns, or when the user pastes the address.
+        # The sign-in ends when the browser returns, or when the user pastes the address.
         self._run(pending.arrived(_CONSENT_TIMEOUT_S), self._signed_in, self._gave_up)
         self._show()
         if self._panel is not None:
             self._panel.open(pending.url, way)
-        self.tell("The sign-in page is ready.", "Open it by the link above.")
+        self.tell("The sign-in page is ready.", "Open it with the link above.")
 
     def _paste(self) -> None:
         text, pending = self.address.take(), self._pending
@@ -663,7 +673,7 @@ class LoginForm(Form):
 
     def _signed_in(self, account: Account) -> None:
         if account is self.account:
-            return  # shown already: the address was pasted and also arrived
+            return  # already shown: the address was pasted, and the browser also delivered it
         self._forget()
         self._be(account)
         self.heading.focus()

@@ -32,11 +32,11 @@ from petsync.widgets.review_view import Draft, LeftFiles, Panel, ReportView, Rev
 __all__ = ["ActiveRun", "ReviewForm", "ended_run", "review", "watch_run"]
 
 
-# ActiveRun: a running run, which the user can stop at any time.
+# ActiveRun: an active run, which the user can stop at any time.
 
 
 class ActiveRun:
-    """A run that the user can stop; `task` is its work, after the start."""
+    """A run that the user can stop; `task` is its work after it starts."""
 
     def __init__(self, run: Callable[[], Coroutine[Any, Any, Report | None]]) -> None:
         self.task: Task[ReportView | None] | None = None
@@ -53,8 +53,8 @@ class ActiveRun:
                 self.task.cancel()
 
     async def execute(self) -> ReportView | None:
-        """Run, and return the report with its results in groups, also of a stopped run; None if the
-        run was stopped before it began.
+        """Run, and return the report with its results in groups, even for a stopped run; None if
+        the run was stopped before it began.
         """
         with self._lock:
             self._is_begun = True
@@ -129,13 +129,13 @@ class _State:
         self._first: tuple[float, int] | None = None
 
     def tell(self, progress: Progress) -> None:
-        """Store the progress; the run spends no time on more."""
+        """Only store the progress, so that the run is not delayed."""
         if self._first is None:
             self._first = time.monotonic(), progress.done
         self._newest = progress
 
     async def draw(self) -> None:
-        """Update the progress regularly, so that a pause of the service is visible."""
+        """Update the progress regularly, so that a wait for the service is visible."""
         while True:
             self.show()
             await asyncio.sleep(_DRAW_INTERVAL_S)
@@ -166,7 +166,7 @@ class _State:
 
 
 _GENTLE_RATE = 5.0
-"""The requests per second that do not strain a service."""
+"""The number of requests per second that does not strain a service."""
 
 
 class ReviewForm(Form):
@@ -203,7 +203,7 @@ class ReviewForm(Form):
         return self._going is not None
 
     def on_report(self, act: Callable[[Report], object]) -> None:
-        """Call the function with each report, also of a run that was stopped."""
+        """Call the function with each report, including that of a stopped run."""
         self._report_callbacks.append(act)
 
     def html(self) -> str:
@@ -214,7 +214,7 @@ class ReviewForm(Form):
         return f"{heading}{_display.as_html(self._draft.build_plan())}{self._html_count()}"
 
     def text(self) -> str:
-        """The same as plain text of at most 80 columns."""
+        """The plan or its report as plain text of at most 80 columns."""
         if self.report is not None:
             return _display.as_text(self.report)
         return f"{_display.as_text(self._draft.build_plan())}\n{self._describe_tally()}"
@@ -229,8 +229,8 @@ class ReviewForm(Form):
             self._open(self._panel)
 
     def close(self) -> None:
-        """Stop the work, and remove the widgets. A run that is stopped has its changes in the
-        journal, and can be resumed.
+        """Stop the work, and remove the widgets. The journal contains the changes of a stopped
+        run, which can be resumed.
         """
         super().close()
         self._panel = self._table = None

@@ -104,8 +104,8 @@ class Tally:
 
 
 class Draft:
-    """A plan with ticks (at first all), choices and overrides. For each change, `kinds` has its
-    index in KINDS, and `units` a bit for each of the UNITS that it changes.
+    """A plan with ticks (initially all set), choices and overrides. For each change, `kinds` has
+    its index in KINDS, and `units` a bit for each of the UNITS that it changes.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -127,7 +127,7 @@ class Draft:
         self.ticked[np.fromiter(numbers, dtype=np.intp)] = on
 
     def winner(self, conflict: Conflict, clash: Clash) -> Side:
-        """The side whose value the field gets at present."""
+        """The side whose value the field currently gets."""
         chosen = self.choices.get((conflict.pet_id or 0, clash.column))
         if chosen is not None:
             return chosen
@@ -155,7 +155,9 @@ class Draft:
         return self._over(refusal) <= self._allowed.get(refusal.limit, -1)
 
     def allow(self, refusal: Refusal, on: bool) -> None:
-        """Allow the current number above a limit; sentinels cannot be overridden."""
+        """Allow the current number although it exceeds the limit; sentinels cannot be
+        overridden.
+        """
         self._allowed.pop(refusal.limit, None)
         if on and refusal.override:
             self._allowed[refusal.limit] = self._over(refusal)
@@ -295,7 +297,7 @@ def change_row(number: int, change: Change, units: Sequence[Unit]) -> Row:
 
 
 def clash_columns() -> list[Row]:
-    """The columns of fields that sheet and store both changed."""
+    """The columns of fields that the sheet and the store both changed."""
     return [
         {"key": "pet", "title": "Pet"},
         {"key": "field", "title": "Field"},
@@ -320,7 +322,7 @@ def clash_row(key: str, conflict: Conflict, clash: Clash, winner: str) -> Row:
         "where": conflict.source,
     }
     if clash.refused:
-        cells["winner"] = f"The store's value stays: {clash.refused}."
+        cells["winner"] = f"The store's value is kept: {clash.refused}."
     else:
         label = f"Which {TITLES[clash.column].lower()} {name} gets"
         cells["winner"] = {"options": options, "value": winner, "label": label}
@@ -339,7 +341,7 @@ def held_columns() -> list[Row]:
 
 
 def held_row(key: str, conflict: Conflict) -> Row:
-    """The row of a conflict that blocks its row, or whose pet is in no row."""
+    """The table row for a conflict that blocks its sheet row, or whose pet is in no row."""
     name = _name(conflict.pet_id, conflict.name)
     cells = {
         "kind": {"symbol": words.SYMBOL["conflict"], "text": "Conflict"},
@@ -352,7 +354,7 @@ def held_row(key: str, conflict: Conflict) -> Row:
 
 
 def blocked_row(key: str, row: Blocked) -> Row:
-    """The row of a sheet's row that an error blocks."""
+    """The table row for a sheet row that an error blocks."""
     cells = {
         "kind": {"symbol": words.SYMBOL["blocked"], "text": "Needs fixing"},
         "where": row.source,
@@ -440,7 +442,7 @@ class ReportView:
 
     @property
     def first(self) -> int:
-        """The group to show first: the largest one without success."""
+        """The group to show first: the largest group of unsuccessful results."""
         worst = (n for n, group in enumerate(self.groups) if not group.is_plain)
         return next(worst, _ALL)
 
@@ -483,7 +485,7 @@ ANY = ""
 
 
 class Finder:
-    """Finds changes by what they do, what they change, whether they are sent, and by text."""
+    """Finds changes by action, by field, by whether they are sent, and by text."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
@@ -552,7 +554,7 @@ class LeftFiles:
         return True
 
     def write(self, report: Report) -> None:
-        """Write the results and the requested ids, and set `html`, also after a failure."""
+        """Write the results and the requested ids, and set `html`, even after a failure."""
         self.html = ""
         plan = report.plan
         if plan.undoes or not plan.changes:
@@ -632,7 +634,7 @@ class Pages:
         return [int(number) for number in self._numbers[start : start + self._size]]
 
     def show(self, numbers: Sequence[int] | Numbers, *, keep: bool = False) -> None:
-        """Show these rows, from the first page on, or the same page if `keep`."""
+        """Show the first page of these rows, or the current page if `keep`."""
         self._numbers = numbers
         pages = max(-(-len(numbers) // self._size), 1)
         self._fill(min(self.table.page, pages - 1) if keep else 0, pages)
@@ -690,7 +692,7 @@ _NAMED = 20
 """How many of the pets to delete are named in the question."""
 _BY_HAND = "The user pressed Stop or closed the form."
 _BUTTONS = (
-    (r"`petsync resume \S+ --rate 5`", "“Continue”, with a tick at “Send slowly”,"),
+    (r"`petsync resume \S+ --rate 5`", "“Continue”, with “Send slowly” ticked,"),
     (r"`petsync resume [^`]+`", "“Continue”"),
     (r"`petsync undo [^`]+` again", "“Undo” again"),
     (r"`petsync undo [^`]+`", "“Undo”"),
@@ -735,7 +737,7 @@ def overview(plan: Plan, unfinished: PastRun | None = None) -> str:
     if plan.notes:
         notes = (_in_plan(note, run) for note in plan.notes)
         items = "".join(element("li", prose(note)) for note in notes)
-        title = f"To look at: {words.count(len(plan.notes), 'note')}"
+        title = f"For your attention:  {words.count(len(plan.notes), 'note')}"
         few = len(plan.notes) <= _NAMED
         parts.append(html.collapsible(title, element("ul", items), open_=few))
     return html.fragment(parts)
@@ -794,7 +796,7 @@ def _describe_refusal(refusal: Refusal, *, is_allowed: bool) -> str:
 
 
 def box_label(refusal: Refusal, tally: Tally) -> str:
-    """The meaning of the checkbox, by the name of the limit."""
+    """The label of the checkbox for a refusal, which depends on the limit."""
     limit = refusal.limit
     if limit == "empty":
         return "Continue although the sheet has no rows (allow_empty)"
@@ -807,7 +809,7 @@ def box_label(refusal: Refusal, tally: Tally) -> str:
 
 
 def render_question(draft: Draft, plan: Plan) -> str:
-    """The question before the plan is sent, which names the deletes."""
+    """The question before the plan is sent; it names the pets to delete."""
     tally = draft.tally()
     each = (
         f"{words.number(tally.add)} to add, {words.number(tally.update)} to change, "
@@ -821,13 +823,16 @@ def render_question(draft: Draft, plan: Plan) -> str:
         parts.append(html.alert("You override the guard", lines))
     if plan.deletes:
         parts.append(_deletes(plan.deletes))
-    name = f"This is plan {plan.fingerprint[:12]}. Only this plan is sent, and it can be sent once."
+    name = (
+        f"This is plan {plan.fingerprint[:12]}. Only this plan is sent, and it can be sent "
+        f"only once."
+    )
     return piece(*parts, element("p", text(name)))
 
 
 def _describe_conflicts(plan: Plan) -> Iterator[str]:
     clashes = [(each.winner, len(each.clashes)) for each in plan.conflicts if each.clashes]
-    effects = {"sheet": "the sheet's value is sent", "store": "the store's value stays"}
+    effects = {"sheet": "the sheet's value is sent", "store": "the store's value is kept"}
     for winner, effect in effects.items():
         number = sum(count for side, count in clashes if side == winner)
         if number:
@@ -864,7 +869,7 @@ def result(report: Report) -> str:
 
 
 def causes(groups: Iterable[ResultGroup]) -> str:
-    """The causes of the results, those that need the user first, each with a remedy."""
+    """The causes of the results, those that require user action first, each with a remedy."""
     items = [
         element("strong", text(group.title))
         + element("p", prose(as_button_text(words.sentences(group.text.meaning, group.text.cure))))
@@ -908,7 +913,7 @@ LIMITS = ("add", "update", "delete", "everything", "empty")
 
 
 class Panel:
-    """All widgets of the form, which decides which of them are visible."""
+    """All widgets of the form; the form decides which of them are visible."""
 
     def __init__(self) -> None:
         self.overview, self.finish = ipywidgets.HTML(), _button("")
@@ -1049,7 +1054,7 @@ Guarded = Callable[[Callable[..., object]], Callable[..., None]]
 
 class ReviewTable:
     """Fills the panel's tables from a draft or a report. The user's input in them changes the
-    draft; `changed` is called then.
+    draft; each such change calls `changed`.
     """
 
     def __init__(self, panel: Panel, guarded: Guarded, changed: Callable[[], object]) -> None:
@@ -1097,7 +1102,7 @@ class ReviewTable:
         self._judge()
 
     def open_report(self, ended: ReportView) -> None:
-        """Show a run's results, those that need the user first."""
+        """Show a run's results, those that require user action first."""
         self._ended = ended
         self._filling = True
         self._panel.outcome.options = ended.views
@@ -1214,7 +1219,7 @@ class ReviewTable:
 
 
 def _units(draft: Draft) -> list[Unit]:
-    """The units that have a column: those that any change changes."""
+    """The units that have a column: those that at least one change affects."""
     fields = {field for change in draft.plan.changes for field in change.fields}
     if any(change.kind == "delete" for change in draft.plan.changes):
         fields |= {"status", "category"}

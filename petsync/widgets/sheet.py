@@ -73,7 +73,9 @@ _UNCERTAIN = ("ragged-row", "broken-quote")
 
 @dataclass(frozen=True, slots=True)
 class SheetView:
-    """The sheet, its suggestions by address, and the addresses that another text can fix."""
+    """The sheet, its suggestions by address, and the addresses of cells that a different text can
+    fix.
+    """
 
     sheet: Sheet
     suggestions: Mapping[str, Suggestion]
@@ -172,7 +174,8 @@ class HeaderChoices:
         numbers = {each.value for each in sheet.problems if each.rule == "header-numbers"}
         written = own_results(names) - numbers
         own = [name for name in names if name not in written]
-        # Likely columns come first, because the form asks only about some of many.
+        # Likely columns come first, because the form asks about only some headers if there are
+        # many.
         headers = sorted(own, key=lambda name: name not in near)
         ours = frozenset(name for name in sheet.columns if name not in own)
         return cls(sheet.tab, (sheet.tab, *sheet.tabs), headers, near, ours)
@@ -266,10 +269,11 @@ _ENCODINGS = (
     ("UTF-32 (utf-32)", "utf-32"),
 )
 _WORDS = (
-    "petsync does not know these columns. It keeps them and does not use them, unless you choose "
-    "their meaning. It guesses nothing."
+    "petsync does not recognise these columns. It keeps them but does not use them unless you "
+    "choose "
+    "their meaning. It does not guess."
 )
-_NOTHING_KNOWN = "petsync knows none of this sheet's headers: choose what its columns mean."
+_NOTHING_KNOWN = "petsync recognises none of this sheet's headers: choose what its columns mean."
 
 
 class Columns:
@@ -296,7 +300,7 @@ class Columns:
 
     @property
     def mapping(self) -> dict[str, str]:
-        """The user's choices: petsync's column by header."""
+        """The user's choices: the petsync column for each header."""
         return {header: each.value for header, each in self.headers.items() if each.value}
 
     def offer(self, likely: str) -> None:
@@ -378,8 +382,8 @@ Guarded = Callable[[Callable[..., object]], Callable[..., None]]
 
 
 class Findings:
-    """The findings, page by page, in `box`. `chosen` has the user's corrections by address that the
-    sheet has not been read with yet.
+    """The findings, page by page, in `box`. `chosen` contains, by address, the user's corrections
+    that have not been applied to the sheet yet.
     """
 
     def __init__(self, guarded: Guarded, on_choice: Callable[[], object]) -> None:
@@ -424,7 +428,7 @@ class Findings:
         return dict(self.chosen)
 
     def require_none_open(self) -> None:
-        """Raise SheetError for a text or a choice that the sheet has not been read with."""
+        """Raise SheetError if a text or a choice has not been applied to the sheet."""
         if self._is_typed:
             raise SheetError(
                 f"the text for {self._open_address} is not used yet",
@@ -558,7 +562,7 @@ _CORRECTION_COLUMNS = [
 
 
 class CorrectionTable:
-    """A table of corrections; `on_back` gets the address of a removed one."""
+    """A table of corrections; `on_back` gets the address of each removed correction."""
 
     def __init__(self, guarded: Guarded, on_back: Callable[[str], object]) -> None:
         self._made: tuple[Correction, ...] = ()
@@ -601,26 +605,27 @@ def _row(made: Correction) -> dict[str, Any]:
     }
 
 
-# Options: how sheet and store are compared, in plain words.
+# Options: how the sheet and the store are compared, in plain words.
 
 
 _ROWS = (
     ("are new pets", ()),
-    ("mean the one pet with that name", ("name",)),
-    ("mean the one pet with that name and category", ("name", "category")),
+    ("refer to the one pet with that name", ("name",)),
+    ("refer to the one pet with that name and category", ("name", "category")),
 )
 _CONFLICT = (
-    ("Keep the store's value, until I decide otherwise in the review", "store"),
+    ("Keep the store's value unless I decide otherwise in the review", "store"),
     ("Send the sheet's value", "sheet"),
 )
 _MISSING = (
     "If ticked, the plan deletes every pet of the store that is in no row. Otherwise it deletes a "
-    "pet only if its row has delete in the column action. The review shows each deletion before "
-    "anything is sent, and the guard refuses more than a tenth of the store."
+    "pet only if its row has “delete” in the column “action”. The review shows each deletion "
+    "before "
+    "anything is sent, and the guard refuses to delete more than a tenth of the store's pets."
 )
 _TWO_WAY = (
     "The sheet contains the exported values, so unedited cells change nothing, and changes in the "
-    "store stay. If ticked, every filled cell counts."
+    "store are kept. If ticked, every filled cell counts."
 )
 _NO_BASE = "This sheet does not contain the exported values: every filled cell counts."
 
@@ -695,7 +700,7 @@ class SaveForm:
         self.corrected_as = ipywidgets.Text(description="Corrected copy")
         self.corrected = ipywidgets.Button(description="Save it")
         self.marked_as = ipywidgets.Text(description="Copy with the findings marked")
-        self.marked = ipywidgets.Button(description="Save it marked")
+        self.marked = ipywidgets.Button(description="Save marked copy")
         self.box = ipywidgets.VBox(
             [
                 ipywidgets.HBox([self.corrected_as, self.corrected]),
@@ -704,14 +709,14 @@ class SaveForm:
         )
 
     def show(self, sheet: Sheet, path: Path) -> None:
-        """Enable the copies that the sheet has a use for, and suggest names beside its file."""
+        """Enable the copies that are useful for this sheet, and suggest names beside its file."""
         self.corrected.disabled = not sheet.corrections
         self.marked.disabled = not sheet.problems
         if not self.corrected_as.value:
             self.offer(path)
 
     def offer(self, path: Path) -> None:
-        """Suggest names like the file's."""
+        """Suggest names based on the file's name."""
         # A relative path is easier to read.
         if path.is_relative_to(self.folder):
             path = path.relative_to(self.folder)
@@ -723,7 +728,7 @@ class SaveForm:
         """The file that a field names. Raises SheetError if it is empty."""
         text = field.value.strip()
         if not text:
-            raise SheetError("the copy has no name", hint="Write one into the field.")
+            raise SheetError("the copy has no name", hint="Enter one in the field.")
         return self.folder / Path(text).expanduser()
 
 
@@ -747,7 +752,7 @@ def save_marked(sheet: Sheet, path: Path) -> tuple[str, str]:
 
 class Panel:
     """The widgets to choose a file, to see its columns, findings and corrections, to save copies,
-    and to compare it, in `box`. `review` is the place of the plan's review.
+    and to compare the sheet, in `box`. `review` is the container for the plan's review.
     """
 
     def __init__(
@@ -801,7 +806,7 @@ class Panel:
         )
 
     def show(self, look: SheetView, named: Sheet, mapping: Mapping[str, str], path: Path) -> None:
-        """Show a sheet that was read; `named` is the same sheet under the user's name for it."""
+        """Show a sheet that was read; `named` is the same sheet with the user's name for it."""
         sheet = look.sheet
         self._status.value = fragment([summary(sheet_summary(sheet)), facts(sheet_facts(named))])
         self.columns.show(HeaderChoices.of_sheet(sheet), mapping)
@@ -951,8 +956,9 @@ R = TypeVar("R")
 class SheetForm(Form):
     """Opens a spreadsheet, shows its findings, applies corrections, and makes its plan.
 
-    `sheet` is the sheet as last read, None before; `corrections` are those that it was read with;
-    `plan` is the last plan, and `review` its form, unless a function gets the plan (`on_plan`).
+    `sheet` is the sheet as last read, None before the first read; `corrections` are those that it
+    was read with; `plan` is the last plan, and `review` its form, unless a function gets the plan
+    (`on_plan`).
     """
 
     title = "Open a sheet"
@@ -1000,7 +1006,7 @@ class SheetForm(Form):
         return html(self.title, self.sheet, self.problem, self.plan, self.review)
 
     def text(self) -> str:
-        """The same as plain text of at most 80 columns."""
+        """The sheet and its findings as plain text of at most 80 columns."""
         self._know()
         return static_text(self.sheet, self.problem, self.plan, self.review)
 
@@ -1079,8 +1085,8 @@ class SheetForm(Form):
 
     def _open_received(self, file: ReceivedFile) -> None:
         self.open(file.path)
-        # The received copy is private and ends with the form. The form shows only its name, and
-        # saves copies in the working folder.
+        # The received copy is private and is removed with the form. The form shows only its name,
+        # and saves copies in the working folder.
         self._called = file.path.name
         if self._panel is not None:
             self._panel.saving.offer(self.folder / file.path.name)
@@ -1094,7 +1100,7 @@ class SheetForm(Form):
         named = self._panel.choosing.named if self._panel else None
         if named is None:
             raise SheetError(
-                "no file is chosen", hint="Drop one above, choose one, or write its path."
+                "no file is chosen", hint="Drop one above, choose one, or enter its path."
             )
         self.open(named)
 
@@ -1122,7 +1128,10 @@ class SheetForm(Form):
         if self.look is None or self.path is None:
             return
         if not self.look.sure:
-            self.tell("No correction is sure.", "Choose guesses yourself, cell by cell.")
+            self.tell(
+                "There are no sure corrections.",
+                "Review the guesses, and choose corrections cell by cell.",
+            )
         else:
             # The user's choice for a cell has priority over the suggestion.
             sure = {**self.corrections, **self.look.sure, **self._take_choices()}
@@ -1245,7 +1254,7 @@ class SheetForm(Form):
     async def _read_and_compare(
         self, path: Path, sheet: Sheet, options: Mapping[str, Any]
     ) -> tuple[SheetView, Plan]:
-        """Return the sheet, checked with the statuses in the store, and its plan."""
+        """Return the sheet, checked against the statuses in the store, and its plan."""
         aio = self.store.aio
         snapshot = await aio.snapshot()
         known_statuses = frozenset(snapshot.frame["status"].dropna().unique())
@@ -1270,7 +1279,7 @@ class SheetForm(Form):
         return look, plan
 
     def _with_source_name(self, sheet: Sheet) -> Sheet:
-        """Return the sheet under the user's name for it."""
+        """Return the sheet with the user's name for it."""
         return replace(sheet, source=self._called) if self._called else sheet
 
     def _looking_up(self, lookups: Lookups) -> None:
@@ -1301,7 +1310,7 @@ class SheetForm(Form):
         """Raise LockedError if leaving the review would stop a run."""
         if self.review is not None and self.review.is_running:
             raise LockedError(
-                "a run is still active below", hint="Wait for its end, or stop it there."
+                "a run is still active below", hint="Wait for it to end, or stop it there."
             )
 
     def _drop_review(self) -> None:

@@ -67,7 +67,7 @@ __all__ = [
 
 _PETS_A_PAGE = 6
 _CAPTION = "Matching pets"
-_NONE = "No pet has this in its name or as its id."
+_NONE = "No pet has a matching name or id."
 
 
 class Finder:
@@ -233,12 +233,13 @@ _MARKS: dict[State, tuple[str, str]] = {
 _LEFT_OUT = {
     "already": "It was uploaded to this pet before.",
     "twice": "The same picture is in this list twice.",
-    "doubtful": "It was sent before, got no response, and the service does not show whether it was "
+    "doubtful": "It was sent before but got no response, and the service does not show whether "
+    "it was "
     "stored. Check the pet's pictures in the store.",
 }
 _NO_PET_CHOSEN = "Choose the pet first: find it above."
 _CHECK_AGAIN = "Choose the pet again to check all files again."
-_AGAIN = "An earlier upload of it failed."
+_AGAIN = "An earlier upload of this file failed."
 _WAITS = "Waiting while the earlier upload may still arrive."
 _NOWHERE = "The service stored it, but returned no address."
 _CUT = "cut-off"
@@ -266,8 +267,8 @@ class Item:
         return self.state not in ("done", "cancelled")
 
     def look(self, found: Picture | PictureProblem) -> None:
-        """Set the state after the inspection; the message of a failure stays until it is sent
-        again.
+        """Set the state after the inspection; the message of a failure is kept until the file is
+        sent again.
         """
         if self.state in ("failed", "unknown", "too large"):
             self.picture = found if isinstance(found, Picture) else None
@@ -334,7 +335,7 @@ class Item:
 
 
 def columns_for(items: Sequence[Item]) -> list[dict[str, Any]]:
-    """The columns for these files; without messages or links, their columns are left out."""
+    """The columns for these files; the message and link columns are left out if they are empty."""
     rows = [item.row["cells"] for item in items]
     empty = {key for key in _OPTIONAL if not any(cells[key] for cells in rows)}
     return [column for column in _COLUMNS if column["key"] not in empty]
@@ -364,7 +365,7 @@ def _state_of(result: UploadedFile, *, is_cancelled: bool) -> State:
 _OF_COMMANDS = re.compile(r"[^.;]*(?:--[a-z]|[Tt]he same command)[^.;]*[.;]?")
 _CURES = {
     "--max-side": "Tick “Make large pictures smaller”.",
-    "The same command again": "Press Upload again: it uploads the rest, and nothing twice.",
+    "The same command again": "Press Upload again: it uploads only the rest.",
 }
 
 
@@ -379,7 +380,7 @@ _LIMIT = re.compile(r"(\d[\d,_ ]*(?:\.\d+)?)\s*([kmg])?i?(?:b\b|bytes?\b)", re.I
 
 
 def limit_in(text: str) -> int | None:
-    """The size limit in bytes in a service's refusal; None if it names none."""
+    """The size limit in bytes in a service's refusal; None if the refusal contains none."""
     found = _LIMIT.search(text)
     if found is None:
         return None
@@ -622,7 +623,7 @@ def _about(pet: Pet | PetsyncError | None, pet_id: int | None) -> Iterator[str]:
         yield "No pet is chosen yet." if pet_id is None else f"The pictures are for pet {pet_id}."
     else:
         total = len(pet.photo_urls)
-        more = f"; the first {_MAX_URLS}" if total > _MAX_URLS else ""
+        more = f"; the first {_MAX_URLS} are listed" if total > _MAX_URLS else ""
         photos = f"{count(total, 'picture')}{more}" if total else "no picture yet"
         whom = markup.capital(format_pet(pet.id, shorten(pet.name or "", 60)))
         yield f"{whom} has {photos}."
@@ -639,11 +640,12 @@ def _code(pet: Pet | PetsyncError | None, pet_id: int | None) -> str:
 _SIDE = 2000
 _DRAW_INTERVAL_S = 0.1
 _LIMITS: WeakKeyDictionary[Store, int] = WeakKeyDictionary()
-"""The size limits of services in bytes, as their refusals name them."""
+"""The size limits of services in bytes, as stated in their refusals."""
 
 
 def upload_images(store: Store, pet_id: int | None = None) -> UploadForm:
-    """Return a form that uploads pictures to one pet: to this one, or to one that the user finds.
+    """Return a form that uploads pictures to one pet: the one with this id, or one that the user
+    finds.
 
     As plain functions: `pictures = store.pictures_of(7, ["a.jpg", "b.png"])`, which shows what
     would be sent, then `store.upload(pictures)`.
@@ -679,13 +681,13 @@ class UploadForm(Form):
         return html(self.title, self._pet_now(), self.report, self._pet_id)
 
     def text(self) -> str:
-        """The same as plain text of at most 80 columns."""
+        """The form's current state as plain text of at most 80 columns."""
         return text(self.title, self._pet_now(), self.report, self._pet_id)
 
     def choose(self, pet: Pet) -> None:
         """Make this the pet that gets the pictures."""
         if self._task is not None:
-            raise SettingsError("an upload is active", hint="Wait for its end, or stop it.")
+            raise SettingsError("an upload is active", hint="Wait for it to end, or stop it.")
         self.pet = pet
         if self._panel is not None:
             self._panel.choose(pet)
@@ -694,14 +696,14 @@ class UploadForm(Form):
         self._look(reset=True)
 
     def add_file(self, path: Path, name: str = "", received: ReceivedFile | None = None) -> None:
-        """Add a file, and start to check it."""
+        """Add a file, and start checking it."""
         self._take(path, name, received)
         self._look()
 
     def add_path(self, path: str) -> None:
         """Add the file at this path on the kernel's machine, or every file in this folder."""
         if not path.strip():
-            raise SettingsError("no path is given", hint="Write one, such as photos/bella.jpg.")
+            raise SettingsError("no path is given", hint="Enter one, such as photos/bella.jpg.")
         for each in files_at(path):
             self._take(each)
         self._look()
@@ -788,7 +790,7 @@ class UploadForm(Form):
 
     def _look(self, *, reset: bool = False) -> None:
         """Check the files that are not done; `reset` clears the states of failed files first.
-        Returns at once. During a check, another check follows it.
+        Returns at once. If a check is active, another check follows it.
         """
         self._inspected = None
         if self._task is not None:
@@ -929,7 +931,7 @@ class UploadForm(Form):
         counts = report.counts
         remaining = sum(counts.values()) - counts["applied"]
         done = f"{count(counts['applied'], 'picture')} uploaded"
-        rest = f", {remaining:,} not: see the list for the reasons" if remaining else ""
+        rest = f", {remaining:,}  not uploaded: see the list for the reasons" if remaining else ""
         if any(_is_bad(each) for each in report.results):
             self.notice.warn(f"{done}{rest}.")
         else:
@@ -942,7 +944,7 @@ class UploadForm(Form):
             done = count(report.counts["applied"], "picture")
             reason, rest = (
                 report.stopped.partition("\n")[0],
-                "Upload sends the rest, nothing twice.",
+                "Press Upload again to send only the rest.",
             )
             if reason == "interrupted":
                 self.tell(f"Stopped: {done} uploaded.", rest)

@@ -38,7 +38,7 @@ __all__ = ["Gate", "serve"]
 
 # Gate: the check of each request before it reaches Voilà.
 #
-# A request without the token, or for an unknown path, gets a page of petsync's instead of Jupyter's
+# A request without the token, or for an unknown path, gets a petsync page instead of Jupyter's
 # login form or error page.
 
 
@@ -117,7 +117,7 @@ class _ForbiddenPage(_MessagePage):
     text = (
         "This page is only for the user who started it. The terminal that runs"
         " <code>petsync app</code> shows a link that begins with this address: open the complete"
-        " link. It is a new one at each start."
+        " link. The link changes at each start."
     )
 
 
@@ -150,7 +150,7 @@ _PAGE_POLICY = "; ".join(
 _KERNEL = ["--log-level=ERROR", "--InteractiveShellApp.ignore_cwd=True"]
 _ENVIRONMENT = {"QUERY_STRING": "", "VOILA_REQUEST_URL": "", "PYTHONSAFEPATH": "1"}
 """The environment of each kernel. The empty values replace Voilà's, which contain the page's token:
-other processes could read it for as long as the kernel runs. The working folder may belong to
+other processes could read it while the kernel runs. The working folder may belong to
 anybody, so Python and IPython must not put it on the module path.
 """
 
@@ -166,7 +166,7 @@ def serve(
 ) -> None:
     """Serve the page until Ctrl-C, which also ends the kernels.
 
-    `port` 0 chooses a free one; `given` and the service's access `token` are for the kernels;
+    `port` 0 chooses a free port; `given` and the service's access `token` are for the kernels;
     `on_ready` gets the link that opens the page. Raises SettingsError for a port in use.
     """
     page = _Page(
@@ -177,8 +177,8 @@ def serve(
         theme=theme,
     )
     page.initialize([])
-    # Only this user can read the files of Jupyter and IPython; files of the forms get the user's
-    # umask.
+    # Only this user can read the files of Jupyter and IPython; files that the forms create get the
+    # user's umask.
     umask = os.umask(0o077)
     replace(given, umask=umask).export_to(os.environ, token)
     try:
@@ -191,8 +191,8 @@ def serve(
 
 
 def open_browser(link: str) -> Path | None:
-    """Open the link through a private file, and return the file; None if there is no browser. Thus
-    the link is not in the list of processes, which other users can read.
+    """Open the link through a private file, and return the file; None if there is no browser. This
+    keeps the link out of the process list, which other users can read.
     """
     try:
         browser = webbrowser.get()
@@ -245,7 +245,7 @@ class _AppPage(TornadoVoilaHandler):  # type: ignore[misc]  # Voilà has no type
 
 
 class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
-    """Voilà without the user's configuration, which could open it to a network."""
+    """Voilà without the user's configuration, which could expose it to a network."""
 
     def __init__(
         self,

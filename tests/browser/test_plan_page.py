@@ -44,7 +44,7 @@ def test_pages_turn_no_further_than_the_ends(show: Show) -> None:
     page.get_by_role("spinbutton", name="Page").first.fill("99")
     page.keyboard.press("Enter")
     expect(page.get_by_role("spinbutton", name="Page").first).to_have_value("3")
-    page.get_by_role("combobox", name="Rows a page").last.select_option("250")
+    page.get_by_role("combobox", name="Rows per page").last.select_option("250")
     said(page, "Showing 1\u2013123 of 123")
 
 

@@ -36,7 +36,7 @@ def test_names_are_text(show: Show, source: str) -> None:
     """
     page = show(together(NAMES, source))
     total = 8 * len(NAMES)
-    page.get_by_role("combobox", name="Rows a page").first.select_option("250")
+    page.get_by_role("combobox", name="Rows per page").first.select_option("250")
     said(page, f"Showing 1\u2013{total} of {total}")
     assert page.locator("script").count() == 4
     assert page.locator("img, svg, iframe, b, [onload], [onerror], [onmouseover]").count() == 0
@@ -120,7 +120,7 @@ def test_marks_are_the_same_in_both_languages(show: Show) -> None:
         changes.append(replace(UPDATE, before=pet, after=after, fields=("name",)))
     plan = plan_with(*changes)
     page = show(plan)
-    page.get_by_role("combobox", name="Rows a page").first.select_option("250")
+    page.get_by_role("combobox", name="Rows per page").first.select_option("250")
     said(page, "Showing 1\u2013250 of 250")
     made = [row.inner_html() for row in rows(page).all()]
     ours = [page_row(record) for record in records(plan)]

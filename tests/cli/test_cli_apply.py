@@ -43,7 +43,7 @@ def test_apply_then_in_sync(shell: Shell, box: Sandbox) -> None:
 
 def test_result_sheet_tells_each_row(shell: Shell, box: Sandbox) -> None:
     """The result sheet is a copy of the sheet with the outcome, message and exact new id of each
-    row; it keeps the columns that petsync does not know.
+    row; it keeps the columns that petsync does not recognise.
     """
     shell("apply", _sheet(), *to(box), "--yes")
     result = read_sheet("pets.results.csv")

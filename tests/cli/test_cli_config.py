@@ -178,7 +178,7 @@ def test_cron_as_data(shell: Shell) -> None:
     [
         (JOB, [], "no job of petsync.toml has a schedule"),
         (TIMED + "enabled = false\n", [], "no job of petsync.toml has a schedule"),
-        (TIMED, ["--into", "units"], "--into goes with --for systemd"),
+        (TIMED, ["--into", "units"], "--into works only with --for systemd"),
         (TIMED, ["--for", "systemd", "--into", "petsync.toml/a"], "cannot be written"),
     ],
 )
@@ -274,7 +274,7 @@ def test_jobs_without_a_schedule_are_named(shell: Shell, kind: str) -> None:
     """
     off = '[jobs.off]\nmode = "check"\nsheet = "c.csv"\nenabled = false\n'
     written(TIMED + '[jobs.other]\nmode = "check"\nsheet = "b.csv"\n' + off)
-    said = "Without a schedule, so not started by this: other."
+    said = "Jobs without a schedule, which this does not start: other."
     assert f"# {said}\n" in shell("config", "schedule", "--for", kind).out
     assert said in shell("config", "schedule", "--for", "systemd", "--into", "units").err
 

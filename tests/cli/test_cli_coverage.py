@@ -31,7 +31,7 @@ def test_a_plan_says_what_was_not_listed(shell: Shell, box: Sandbox) -> None:
     box.break_with(BROKEN)
     done = shell("plan", "pets.csv", *to(box))
     assert done.code == 0
-    assert "warning: no pet of the status sold was listed: findPetsByStatus" in _flat(done.err)
+    assert "warning: no pet with the status sold was listed: findPetsByStatus" in _flat(done.err)
     assert "sold" in done.out
     coverage = shell("plan", "pets.csv", *to(box), "--json").json["plan"]["coverage"]
     assert coverage["statuses"] == ["available", "pending"]

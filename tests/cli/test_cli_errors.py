@@ -25,7 +25,7 @@ def test_error_goes_to_stderr_with_its_hint(shell: Shell) -> None:
     done = shell("plan", "nowhere.xlsx")
     assert (done.code, done.out) == (64, "")
     first, *hint = done.err.splitlines()
-    assert first == "error: no service is named"
+    assert first == "error: no service is given"
     assert "PETSYNC_URL" in " ".join(hint)
     assert "Traceback" not in done.err
 

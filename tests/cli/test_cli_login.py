@@ -444,7 +444,7 @@ def test_environment_comes_first(
     """A token in the environment has priority over the sign-in, and login reports this."""
     monkeypatch.setenv("PETSYNC_TOKEN", guarded.token("read:pets"))
     done = signed_in(shell, guarded)
-    assert "PETSYNC_TOKEN is set and comes first" in shown(done)
+    assert "PETSYNC_TOKEN is set and takes precedence" in shown(done)
     who = shell("whoami", *to(guarded), "--json")
     assert (who.json["kept"], who.json["can_write"]) == ("environment", False)
 

@@ -91,10 +91,10 @@ def test_in_pull_it_is_reported_what_gives_way(shell: Shell, config: Path) -> No
     """
     config.write_text(config.read_text("utf-8").replace('"push"', '"pull"'), "utf-8")
     dry = " ".join(shell("reconcile", "--dry-run").out.split())
-    assert "name: 'Rexi' gives way to 'Rex'; " in dry
+    assert "name: 'Rexi' is replaced by 'Rex'; " in dry
     assert "(the store leads)" in dry
     done = shell("reconcile")
-    assert "1 row changed (1 cell that had another value). Before it was:" in " ".join(
+    assert "1 row changed (1 cell that had another value). Backup:" in " ".join(
         done.out.split()
     )
     (backup,) = config.parent.glob("catalogue.backup-*.csv")
@@ -117,7 +117,7 @@ def test_a_round_is_found_by_its_id(shell: Shell, config: Path) -> None:
     assert shell("runs", output["id"], "--report", "x.html").code == 64
     undone = shell("undo", output["id"], "--url", text.split('"')[1])
     assert undone.code == 1
-    assert "is a round, and no run of the journal" in undone.err
+    assert "is a round, not a run in the journal" in undone.err
     assert "It sent nothing to the store." in undone.err
     url = text.split('"')[1]
     run = shell("apply", output["waiting"], "--yes", "--url", url, "--json").json["run_id"]

@@ -23,7 +23,7 @@ def _apply(shell: Shell, box: Sandbox, text: str, *options: object) -> str:
 def test_no_run_is_known(shell: Shell) -> None:
     """Without a journal the list is empty, and no journal is created."""
     done = shell("runs")
-    assert (done.code, done.out.strip()) == (0, "No run is known.")
+    assert (done.code, done.out.strip()) == (0, "No runs are recorded.")
     assert shell("runs", "--json").json == {"runs": []}
     assert not Path(".petsync").exists()
 
@@ -119,7 +119,7 @@ def test_a_new_pet_is_found_by_the_id_that_it_was_given(shell: Shell, box: Sandb
 def test_a_pet_that_no_run_touched(shell: Shell, box: Sandbox) -> None:
     """A pet that no run changed is reported, and is not an error."""
     _apply(shell, box, "id,name\n1,Max\n")
-    assert "No known run changed pet 4." in shell("runs", "--pet", "4").out
+    assert "No recorded run changed pet 4." in shell("runs", "--pet", "4").out
 
 
 def test_an_unknown_run(shell: Shell, box: Sandbox) -> None:

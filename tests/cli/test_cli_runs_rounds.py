@@ -29,7 +29,7 @@ def test_rounds_are_listed_first(shell: Shell) -> None:
         "20261024-020000-0001",
         "20261023-020000-0000",
     ]
-    assert lines[-1] == "No run is known."
+    assert lines[-1] == "No runs are recorded."
     assert "and 2 more" in shell("runs", "--limit", "1").out
 
 

@@ -101,7 +101,7 @@ def test_what_was_changed_since_is_kept_and_reported(shell: Shell, box: Sandbox)
     assert done.code == 5
     assert box.pets() == [mine, *shop()[1:]]
     said = " ".join(done.out.split())
-    assert "pet 1 was changed since the run, and is kept as it is: name is 'Mine'" in said
+    assert "pet 1 was changed since the run, and is not changed: name is 'Mine'" in said
 
 
 def test_a_saved_undo_is_applied_once(shell: Shell, box: Sandbox) -> None:
@@ -175,12 +175,12 @@ def test_the_guard_refuses_a_big_undo(shell: Shell, box: Sandbox) -> None:
 
 
 def test_nothing_to_undo_needs_no_yes(shell: Shell, box: Sandbox) -> None:
-    """If all pets are already as before the run, no confirmation is needed."""
+    """If all pets are already the same as before the run, no confirmation is needed."""
     run = _applied(shell, box)
     shell("undo", *to(box), "--yes")
     done = shell("undo", run, *to(box))
     assert done.code == 0
-    assert "Nothing to undo: all 5 pets are as before the run." in done.err
+    assert "Nothing to undo: all 5 pets are the same as before the run." in done.err
 
 
 def test_an_unknown_run_is_reported_with_the_newest(shell: Shell, box: Sandbox) -> None:

@@ -355,12 +355,12 @@ def test_rows_that_are_held_say_why(store: ps.Store, opened: Opened) -> None:
     assert shown(form.held)
     (row,) = form.held.rows
     assert row["cells"]["where"] == "Pets!A5"
-    assert "pet 4 is gone from the store since the export" in row["cells"]["problem"]
+    assert "pet 4 is no longer in the store since the export" in row["cells"]["problem"]
     assert row["cells"]["cure"].startswith("Write `add`")
 
 
 def test_a_value_that_cannot_be_sent_is_no_choice(store: ps.Store, opened: Opened) -> None:
-    """If the sheet clears a status in conflict, the store's value stays and the form shows why."""
+    """If the sheet clears a status in conflict, the store's value is kept and the form shows why."""
     store.api.update_pet(replace(SHOP[0], status="sold"))
     base = exported(store)
     form = opened(store.plan(sheet_saying({"id": 1, "status": ""}, base=base)))
@@ -640,7 +640,7 @@ def test_problems_come_by_cause_with_a_cure(store: ps.Store, opened: Opened) -> 
     report = finish(form)
     assert report.counts["conflict"] == 3
     assert "2 in conflict: changed in the store since the plan" in form.causes.value
-    assert "1 in conflict: gone from the store" in form.causes.value
+    assert "1 in conflict: no longer in the store" in form.causes.value
     assert "Plan again" in form.causes.value
     assert form.notice.tone == "problem"
     assert [row["cells"]["id"] for row in form.results.rows] == ["1", "2"]

@@ -550,7 +550,7 @@ def test_no_matching_pet_is_announced(store: ps.Store) -> None:
     assert form.widget
     form.search.value = "nobody"
     assert form.work.wait()
-    assert form.notice.text == "No pet has this in its name or as its id."
+    assert form.notice.text == "No pet has a matching name or id."
     assert form.pets.caption == "Matching pets"
     form.search.value = "12345"
     assert form.work.wait()
@@ -577,7 +577,7 @@ def test_what_was_not_sent_is_a_problem(form: UploadForm) -> None:
     form.go.click()
     assert form.work.wait()
     assert form.notice.tone == "problem"
-    assert form.notice.text == "1 picture uploaded, 1 not: see the list for the reasons."
+    assert form.notice.text == "1 picture uploaded, 1  not uploaded: see the list for the reasons."
 
 
 def test_without_a_live_kernel_it_is_text_and_html(
@@ -643,8 +643,8 @@ def test_options_of_the_command_line_are_not_reported_in_a_form() -> None:
     assert plain("Make it smaller (--max-side 2000), or allow more (--max-bytes).") == (
         "Tick “Make large pictures smaller”."
     )
-    assert plain("Rename it. The same command again does what is left, and nothing twice.") == (
-        "Rename it. Press Upload again: it uploads the rest, and nothing twice."
+    assert plain("Rename it. Run the same command again to upload the rest; nothing is uploaded twice.") == (
+        "Rename it. Press Upload again: it uploads only the rest."
     )
     assert plain("Let its name end in .jpg.") == "Let its name end in .jpg."
 

@@ -200,7 +200,7 @@ def small_report() -> Report:
     return report_of(
         result(0, "applied", kind="add", pet_id=None, assigned_id=1201, source="Pets!A61"),
         result(1, "failed", cause="service-error", message=busy, fields=["name"]),
-        result(2, "unknown", cause="no-answer", kind="delete", message="no answer came"),
+        result(2, "unknown", cause="no-answer", kind="delete", message="no answer arrived"),
         result(3, "not sent", cause="held-back", kind="delete", message=held),
         result(4, "conflict", cause="from-plan", **none, message=several),
     )

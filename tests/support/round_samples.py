@@ -39,7 +39,7 @@ OPENS = (
     Difference(kind="waiting", problem="to be deleted", pet_id=9, name="Tom"),
     Difference(kind="drift", problem="the store has another name", pet_id=8, fields=("name",)),
     Difference(
-        kind="note", problem="its pet is gone from the store", name="Milo", address="Pets!A40"
+        kind="note", problem="its pet is no longer in the store", name="Milo", address="Pets!A40"
     ),
 )
 """One difference of each kind."""

@@ -106,13 +106,15 @@ class Journal:
     def find_run_of_process(self, since: str) -> str | None:
         """Return the run that this process last worked on; None if there is none.
 
-        The run's session started since that time (ISO 8601, UTC, in milliseconds).
+        Only sessions count that started at or after `since` (ISO 8601, UTC, in milliseconds).
         """
         with self._connection() as connection:
             return find_run_of_process(connection, since)
 
     def find(self, name: str, store: str | None = None) -> PastRun:
-        """Return the run with that id or unique beginning of an id. Raises PlanError for others."""
+        """Return the run with that id or unique beginning of an id. Raises PlanError if there is
+        no such run, or if there are several.
+        """
         runs = self.runs(store)
         found = [run for run in runs if run.run_id == name] or [
             run for run in runs if name and run.run_id.startswith(name)
@@ -191,7 +193,9 @@ class Journal:
         return sorted(records, key=lambda each: each.run_started, reverse=True)
 
     def read_undone_adds(self, store: str) -> dict[int, str]:
-        """Return the pets that undos removed and that no run added again: the undone run by id."""
+        """Return, by id, the pets that undos removed and that no run added again, each with the
+        undone run.
+        """
         with self._connection() as connection:
             return read_undone_adds(connection, store)
 
@@ -209,7 +213,8 @@ class Journal:
             return read_sent_runs(connection, store, base)
 
     def read_renumbered(self, store: str) -> dict[int, RenumberedPet]:
-        """Return the pets that got another id than they were added with, by the original id.
+        """Return the pets that got an id other than the one they were added with, by the original
+        id.
 
         They include those from the user's other state folders.
         """
@@ -232,8 +237,8 @@ class Journal:
     def find_later_run(self, run_id: str) -> LaterRun | None:
         """Return the newest run of the same sheet that started after this one.
 
-        Runs in the user's other state folders count too. Returns None if there is none, or if this
-        run has no rows without an id.
+        Runs in the user's other state folders count too. Returns None if there is none, or if all
+        rows of this run have ids.
         """
         with self._connection() as connection:
             run = read_run_sheet(connection, run_id)
@@ -383,7 +388,7 @@ def _stale(run: str, undoes: str) -> StalePlanError:
     if undoes:
         suggestion = f"`petsync undo {undoes}` again shows what is left."
     return StalePlanError(
-        f"this plan was applied already, in run {run}",
+        f"this plan was already applied, in run {run}",
         hint=f"{suggestion} If that run was stopped, `petsync resume {run}` finishes it.",
     )
 

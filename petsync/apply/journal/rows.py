@@ -253,7 +253,7 @@ def read_plan(connection: sqlite3.Connection, run_id: str) -> Plan:
         plan = None
     if plan is None or plan.format != PLAN_FORMAT:
         raise PlanError(
-            f"the plan of run {run_id} is of another format than this petsync reads",
+            f"the plan of run {run_id} has a format that this petsync cannot read",
             hint="Make a new plan from the sheet: it contains what is still to be done.",
         )
     return plan
@@ -334,8 +334,8 @@ def _build_damaged_run_error(run: str) -> PetsyncError:
 
 
 _RUN_COLUMNS = "id, kind, store, source, fingerprint, undoes, started, total, options, seal"
-_RUNS = f"SELECT {_RUN_COLUMNS} FROM run ORDER BY started DESC, rowid DESC"  # noqa: S608 - of constants
-_RUN = f"SELECT {_RUN_COLUMNS} FROM run WHERE id = ?"  # noqa: S608 - of constants
+_RUNS = f"SELECT {_RUN_COLUMNS} FROM run ORDER BY started DESC, rowid DESC"  # noqa: S608 - built from constants
+_RUN = f"SELECT {_RUN_COLUMNS} FROM run WHERE id = ?"  # noqa: S608 - built from constants
 _BODY = "SELECT id, plan, payload, body_seal FROM run WHERE id = ?"
 _MARK_KILLED = """
 UPDATE sitting SET ended = ?, stopped = 'killed' WHERE run = ? AND number = ? AND ended = ''
@@ -360,7 +360,7 @@ CASE WHEN outcome != 'skipped' OR outcome IS NULL THEN outcome
 WHEN cause IN ('already-so', 'already-gone') THEN 'unchanged' ELSE 'not sent' END
 """
 """SQL for the outcome of a change: petsync 0.2 wrote `skipped` for `unchanged` and `not sent`."""
-_COUNTS = f"SELECT {_OUTCOME}, count(*) FROM change WHERE run = ? GROUP BY 1"  # noqa: S608 - of constants
+_COUNTS = f"SELECT {_OUTCOME}, count(*) FROM change WHERE run = ? GROUP BY 1"  # noqa: S608 - built from constants
 
 
 def read_past_runs(connection: sqlite3.Connection, store: str | None) -> list[PastRun]:
@@ -440,7 +440,7 @@ def rebuild_report(past: PastRun, plan: Plan, entries: Iterable[Entry]) -> Repor
 
 
 def _iter_results(plan: Plan, entries: dict[int, Entry], stopped: str) -> Iterator[Result]:
-    why = "not begun, as the run was stopped" if stopped else "not begun"
+    why = "not started, because the run was stopped" if stopped else "not begun"
     for number, change in enumerate(plan.changes):
         entry = entries.get(number)
         if entry is None:
@@ -463,7 +463,7 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     row_pet: Pet | None = None
     """Its values, if they are new."""
     run: str = ""
-    """The run that knows its pet."""
+    """The run that recorded its pet."""
     on: str = ""
     """The local date of that run."""
     action: str = ""
@@ -471,7 +471,7 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     open: Literal["", "change", "held"] = ""
     """"change" if the run changes its pet, "held" if it is in a conflict or blocked."""
     may_be: tuple[Identity, ...] = ()
-    """The pets that a row in conflict may mean."""
+    """The pets that a row in conflict may refer to."""
 
 
 class _Rows(msgspec.Struct, frozen=True):
@@ -482,7 +482,7 @@ class _Rows(msgspec.Struct, frozen=True):
     base: str = ""
     rows: list[_Row] = []
     seen: str = ""
-    """When the plan was made, if it has or adds the pet of every such row; else ""."""
+    """When the plan was made, if it identifies or adds the pet of every such row; else ""."""
     vacant: tuple[VacantId, ...] = ()
     """The rows with an id that no pet had."""
     categories: dict[int, Category] = {}
@@ -502,7 +502,9 @@ class LaterRun(NamedTuple):
 
 
 class _RunOrigin(NamedTuple):
-    """The sheet of a run, when the run started, and when it knew all rows of the sheet."""
+    """The sheet of a run, when the run started, and when its plan was made, if that covers all
+    rows of the sheet.
+    """
 
     source: str
     digest: str
@@ -538,9 +540,9 @@ class RunSheet(NamedTuple):
 
 
 def row_payload(plan: Plan) -> bytes:
-    """Return the payload of a run, from which later runs know the rows of its sheet.
+    """Return the payload of a run, by which later runs recognise the rows of its sheet.
 
-    Returns b"" if all rows have ids and the plan does not know all of them.
+    Returns b"" if all rows have ids and the plan does not identify the pets of all rows.
     """
     updates = {each.row: each.after for each in plan.changes if isinstance(each, Update)}
     adds = {each.row for each in plan.changes if isinstance(each, Add) and each.pet_id is None}
@@ -582,7 +584,7 @@ def row_payload(plan: Plan) -> bytes:
 
 
 def _knows_all_rows(plan: Plan) -> bool:
-    """Return true if the plan knows the pet of every row of the sheet for certain."""
+    """Return true if the plan reliably identifies the pet of every row of the sheet."""
     is_held = any(c.row is not None and c.rule != "both-changed" for c in plan.conflicts)
     is_blocked = any(each.pet_id is None for each in plan.blocked)
     return not (is_held or is_blocked or plan.ignored or plan.left_out)
@@ -663,7 +665,7 @@ def read_row_records(
 def _mark_undone(
     records: Iterable[RowRecord], pets: Container[int | None], *, is_undone: bool
 ) -> list[RowRecord]:
-    """Return the records with `is_undone` set for those of these pets."""
+    """Return the records with `is_undone` set for the records of these pets."""
     return [
         msgspec.structs.replace(each, is_undone=is_undone) if each.pet_id in pets else each
         for each in records
@@ -685,7 +687,9 @@ def read_run_sheet(connection: sqlite3.Connection, run_id: str) -> RunSheet | No
 
 
 def read_undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, str]:
-    """Return the pets that undos removed and no later run added again: the undone run by id."""
+    """Return, by id, the pets that undos removed and no later run added again, each with the
+    undone run.
+    """
     removed: dict[int, str] = {}
     for run, kind, _, undoes, _, _ in connection.execute(_RUNS_OF_STORE, (store,)).fetchall():
         if kind == "undo":
@@ -704,7 +708,7 @@ def read_restored(connection: sqlite3.Connection, store: str) -> dict[int, Resto
 
 
 class _PlanClash(msgspec.Struct, frozen=True):
-    """The unit of a clash in a plan."""
+    """The column of a clash in a plan."""
 
     column: str
 
@@ -811,9 +815,9 @@ def _remove_undone(run: SentRun, undone: dict[tuple[str, int], frozenset[str]]) 
 
 
 def read_renumbered(connection: sqlite3.Connection, store: str) -> dict[int, RenumberedPet]:
-    """Return the pets that got another id than they were added with, by the original id.
+    """Return the pets that got an id other than the one they were added with, by the original id.
 
-    Of several with one id, the latest counts.
+    If several pets have the same original id, the latest one counts.
     """
     return {
         int(pet_id): RenumberedPet(
@@ -859,7 +863,8 @@ def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, ReusedI
         # Only applies count: an undo may add the same pet again.
         for pet_id in _applied_pets(connection, run, "add") if found and kind == "apply" else ():
             found.pop(pet_id, None)
-        # A run without a payload has no row without an id; so little of a long journal is read.
+        # A run without a payload has only rows with ids, so only a small part of a long journal is
+        # read.
         assigned = connection.execute(_ASSIGNED_ADDS, (run,)).fetchall() if payload else ()
         if not assigned:
             continue
@@ -887,14 +892,14 @@ def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, ReusedI
 def find_later_run(connection: sqlite3.Connection, run: RunSheet) -> str | None:
     """Return the newest run of the same sheet that started after this one; None if there is none.
 
-    Also returns None if this run has no rows without an id.
+    Also returns None if all rows of this run have ids.
     """
     if not run.digest:
         return None
     runs = connection.execute(_LATER_RUNS, (run.store, run.started, run.run_id)).fetchall()
     for other, source, payload in reversed(runs):
         sheet_rows = _decode_rows(payload)
-        # If all rows have ids, only the plan knows the digest.
+        # If all rows have ids, only the plan contains the digest.
         if run.is_of(
             source, sheet_rows.digest or _source_digest(connection, other), sheet_rows.base
         ):
@@ -1096,7 +1101,7 @@ WHERE run = ? AND outcome = 'applied' AND coalesce(pet_id, assigned_id) IS NOT N
 _ARRIVED = f"""
 SELECT pet_id FROM change WHERE run = ? AND kind = 'update' AND pet_id IS NOT NULL
 AND {_OUTCOME} IN ('applied', 'unchanged')
-"""  # noqa: S608 - of constants
+"""  # noqa: S608 - built from constants
 _RESTORED = """
 SELECT run.id, undoes, coalesce(assigned_id, pet_id), after
 FROM run JOIN change ON change.run = run.id
@@ -1144,7 +1149,7 @@ ON CONFLICT (run, number) DO UPDATE SET
     intended = excluded.intended, digest = excluded.digest, seal = excluded.seal,
     attempts = attempts + 1, ended = NULL, outcome = NULL, cause = NULL, message = NULL,
     assigned_id = NULL, found = NULL, outcome_seal = NULL
-"""  # noqa: S608 - of constants
+"""  # noqa: S608 - built from constants
 """Records that a change is about to be sent, for the first time or again."""
 
 INSERT_RESULT = f"""
@@ -1154,7 +1159,7 @@ ON CONFLICT (run, number) DO UPDATE SET
     ended = excluded.ended, outcome = excluded.outcome, cause = excluded.cause,
     message = excluded.message, assigned_id = excluded.assigned_id, found = excluded.found,
     outcome_seal = excluded.outcome_seal
-"""  # noqa: S608 - of constants
+"""  # noqa: S608 - built from constants
 """Records the result of a change; it replaces an earlier result."""
 
 INSERT_REPLACEMENT = (
@@ -1168,7 +1173,7 @@ INSERT INTO attempt (run, number, attempt, at, why)
 SELECT run, number, attempts + 1, ?, ? FROM change WHERE run = ? AND number = ?
 """
 
-_CHANGES_OF_RUN = f"SELECT {_READ_COLUMNS} FROM change WHERE run = ? ORDER BY number"  # noqa: S608 - of constants
+_CHANGES_OF_RUN = f"SELECT {_READ_COLUMNS} FROM change WHERE run = ? ORDER BY number"  # noqa: S608 - built from constants
 
 # The runs that have changes, each found by one step in the index.
 _ORPHAN_RUN = """

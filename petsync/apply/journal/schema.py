@@ -71,7 +71,7 @@ APPLICATION = 0x70657473
 VERSION = 3
 """SQLite's user_version of a journal; an older petsync refuses it and does not change it."""
 _READABLE = frozenset({2, VERSION})
-"""Version 2 has one more table, `used`, which is always empty in it."""
+"""Version 2 has one more table, `used`, which is always empty."""
 
 TABLES = """
 CREATE TABLE run (
@@ -326,7 +326,7 @@ def transaction(
 def open_for_reading(path: Path | None) -> Iterator[sqlite3.Connection]:
     """Yield a separate connection: any thread may read while another writes.
 
-    It is to an empty journal if `path` is None.
+    It connects to an empty journal if `path` is None.
     """
     with translate_read_errors(path or Path()):
         connection = open_empty() if path is None else connect(path)
@@ -458,7 +458,7 @@ def build_taken_over_error(lock: Lock, other: Lock | None) -> LockedError:
         "somebody" if other is None else f"run {other.run} (process {other.pid} on {other.host})"
     )
     return LockedError(
-        f"{owner} has taken over {lock.store} from run {lock.run}, which gave no sign of life for "
+        f"{owner} has taken over {lock.store} from run {lock.run}, which sent no heartbeat for "
         f"{_STALE_S:.0f} seconds",
         hint="This run sends nothing more. `petsync runs` shows which run is working; "
         f"`petsync resume {lock.run}` finishes this run afterwards.",
@@ -467,7 +467,7 @@ def build_taken_over_error(lock: Lock, other: Lock | None) -> LockedError:
 
 def build_locked_error(other: Lock) -> LockedError:
     return LockedError(
-        f"run {other.run} is at work on {other.store}: process {other.pid} on {other.host}, since "
+        f"run {other.run} is working on {other.store}: process {other.pid} on {other.host}, since "
         f"{other.since}",
         hint="Wait until it has ended, or stop it with Ctrl-C and run "
         f"`petsync resume {other.run}`. petsync notices a killed process within "
@@ -477,7 +477,7 @@ def build_locked_error(other: Lock) -> LockedError:
 
 @cache
 def _identify_machine() -> str:
-    """Return an identifier of this machine since its last boot; "" if there is none."""
+    """Return an identifier of this machine that changes at each boot; "" if there is none."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
@@ -528,7 +528,8 @@ def row_checksum(values: tuple[Any, ...]) -> int:
 
 
 def mark_in_use(path: Path) -> BaseFileLock:
-    """Return the lock that marks a journal as written to, until its release or the process's end.
+    """Return the lock that marks a journal as being written, until its release or the process's
+    end.
 
     Each writer holds its own file, `journal.N.lock`, the first free one.
     """
@@ -579,7 +580,7 @@ def check_integrity(path: Path) -> bool:
         None if _side_file(path, "-wal").exists() else _inspect_file(path, "mode=ro&immutable=1")
     )
     if facts is None or facts.problem:
-        # Again with SQLite's locks: apparent damage may be another process's checkpoint.
+        # Check again with SQLite's locks: apparent damage may be another process's checkpoint.
         facts = _inspect_file(path, "mode=ro")
     if facts.problem:
         raise _move_damaged(path, facts.problem)
@@ -621,13 +622,16 @@ def _check_version(path: Path, facts: _DatabaseFacts) -> None:
     if facts.application != APPLICATION:
         raise PetsyncError(
             f"{path} is another program's database, not a journal of petsync",
-            hint="It was left as it is, and nothing was sent. Choose another folder with --state.",
+            hint="The file was not changed, and nothing was sent. Choose another folder with "
+            "--state.",
         )
     if facts.version not in _READABLE:
         raise PetsyncError(
-            f"the journal {path} has version {facts.version}, of a newer petsync; this one reads "
+            f"the journal {path} has version {facts.version}, which is from a newer petsync; "
+            f"this petsync reads version "
             f"{VERSION}",
-            hint="It was left as it is, and nothing was sent. Use that petsync, or choose another "
+            hint="The file was not changed, and nothing was sent. Use the newer petsync, or "
+            "choose another "
             "folder with --state.",
         )
 
@@ -645,7 +649,7 @@ def _move_damaged(path: Path, reason: str) -> PetsyncError:
         new_path = _rename_damaged(path)
     except OSError as error:
         return build_unwritable_error(
-            path, f"it is damaged, and cannot be set aside: {error.strerror}"
+            path, f"it is damaged, and cannot be renamed: {error.strerror}"
         )
     return PetsyncError(
         f"{damage}; it was renamed to {new_path}",
@@ -663,7 +667,7 @@ def _rename_damaged(path: Path) -> Path:
         new_path = path.with_name(f"{path.stem}.{name}{path.suffix}")
         if any(_side_file(new_path, side).exists() for side in ("", *_SIDES)):
             continue
-        # The log files first: beside a new journal, SQLite would use them for that one.
+        # Rename the log files first: otherwise SQLite would use them for a new journal.
         for side in (*_SIDES, ""):
             if _side_file(path, side).exists():
                 _side_file(path, side).rename(_side_file(new_path, side))

@@ -311,9 +311,7 @@ class Writer:
                 self._path, "it was deleted or moved while in use"
             ) from None
         if (now.st_dev, now.st_ino) != (self._file.st_dev, self._file.st_ino):
-            raise build_unwritable_error(
-                self._path, "another file was put in its place while in use"
-            )
+            raise build_unwritable_error(self._path, "another file replaced it while it was in use")
 
     def _refuse_rest(self) -> None:
         """Give an error to the waiters that come after the end."""
@@ -375,7 +373,7 @@ class RunSession:
     async def record_intent(
         self, number: int, change: Change, *, before: Pet | None, after: Pet | None
     ) -> None:
-        """Return when it is on disk that this change is about to be sent."""
+        """Record that this change is about to be sent, and wait until the record is on disk."""
         await self._write_and_wait(Intent(time.time(), number, change, before, after))
 
     def record_retry(self, number: int, why: str) -> None:
@@ -394,7 +392,7 @@ class RunSession:
         self._writer.submit(Completion(time.time(), result, after, replaced))
 
     async def record_image_intent(self, entry: Entry) -> None:
-        """Return when it is on disk that this upload is about to be sent."""
+        """Record that this upload is about to be sent, and wait until the record is on disk."""
         await self._write_and_wait(Image(time.time(), entry, ended=False))
 
     def record_image_result(self, entry: Entry) -> None:
@@ -402,20 +400,22 @@ class RunSession:
         self._writer.submit(Image(time.time(), entry, ended=True))
 
     async def record_known_ids(self, ids: Iterable[int]) -> None:
-        """Return when the ids of the pets before the first add without an id are on disk."""
+        """Record the ids of the pets that exist before the first add without an id, and wait until
+        they are on disk.
+        """
         sorted_ids = sorted(set(ids))
         await self._write_and_wait(KnownIds(sorted_ids))
         self._known = frozenset(sorted_ids)
 
     def get_known_ids(self) -> Collection[int] | None:
-        """Return the ids of `record_known_ids` of any session of the run; None without any."""
+        """Return the ids that `record_known_ids` recorded in any session of the run; None if there
+        are none.
+        """
         return self._known
 
     async def confirm_lock(self) -> None:
-        """Return if no other process has taken over.
-
-        Asks the file only if the last heartbeat is so old that this process must have been
-        suspended.
+        """Check that no other process has taken over. Reads the file only if the last heartbeat is
+        so old that this process must have been suspended.
         """
         if abs(time.time() - self._writer.renewed) > _STANDSTILL_S:
             await self._write_and_wait(None)
@@ -425,11 +425,11 @@ class RunSession:
         self._writer.hurries = True
 
     async def flush(self) -> None:
-        """Return when all queued items are on disk."""
+        """Wait until all queued items are on disk."""
         await self._write_and_wait(None)
 
     async def finish(self, *, stopped: str = "") -> None:
-        """Return when all items and the end of the run are on disk.
+        """Record the end of the run, and wait until it and all items are on disk.
 
         `stopped` is "" for a complete run. A cancellation only shortens the waits.
         """
@@ -438,9 +438,9 @@ class RunSession:
     async def close(self) -> None:
         """Write what is left, and release the lock.
 
-        Without `finish` before, the run counts as interrupted. A resume determines the outcome of
-        what could not be written. A cancellation only shortens the waits: else the report would be
-        lost.
+        If `finish` was not called before, the run counts as interrupted. A resume determines the
+        outcome of what could not be written. A cancellation only shortens the waits: otherwise the
+        report would be lost.
         """
         self._closed = True
         await self._await_to_end(asyncio.to_thread(self._end))

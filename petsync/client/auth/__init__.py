@@ -43,8 +43,9 @@ def bearer(
     """Return credentials with an access token for `petstore_auth`, and the API key if the service
     needs one too.
 
-    `renew` takes no arguments and returns a new token, or an awaitable of one. petsync calls it
-    when the service responds with 401, once for all refused requests, and sends these again.
+    `renew` takes no arguments and returns a new token, or an awaitable that returns one. petsync
+    calls it when the service responds with 401, once for all refused requests, and then resends
+    these requests.
     """
     token, api_key = as_secret(token), as_secret(api_key)
     if renew is not None and not callable(renew):
@@ -83,10 +84,10 @@ def client_credentials(
 def implicit(
     text: Given, *, state: Given | None = None, api_key: Given | None = None
 ) -> Credentials:
-    """Return credentials with the token after the `#` of the address at which an implicit sign-in
-    ended, or with the token alone.
+    """Return credentials with the token after the `#` of the final address of an implicit sign-in,
+    or with the token alone.
 
-    `state` is that of the sign-in; an address with a state must have this one.
+    `state` is the state of the sign-in; if the address has a state, it must be the same.
     `store.begin_sign_in(implicit=True)` does all of this.
     """
     text, state, api_key = as_secret(text), as_secret(state), as_secret(api_key)

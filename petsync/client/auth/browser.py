@@ -51,7 +51,7 @@ __all__ = [
 
 _MAX_SIZE = 64 * 1024
 _MAX_FIELDS = 40
-_COPY_HINT = "Copy the whole address from the browser's address bar, after you chose Allow."
+_COPY_HINT = "Copy the whole address from the browser's address bar, after you choose Allow."
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class CallbackParameters:
 
     values: Mapping[str, Secret] = field(default_factory=dict, repr=False)
     token_text: Secret | None = field(default=None, repr=False)
-    """A text without parameters."""
+    """The pasted text, if it has no parameters."""
 
     def get(self, name: str) -> Secret | None:
         """Return one parameter; None if it is missing."""
@@ -94,8 +94,8 @@ class CallbackParameters:
         if given not in (expected, endpoints.issuer):
             raise AuthError(
                 "sign-in: the response does not come from the service that was asked",
-                hint="Nothing was sent to it. Open the current address, and copy the address at "
-                "which it ends.",
+                hint="Nothing was sent to that other service. Open the current address, and "
+                "copy the final address from the browser's address bar.",
             )
 
 
@@ -186,7 +186,7 @@ def token_in(text: Secret, state: Secret | None, key: Secret | None) -> Credenti
     if state is not None and not callback.has_state(state):
         raise AuthError(
             "sign-in: this response belongs to another sign-in, so it was not used",
-            hint="Begin again, and copy the address at which the browser ends.",
+            hint="Begin again, and copy the final address from the browser's address bar.",
         )
     return from_fragment(callback, wanted)
 
@@ -194,14 +194,14 @@ def token_in(text: Secret, state: Secret | None, key: Secret | None) -> Credenti
 # Loopback: a page on this machine to which the service redirects the browser.
 #
 # It listens only on 127.0.0.1, on its own port and path, and responds only to requests for exactly
-# this address: requests with another host name, such as DNS rebinding, get nothing. Source: RFC
-# 8252, section 7.3.
+# this address: requests with another host name, such as in DNS rebinding, get no response. Source:
+# RFC 8252, section 7.3.
 
 
 _REQUEST_TIMEOUT_S = 10.0
 _CLOSE_TIMEOUT_S = 2.0
 _CLOSE_GRACE_S = 0.25
-"""Seconds in which a browser that has connected sends its request, before the listener closes."""
+"""Seconds that a connected browser has to send its request before the listener closes."""
 _HOST = "127.0.0.1"
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:10vh auto;padding:0 1rem;"
@@ -248,7 +248,7 @@ class Loopback:
         except OSError as error:
             raise SettingsError(
                 f"petsync cannot listen on this machine for the browser: {error.strerror}",
-                hint="Sign in by pasting the address at which the browser ends.",
+                hint="Sign in by pasting the final address from the browser's address bar.",
             ) from None
         self._port = self._server.sockets[0].getsockname()[1]
         self.address = f"http://{_HOST}:{self._port}{path}"
@@ -271,8 +271,8 @@ class Loopback:
             server.close()
 
     async def _shut_down(self, server: asyncio.Server) -> None:
-        # The system resets connections that are not accepted yet when the listener closes. To
-        # accept one and to begin to read from it takes some turns of the loop.
+        # The system resets connections that are not accepted yet when the listener closes. It
+        # takes several iterations of the loop to accept one and start reading from it.
         for _ in range(5):
             await asyncio.sleep(0)
         server.close()
@@ -280,7 +280,7 @@ class Loopback:
             _, incomplete = await asyncio.wait(self._reading, timeout=_CLOSE_GRACE_S)
             for reading in incomplete:
                 reading.cancel()
-            await asyncio.sleep(0)  # Complete requests begin to be answered.
+            await asyncio.sleep(0)  # Let the responses to complete requests start.
         if self._responding:
             await asyncio.wait(self._responding, timeout=_CLOSE_TIMEOUT_S)
 
@@ -299,7 +299,7 @@ class Loopback:
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         except asyncio.CancelledError:
-            pass  # The loop ends. Else asyncio would log an error.
+            pass  # The loop ends. Otherwise, asyncio would log an error.
         finally:
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
@@ -316,7 +316,7 @@ class Loopback:
         if is_here and self._by_fragment and request.method == "POST":
             return _response(200, await self._on_return(body))
         if not is_here or request.method != "GET":
-            return _response(404, ("Nothing here", "This page is for one sign-in of petsync."))
+            return _response(404, ("Nothing here", "This page is for a single petsync sign-in."))
         if self._by_fragment:
             return _response(200, ("One moment", "Signing in …"), script=_SCRIPT)
         return _response(200, await self._on_return(request.query), script=_CLEAR_ADDRESS)
@@ -393,7 +393,7 @@ def _digest(text: str) -> str:
 
 
 Finish = Callable[[Credentials], Awaitable[Account]]
-_DONE = ("You are signed in", "You can close this window and go back to where you came from.")
+_DONE = ("You are signed in", "You can close this window and return to petsync.")
 _AGAIN = "Begin the sign-in again."
 
 
@@ -419,7 +419,7 @@ class AuthorizationQuestion:
 
     @property
     def url(self) -> str:
-        """The address to open. It contains the state, which has no use without the verifier or this
+        """The address to open. It contains the state, which is useless without the verifier or this
         process.
         """
         params = {
@@ -449,7 +449,7 @@ class AuthorizationQuestion:
 
 class AsyncPendingSignIn:
     """A pending sign-in: open `url` in a browser, and await `arrived`, or give the address to
-    `pasted`. Only the first response counts, once.
+    `pasted`. Only the first response is used, and only once.
 
     `is_listening`: petsync receives the redirect of a browser on this machine.
     """
@@ -506,9 +506,9 @@ class AsyncPendingSignIn:
         raise AuthError("sign-in: the browser did not return in time", hint=_AGAIN)
 
     async def pasted(self, text: str | Secret) -> Account:
-        """Return the account for the address at which the browser ended; an implicit sign-in also
-        accepts the token alone. After text of another sign-in, this one stays open for another
-        attempt.
+        """Return the account for the final address from the browser; an implicit sign-in also
+        accepts the token alone. If the text belongs to another sign-in, this sign-in stays open
+        for another attempt.
 
         Raises AuthError and SettingsError, which do not show the pasted text.
         """
@@ -552,7 +552,7 @@ class AsyncPendingSignIn:
         return endpoints.redirect or f"http://127.0.0.1:{49152 + secrets.randbelow(16000)}/petsync"
 
     async def _handle_return(self, query: Secret) -> Page:
-        """Handle the browser's redirect, or a request that looks like it, and return the page."""
+        """Handle the browser's redirect, or a request that looks like one, and return the page."""
         try:
             self._check_not_over()
             callback = parse_callback(Secret(f"?{query.reveal()}"))
@@ -569,18 +569,19 @@ class AsyncPendingSignIn:
     def _check_state(self, callback: CallbackParameters) -> None:
         if callback.get("code_challenge") is not None or callback.get("response_type") is not None:
             raise SettingsError(
-                "that is the address to open, not the one at which the browser ends",
+                "that is the address to open, not the final address in the browser",
                 hint="Open it, choose Allow, and then copy the address from the address bar.",
             )
         if callback.get("state") is None:
             raise SettingsError(
-                "the pasted text has no state, so it may be of another sign-in",
+                "the pasted text has no state, so it may belong to another sign-in",
                 hint="Copy the whole address from the browser's address bar.",
             )
         if not callback.has_state(self._question.state):
             raise AuthError(
                 "sign-in: this response belongs to another sign-in, so it was not used",
-                hint="Open the current address, and copy the address at which the browser ends.",
+                hint="Open the current address, and copy the final address from the browser's "
+                "address bar.",
             )
         callback.check_issuer(self._question.endpoints)
 
@@ -588,7 +589,7 @@ class AsyncPendingSignIn:
         """Finish the sign-in, and return the account; all waiters get it, or the error."""
         if not self._lock.acquire(blocking=False):
             exchange.close()
-            raise AuthError("sign-in: it is complete already", hint=_AGAIN)
+            raise AuthError("sign-in: it is already complete", hint=_AGAIN)
         try:
             credentials = await exchange
             self._check_not_over()
@@ -637,7 +638,7 @@ def _check_offered(endpoints: Endpoints, request: SignInRequest) -> None:
     if endpoints.flows is not None and wanted not in endpoints.flows:
         other = "code" if request.implicit else "token"
         suggestions = {
-            "code": "Leave implicit out",
+            "code": "Omit implicit=True",
             "token": "Use the implicit sign-in (implicit=True)",
         }
         raise SettingsError(
@@ -646,6 +647,6 @@ def _check_offered(endpoints: Endpoints, request: SignInRequest) -> None:
         )
     if not endpoints.authorize or not (endpoints.token or request.implicit):
         raise SettingsError(
-            "the service does not say where to sign in with a browser",
+            "the service does not provide an address for signing in with a browser",
             hint="Name authorize_url and token_url under [auth] in petsync.toml.",
         )

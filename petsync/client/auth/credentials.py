@@ -52,7 +52,7 @@ class Grant:
     expires: float | None = None
     """Seconds since 1970, by this machine's clock; None without an expiry."""
     is_doubtful: bool = False
-    """The refresh token was sent without a response, so it may be used up."""
+    """The refresh token was sent, but no response arrived, so it may be used up."""
     name: str = field(default_factory=lambda: secrets.token_hex(8))
     """Identifies one sign-in through all its renewals."""
 
@@ -72,9 +72,9 @@ class Grant:
         """Return true if the token must be renewed: a minute before it expires, or after four
         fifths of a short lifetime.
 
-        A token without a lifetime is never due, otherwise every request would renew it. Neither is
-        a token whose last renewal is in doubt: a refresh token that is sent twice ends the sign-in
-        while the token still works.
+        A token without a lifetime is never due; otherwise, every request would renew it. A token
+        whose last renewal is in doubt is not due either: a refresh token that is sent twice ends
+        the sign-in while the token still works.
         """
         if self.expires is None or self.expires <= self.issued or self.is_doubtful:
             return False
@@ -130,7 +130,7 @@ class Grant:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any], kept: Kept) -> Grant:
-        """Return the grant of `to_dict`'s result. Raises TypeError, KeyError or ValueError for
+        """Return the grant from a result of `to_dict`. Raises TypeError, KeyError or ValueError for
         other values.
         """
         known = {each.name for each in fields(cls)} - {"kept"}
@@ -208,7 +208,7 @@ class Credentials:
         ).with_past_of(self)
 
     def with_past_of(self, others: Credentials) -> Credentials:
-        """Return these credentials as the replacement of others, whose secrets stay masked."""
+        """Return these credentials as a replacement for others, whose secrets stay masked."""
         old_secrets = (others.token, others.key, *others.grant.secrets())
         past = dict.fromkeys((*others.past, *(each for each in old_secrets if each is not None)))
         return replace(self, past=tuple(past)[-_MAX_PAST:])
@@ -234,7 +234,7 @@ def checked_token(token: object) -> Secret:
 
 
 def as_secret(value: Any) -> Any:
-    """Return a text as a secret; other values stay for the later checks."""
+    """Return a string as a secret; leave other values unchanged for later checks."""
     return Secret(value) if isinstance(value, str) else value
 
 
@@ -245,7 +245,7 @@ def header_safe(value: object, what: str) -> Secret:
     secret = require_secret(value, what)
     if not _fits_header(secret):
         raise SettingsError(
-            f"{what} is empty or holds a character that no header can carry",
+            f"{what} is empty or contains a character that is not allowed in a header",
             hint="Copy it again, without line breaks and quotes.",
         )
     return secret
@@ -256,12 +256,12 @@ def require_secret(value: object, what: str) -> Secret:
     if not isinstance(value, Secret):
         raise SettingsError(
             f"{what} is {type(value).__name__}, not text",
-            hint="Is the variable or the file that it comes from set?",
+            hint="Check the variable or the file that it comes from.",
         )
     secret = Secret(value.reveal().strip())
     if not secret:
         raise SettingsError(
-            f"{what} is empty or holds a character that no header can carry",
+            f"{what} is empty or contains a character that is not allowed in a header",
             hint="Copy it again, without line breaks and quotes.",
         )
     return secret

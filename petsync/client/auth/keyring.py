@@ -47,7 +47,7 @@ _SERVICE = "petsync"
 _KEYRING_TIMEOUT_S = 60.0
 _HINT = (
     "Set PETSYNC_TOKEN, or PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET; or install a keyring for "
-    "this system. A form or a script can also sign in without storing it."
+    "this system. A form or a script can also sign in without storing the sign-in."
 )
 
 
@@ -88,7 +88,7 @@ def _call_keyring(call: Callable[[Any], T], action: str) -> T:
     except TimeoutError:
         found = SettingsError(
             "the system's keyring does not answer",
-            hint=f"Does it wait to be unlocked? {_HINT}",
+            hint=f"Is it waiting to be unlocked? {_HINT}",
         )
     if isinstance(found, SettingsError):
         raise found
@@ -167,7 +167,7 @@ class CredentialStore:
         await asyncio.to_thread(self._keyring.get, f"{self._url} is there a keyring?")
 
     async def put(self, credentials: Credentials) -> None:
-        """Store these credentials, in place of those before."""
+        """Store these credentials, in place of the previous ones."""
         async with self._hold_lock():
             index = self._read_index()
             name = index.get(self._url, "")
@@ -189,8 +189,9 @@ class CredentialStore:
                 self._write_index({url: other for url, other in index.items() if url != self._url})
 
     async def renew(self, current: Credentials, renew: Renew) -> Credentials:
-        """Return new credentials for these: those that another process has stored, or the result of
-        `renew`, which is then stored. Raises AuthError after a sign-out in another process.
+        """Return new credentials to replace these: the ones that another process has stored, or
+        the result of `renew`, which is then stored. Raises AuthError after a sign-out in another
+        process.
         """
         async with self._hold_lock():
             name = self._name()
@@ -226,7 +227,8 @@ class CredentialStore:
         except SettingsError as error:
             await self._abandon_entry(name)
             problem = (
-                f"the renewed sign-in could not be stored ({error.message}); it ends with petsync"
+                f"the renewed sign-in could not be stored ({error.message}); it ends when "
+                f"petsync exits"
             )
             return replace(new, grant=new.grant.keep("memory"), problem=problem)
         return new
@@ -255,7 +257,7 @@ class CredentialStore:
         name = self._read_index().get(self._url)
         if name is not None and name.rpartition(" ")[0] != self._url:
             raise SettingsError(
-                f"{self._state / _INDEX} names a sign-in of another address for {self._url}",
+                f"{self._state / _INDEX} lists a sign-in for another address under {self._url}",
                 hint=f"Delete that file, and check who has changed it. {_AGAIN}",
             )
         return name
@@ -287,8 +289,8 @@ class CredentialStore:
         while (lock := try_lock(self._create_lock_file())) is None:
             if time.monotonic() > until:
                 raise LockedError(
-                    "another process is signing in, and does not end",
-                    hint="Does it wait for the keyring to be unlocked?",
+                    "another process is signing in, and does not finish",
+                    hint="Is it waiting for the keyring to be unlocked?",
                 )
             await asyncio.sleep(_LOCK_INTERVAL_S)
         try:
@@ -339,7 +341,7 @@ def _pack(credentials: Credentials) -> Secret:
 def _unpack(packed: Secret) -> Credentials:
     found = _decode(packed)
     if found is None:
-        raise SettingsError("the keyring entry is of another version of petsync", hint=_AGAIN)
+        raise SettingsError("the keyring entry is from another version of petsync", hint=_AGAIN)
     return found
 
 

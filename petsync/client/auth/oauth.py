@@ -80,12 +80,12 @@ class TokenResponse:
 _CENTURY_S = 100 * 365.25 * 24 * 3600
 _REFUSALS = {
     "invalid_client": (
-        "the service does not know this client id, or its secret is wrong",
+        "the service does not recognise this client id, or its secret is wrong",
         "Check the client id and the secret with the people who gave them to you.",
     ),
     "invalid_grant": (
         "the service does not accept this sign-in any more",
-        "Sign in again; a sign-in can be used once, and for a short time.",
+        "Sign in again; a sign-in can be used only once, and only for a short time.",
     ),
     "unauthorized_client": (
         "this client may not use this kind of sign-in",
@@ -107,8 +107,8 @@ _REFUSALS = {
     "temporarily_unavailable": ("the service is too busy", "Try again in a moment."),
 }
 _OTHER_REFUSAL = (
-    "the service refuses",
-    "Begin again; if it stays so, ask the people who run the service.",
+    "the service refused the request",
+    "Begin again; if it happens again, ask the operators of the service.",
 )
 
 
@@ -141,7 +141,7 @@ def read_credentials(response: TokenResponse, requested: Credentials, now: float
     Raises AuthError for a refusal, ResponseError for any other response.
     """
     if response.json is None:
-        raise _build_unusable_error(f"it sends no JSON ({response.status})")
+        raise _build_unusable_error(f"it contains no JSON ({response.status})")
     if "error" in response.json or response.status >= 400:
         raise parse_refusal(response.json, requested).error(response.status)
     return parse_credentials(response.json, requested, now)
@@ -151,10 +151,10 @@ def parse_credentials(values: Mapping[str, Any], requested: Credentials, now: fl
     """Return the credentials with the token in the values. Raises ResponseError."""
     token = _secret(values, "access_token")
     if token is None:
-        raise _build_unusable_error("it sends no token")
+        raise _build_unusable_error("it contains no token")
     kind = requested.mask(_text(values, "token_type")) or "bearer"
     if kind.lower() != "bearer":
-        raise _build_unusable_error(f"it sends a token of the type {_one_line(kind, 40)}")
+        raise _build_unusable_error(f"it contains a token of the type {_one_line(kind, 40)}")
     return requested.with_grant(token, _parse_terms(values, requested.grant, now))
 
 
@@ -276,7 +276,8 @@ def endpoints_from_metadata(
     metadata: object, issuer: str, known: Endpoints, allow_http: Collection[str]
 ) -> Endpoints:
     """Return the endpoints in the issuer's metadata. Raises SettingsError if the metadata belongs
-    to another issuer or names another origin: metadata alone must not send a secret there.
+    to another issuer or names another origin: metadata alone must not cause a secret to be sent
+    there.
     """
     if not isinstance(metadata, dict):
         raise _metadata_error(issuer, "is not an object")
@@ -413,7 +414,7 @@ def _mask(value: object, redactor: Redactor) -> object:
 
 
 def _find_secrets(form: Secret, authorization: Secret | None) -> list[Secret]:
-    """Return every secret text of the request."""
+    """Return every secret in the request."""
     plain = [Secret(v) for n, v in parse_qsl(form.reveal()) if n not in _PUBLIC]
     if authorization is not None:
         plain += _parts(authorization)
@@ -560,7 +561,7 @@ def _check_status(status: int, url: str) -> None:
         )
     if status == 429:
         raise RateLimitedError(
-            f"sign-in: {where} asks to wait (429)", status=429, hint="Try again in a minute."
+            f"sign-in: {where} asks for a pause (429)", status=429, hint="Try again in a minute."
         )
     if status >= 500:
         raise ServiceError(
@@ -657,8 +658,8 @@ class Authority:
         )
 
     async def renew(self, credentials: Credentials) -> Credentials:
-        """Get a new token with the refresh token or the client's secret. Only requests that
-        certainly did not happen are repeated: a refresh token that is sent twice ends the sign-in.
+        """Get a new token with the refresh token or the client's secret. Only requests that were
+        certainly not processed are repeated: a refresh token that is sent twice ends the sign-in.
         """
         request = (
             self.request_by_client if credentials.grant.refresh is None else self.request_by_refresh
@@ -706,7 +707,7 @@ class Authority:
         address = (await self.endpoints()).token
         if not address:
             raise SettingsError(
-                "the service does not say where to get tokens",
+                "the service does not provide an address for tokens",
                 hint="Name the address as token_url under [auth] in petsync.toml.",
             )
         started = time.time()
@@ -768,7 +769,7 @@ def _scope(scopes: frozenset[str] | None) -> str | None:
 def _build_unknown_error(base_url: str) -> SettingsError:
     parts = urlsplit(base_url)
     return SettingsError(
-        f"the service at {parts.netloc} does not say where to sign in",
+        f"the service at {parts.netloc} does not provide an address for signing in",
         hint="Name the addresses under [auth] in the petsync.toml that has this url "
         "(docs/sign-in.md), or give a token.",
     )

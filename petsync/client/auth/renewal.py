@@ -39,7 +39,7 @@ class Keyring:
     """The current credentials, and their renewal.
 
     `credentials` are those of the next request. `age` counts the renewals, including failed ones:
-    it shows a caller whether there was a renewal since.
+    a caller can compare it to see whether a renewal has happened in the meantime.
     """
 
     def __init__(self, credentials: Credentials, renewer: Renewer | None = None) -> None:
@@ -108,7 +108,9 @@ class Keyring:
         return current.token is None or time.monotonic() >= self._not_before
 
     def _start(self) -> Future[None] | None:
-        """Return the running renewal, started if necessary; None if the token cannot be renewed."""
+        """Return the running renewal, and start one if necessary; None if the token cannot be
+        renewed.
+        """
         if self._renewing is None:
             renewal = self._choose_renewal(self.credentials)
             if renewal is None:
@@ -150,8 +152,8 @@ class Keyring:
     def _finish_renewal(
         self, before: Credentials, new: Credentials | None, failure: _Failure, after: Credentials
     ) -> None:
-        """Store the result. `failure` and `after`, the updated old credentials, count if there are
-        no new credentials or the token is the same.
+        """Store the result. `failure` and `after`, the updated old credentials, are used if there
+        are no new credentials or the token is the same.
         """
         self._renewing = None
         if self.credentials is not before:

@@ -160,7 +160,9 @@ _LONGEST = 60
 _NAMED = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ENV_FILE = "A file of variables is named by --env-file."
 _THERE, _OWN_URL = ("PETSYNC_URL",), "${PETSYNC_URL}"
-"""A URL that is only this variable is the user's own; the value goes to no other server."""
+"""A URL that consists only of this variable is the user's own; the value goes to no other
+server.
+"""
 _IN_ENVIRONMENT = ("token", "api_key", "client_secret", "client_id")
 
 
@@ -262,7 +264,9 @@ class Reader:
             is_option = name in options_of(table.name)
             what = f"{name} belongs to one of the {table.name}" if is_option else "is not a table"
             header = TABLES[table.name].header
-            self._tell(here, what, f"Write [{header}] above it, with a name in place of its last.")
+            self._tell(
+                here, what, f"Write [{header}] above it, with a name in place of its last part."
+            )
             return {}
         try:
             if table.names is not None:
@@ -366,7 +370,7 @@ class Reader:
             and re.search(VARIABLE, value)
             and not (is_hidden and wrong.advice)
         ):
-            suggestion = "Set the variable otherwise, or write the value here."
+            suggestion = "Set the variable to another value, or write the value here."
         elif wrong.instead and is_part:
             suggestion = f"Write {wrong.instead} there."
         elif wrong.instead:
@@ -419,7 +423,9 @@ class Reader:
             advice = f"Did you mean {far}, under [{header_of(home, here)}]?"
             self._tell(here, "there is no such option", advice)
         else:
-            self._tell(here, "there is no such option", f"There are: {', '.join(sorted(known))}.")
+            self._tell(
+                here, "there is no such option", f"The options are: {', '.join(sorted(known))}."
+            )
 
 
 def _is_literal(text: str) -> bool:
@@ -542,7 +548,7 @@ def _merge_tables(
     """Return the values of a job; `credentials` is None if they are for another store."""
     joined = {key: top[key] for key in INHERITED if key in top} | dict(own)
     joined["service"] = {**top.get("service", {}), **own.get("service", {})}
-    # The job's header of a column replaces the top's header of that column.
+    # The job's header for a column replaces the top-level header for that column.
     mapped = own.get("columns", {})
     joined["columns"] = {
         **{
@@ -613,7 +619,7 @@ def _companions(draft: Draft) -> Iterator[ConfigMistake]:
                 continue
             names = " or ".join(needed)
             yield draft.mistake(
-                key, f"it means nothing without {names}", f"Write {names} too, or take {key} out."
+                key, f"it has no effect without {names}", f"Write {names} too, or remove {key}."
             )
 
 
@@ -647,8 +653,8 @@ def _of_mode(draft: Draft) -> Iterator[ConfigMistake]:
     if "on_conflict" in draft.raw and draft.mode and draft.mode != "two-way":
         yield draft.mistake(
             "on_conflict",
-            f'in mode "{draft.mode}" there are no conflicts to decide',
-            'Take it out, or write mode = "two-way".',
+            f'in mode "{draft.mode}" there are no conflicts to resolve',
+            'Remove it, or write mode = "two-way".',
         )
 
 
@@ -665,8 +671,8 @@ def _endings(draft: Draft) -> Iterator[ConfigMistake]:
         advice = "" if draft.is_filled(key) else f', and write {key} = "{near}"'
         yield draft.mistake(
             key,
-            f"{ending or 'a file without an ending'} is not a kind of sheet that is read; these "
-            f"are: {', '.join(READ)}",
+            f"{ending or 'a file without an ending'} "
+            f"is not a supported sheet format; the supported formats are: {', '.join(READ)}",
             f"Save it as one of these{advice}.",
         )
 
@@ -709,7 +715,7 @@ def _address(draft: Draft) -> Iterator[ConfigMistake]:
     if "url" not in {**draft.values, **draft.raw}:
         yield draft.mistake(
             "",
-            "no service is named, neither here nor at the top of the file",
+            "no service is named, either here or at the top of the file",
             'Write url = "https://shop.example/v2" at the top, or set PETSYNC_URL.',
         )
     if not url or not any(draft.values.get(key) for key in ("token", "api_key", "auth")):
@@ -773,15 +779,15 @@ def _pair(first: Draft, second: Draft) -> Iterator[ConfigMistake]:
     if first.name.casefold() == second.name.casefold():
         yield second.mistake(
             "",
-            f'its name differs from "{first.name}" in capital letters alone; files are named '
-            "after it",
+            f'its name differs from "{first.name}" only in letter case; files are named after it',
             "Give one of the jobs another name.",
         )
     for owner, other in ((first, second), (second, first)):
         if _has_file_of(owner, other):
             yield second.mistake(
                 "",
-                f'what is kept for job "{other.name}" would have the name of a file of job '
+                f'a state file of job "{other.name}" would have the same name as a state file of '
+                f"job "
                 f'"{owner.name}"',
                 "Give one of the jobs another name.",
             )
@@ -811,13 +817,13 @@ def _same_sheet(first: Draft, second: Draft) -> Iterator[ConfigMistake]:
             key,
             f'job "{first.name}" works with the same sheet, and job "{writer.name}" writes it: '
             "each would undo what the other does",
-            'Make one job of them with mode = "two-way", or give each a sheet of its own.',
+            'Combine them into one job with mode = "two-way", or give each a sheet of its own.',
         )
     elif _same_store(first, second) and first.own.get("tab") == second.own.get("tab"):
         yield second.mistake(
             key,
-            f'job "{first.name}" brings the same sheet into the same store',
-            "Take one of the two out, or name another tab, sheet or url.",
+            f'job "{first.name}" sends the same sheet to the same store',
+            "Remove one of the two, or name another tab, sheet or url.",
         )
 
 
@@ -828,10 +834,10 @@ def _same_pets(first: Draft, second: Draft) -> Iterator[ConfigMistake]:
         if pushed.mode == "push" and deletes:
             yield second.mistake(
                 "delete_missing" if other is second else "mode",
-                f'what job "{other.name}" deletes in the store, job "{pushed.name}" adds again, '
-                "as its own sheet leads",
-                f"Give each of them pets of its own (statuses, tags), or take delete_missing out "
-                f'of "{other.name}".',
+                f'job "{pushed.name}" adds again what job "{other.name}" deletes in the store, '
+                "because it sends its own sheet",
+                f"Give each of them pets of its own (statuses, tags), "
+                f'or remove delete_missing from "{other.name}".',
             )
 
 
@@ -1066,8 +1072,8 @@ def _twice(text: str, number: int) -> tuple[int, str, str, str]:
     first = f", first on line {earlier}" if earlier else ""
     if is_header:
         advice = "Join both under one header, or give this one another name."
-        return begun, key, f"the table [{key}] is there twice{first}", advice
-    return begun, key, f"{key} is there twice{first}", "Keep one of them."
+        return begun, key, f"the table [{key}] is defined twice{first}", advice
+    return begun, key, f"{key} is defined twice{first}", "Keep one of them."
 
 
 def _earlier(text: str, key: str, number: int, *, is_header: bool) -> int:
@@ -1127,7 +1133,7 @@ def _of_header(plain: str, message: str) -> tuple[str, str]:
         return "a header's name has no spaces", f"Write [{name.replace(' ', '-')}]"
     return (
         f"this is not a header: {message[:1].lower()}{message[1:]}",
-        "One looks like [jobs.catalogue].",
+        "A header looks like [jobs.catalogue].",
     )
 
 
@@ -1136,7 +1142,7 @@ def _of_value(plain: str, line: str, message: str) -> tuple[str, str]:
         if plain.partition("#")[0].count(mark) % 2:
             return (
                 f"a quotation mark ({mark}) is missing",
-                "Text begins and ends with the same one.",
+                "Text begins and ends with the same quotation mark.",
             )
     if "=" in plain and not plain.partition("=")[2].partition("#")[0].strip():
         return "there is no value after the =", "Write a value, or remove the line."
@@ -1148,7 +1154,10 @@ def _of_value(plain: str, line: str, message: str) -> tuple[str, str]:
     if "Unclosed array" in message or plain.count("[") > plain.count("]"):
         return "a list is not closed, or a comma is missing in it", 'A list: ["a", "b"].'
     if "inline table" in message or plain.count("{") > plain.count("}"):
-        return "a { } is not closed, or a comma is missing in it", 'Such a table: { a = "b" }.'
+        return (
+            "an inline table { } is not closed, or a comma is missing in it",
+            'An inline table looks like this: { a = "b" }.',
+        )
     return (
         f"this is not TOML: {message[:1].lower()}{message[1:]}",
         "Compare it with what `petsync init` writes.",
@@ -1277,9 +1286,9 @@ def _read_file(path: str | Path, environ: Mapping[str, str], reader: Reader) -> 
     own = values.get("url")
     values |= _from_environ(reader, environ)
     if environ.get("PETSYNC_URL") and (own is None or not is_same(own, values.get("url", own))):
-        # The options for signing in to the file's service are not for another service.
+        # The options for signing in to the file's service do not apply to another service.
         values = {key: value for key, value in values.items() if key not in OF_THE_URL}
-    where = Path(os.path.abspath(file))  # noqa: PTH100 - links in it stay, as jobs are relative to it
+    where = Path(os.path.abspath(file))  # noqa: PTH100 - links in it are kept, because the jobs' paths are relative to it
     found = list(drafts(raw, values, _credentials(reader, environ), where.parent))
     return _ConfigFile(file, where, text, raw, values, found, reader)
 
@@ -1359,15 +1368,18 @@ _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _SINGLE, _DOUBLE = re.compile(r"'([^']*)'"), re.compile(r'"([^"\\$`]*)"')
 _BARE_WORD = re.compile(r"[\w./:@%+,=?^~{}\[\]-]*")
 """A value that a shell leaves unchanged without quotes."""
-_FORM = "Each line is NAME=value; a value of more than letters and digits in 'single quotes'."
+_FORM = (
+    "Each line is NAME=value; a value with characters other than letters and digits must be "
+    "in 'single quotes'."
+)
 
 
 def read_variables(path: Path) -> HiddenEnvironment:
     """Return the variables that a file sets.
 
     Its lines are NAME=value, empty, or comments with #. A value that sh or systemd would read
-    differently is an error: the file must mean the same to all. Raises SettingsError, which shows
-    no value.
+    differently is an error: the file must have the same meaning for all of them. Raises
+    SettingsError, which shows no value.
     """
     return HiddenEnvironment(dict(_variables(path, _decode_lines(path))))
 
@@ -1396,13 +1408,13 @@ def _variable(place: str, line: str) -> tuple[str, str]:
     found = _LINE.fullmatch(line)
     if found is None:
         is_export = line.startswith("export ")
-        hint = "Take the word export out: systemd knows none." if is_export else _FORM
+        hint = "Remove the word export: systemd does not support it." if is_export else _FORM
         raise SettingsError(f"{place}: this is not NAME=value", hint=hint)
     name, value = found.groups()
     quoted = _SINGLE.fullmatch(value) or _DOUBLE.fullmatch(value)
     if quoted is None and not _BARE_WORD.fullmatch(value):
         raise SettingsError(
-            f"{place}: what {name} is set to would be read otherwise by a shell",
-            hint=f"Write {name}='…', in single quotes, of which none may be in it.",
+            f"{place}: a shell would read the value of {name} differently",
+            hint=f"Write {name}='…', in single quotes; the value must not contain any.",
         )
     return name, value if quoted is None else quoted[1]

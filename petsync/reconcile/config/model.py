@@ -129,9 +129,9 @@ def _text(value: object) -> str:
 
 
 def _database(value: object) -> str:
-    """Return a database URL whose password has a clear end.
+    """Return a database URL in which the end of the password is unambiguous.
 
-    SQLAlchemy ends the password at the first @, and would take and show the rest as the host.
+    SQLAlchemy ends the password at the first @, and would treat the rest as the host, and show it.
     """
     text = _text(value)
     behind = re.match(r"[^:/]*://[^:/@]*(?::[^@]*)?@([^?]*)", text)
@@ -154,8 +154,9 @@ def _path(value: object) -> Path:
     text = _text(value)
     if "\n" in text or "\r" in text or "\t" in text:
         raise MisfitError(
-            "a path, and no tab or line break is in one",
-            advice="A \\ begins such a mark in double quotes: write the path in single quotes.",
+            "a path without tabs and line breaks",
+            advice="A \\ begins a special character in double quotes: write the path in single "
+            "quotes.",
         )
     return Path(text)
 
@@ -315,7 +316,7 @@ def _job_name(value: str) -> str:
         return value
     near = re.sub(r"[^A-Za-z0-9._-]+", "-", value).strip("-.")[:64] or "catalogue"
     raise MisfitError(
-        "letters, digits, - and _, at most 64, as files are named after it",
+        "letters, digits, - and _, at most 64 characters, because files are named after it",
         advice=f"Write [jobs.{near}].",
     )
 
@@ -415,7 +416,7 @@ def _schedule(value: object) -> str:
         _check(number, part)
     if next(_next_times(fields), None) is None:
         raise MisfitError(
-            "a time that comes; this date never does",
+            "a schedule that can occur; this date never does",
             advice="The month does not have that day.",
         )
     return " ".join(fields)
@@ -440,7 +441,9 @@ def _suggest_schedule(value: str) -> str:
 
 
 def _check(number: int, field: str) -> None:
-    """Raise MisfitError if the field is invalid, or if not every cron knows it (`L` and `#`)."""
+    """Raise MisfitError if the field is invalid, or if some versions of cron do not support it
+    (`L` and `#`).
+    """
     fields = [*"*****"]
     fields[number] = field
     name, span, example, _ = _FIELDS[number]
@@ -452,8 +455,8 @@ def _check(number: int, field: str) -> None:
         is_known = False
     if not is_known or names & {"L", "LW"} or any(name.endswith("L") for name in names - _NAMES):
         raise MisfitError(
-            f"a schedule; field {number + 1}, the {name}, is {span}, or *, or such in a list, a "
-            "range or a step",
+            f"a schedule; field {number + 1}, the {name}, is {span}, or *, "
+            "or a list, a range or a step of these",
             advice=f"In place of {field} write * for every {name}, or for example {example}.",
         )
 
@@ -474,7 +477,8 @@ def _next_times(fields: list[str]) -> Iterator[datetime]:
 def on_calendar(schedule: str) -> tuple[str, ...]:
     """Return the schedule as systemd's `OnCalendar=` values.
 
-    There are two if cron means day of the month or day of the week: systemd always means both.
+    There are two if cron runs on a matching day of the month or of the week: systemd requires both
+    to match.
     """
     cron = CronSim(schedule, _NOW)
     numbers = sorted({int(str(day)) % 7 for day in cron.weekdays})
@@ -513,14 +517,14 @@ class Entry:
     schema: Mapping[str, Any] = field(repr=False)
     """The JSON Schema of the whole table."""
     keys: Collection[str]
-    """The allowed keys; empty if any key is."""
+    """The allowed keys; empty if any key is allowed."""
     read: Callable[[str, Any], Any] = field(repr=False)
     """Takes key and value, and returns the value or raises MisfitError."""
 
 
 def _column(header: str, value: object) -> str:
     if not header.strip():
-        raise MisfitError("a header's column, and the header is empty")
+        raise MisfitError("the column of a header that is not empty")
     column = column_named(value) if isinstance(value, str) else None
     if column is None:
         near = nearest(str(value), MAPPED)
@@ -533,7 +537,9 @@ def _auth(_: str, value: object) -> str:
         raise MisfitError("text", is_hidden=True)
     if urlsplit(value).password:
         raise MisfitError(
-            "an address without a password", advice="Remove both from it.", is_hidden=True
+            "an address without a password",
+            advice="Remove user and password from it.",
+            is_hidden=True,
         )
     return value
 
@@ -651,7 +657,7 @@ class Notify:
     """Apprise URLs."""
     on: tuple[Event, ...] = EVENTS
     digest: time = time(7, 0)
-    """The time of day, local, from which the digest is sent."""
+    """The local time of day from which the digest is sent."""
     remind: float = 86_400.0
     """Seconds after which a notice about a continuing problem is repeated."""
     templates: Mapping[Event, tuple[str, str]] = field(default_factory=dict)
@@ -1158,7 +1164,7 @@ REST: tuple[Option, ...] = (
         table="notify",
         name="remind",
         kind=DURATION,
-        meaning="After what time to repeat a notice about a problem that continues.",
+        meaning="The time after which to repeat a notice about a problem that continues.",
         default='"24h"',
         example='"12h"',
         also=("repeat", "reminder"),
@@ -1314,11 +1320,11 @@ INHERITED: Mapping[str, str] = {
     "profile": "the top's",
     "allow_http": "the top's",
     "timeout": "the top's",
-    "service": "added to the top's",
-    "columns": "added to the top's",
+    "service": "added to the top-level ones",
+    "columns": "added to the top-level ones",
     "auth": "the top's",
 }
-"""Options of the top that a job may override, with the text for the job's default."""
+"""Top-level options that a job may override, with the text for the job's default."""
 
 _OWN = tuple(
     replace(option, table="jobs", default=INHERITED[option.name])

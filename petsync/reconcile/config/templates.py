@@ -17,7 +17,7 @@ NAMES: Mapping[str, str] = {
     "also": "other files of the job with the same problem",
     "status": "how the round ended: `in-sync`, `done`, `conflicts`, …",
     "exit_code": "the round's exit code",
-    "problem": "why it ended so",
+    "problem": "why it ended this way",
     "hint": "what to do",
     "mode": "push, pull, two-way or check",
     "store": "the store's address",
@@ -58,7 +58,7 @@ DEFAULTS: Mapping[Event, tuple[str, str]] = {
         ),
     ),
     "violation": (
-        "petsync: $job has differences for you to decide",
+        "petsync: $job has differences for you to resolve",
         (
             "$job on $host, round $round, started $started: conflicts: $conflicts, "
             "rows that need fixing: $findings, unexplained: $left\n"
@@ -106,7 +106,7 @@ def mistakes_in(text: str) -> tuple[str, ...]:
 def _describe_unknown(name: str) -> str:
     near = get_close_matches(name, NAMES, 1)
     known = f"did you mean ${near[0]}?" if near else f"known are ${', $'.join(NAMES)}"
-    return f"${name} is not a name that a notice knows; {known}"
+    return f"${name} is not a name that a notice can use; {known}"
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:

@@ -90,7 +90,7 @@ def _describe_job(job: Job, address: str, now: datetime) -> Iterator[tuple[str, 
         "pets",
         "; ".join(f"{word} {', '.join(names)}" for word, names in scopes if names) or "all",
     )
-    yield "deletions", "travel too" if job.delete_missing else "stay where they are"
+    yield "deletions", "are synced too" if job.delete_missing else "are not synced"
     yield "conflicts", _CONFLICTS[job.on_conflict] if job.mode == "two-way" else ""
     yield "guard", _guard(job.guard) if job.mode != "check" else ""
     yield "when", _when(job, now)
@@ -148,7 +148,7 @@ def _rest(configuration: Configuration) -> Iterator[tuple[str, str]]:
 
 
 def as_data(configuration: Configuration) -> dict[str, Any]:
-    """Return the same as data; of a secret it only says that there is one."""
+    """Return the same as data; a secret is only reported as set."""
     metrics = configuration.metrics
     return {
         "file": str(configuration.path),
@@ -258,7 +258,7 @@ _JOBS = (
     ),
     _Job(
         name="arrivals",
-        meaning="Another job: bring all sheets of a folder into another store.",
+        meaning="Another job: push all sheets of a folder to another store.",
         options=("mode", "folder", "files", *INHERITED, "api_key"),
         values={"mode": '"push"', "url": '"https://branch.example/v2"'},
     ),
@@ -361,7 +361,8 @@ def crontab(table: Timetable, program: Sequence[str]) -> str:
         "# For `crontab -e`; times are this machine's. Write secrets as NAME='value' into\n"
         f"# {ENVIRONMENT}, beside {table.path.name}; make it private (chmod 600).\n"
         f"# In a terminal: petsync reconcile {table.path.name} --env-file {ENVIRONMENT}\n"
-        "# cron mails all output, also of a successful round. If [notify] sends notices, write\n"
+        "# cron mails all output, including that of a successful round. If [notify] sends "
+        "notices, write\n"
         "# >>petsync.log 2>&1 at the end of a line.\n"
     )
     lines = (_line(table, job, program) for job in scheduled_jobs(table))
@@ -371,7 +372,7 @@ def crontab(table: Timetable, program: Sequence[str]) -> str:
 def unscheduled_note(table: Timetable) -> tuple[str, ...]:
     """Return a sentence on the enabled jobs without a schedule, () if there are none."""
     names = [job.name for job in table.jobs if job.enabled and not job.schedule]
-    note = f"Without a schedule, so not started by this: {', '.join(names)}."
+    note = f"Jobs without a schedule, which this does not start: {', '.join(names)}."
     return (note,) if names else ()
 
 
@@ -420,7 +421,7 @@ def _timer(job: JobSchedule) -> str:
 Description=petsync: reconcile {job.name} ({job.schedule})
 
 [Timer]
-{calendar}# What was due while the machine was off is made up for.
+{calendar}# A run that was due while the machine was off is started later.
 Persistent=true
 
 [Install]

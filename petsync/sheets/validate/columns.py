@@ -163,8 +163,8 @@ _IMPRECISE_NUMBER = 10**15
 _TEXT_COLUMNS = ("name", "category", "tags")
 """Columns in which a date is probably a converted text."""
 _QUOTED = re.compile(r'="([^"]*)"')
-_INEXACT = "{} may be rounded: its float type does not hold all whole numbers of this size."
-_INT64 = "Make the column from the source again, as Int64 or as text."
+_INEXACT = "{} may be rounded: its float type cannot represent all whole numbers of this size."
+_INT64 = "Create the column again from its source, as Int64 or as text."
 
 
 class SuspectText(NamedTuple):
@@ -188,7 +188,7 @@ def describe_kind(kind: CellKind, text: str, column: str) -> SuspectText:
         return SuspectText("date-instead-of-text", f"The cell holds the date {text}.", suggestion)
     if kind is CellKind.BOOLEAN:
         return SuspectText(
-            "boolean-instead-of-text", f"The cell holds the value {text} and no text."
+            "boolean-instead-of-text", f"The cell holds the value {text} and not text."
         )
     if kind is CellKind.DAMAGED:
         return SuspectText("nul-character")
@@ -209,8 +209,8 @@ def _special_number(text: str) -> SuspectText:
     if abs(float(text)) >= _IMPRECISE_NUMBER:
         return SuspectText("number-imprecise")
     problem = (
-        f"The cell holds the number {text}, not text; zeros before it may be lost, even where the "
-        "cell shows some."
+        f"The cell holds the number {text}, not text; "
+        "leading zeros may be lost, even if the cell shows them."
     )
     suggestion = f"If {text} is not the intended value, format the cell as text and type it again."
     return SuspectText("number-instead-of-text", problem, suggestion, is_value=True, meant=text)
@@ -408,7 +408,7 @@ def read_id(text: str, *, is_number: bool = False) -> Reading:
         number = parse_id(text)
     except CellError as error:
         return _reject_id(text, error.rule, is_number=is_number)
-    # A decimal point is the mark of a program that has no exact integers.
+    # A decimal point shows that a program without exact integers wrote the number.
     if (is_number or "." in text) and abs(number) >= _IMPRECISE:
         return Reading(None, "id-imprecise")
     if is_rounded(number):
@@ -576,7 +576,7 @@ def _read_kind(kind: CellKind, text: str) -> Reading:
 
 
 def _note(column: Column, at: int, reading: Reading) -> None:
-    """Note a reading, with the words for the column: a category's id is not a pet's."""
+    """Note a reading, worded for the column, because a category's id is not a pet's id."""
     number, rule, problem, suggestion, meant = reading
     if column.name == "category_id":
         problem = (problem or RULES[rule].meaning).replace("The id", "The category's id", 1)
@@ -974,8 +974,8 @@ def _category_position(
     grid: Grid, headers: Headers, renamed: Container[int], base: Base
 ) -> int | None:
     """Return the position of the unused column with the exported category ids of its rows, in more
-    rows than by chance or next to the category column; a column with a similar header takes
-    precedence.
+    rows than expected by chance or next to the category column; a column with a similar header
+    takes precedence.
     """
     result_headers = own_results(headers.others)
     numbers = zip(base.frame["id"].tolist(), base.frame["category_id"].tolist(), strict=True)
@@ -1093,8 +1093,8 @@ def note_separators(
         # With quotes around it, the suggestion would be one tag.
         quote_note = "" if '"' in meant else " (without quotes)"
         hint = (
-            f"Write {_short(meant)}{quote_note} if {condition}. Put double quotes only around "
-            "what is one tag."
+            f"Write {_short(meant)}{quote_note} if {condition}. Put double quotes only "
+            "around a single tag."
         )
         notes.add(at, "tags", Note("tags-commas", text, "", hint, meant))
     for at, text, meant in _photo_separators(photos.text, base) if photos is not None else ():
@@ -1151,7 +1151,9 @@ def _bracketed_tags(cell: str) -> str | None:
 
 
 def _parts(tag: Any, item: str, known_tags: Known) -> list[tuple[str, bool]]:
-    """Return the tags that one item may mean, as texts, each with whether it was split."""
+    """Return the tags that one item may mean, as texts, each with a flag that is true if it was
+    split.
+    """
     parts = [part for text in TAG_SEPARATOR.split(item) if (part := trim(text))]
     is_one = not TAG_SEPARATOR.search(item) or (tag.name or "") in known_tags()
     if is_one:
@@ -1262,7 +1264,7 @@ _MAX_NAME_LENGTH = 255
 _RECORD = f"{_LISTED}|^[{re.escape(BLANKS)}]*Category\\("
 _NUMBERED = r"^\s*-?[0-9]+:\s*\S"
 _NUMBER_BEGINS = b"-0123456789 \t\r\n"
-_ADD_STATUS_HINT = "If the store has this one too, name it in petsync.toml ([service], statuses)."
+_ADD_STATUS_HINT = "If the store has this one too, add it to petsync.toml ([service], statuses)."
 _ACTION_SYNONYMS = {
     "remove": "delete",
     "del": "delete",

@@ -121,7 +121,7 @@ def _cells_like_marker(text: Any, marker: str) -> Iterator[tuple[int, str]]:
         return
     rows = np.arange(len(text))
     if core[0].isascii() and not core[0].isalpha():
-        # No other character is this character in another case.
+        # No other character becomes this one when case is ignored.
         word = marker_word(core)[:1]
         marks = _first_bytes(core[0], word, word.upper(), *_brackets(core))
         rows = rows_starting_with(text, _SKIPPED_BYTES + marks)
@@ -140,7 +140,7 @@ def _with_word(text: Any, rows: Rows, core: str) -> Rows:
 
 
 def _brackets(core: str) -> str:
-    """Return the brackets with which a text resembles the marker."""
+    """Return the brackets that can make a text resemble the marker."""
     return BRACKETS if marker_word(core) else ""
 
 

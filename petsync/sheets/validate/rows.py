@@ -198,11 +198,13 @@ def note_worksheet(
     if "id" not in headers.columns:
         _note_numbers(grid, headers, notes, renamed)
     for tab in grid.elsewhere:
-        problem = f"The worksheet '{tab}' has headers that petsync knows, too, and is not read."
-        hint = f"To read it instead, name it: --sheet '{tab}', in Python tab='{tab}'."
+        problem = (
+            f"The worksheet '{tab}' also has headers that petsync recognises, but is not read."
+        )
+        hint = f"To read it instead, specify it: --sheet '{tab}', in Python tab='{tab}'."
         notes.add(-1, "", Note("header-elsewhere", tab, problem, hint))
     _note_headless(grid, notes)
-    # Merged ranges do not overlap, so they cover at most all cells together.
+    # Merged ranges do not overlap, so together they cover each cell at most once.
     remaining_cells = len(grid.rows) * max(1, len(headers.columns))
     for text in grid.merged:
         remaining_cells -= _note_merged(grid, headers, text, notes)
@@ -325,7 +327,7 @@ _TOTALS = (
     "summe|gesamt|gesamtsumme|anzahl|somme|totale|suma|suma total"
 )
 _TOTAL = re.compile(rf"(?:{_TOTALS})(?: (?:of )?(?:pets|animals|rows))?[\s:=(]*[0-9.,]*\)?", re.I)
-# Some words of totals are missing here: a pet may be called Count.
+# Some words for totals are left out here: a pet may be called Count.
 _NO_NAME = re.compile(r"(?:grand )?totals?\b.*|subtotal|summe|gesamt|gesamtsumme|totale", re.I)
 _INITIALS = bytes({ord(char) for word in _TOTALS.split("|") for char in word[0] + word[0].upper()})
 
@@ -396,7 +398,7 @@ _UNSEEN = ("id", "name", "status", "category", "category_id", "tags", "action")
 
 
 def note_suspects(grid: Grid, headers: Headers, notes: Notes) -> None:
-    """Note texts that show errors, texts that programs made of dates and numbers, and invisible
+    """Note texts that show errors, texts that programs made from dates and numbers, and invisible
     characters.
     """
     is_csv = not grid.tab and grid.header_row > 0

@@ -95,7 +95,7 @@ PROGRAM = (
         "#N/A, as text",
         "Bello",
         "Type the intended value; leave the text if it is correct.",
-        "In a workbook, this is text and no real error, so petsync sends it.",
+        "In a workbook, this is text, not a real error, so petsync sends it.",
     ),
     error(
         "formula-without-value",
@@ -220,8 +220,9 @@ CHARACTERS = (
         "so\\u200bld, with a zero-width space inside",
         "sold",
         "Type the value again instead of pasting it.",
-        "Zero-width spaces, soft hyphens, direction marks and control characters make texts "
-        "different that look the same. petsync does not report joiners inside emoji, and marks in "
+        "Zero-width spaces, soft hyphens, direction marks and control characters "
+        "make texts that look the same different. petsync does not report joiners inside emoji, "
+        "or marks in "
         "right-to-left texts.",
     ),
 )
@@ -456,7 +457,8 @@ IDS = (
         "Format the column as text and type the whole number again.",
         "petsync never rounds or guesses such a number. A decimal point shows that a program "
         "without exact integers wrote it. An exported workbook has all ids as text. In a "
-        "DataFrame, this is a float that its type may have rounded: from 2^53 on, a float32 from "
+        "DataFrame, "
+        "this is a float that its type may have rounded: a float64 from 2^53, a float32 from "
         "2^24, a float16 from 2^11.",
     ),
     warning(
@@ -593,13 +595,14 @@ ROWS = (
 SHEET = (
     warning(
         "header-near-miss",
-        "The column is not used: its header is similar to one that petsync knows.",
+        "The column is not used: its header is similar to one that petsync recognises.",
         "Staus",
         "status",
         "Write the header as suggested, or map it.",
         "petsync never guesses a header, not even a common one such as `Nummer`, `SKU`, "
-        "`Catégorie` or `ï»¿id` (`id` in a wrong encoding). It also reports a header beside the "
-        "column that it is similar to, except other numbers beside `id`. In a DataFrame, a "
+        "`Catégorie` or `ï»¿id` (`id` in a wrong encoding). It also reports "
+        "a header if the sheet already has the column that it is similar to, except other "
+        "numbers beside `id`. In a DataFrame, a "
         "misspelt header is an error. [sheets.md](sheets.md#columns) explains how to map headers.",
     ),
     error(
@@ -608,7 +611,7 @@ SHEET = (
         "State, over the exported status values",
         "status",
         "Restore the header, or map it.",
-        "petsync knows from the export what each column contained: the unused column contains "
+        "The export records what each column contained: the unused column contains "
         "most of the missing one's values, or its header is similar. petsync makes no plan, "
         "because it would overlook edits in the column, and rows without their ids would be new "
         "pets. If you removed a column on purpose, insert an empty one with its header.",
@@ -627,9 +630,9 @@ SHEET = (
         "Another worksheet has known headers too, and is not read.",
         "the worksheets Dogs and Cats, both with id and name",
         "the intended worksheet, by its name",
-        "Name the worksheet to read, or hide the others.",
-        "petsync reads the exported worksheet, or the first one with a known header. If you name "
-        "the worksheet, this is not a finding.",
+        "Specify the worksheet to read, or hide the others.",
+        "petsync reads the exported worksheet, or the first one with a known header. "
+        "If you specify the worksheet, this is not a finding.",
     ),
     warning(
         "header-missing",

@@ -37,13 +37,13 @@ __all__ = [
 # The errors that spreadsheet programs show instead of a value, with their meaning.
 
 
-_MISSING_CELLS = "its formula points to cells that are gone"
+_MISSING_CELLS = "its formula points to cells that no longer exist"
 _NOT_FOUND = "a look-up found nothing"
-_UNKNOWN = "its formula has a name that the program does not know"
+_UNKNOWN = "its formula has a name that the program does not recognise"
 _WRONG = "its formula was given a value of the wrong kind"
 _ZERO = "its formula divides by zero"
-_NUMBER = "its formula has a result that is not a possible number"
-_NO_OVERLAP = "its formula asks for the overlap of ranges that do not overlap"
+_NUMBER = "its formula has a result that is not a valid number"
+_NO_OVERLAP = "its formula refers to the intersection of ranges that do not intersect"
 _NARROW = "the column was too narrow to show the value when the file was saved"
 _ERROR_TEXTS: Mapping[str, str] = {
     _NOT_FOUND: "#N/A #NV #N/D",
@@ -151,7 +151,7 @@ _CONVERTED = (
 
 
 def find_converted(text: Any) -> Iterator[int]:
-    """Yield the positions of texts in an Arrow array that a program made of dates and numbers."""
+    """Yield the positions of texts in an Arrow array that a program made from dates and numbers."""
     cell_bytes = text_bytes(text)
     hyphens = cell_bytes.places(lambda data: data == ord("-"))
     hyphens = hyphens[cell_bytes.following(hyphens) - ord("0") < 10]
@@ -187,7 +187,7 @@ def _day(shown: str) -> dt.date | None:
         return None
 
 
-# Invisible characters, by which texts that look equal differ.
+# Invisible characters, which can make texts that look equal differ.
 
 
 # Control characters, soft hyphen, direction marks, zero-width ones, fillers and tag characters.
@@ -275,7 +275,7 @@ def _is_joined(text: str, at: int) -> bool:
 
 
 _BYTES = {bytes([n]).decode("cp1252", "ignore") or chr(n): n for n in range(0x80, 0x100)}
-"""The characters as which the bytes from 80 on are decoded; five undefined ones are control
+"""The characters that the bytes from 80 on are decoded to; five undefined ones are control
 characters."""
 _MISREAD_RUN = re.compile(f"([^\\x00-\\x7f{re.escape(''.join(_BYTES))}]+)")
 

@@ -187,8 +187,8 @@ class Comments:
 
     `removed_addresses` has the addresses of comments that were only petsync's, `others` those of
     the comments that stay, `removed` the text of petsync that was removed from these, `threaded`
-    the addresses of conversations, to which nothing can be added. Raises MarkupError if the part
-    has no comments.
+    the addresses of threaded comments, to which nothing can be added. Raises MarkupError if the
+    part has no comments.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -316,8 +316,8 @@ def _is_phonetic(element: Element) -> bool:
 
 
 Box = tuple[int, int, int, int, int, int, int, int]
-"""The left column, the pixels into it, the top row, the pixels into it; then the same of right and
-bottom.
+"""The left column, the pixels into it, the top row, the pixels into it; then the same for the
+right column and the bottom row.
 """
 
 _LAST_COLUMN, _LAST_ROW = (1 << 14) - 1, (1 << 20) - 1
@@ -549,7 +549,9 @@ def without_boxes(data: bytes, cells: Collection[Cell]) -> bytes:
 def resize_boxes(
     data: bytes, lines: Mapping[Cell, int], enlarge: Callable[[Box, int], Box]
 ) -> bytes:
-    """Return the part with the boxes on these cells enlarged by the given lines, or reduced."""
+    """Return the part with the boxes on these cells enlarged or reduced by the given numbers of
+    lines.
+    """
 
     def size(shape: bytes, cell: Cell) -> bytes:
         more = lines.get(cell, 0)
@@ -710,8 +712,8 @@ def file_losses(*, signed: bool, macros: bool) -> Iterator[str]:
 
 
 def sheet_losses(root: Element, cells: Collection[tuple[int, int]]) -> Iterator[str]:
-    """Yield sentences about the marks that the worksheet's settings may hide, and its protection.
-    Cells are (row from 1, column from 0).
+    """Yield sentences about the marks that the worksheet's settings may hide, and about its
+    protection. Cells are (row from 1, column from 0).
     """
     areas = list(_conditional(root))
     if covered_cells := sum(any(_is_in(cell, area) for area in areas) for cell in cells):
@@ -739,7 +741,7 @@ def cell_losses(
         yield f"{cells} a comment already; petsync's text is below it."
     if threaded:
         which = _cells(threaded, "has", "have")
-        yield f"{which} a conversation, to which nothing is added; there is only the colour."
+        yield f"{which} a threaded comment, which cannot be extended; petsync adds only the colour."
     if only_coloured:
         why = "more comments would make the workbook slow to open."
         cells = _cells(only_coloured, "is", "are")
@@ -831,7 +833,7 @@ _COMMENTS = "application/vnd.openxmlformats-officedocument.spreadsheetml.comment
 
 
 class AnnotatedBytes(NamedTuple):
-    """The copy's bytes, the number of marked cells, and what is lost, in sentences."""
+    """The copy's bytes, the number of marked cells, and what is lost, as sentences."""
 
     data: bytes
     cells: int

@@ -1,4 +1,4 @@
-"""Edit a workbook: new values, columns and rows; every other byte stays."""
+"""Edit a workbook: new values, columns and rows; every other byte is unchanged."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _Columns = dict[str, str]
 def widen_columns(root: Element, widths: Mapping[int, float]) -> list[_Columns]:
     """Return the attributes of each `col`, in order, with these widths by column from 0.
 
-    A range with some of the columns is split; hidden ones of these columns are shown.
+    A range with some of the columns is split; if any of these columns is hidden, it is shown.
     """
     columns = [dict(each.attributes) for each in root.all("cols", "col")]
     for column, width in sorted(widths.items()):
@@ -96,7 +96,7 @@ def _bounds(columns: Mapping[str, str]) -> tuple[int, int]:
     return whole(columns.get("min", "")) or 0, whole(columns.get("max", "")) or 0
 
 
-# A worksheet's part with some of its cells replaced; every other byte stays.
+# A worksheet's part with some of its cells replaced; every other byte is unchanged.
 
 
 _REFERENCE = re.compile(r"\$?([A-Za-z]{1,3})\$?([0-9]{1,7})")
@@ -147,7 +147,7 @@ class Row:
         """Return true if the cell has a formula that other cells share."""
         cell = self.cells.get(column)
         formula = None if cell is None else cell.one("f")
-        # Only the first of the cells that share a formula has their range.
+        # Only the first of the cells that share a formula has the range of all of them.
         return formula is not None and bool(formula.get("ref"))
 
 
@@ -236,8 +236,8 @@ class WorksheetPart:
             self.splices.insert(data.start, text)
 
     def extend_filter(self, columns: Collection[int]) -> str:
-        """Extend the filter to new columns if it ends just before them; return its new range, "" if
-        it stays.
+        """Extend the filter to new columns if it ends just before them; return its new range, ""
+        if it is unchanged.
         """
         existing = self.root.one("autoFilter")
         area = corners(existing.get("ref")) if existing is not None else None
@@ -383,15 +383,15 @@ _FILTER, _PRINTED = "_xlnm._FilterDatabase", "_xlnm.Print_Area"
 
 
 class RangeExtension(NamedTuple):
-    """Extends ranges that end in a row from `last` to before `end` to the row `end`."""
+    """Extends ranges to the row `end` if their last row is `last` or later, but before `end`."""
 
     last: int
     end: int
     free: tuple[int, ...] = ()
-    """Columns (from 0): a filter whose last column is just before them gets them too."""
+    """Columns (from 0): a filter whose last column is just before them is extended to them."""
     header: int = 0
-    """A filter that starts in this row gets all rows of the table, even if it ended before the last
-    ones.
+    """A filter that starts in this row is extended to all rows of the table, even if it ended
+    before the last ones.
     """
 
     def row(self, bottom: int) -> int:
@@ -423,8 +423,8 @@ class RangeExtension(NamedTuple):
 
 
 def stretch_ranges(worksheet: WorksheetPart, extension: RangeExtension) -> str:
-    """Extend the filter, drop-downs and formats of the worksheet; return the filter's new range, ""
-    if there is none or it stays.
+    """Extend the filter, drop-downs and formats of the worksheet; return the filter's new range,
+    "" if there is none or it is unchanged.
     """
     splices = worksheet.splices
     for each in worksheet.root.walk():
@@ -454,7 +454,7 @@ def stretch_tables(parts: WorkbookParts, part: str, extension: RangeExtension) -
 
 
 def find_totals_table(parts: WorkbookParts, part: str, extension: RangeExtension) -> str:
-    """Return the name of a table with a row of totals at the place of added rows; "" if there is
+    """Return the name of a table with a row of totals where rows would be added; "" if there is
     none.
     """
     for name in _tables(parts, part):
@@ -496,7 +496,7 @@ def _move_ends(text: str, extension: RangeExtension) -> str:
 
 
 def _retag(splices: Splices, element: Element, name: str, form: Callable[[str], str]) -> str:
-    """Change a range; return the new one, "" if it stays."""
+    """Change a range; return the new one, "" if it is unchanged."""
     before = element.get(name)
     after = form(before) if before else before
     if after == before:
@@ -511,7 +511,7 @@ def _tables(parts: WorkbookParts, part: str) -> Iterator[str]:
             yield each.target
 
 
-# A workbook with the results beside its rows; everything else stays.
+# A workbook with the results beside its rows; everything else is unchanged.
 #
 # Formats, widths, formulas with their values, charts and other sheets are copied unchanged, which a
 # library that loads and saves the workbook would not do.
@@ -542,9 +542,9 @@ def patch_workbook(
 ) -> bytes:
     """Return the workbook with `edits` (texts by row and column name) in the sheet's worksheet.
 
-    The columns `new` are added after the last one with a value, with a header. Formulas stay,
-    except in the cells `replaceable`, by row and column; a formula that other cells share stays
-    even there, or with `strict` raises SheetError. `lines` are those of a new base. `suffix` is
+    The columns `new` are added after the last one with a value, with a header. Formulas are kept,
+    except in the `replaceable` cells (by row and column). A formula that other cells share is kept
+    even there; with `strict`, it raises SheetError. `lines` are those of a new base. `suffix` is
     that of the new file, if it differs: macros are kept only with `.xlsm`.
     """
     parts = WorkbookParts(source)
@@ -673,7 +673,8 @@ class _CellPatch:
         return self.styles.paint(plain, colour) if colour else plain
 
 
-# A user's own workbook with new values, and with rows added and removed; everything else stays.
+# A user's own workbook with new values, and with rows added and removed; everything else is
+# unchanged.
 #
 # Formats, formulas, charts, other sheets and the user's own columns are copied byte by byte, which
 # a library that loads and saves the workbook would not do.
@@ -696,9 +697,9 @@ def amend_workbook(
     made.
 
     Added rows have the format of the last one; table objects, the filter, drop-downs, conditional
-    formats and the print area that end there are extended. The cells of a removed row stay, blank,
-    so no cell moves. Formulas stay, except in removed rows. `lines` are those of a new base. Raises
-    SheetError if the workbook is damaged.
+    formats and the print area that end there are extended. The cells of a removed row become
+    blank, so no cell moves. Formulas are kept, except in removed rows. `lines` are those of a new
+    base. Raises SheetError if the workbook is damaged.
     """
     parts = WorkbookParts(source)
     with damage_named(source):
@@ -755,7 +756,7 @@ def _amend(parts: WorkbookParts, sheet: Sheet, edits: SheetEdits) -> tuple[Obsta
 
 
 def _model_row(sheet: Sheet, edits: SheetEdits) -> int:
-    """Return the last row of a pet that stays: new rows get its format."""
+    """Return the last row that is not removed: new rows get its format."""
     removed = set(edits.removed)
     return max((row for row in sheet.rows.index.tolist() if row not in removed), default=0)
 

@@ -122,7 +122,7 @@ class Splices:
         self.replace(at, at, text)
 
     def append(self, element: Element, text: str, **attributes: str) -> None:
-        """Append `text` to the element's content, also if it has no end tag, and set attributes."""
+        """Append `text` to the element's content, even if it has no end tag, and set attributes."""
         if element.empty:
             opened = start_tag(element.name, {**element.attributes, **attributes})
             self.replace(element.start, element.end, f"{opened}{text}</{element.name}>")
@@ -214,7 +214,7 @@ class _Builder:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if self._unwanted + self._within > MAX_DEPTH:
-            raise MarkupError(f"it has elements {MAX_DEPTH} deep")
+            raise MarkupError(f"its elements are nested {MAX_DEPTH} levels deep")
         if self._unwanted:
             self._unwanted += 1
             return

@@ -46,7 +46,7 @@ def pack_parts(parts: Mapping[str, bytes]) -> io.BytesIO:
     return file
 
 
-# Markup of a worksheet that calamine reads in another way than other programs.
+# Markup of a worksheet that calamine reads differently from other programs.
 
 
 _SHEET_DATA = re.compile(rb"<(?:[^\s<>/]+:)?sheetData[\s/>]")
@@ -91,7 +91,7 @@ _INDEX = re.compile(rb">([0-9]{1,9})<")
 _END_OF_STRING = b"</si>"
 _WORTH = 64
 _MIN_CELL_BYTES = 16
-"""Fewer bytes than the shortest cell with a reference has."""
+"""A lower bound for the number of bytes of a cell with a reference."""
 
 
 def strip_count(strings: bytes) -> bytes:
@@ -102,7 +102,7 @@ def strip_count(strings: bytes) -> bytes:
 def shared_size(sheet: bytes, strings: bytes, limit: int) -> int:
     """Return an upper bound of the bytes of shared text in a worksheet's cells.
 
-    Above `limit` it is nearly exact; below, it is a rough one, which is fast.
+    Above `limit` it is nearly exact; below it, the bound is rough but fast to compute.
     """
     fits = len(sheet) // _MIN_CELL_BYTES + 1
     size = limit // fits
@@ -121,7 +121,7 @@ def shared_size(sheet: bytes, strings: bytes, limit: int) -> int:
 
 
 def _is_cut(strings: bytes, size: int) -> bool:
-    """Return true if each `size` bytes of the part contain the end of a text: then none is
+    """Return true if a text ends within every `size` bytes of the part, so that no text is
     longer.
     """
     at = 0
@@ -143,7 +143,7 @@ def without_trailing(data: bytes) -> bytes:
     """Return a worksheet's part without the rows after the last cell with content, which a reader
     would have to skip.
 
-    A part with other content than formatted cells there, or with unusual markup, is returned
+    A part that has content other than formatted cells there, or unusual markup, is returned
     unchanged.
     """
     # A cell without content is one tag (`<c/>`), so the last end tag is that of the last other
@@ -190,8 +190,8 @@ thousand.
 """
 
 _DAMAGED = (
-    "Open it in Excel or LibreOffice and save it again; where that fails too, fetch the file again "
-    "or take it from a backup."
+    "Open it in Excel or LibreOffice and save it again; "
+    "if that also fails, get the file again or restore it from a backup."
 )
 _AS_CSV = "If it is genuine, save the sheet as CSV (UTF-8) and read that."
 _UNZIPPED = "Unpack it, and pack it again without a password; or save the sheet again as .xlsx."
@@ -270,7 +270,7 @@ class Package:
         if info is None:
             raise self._damage_error(f"the part {name} is missing")
         if part_key(name) in self._doubled:
-            raise self._damage_error(f"the part {name} is there twice")
+            raise self._damage_error(f"the part {name} occurs twice")
         if info.flag_bits & 1:
             raise SheetError(f"{self.path}: the file is encrypted", hint=_UNZIPPED)
         if info.compress_type not in _METHODS:
@@ -400,7 +400,7 @@ class Package:
         size = sum(info.file_size for info in self._zip.infolist())
         if size > MAX_UNPACKED or (size > FREE and size > packed * MAX_RATIO):
             raise SheetError(
-                f"{self.path}: unpacked the workbook has {size / 1e6:,.0f} MB, "
+                f"{self.path}: the unpacked workbook has {size / 1e6:,.0f} MB, "
                 f"{size // max(packed, 1)} times its size; it is not opened",
                 hint=_AS_CSV,
             )
@@ -419,7 +419,7 @@ class Package:
         for local, attributes in self.elements(_ROOT) if _ROOT in self._parts else ():
             if local == "Relationship" and attributes.get("Type", "").endswith("/officeDocument"):
                 return resolve_target("", attributes.get("Target", ""))
-        raise self._damage_error("it does not say which of its parts is the workbook")
+        raise self._damage_error("it does not specify which of its parts is the workbook")
 
     def _relations(self, part: str) -> dict[str, tuple[str, str]]:
         folder, name = posixpath.split(part)

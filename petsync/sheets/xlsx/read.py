@@ -105,14 +105,15 @@ def read_grid(
     searched = 0
     for each in candidates:
         if each.part.casefold() in read_parts:
-            continue  # Another name for what has no header.
+            continue  # Another name for a part that has no header.
         read_parts.add(each.part.casefold())
         searched += package.size(each)
         if failure is not None and searched > MAX_SEARCHED:
             raise SheetError(
-                f"{package.path}: none of the first {len(read_parts) - 1} sheets has a header that "
-                "petsync knows, and together they are too large to look through the others",
-                hint='Name the worksheet with the pets: --sheet NAME, in Python tab="NAME".',
+                f"{package.path}: none of the first {len(read_parts) - 1} sheets has "
+                "a header that petsync recognises, and together they are too large to search "
+                "further sheets",
+                hint='Specify the worksheet with the pets: --sheet NAME, in Python tab="NAME".',
             )
         try:
             grid = _read_tab(package, each, mapper, large)
@@ -240,16 +241,17 @@ def _find_base_tab(package: Package, mapper: Mapper, base: Base | None) -> Tab |
         ids = _ids_or_none(package, having[0], mapper)
         if ids is not None and base.ids - base.unnumbered <= ids:
             return having[0]
-    why, cure = "is not there any more", "If you renamed it, give it its old name again"
+    why, cure = "no longer exists", "If you renamed it, give it its old name again"
     if is_there:
         why, cure = "is hidden", "Show it again"
     names = [repr(each.name) for each in package.tabs if _is_user_tab(each)]
     more = ", …" if len(names) > _LISTED else ""
-    others = f"You can see {', '.join(names[:_LISTED])}{more}. " if names else ""
+    others = f"The visible worksheets are {', '.join(names[:_LISTED])}{more}. " if names else ""
     raise SheetError(
         f"{package.path}: petsync read the worksheet {base.tab!r} of this workbook before, and it "
         f"{why}",
-        hint=f'{others}{cure}; or name the worksheet to read: --sheet NAME, in Python tab="NAME".',
+        hint=f"{others}{cure}; or specify the worksheet to read: --sheet NAME, in Python "
+        f'tab="NAME".',
     )
 
 
@@ -384,7 +386,8 @@ def _naming_damage(where: str) -> Iterator[None]:
     except SheetError:
         raise
     except BaseException as error:
-        # A panic in calamine derives from BaseException; it is a damaged file like the others.
+        # A panic in calamine derives from BaseException; it means a damaged file, as other
+        # exceptions do.
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
             raise SheetError(
                 f"{where}: the worksheet is damaged: {error}",
@@ -400,11 +403,12 @@ def _count_filled(rows: Sequence[Sequence[Any]], columns: Sequence[Cells]) -> in
 
 
 def _check_places(data: bytes, where: str) -> None:
-    """Raise SheetError if a cell has the place of another one."""
+    """Raise SheetError if a cell has the same place as another one."""
     place = find_misplaced(data)
     if place:
         raise SheetError(
-            f"{where}: the worksheet is damaged: the cell {place} is in the place of another one",
+            f"{where}: the worksheet is damaged: the cell {place} has the same place as another "
+            f"one",
             hint="Open it in Excel or LibreOffice, check the values, and save it again.",
         )
 

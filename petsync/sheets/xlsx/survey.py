@@ -202,7 +202,7 @@ class Survey:
 
 
 def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
-    """Return the survey of one worksheet part; `irregular` says whether it must be parsed, if
+    """Return the survey of one worksheet part; `irregular` indicates whether it must be parsed, if
     known.
 
     Raises SheetError if the part is malformed or too wide.
@@ -261,14 +261,14 @@ def _special(cell: CellMark) -> tuple[CellKind, str] | None:
 def _check_extent(survey: Survey, where: str) -> None:
     if survey.last_row > MAX_ROW or survey.last_column >= MAX_COLUMN:
         raise SheetError(
-            f"{where}: the worksheet is damaged: it has a cell outside of what a sheet can hold",
+            f"{where}: the worksheet is damaged: it has a cell beyond the limits of a sheet",
             hint="Save the workbook again, or take it from a backup.",
         )
     if _is_too_large(survey.last_row + 1, survey.last_column + 1, survey.cells):
         raise SheetError(
             f"{where}: the sheet has values as far as column {letter(survey.last_column)} and as "
             f"far as row {survey.last_row:,}, too far for a table of pets",
-            hint="Delete the stray cells (Ctrl+End leads to the last one), or copy the table into "
+            hint="Delete the stray cells (Ctrl+End goes to the last one), or copy the table into "
             "a sheet of its own.",
         )
 
@@ -299,7 +299,8 @@ def _rows_of_workbook(workbook: io.BytesIO, where: str) -> list[list[Any]]:
     try:
         return load_workbook(workbook).get_sheet_by_index(0).to_python()
     except BaseException as error:
-        # A panic in calamine derives from BaseException; it is a damaged file like the others.
+        # A panic in calamine derives from BaseException; it means a damaged file, as other
+        # exceptions do.
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
             raise SheetError(f"{where}: the worksheet is damaged") from None
         raise
@@ -315,13 +316,13 @@ _COLUMNS = 27**3
 def find_misplaced(data: bytes) -> str:
     """Return the first cell that is out of order; "" if there is none.
 
-    Of two cells with one reference, calamine keeps the later one, and a value would be lost.
+    Of two cells with the same reference, calamine keeps the later one, and a value would be lost.
     """
     references = _CELL.findall(data)
     if len(references) < 2:
         return ""
     letters, digits = zip(*references, strict=True)
-    # Letters as digits to the base of 27, in upper case by the fifth bit; shorter ones end in NUL.
+    # Letters as base-27 digits (the mask ignores case); shorter ones are padded with NUL.
     codes = np.array(letters).view(np.uint8).reshape(len(references), -1).astype(np.int64) & 31
     width = codes.shape[1]
     columns = codes @ 27 ** np.arange(width)[::-1] // 27 ** (codes == 0).sum(axis=1)

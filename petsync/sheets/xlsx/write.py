@@ -129,7 +129,7 @@ def _status() -> DataValidation:
         showErrorMessage=True,
         errorStyle="warning",
         errorTitle="A status that is not in the list",
-        error="petsync takes a new status only if the store has it already. Is it spelt right?",
+        error="petsync accepts a new status only if the store already has it. Check the spelling.",
     )
 
 
@@ -147,10 +147,10 @@ def _action() -> DataValidation:
         showErrorMessage=True,
         errorStyle="warning",
         errorTitle="Not an action",
-        error=f"petsync knows {', '.join(ACTIONS)}. With any other word it "
-        "leaves the row out and tells you so.",
+        error=f"The actions are {', '.join(ACTIONS)}. "
+        "For any other word, petsync skips the row and reports it.",
         showInputMessage=True,
-        promptTitle="What is to be done?",
+        promptTitle="What should petsync do?",
         prompt=_ACTION_HELP,
     )
 
@@ -351,9 +351,12 @@ def _guide_lines(contents: Contents) -> Iterator[_Line]:
     yield _Line("A blank cell", "changes nothing: the store keeps its value.")
     if contents.clear:
         yield _Line(contents.clear, "empties the field in the store.")
-    yield _Line("A row removed", "changes nothing either: no pet is deleted unless you ask for it.")
+    yield _Line("A removed row", "changes nothing either: no pet is deleted unless you ask for it.")
     if contents.base is not None:
-        yield _Line("An unedited cell", "changes nothing: changes in the store meanwhile stay.")
+        yield _Line(
+            "An unedited cell",
+            "changes nothing: changes made in the store in the meantime are kept.",
+        )
     yield _Line("")
     yield _Line("The columns")
     for name, meaning in _COLUMNS.items():
@@ -371,8 +374,8 @@ _COLUMNS = {
     "category": "Choose from the list, or type a new one.",
     "category_id": "The category's number. If you change the category, leave it: petsync finds it.",
     "tags": "Separated by a semicolon: friendly; small. A number before a tag (7:small) is its id.",
-    "photo_urls": "One address a line: Alt+Enter (in LibreOffice Ctrl+Enter) begins a new line.",
-    "action": "What is to be done with the row; usually blank.",
+    "photo_urls": "One address per line: Alt+Enter (in LibreOffice Ctrl+Enter) begins a new line.",
+    "action": "What petsync should do with the row; usually blank.",
 }
 _ACTIONS = {
     "blank, merge": "Change the pet, or add it if it is new.",
@@ -397,13 +400,13 @@ _SEAL = "petsync:sha256:"
 _SHEET = "xl/worksheets/sheet1.xml"
 _DIMENSION = re.compile(rb'<dimension ref="[^"]*"')
 _UNUSUAL = re.compile(r"[&<>_\x00-\x1f\ufffe\uffff]|^\s|\s$")
-# An underscore at the start of text that looks like an escape, also if the next character becomes
-# one. LibreOffice reads even one digit as an escape.
+# An underscore at the start of text that looks like an escape, even if the next character is
+# written as an escape. LibreOffice reads even one digit as an escape.
 _LIKE_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{1,4}[_\x00-\x08\x0b-\x1f\ufffe\uffff])")
 _ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 _TAB = re.compile(r"(?i)(?!'|history$)[^\\/*?:\[\]\x00-\x1f]{1,31}(?<!')")
 _TAKEN = (BASE_TAB, exact.TEXTS_TAB, LISTS, GUIDE.casefold())
-# For a line of such text, Excel needs 12.75 points and LibreOffice 11.5. With this height, a row
+# For a line of text, Excel needs 12.75 points and LibreOffice 11.5. With this height, a row
 # that is cut ends after seven lines in Excel and eight in LibreOffice.
 _TALLEST, _LINE_HEIGHT, _AROUND = 7, 12.75, 3
 
@@ -505,8 +508,8 @@ def _rows(columns: Sequence[Sequence[str]], styles: Sequence[int]) -> Iterator[s
 
 
 def _heights(columns: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the heights of the rows, for whole lines: photos are visible, and no pet fills the
-    screen.
+    """Yield the heights of the rows, in whole lines, so that photo URLs are visible and no row
+    fills the screen.
     """
     marks = ["", *(f' ht="{height_of(lines):g}"' for lines in range(1, _TALLEST + 1))]
     marks.append(f'{marks[-1]} customHeight="1"')

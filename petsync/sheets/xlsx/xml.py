@@ -109,7 +109,7 @@ class Walk:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise MarkupError(f"it has elements {MAX_DEPTH} deep")
+            raise MarkupError(f"its elements are nested {MAX_DEPTH} levels deep")
         local = name.rpartition(":")[2]
         if local == "c" and self._row is not None:
             self._start_cell(self._row, attributes)
@@ -209,7 +209,7 @@ def check_count(data: bytes, most: int) -> None:
     count = data.count(b"<")
     if count > 2 * most:
         raise MarkupError(f"it has more than {most:,} elements")
-    # A search for single bytes is fast, unlike the other one.
+    # A search for single bytes is fast, unlike the regular expression below.
     is_long = data.count(b"=") > _MANY + 8 * count
     if is_long and any(each[0].count(b"=") > _MANY for each in _LONG.finditer(data)):
         raise MarkupError(f"it has an element of more than {_MANY:,} attributes")
