@@ -263,7 +263,9 @@ def test_a_pet_that_nobody_can_read_again_is_an_error() -> None:
     page = answer(200, b"<html>", content_type="text/html")
     with (
         scripted(listed(rex, other), page) as (_, store),
-        pytest.raises(ps.errors.ResponseError, match="pet 7 was listed in copies that differ") as caught,
+        pytest.raises(
+            ps.errors.ResponseError, match="pet 7 was listed in copies that differ"
+        ) as caught,
     ):
         store.snapshot()
     assert caught.value.pet_id == 7

@@ -138,7 +138,9 @@ def test_a_newer_petsyncs_journal_is_left_as_it_is(state: Path) -> None:
     filled(state)
     database(state / "journal.db", "PRAGMA user_version = 4", "DROP TABLE lock")
     before = files(state)
-    with pytest.raises(PetsyncError, match="version 4, which is from a newer petsync; this petsync reads version 3"):
+    with pytest.raises(
+        PetsyncError, match="version 4, which is from a newer petsync; this petsync reads version 3"
+    ):
         Journal.open(state, create=True)
     assert files(state) == before
 

@@ -483,8 +483,8 @@ def test_a_row_that_is_taken_out_of_an_older_copy_does_not_return(night: Kept) -
 
 
 def test_a_backup_in_a_folder_with_a_row_twice_stays_one(night: Kept) -> None:
-    """A backup in a folder with a row that is now in another sheet holds back both rows, and values that
-    were sent since stay in the store.
+    """A backup in a folder with a row that is now in another sheet holds back both rows, and
+    values that were sent since stay in the store.
     """
     folder = night.sheet.parent
     other = folder / "b.csv"

@@ -104,9 +104,9 @@ petsync run 20261120-093100-4f2a
   total        878
 
 1 failed: an error in the service
-  The service reported an internal error. Requests that are safe to repeat were sent again. The store shows that the change was not made.
-  When the service works again, `petsync resume 20261120-093100-4f2a` tries
-  them once more.
+  The service reported an internal error. Requests that are safe to repeat were sent again. The
+  store shows that the change was not made. When the service works again, `petsync resume
+  20261120-093100-4f2a` tries them once more.
   x Pets!B18, update of pet 17 (Bella): updatePet: the service answered 503
 
 1 unknown: no answer

@@ -204,8 +204,8 @@ def test_an_empty_cell_beside_nothing_is_no_open_edit(is_away: bool) -> None:
 def test_the_number_in_a_new_row_gives_way_to_that_of_its_name(
     is_new: bool, is_added_again: bool
 ) -> None:
-    """The category id in a new row, or in one whose pet was added again, is replaced by the id of its
-    name; in another row it is a value like others.
+    """The category id in a new row, or in one whose pet was added again, is replaced by the id of
+    its name; in another row it is a value like others.
     """
     auditor = Auditor()
     before = _sides(sheet="Ada", store="Ada")

@@ -440,7 +440,8 @@ class TestSelect:
         assert Plan.from_json(part.to_json()) == part
 
     def test_a_clash_whose_field_is_left_out_is_open_again(self) -> None:
-        """A conflict that the sheet wins is open again where its field is left out, because the store's value is kept.
+        """A conflict that the sheet wins is open again where its field is left out, because the
+        store's value is kept.
         """
         line = row_of(REX) | {"name": "Max", "status": "sold"}
         now = replace(REX, name="Bello")

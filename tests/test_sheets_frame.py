@@ -274,7 +274,9 @@ def test_items_of_another_kind_are_refused(column: str, item: object) -> None:
 def test_half_a_character_is_refused(column: str) -> None:
     """Half a surrogate pair is refused, because no file and no service accepts it."""
     value = "a\ud800" if column == "name" else ["a\ud800"]
-    with pytest.raises(SheetError, match=f"column {column} has half of a surrogate pair at position"):
+    with pytest.raises(
+        SheetError, match=f"column {column} has half of a surrogate pair at position"
+    ):
         sheet_from_frame(pd.DataFrame({"id": [1], column: [value]}, dtype=object))
 
 

@@ -139,7 +139,9 @@ def test_the_header_is_found_under_title_lines(tmp_path: Path) -> None:
 
 def test_a_sheet_without_a_known_header_is_refused_with_what_may_be_meant(tmp_path: Path) -> None:
     """The error of a sheet without a known header shows the row most like one, and suggestions."""
-    with pytest.raises(SheetError, match="no column has a header that petsync recognises") as caught:
+    with pytest.raises(
+        SheetError, match="no column has a header that petsync recognises"
+    ) as caught:
         csv_of(tmp_path, "Our pets\n\nNmae,Staus,Preis\nBello,sold,3\n")
     assert "row 3 of it holds 'Nmae', 'Staus', 'Preis'" in caught.value.message
     assert caught.value.hint.startswith("'Nmae' may mean name. 'Staus' may mean status. The colum")

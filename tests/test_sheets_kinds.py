@@ -348,7 +348,9 @@ def test_a_file_over_the_limit_is_refused_before_it_is_read(tmp_path):
     path = tmp_path / "pets.csv"
     with path.open("wb") as file:
         file.truncate(3_000_000_000)
-    with pytest.raises(SheetError, match=r"has 3\.0 GB, and the limit for a sheet is 1\.1 GB") as caught:
+    with pytest.raises(
+        SheetError, match=r"has 3\.0 GB, and the limit for a sheet is 1\.1 GB"
+    ) as caught:
         read_sheet(path)
     assert "Split it" in caught.value.hint
 

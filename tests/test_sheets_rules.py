@@ -42,7 +42,14 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("error-cell", "name", "#REF!", "#REF!", "points to cells that no longer exist", "type the value"),
+    Case(
+        "error-cell",
+        "name",
+        "#REF!",
+        "#REF!",
+        "points to cells that no longer exist",
+        "type the value",
+    ),
     Case("error-cell", "status", "#N/A", "#N/A", "a look-up found nothing", "leave the cell blank"),
     Case("error-cell", "id", "#DIV/0!", "#DIV/0!", "divides by zero", "type the value"),
     Case("error-cell", "tags", None, "########", "too narrow", "Make the column wider"),

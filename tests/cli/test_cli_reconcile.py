@@ -94,9 +94,7 @@ def test_in_pull_it_is_reported_what_gives_way(shell: Shell, config: Path) -> No
     assert "name: 'Rexi' is replaced by 'Rex'; " in dry
     assert "(the store leads)" in dry
     done = shell("reconcile")
-    assert "1 row changed (1 cell that had another value). Backup:" in " ".join(
-        done.out.split()
-    )
+    assert "1 row changed (1 cell that had another value). Backup:" in " ".join(done.out.split())
     (backup,) = config.parent.glob("catalogue.backup-*.csv")
     assert str(backup.resolve()) in map(str.strip, done.out.splitlines())
 

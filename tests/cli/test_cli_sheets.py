@@ -107,7 +107,8 @@ def test_unedited_values_stay_as_in_the_store(shell: Shell, box: Sandbox, name: 
 
 
 def test_both_sides_in_one_cell_are_a_conflict(shell: Shell, box: Sandbox) -> None:
-    """A cell that sheet and store both changed is a conflict with all three values, and the store's value is kept.
+    """A cell that sheet and store both changed is a conflict with all three values, and the
+    store's value is kept.
     """
     shell("export", "pets.xlsx", *to(box))
     _edit("pets.xlsx", {"C2": "sold"})

@@ -360,7 +360,9 @@ def test_rows_that_are_held_say_why(store: ps.Store, opened: Opened) -> None:
 
 
 def test_a_value_that_cannot_be_sent_is_no_choice(store: ps.Store, opened: Opened) -> None:
-    """If the sheet clears a status in conflict, the store's value is kept and the form shows why."""
+    """If the sheet clears a status in conflict, the store's value is kept and the form shows
+    why.
+    """
     store.api.update_pet(replace(SHOP[0], status="sold"))
     base = exported(store)
     form = opened(store.plan(sheet_saying({"id": 1, "status": ""}, base=base)))

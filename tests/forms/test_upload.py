@@ -643,9 +643,9 @@ def test_options_of_the_command_line_are_not_reported_in_a_form() -> None:
     assert plain("Make it smaller (--max-side 2000), or allow more (--max-bytes).") == (
         "Tick “Make large pictures smaller”."
     )
-    assert plain("Rename it. Run the same command again to upload the rest; nothing is uploaded twice.") == (
-        "Rename it. Press Upload again: it uploads only the rest."
-    )
+    assert plain(
+        "Rename it. Run the same command again to upload the rest; nothing is uploaded twice."
+    ) == ("Rename it. Press Upload again: it uploads only the rest.")
     assert plain("Let its name end in .jpg.") == "Let its name end in .jpg."
 
 
