@@ -105,7 +105,7 @@ def test_a_failed_query_narrows_the_coverage(box: Sandbox, store: ps.Store, faul
     assert failed.problem.startswith("findPetsByStatus: ")
     assert "sold" not in snapshot.coverage
     for shown in (repr(snapshot), snapshot._repr_html_()):
-        said = f"The pets with the status sold are missing: {failed.problem}."
+        said = f"The pets of the status sold are missing: {failed.problem}."
         assert said in html.unescape(" ".join(shown.split()))
 
 

@@ -227,7 +227,7 @@ def test_a_changed_configuration_is_used_and_an_invalid_one_is_reported(
     ]
     assert "exit code 64" in receiver.got[0]["message"]
     assert runs.configs[-1].log.format == "json"
-    assert "[metrics] listen is used after a restart" in caplog.text
+    assert "the new [metrics] listen takes effect after a restart" in caplog.text
 
 
 def test_what_ends_is_not_healthy(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_an_address_that_is_taken_keeps_no_job_from_running(
             config = configured(tmp_path, PLAIN, metrics=Metrics(listen=listen))
             assert every(config, 0.0, stop=stop, run=runs) == 0
             assert runs.names == ["plain"]
-    assert caplog.text.count("there are no metrics at") == 2
+    assert caplog.text.count("metrics cannot be served at") == 2
 
 
 def get(address: str, path: str) -> str:

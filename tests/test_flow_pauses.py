@@ -84,7 +84,7 @@ def test_a_wait_that_is_too_long_is_an_error_at_once_for_all() -> None:
         others = [each for each in results if isinstance(each, UnavailableError)]
         assert others
         assert not any(each.may_have_happened for each in others)
-        assert all("asks to wait until" in str(each) for each in others)
+        assert all("asks for a pause until" in str(each) for each in others)
         assert all("petsync resume" in each.hint for each in others)
         assert len(service.sent) <= 8
         await asyncio.sleep(900.0)

@@ -284,7 +284,7 @@ def test_a_row_goes_with_its_pet_only_if_that_is_asked_for(lead: Any) -> None:
     assert not gone.notes
     kept = taken(sheet_of([REX, TOM]), [REX], [REX, TOM], lead)
     assert not kept
-    assert "is gone" in kept.notes[0].problem
+    assert "is no longer in the store" in kept.notes[0].problem
     never = taken(sheet_of([REX, TOM]), [REX], [REX], lead, delete_missing=True)
     assert not never.removed
 
@@ -370,8 +370,8 @@ def test_it_is_the_same_in_a_file_and_on_another_day() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"{}", "nothing that a sheet waits for"),
-        (b"\xff", "nothing that a sheet waits for"),
+        (b"{}", "not a file of waiting sheet changes"),
+        (b"\xff", "not a file of waiting sheet changes"),
         (b'{"fingerprint": "", "sheet_plan": {"format": 99}}', "has format 99"),
     ],
 )

@@ -90,9 +90,9 @@ def test_a_second_run_of_the_same_process_is_locked_out(state: Path) -> None:
     async def work() -> None:
         journal = Journal.open(state, create=True)
         first = begun(journal, "first")
-        with pytest.raises(LockedError, match="run first is at work"):
+        with pytest.raises(LockedError, match="run first is working on"):
             begun(journal, "second")
-        with pytest.raises(LockedError, match="run first is at work"):
+        with pytest.raises(LockedError, match="run first is working on"):
             journal.resume("first")
         await first.close()
         await journal.resume("first").close()

@@ -630,7 +630,7 @@ def told_everywhere(desk: Desk) -> tuple[str, str, str]:
     ps.write_results(sheet, desk.store.apply(plan, progress=False), results)
     messages = desk.store.read(results).others["message"].dropna()
     (message,) = [each for each in messages if "undo of run" in each]
-    assert not [text for text in (said, summary) if "older than" in text or "gone from" in text]
+    assert not [text for text in (said, summary) if "older than" in text or "no longer in" in text]
     counts = re.findall(r"1 (?:restored|removed) by an undo", said)
     rows = re.findall(r"(?:restored|removed) 1", summary)
     done = re.findall(r"restored the pet|removed the pet", message)
@@ -1316,7 +1316,7 @@ def test_a_row_that_another_machine_added_and_that_was_edited_since(desk: Desk) 
     desk.write(8, {"status": "sold"})
     conflict = only_conflict(desk.plan())
     assert (conflict.rule, conflict.row, conflict.pet_id) == ("looks-alike", 8, 900)
-    assert "came since the export" in conflict.problem
+    assert "was added to the store since the export" in conflict.problem
     assert not [note for note in desk.plan().notes if "these rows have no id" in note]
     desk.write(8, {"action": "add-another"})
     assert len(desk.plan().adds) == 1

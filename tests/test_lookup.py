@@ -152,7 +152,7 @@ def test_an_answer_about_another_pet_is_none() -> None:
     for number in (2, 3):
         each = found[number]
         assert isinstance(each, FailedLookup)
-        assert "was answered with pet 1" in each.problem
+        assert f"asked for pet {number}, got pet 1" in each.problem
 
 
 def test_a_refused_token_ends_them_all() -> None:

@@ -85,11 +85,11 @@ def test_a_digest_has_a_line_for_each_job(tmp_path: Path) -> None:
     decide(memory, rounds, at(3, 2).timestamp(), 86_400)
     assert digest_lines(memory, config, at(3, 7)) == (
         (
-            "nightly: done; 1 round, 1 well; 3 changes; last began 2026-11-03 02:00; "
+            "nightly: done; 1 round, 1 successful; 3 changes; last began 2026-11-03 02:00; "
             "next due 2026-11-04 02:00"
         ),
         (
-            "inbox: waiting (2 sheets); 2 rounds, 0 well; 1 to decide; 1 plan waiting; "
+            "inbox: waiting (2 sheets); 2 rounds, 0 successful; 1 to resolve; 1 plan waiting; "
             "last began 2026-11-03 02:00"
         ),
         "fresh: no round yet",
@@ -97,7 +97,7 @@ def test_a_digest_has_a_line_for_each_job(tmp_path: Path) -> None:
     note_digest(memory, "2026-11-03", at(3, 7))
     late, *_ = digest_lines(memory, config, at(4, 8))
     assert late == (
-        "nightly: done; 0 rounds, 0 well; last began 2026-11-03 02:00; "
+        "nightly: done; 0 rounds, 0 successful; last began 2026-11-03 02:00; "
         "overdue (schedule: 0 2 * * *)"
     )
 

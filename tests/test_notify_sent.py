@@ -99,7 +99,7 @@ def test_no_address_is_logged(
         (tmp_path / "state/reconcile/notify.json").unlink()
     broken = Secret("nonsense://Hu5h-T0ken:secretword@host/path-of-the-hook")
     (said,) = Notifier(config_of(tmp_path, broken)).notify([told("error")], NOW)
-    assert "apprise does not know" in said
+    assert "apprise does not support" in said
     told_all = caplog.text + "".join(capfd.readouterr()) + said
     for piece in ("Hu5h", "path-of-the-hook", "secretword", f":{port}", "T0ken"):
         assert piece not in told_all

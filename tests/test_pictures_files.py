@@ -77,7 +77,7 @@ def test_animation_is_decoded_whole(form: str) -> None:
     [
         (b"", "0 bytes"),
         (b"hello there", "text"),
-        (b"   \n", "blanks"),
+        (b"   \n", "only whitespace"),
         (b"%PDF-1.7 ...", "PDF"),
         (b"PK\3\4....", "ZIP"),
         (b"<svg xmlns='x'/>", "SVG"),
@@ -88,8 +88,8 @@ def test_animation_is_decoded_whole(form: str) -> None:
         (b"\0\0\0\x18ftypheic....", "HEIC"),
         (b"\0\0\0\x18ftypavif....", "AVIF"),
         (b"\0\0\0\x18ftypisom....", "video"),
-        (b"\0\1\2\3", "no image"),
-        ("ä".encode("utf-16"), "no image"),
+        (b"\0\1\2\3", "unknown format"),
+        ("ä".encode("utf-16"), "unknown format"),
     ],
 )
 def test_other_files_are_named(content: bytes, said: str) -> None:

@@ -2042,7 +2042,8 @@ def test_a_backup_of_a_run_by_hand_is_known(
     shutil.copy(backup, night.sheet)
     report = night.run()
     assert (report.round.status, [each.kind for each in report.open]) == ("done", ["note"])
-    assert f"as it was before run {run}: a backup may have been restored" in report.open[0].problem
+    (note,) = report.open
+    assert f"looks as it did before run {run}: a backup may have been restored" in note.problem
     assert night.said() == night.stored()
     assert (night.cell(1, "name"), len(night.stored())) == ("Rex", 13)
     assert night.run().round.status == "in-sync"

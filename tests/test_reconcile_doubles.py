@@ -130,7 +130,7 @@ def test_an_outage_is_no_matter_for_a_person_to_decide(night: Night) -> None:
     night.box.break_with("html=1,only=getPetById")
     report = night.run()
     assert (report.round.status, report.round.exit_code) == ("error", 1)
-    assert "answered for none" in report.round.problem
+    assert "gave no answer for any" in report.round.problem
     assert night.stored()[2].name == "Pet 2"
 
 

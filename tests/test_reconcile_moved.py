@@ -974,7 +974,7 @@ def test_the_pets_of_a_file_that_is_away_are_named(
         rounds = night.rounds()
         assert rounds.exit_code == 5
         (result,) = [each for each in rounds[0].open if each.kind == "conflict"]
-        assert result.problem.startswith("the file b.csv is not in the folder")
+        assert result.problem.startswith("the file b.csv is no longer in the folder")
         assert "(pets 7, 8, 9 and 3 more)" in result.problem
     shutil.copy(away, tmp_path / "in" / "c.csv")
     assert night.rounds().exit_code == 0
@@ -990,7 +990,7 @@ def test_a_row_that_moves_to_another_job_is_not_deleted(jobs: Moving) -> None:
     _sold(jobs)
     rounds = jobs.both()
     assert rounds.exit_code == 0
-    assert any("another sheet has a row of it: pet 3" in each.problem for each in rounds[0].open)
+    assert any("another sheet has the row: pet 3" in each.problem for each in rounds[0].open)
     pet = jobs.stored()[3]
     assert pet == jobs.row("b.csv", 3) == changed(PETS, 3, status="sold", photo_urls=photos)[2]
     again = jobs.both()
@@ -1047,7 +1047,7 @@ class Cut(Moving):
     def opens(self, rounds: Rounds) -> list[Difference]:
         """Return the differences about a file that is away."""
         result = [each for round_ in rounds for each in round_.open]
-        return [each for each in result if "is not in the folder any more" in each.problem]
+        return [each for each in result if "is no longer in the folder" in each.problem]
 
 
 @pytest.fixture
@@ -1085,11 +1085,11 @@ def test_a_file_that_is_away_deletes_no_pet(
         rounds = cut.rounds()
         assert (rounds.exit_code, rounds[0].round.to_store.total) == (5, 0)
         (result,) = cut.opens(rounds)
-        assert result.problem.startswith(f"the file {name} is not in the folder")
+        assert result.problem.startswith(f"the file {name} is no longer in the folder")
         assert f"(pets {ids[0]}, {ids[1]}, {ids[2]}" in result.problem
         unnamed = [each for each in rounds[0].open if each.pet_id in ids]
         assert {each.pet_id for each in unnamed} == {*ids}
-        assert not any("as the plan" in each.problem for each in unnamed)
+        assert not any("see the plan" in each.problem for each in unnamed)
         assert len(cut.stored()) == len(PETS)
     cut.box.put(changed(PETS, ids[0], name="Store")[ids[0] - 1])
     away.rename(path)
@@ -1279,7 +1279,7 @@ def test_a_worksheet_that_went_is_not_replaced_by_another(book: Book) -> None:
     assert "'Tiere'" in report.round.problem or "'Pets'" in report.round.problem
     assert "it no longer exists" in report.round.problem
     assert "'For Anna'" in report.round.hint
-    assert report.round.hint.endswith('name the worksheet to read: tab = "NAME" in the job.')
+    assert report.round.hint.endswith('specify the worksheet to read: tab = "NAME" in the job.')
     assert len(book.stored()) == len(PETS)
     book.sheet.write_bytes(before)
     assert book.run(mode="two-way").round.exit_code == 0

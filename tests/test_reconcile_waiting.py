@@ -218,7 +218,7 @@ def test_the_file_says_first_which_limit_it_broke(
         assert "did not apply this plan by itself: 3 updates are more than max_update 2" in said
         assert rest in said
         assert ("--limit 0" in said) == (limit == "1")
-        assert "keeps every limit" not in said
+        assert "within every limit" not in said
         assert "--max-" not in said
 
 

@@ -160,7 +160,7 @@ def test_a_plan_whose_sheet_is_gone(store: Store, tmp_path: Path) -> None:
     for _ in range(2):
         rehearsal = rehearse(store, plan)
         assert rehearsal.again is None
-        assert "gone, or was changed" in rehearsal.why_not_again
+        assert "missing, or was changed" in rehearsal.why_not_again
         assert rehearsal.ok
         path.unlink(missing_ok=True)
 
@@ -399,7 +399,7 @@ def test_pets_that_gave_no_answer(store: Store, box: Sandbox) -> None:
     rehearsal = rehearse(store, _rows({"id": 900, "name": "Found"}, {"id": 1, "name": "Max"}))
     box.break_with(None)
     assert rehearsal.exit_code == 3
-    assert any("no answer to pet 900" in note for note in rehearsal.notes)
+    assert any("no answer for pet 900" in note for note in rehearsal.notes)
     assert rehearsal.again is not None
     assert not rehearsal.again.changes
     assert _pets(rehearsal.after)[1].name == "Max"
@@ -444,7 +444,7 @@ def test_the_copy_can_be_kept(store: Store, tmp_path: Path) -> None:
     rehearsal = rehearse(store, _rows({"id": 1, "name": "Max"}), keep=file)
     with Sandbox(db=file, auth=False) as kept:
         assert {pet.id: pet for pet in kept.pets()} == _pets(rehearsal.after)
-    with pytest.raises(SettingsError, match="is there already"):
+    with pytest.raises(SettingsError, match="already exists, and the copy"):
         rehearse(store, _rows({"id": 1, "name": "Max"}), keep=file)
 
 

@@ -146,7 +146,7 @@ def test_a_pause_says_who_asked_for_it_and_how_long() -> None:
     time.
     """
     said = told(meter(waiting=11.2, problems=2), 79)
-    assert said == " 42% | 2,100/5,000 changes, the service asked for a pause of 12 s, 2 problems"
+    assert said == " 42% | 2,100/5,000, the service asked for a pause of 12 s, 2 problems"
 
 
 def test_a_slow_run_has_a_rate_and_hours() -> None:
@@ -217,9 +217,9 @@ def test_a_pause_counts_down_without_steps(monkeypatch: pytest.MonkeyPatch) -> N
     with run_bar(3000, file=terminal, delay=0) as step:
         step(progress(7, waiting=3.0))
         for left in ("3", "2", "1"):
-            drawn(f"asked to wait {left} s", terminal)
+            drawn(f"asked for a pause of {left} s", terminal)
             now[0] += 1.0
-    said = re.findall(r"asked to wait (\d) s", terminal.getvalue())
+    said = re.findall(r"asked for a pause of (\d) s", terminal.getvalue())
     assert [*dict.fromkeys(said)] == ["3", "2", "1"]
 
 

@@ -244,7 +244,8 @@ def test_rows_that_the_store_left_behind_are_no_agreement() -> None:
     text = summary_text(plan.summary())
     assert re.search(r"in agreement +867\n  older +2  not edited", text)
     assert re.search(r"\n  gone +1  not edited", text)
-    assert "867 in agreement, 2 older than the store, 1 gone" in repr(plan).replace("\n", " ")
+    shown = repr(plan).replace("\n", " ")
+    assert "867 in agreement, 2 older than the store, 1 no longer in the store" in shown
 
 
 def test_explanations_show_themselves() -> None:

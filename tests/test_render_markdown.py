@@ -118,7 +118,7 @@ def test_a_query_without_an_answer_catches_the_eye() -> None:
     plan = plan_with(ADD, coverage=Coverage(("available",), (SILENT,)))
     top = plan_markdown(plan).partition("\n| ")[0]
     assert "> - status sold: findPetsByStatus: the service answered 503." in top
-    assert "none is deleted for being in no row" in top
+    assert "pets that are in no row are not deleted" in top
 
 
 @pytest.mark.parametrize("name", MARKED, ids=range(len(MARKED)))

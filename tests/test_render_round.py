@@ -107,7 +107,7 @@ def test_a_page_tells_what_became_of_each_change() -> None:
         round=round_of(status="waiting", exit_code=4, waiting="w.json"),
         plan=plan_with(Delete(row=None, source="", before=Pet(id=3, name="Tom"), why="missing")),
     )
-    assert "Nothing was sent: the plan waits." in Reader(round_page(waits)).text
+    assert "Nothing was sent: the plan waits for release." in Reader(round_page(waits)).text
 
 
 def test_a_page_shows_what_the_sheet_took() -> None:

@@ -104,9 +104,10 @@ petsync run 20261120-093100-4f2a
   total        878
 
 1 failed: an error in the service
-  The service reported an internal error. Requests that are safe to repeat were sent again. The
-  store shows that the change was not made. When the service works again, `petsync resume
-  20261120-093100-4f2a` tries them once more.
+  The service reported an internal error. Requests that are safe to repeat were
+  sent again. The store shows that the change was not made.
+  When the service works again, `petsync resume 20261120-093100-4f2a` tries them
+  once more.
   x Pets!B18, update of pet 17 (Bella): updatePet: the service answered 503
 
 1 unknown: no answer
@@ -268,7 +269,7 @@ def test_a_long_plan_is_cut() -> None:
 
 def test_a_short_plan_does_not_point_elsewhere() -> None:
     """A plan that is shown completely does not mention a way to see all."""
-    assert "All of them" not in plan_text(large_plan(20), limit=20)
+    assert "all of them" not in plan_text(large_plan(20), limit=20)
 
 
 def test_a_huge_plan_costs_little() -> None:
@@ -319,7 +320,7 @@ def test_a_query_without_an_answer_catches_the_eye() -> None:
     text = plan_text(plan_with(ADD, coverage=Coverage(("available", "pending"), (SILENT,))))
     top, _, facts = text.partition("\n  store ")
     assert "\n  x status sold: findPetsByStatus: the service answered 503\n" in top
-    assert "none is\n    deleted for being in no row." in top
+    assert "pets that\n    are in no row are not deleted." in top
     assert "covers    pets that are available or pending; 1 question without an answer" in facts
 
 
@@ -329,7 +330,7 @@ def test_clashes_stand_side_by_side() -> None:
     """
     text = plan_text(plan_with(UPDATE, conflicts=(CLASHING,)))
     assert (
-        "1 conflict: the store's value is kept\n"
+        "1 conflict: the store's value stays\n"
         "  ! Pets!B18 (pet 17)\n"
         "                  exported  sheet    store (stays)\n"
         "      name        Bella     Bela     Bellina\n"
@@ -482,7 +483,7 @@ def test_a_report_of_a_stop_says_why_and_what_is_left() -> None:
     assert "\nWhy it stopped\n  the token expired\n  Log in again.\n" in text
     assert text.partition("Stopped early: ")[2].replace("\n", " ") == (
         "1 applied, 2 not sent, 1 unknown. 3 changes are left: "
-        "`petsync resume 20261120-093100-4f2a` does them."
+        "`petsync resume 20261120-093100-4f2a` does the rest."
     )
 
 

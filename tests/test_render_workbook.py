@@ -329,7 +329,7 @@ def test_a_report_as_a_workbook(tmp_path: Path) -> None:
     assert counts.pop("in all") == sum(counts.values()) == 878
     groups = {what: (number, text) for what, number, text in said if what in counts}
     assert groups["failed"][0] == 1
-    assert groups["failed"][1].startswith("An error in the service. The service answered")
+    assert groups["failed"][1].startswith("An error in the service. The service reported")
     assert groups["failed"][1].endswith("tries them once more.")
     assert "applied" not in groups
 

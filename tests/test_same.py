@@ -102,7 +102,7 @@ def _of_plan(sent: Pet, found: Pet) -> set[Column]:
 def _of_plan_by_base(sent: Pet, found: Pet) -> set[Column]:
     """Return the fields whose change holds back a delete, with the sent pet as the base."""
     plan = plan_of([found], sheet_of([sent], action="delete", base=base_of([sent])))
-    return {c for each in plan.conflicts for c in FIELDS if f"changed {c}" in each.problem} | {
+    return {c for each in plan.conflicts for c in FIELDS if f"changed its {c}" in each.problem} | {
         c for each in plan.conflicts for c in FIELDS if f", {c}" in each.problem
     }
 

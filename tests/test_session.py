@@ -151,7 +151,7 @@ def test_a_circle_of_redirects_ends() -> None:
     with ScriptedServer(answer(307, location="/v2/pet/7")) as server:
         error = failure(get, server.url)
     assert isinstance(error, RedirectError)
-    assert "still redirects after 5 times" in str(error)
+    assert "still redirects after 5 redirects" in str(error)
     assert len(server.requests) == 6
 
 
@@ -451,7 +451,7 @@ def test_an_update_answered_with_another_pet_may_have_happened() -> None:
     with ScriptedServer(PET) as server:
         error = failure(lambda api: api.update_pet(Pet(id=3, name="x")), server.url)
     assert isinstance(error, ResponseError)
-    assert "updatePet: sent pet 3, was answered with pet 7" in str(error)
+    assert "updatePet: sent pet 3, got pet 7" in str(error)
     assert error.may_have_happened
 
 

@@ -402,7 +402,7 @@ def test_a_conversation_is_not_written_into(tmp_path):
     _, done, sheet = annotated(path)
     assert comments(sheet)["C3"] == "[Threaded comment] hello"
     assert colours(sheet)["C3"] == ERROR
-    assert any("1 cell has a conversation" in text for text in done.lost)
+    assert any("1 cell has a threaded comment" in text for text in done.lost)
 
 
 def test_the_drawing_stands_where_the_schema_has_it(tmp_path):

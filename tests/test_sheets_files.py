@@ -95,14 +95,14 @@ BROKEN = {
     "impossible cell": (
         "pets.xlsx",
         workbook(sheet=worksheet(HEADER + '<row r="2"><c r="ZZZZZZ2"><v>1</v></c></row>')),
-        "outside of what a sheet can hold",
+        "it has a cell beyond the limits of a sheet",
     ),
     "impossible row": (
         "pets.xlsx",
         workbook(
             sheet=worksheet(HEADER + '<row r="4000000000"><c r="A4000000000"><v>1</v></c></row>')
         ),
-        "outside of what a sheet can hold",
+        "it has a cell beyond the limits of a sheet",
     ),
     "a cell in another row": (
         "pets.xlsx",
@@ -168,7 +168,7 @@ BROKEN = {
     "a part there twice": (
         "pets.xlsx",
         zipped_again("xl/workbook.xml", b"<workbook/>"),
-        "the part xl/workbook.xml is there twice",
+        "the part xl/workbook.xml occurs twice",
     ),
     "another packing": (
         "pets.xlsx",

@@ -27,11 +27,16 @@ def stream(name):
 WIDE = "id,name\n1,Zoë\n"
 
 FOREIGN = {
-    "an empty file": ("a.csv", b"", "is empty", "Fetch it again"),
-    "blank lines alone": ("a.csv", b"\r\n \n", "is empty", "Fetch it again"),
-    "an empty workbook": ("a.xlsx", b"", "is empty", "Fetch it again"),
-    "NUL bytes alone": ("a.xlsx", bytes(4096), "only NUL bytes", "Fetch it again"),
-    "NUL bytes for an end": ("a.csv", RECORD + bytes(4096), "4,096 NUL bytes", "Fetch it again"),
+    "an empty file": ("a.csv", b"", "is empty", "Get it again from its source"),
+    "blank lines alone": ("a.csv", b"\r\n \n", "is empty", "Get it again from its source"),
+    "an empty workbook": ("a.xlsx", b"", "is empty", "Get it again from its source"),
+    "NUL bytes alone": ("a.xlsx", bytes(4096), "only NUL bytes", "Get it again from its source"),
+    "NUL bytes for an end": (
+        "a.csv",
+        RECORD + bytes(4096),
+        "4,096 NUL bytes",
+        "Get it again from its source",
+    ),
     "a password": ("a.xlsx", stream("EncryptedPackage"), "by a password", "Encrypt with Password"),
     "a password, named .xls": ("a.xls", stream("EncryptedPackage"), "by a password", "LibreOffice"),
     "an old workbook": ("a.xls", stream("Workbook"), r"old Excel file \(.xls\)", "Save As"),
@@ -106,13 +111,13 @@ FOREIGN = {
     "the lock of Excel": (
         "~$pets.xlsx",
         b"\5Mary",
-        "mark that pets.xlsx is open",
+        "lock file of a program that has pets.xlsx open",
         "Save pets.xlsx",
     ),
     "the lock of LibreOffice": (
         ".~lock.pets.xlsx#",
         b",mary,",
-        "mark that pets.xlsx is open",
+        "lock file of a program that has pets.xlsx open",
         "Save pets.xlsx",
     ),
     "a PDF": ("a.xlsx", b"%PDF-1.7\n", "is a PDF", "made from"),
@@ -133,7 +138,7 @@ FOREIGN = {
         "a.xlsx",
         b"\1\2\xff",
         "not an Excel workbook; it begins with the bytes 01 02 FF",
-        "fetch it again",
+        "get it again from its source",
     ),
     "another suffix": ("a.docm", RECORD, "'?.docm'? is not a kind of sheet", ".csv"),
     "no suffix": ("pets", RECORD, "a file without a suffix is not a kind", ".csv"),
@@ -349,7 +354,7 @@ def test_a_file_over_the_limit_is_refused_before_it_is_read(tmp_path):
     with path.open("wb") as file:
         file.truncate(3_000_000_000)
     with pytest.raises(
-        SheetError, match=r"has 3\.0 GB, and the limit for a sheet is 1\.1 GB"
+        SheetError, match=r"is 3\.0 GB, and the limit for a sheet is 1\.1 GB"
     ) as caught:
         read_sheet(path)
     assert "Split it" in caught.value.hint

@@ -191,7 +191,7 @@ CASES = {
                 for n in range(1, 101)
             ),
         ),
-        "together they are too large to look through",
+        "together they are too large to search",
     ),
     "two million values in a cell.xlsx": (
         lambda: package(

@@ -434,7 +434,7 @@ def test_a_recognised_row_gets_its_pet_s_id(tmp_path, name, is_back):
     assert done.others["message"].fillna("").tolist()[:5] == [
         "the store already has these values",
         "as exported; the store has a newer value, which stays",
-        "as exported; the pet no longer exists from the store since then",
+        "as exported; the pet was deleted from the store since then",
         "recognised as pet 4",
         "recognised as pet 7",
     ]
@@ -506,7 +506,7 @@ def test_a_report_of_another_sheet_is_refused(workbook, tmp_path):
     other = tmp_path / "other.csv"
     other.write_text("id,name\n1,Max\n", "utf-8")
     report = report_on(plan_of([Pet(id=1, name="Rex", status="sold")], read_sheet(other)))
-    with pytest.raises(SheetError, match="of another sheet"):
+    with pytest.raises(SheetError, match="the report is for another sheet"):
         write_results(read_sheet(workbook), report, tmp_path / "results.xlsx")
 
 

@@ -66,7 +66,7 @@ CASES = [
         "name",
         12,
         None,
-        "zeros before it may be lost",
+        "leading zeros may be lost",
         "12 is not the intended value",
     ),
     Case("number-imprecise", "name", 1234567890123456789, None, "15 digits", "as text"),

@@ -323,7 +323,7 @@ def test_a_number_format_does_not_hide_that_zeros_may_be_lost(tmp_path: Path) ->
     book.save(tmp_path / "pets.xlsx")
     sheet = read_sheet(tmp_path / "pets.xlsx")
     assert found(sheet) == [("Pets!B2", "number-instead-of-text")]
-    assert "zeros before it may be lost, even where the cell" in sheet.problems[0].problem
+    assert "leading zeros may be lost, even if the cell" in sheet.problems[0].problem
     assert sheet.frame["name"].tolist() == ["7"]
 
 

@@ -242,7 +242,7 @@ def test_configured_addresses(
         with pytest.raises(ps.errors.SettingsError, match="authorize_url"):
             store.begin_sign_in()
         left = store.sign_out().problem
-    assert "cannot end tokens" in left
+    assert "cannot revoke tokens" in left
     assert "PETSYNC_" in left
 
 
@@ -253,10 +253,10 @@ def test_configured_addresses(
         ('tokenurl = "https://a.example"', "tokenurl is unknown"),
         ("token_url = 7", "must be text"),
         ('token_url = "http://other.example/token"', "unencrypted"),
-        ('token_url = "https://user:pw@other.example/token"', "no address"),
-        ('token_url = "https://other.example/#x"', "no address"),
-        ('authorize_url = "javascript:alert(1)"', "no address"),
-        ('issuer = "ftp://a.example"', "no address"),
+        ('token_url = "https://user:pw@other.example/token"', "not an address"),
+        ('token_url = "https://other.example/#x"', "not an address"),
+        ('authorize_url = "javascript:alert(1)"', "not an address"),
+        ('issuer = "ftp://a.example"', "not an address"),
     ],
 )
 def test_configured_wrongly(

@@ -331,7 +331,7 @@ def test_a_code_that_comes_twice(remote: PendingSignIn) -> None:
     """A response is used once; the second time it is refused, and its code is not sent."""
     address = sent_back(remote.url)
     assert remote.paste(address).signed_in
-    with pytest.raises(ps.errors.AuthError, match="complete already"):
+    with pytest.raises(ps.errors.AuthError, match="already complete"):
         remote.paste(address)
 
 

@@ -156,7 +156,7 @@ def test_metadata_with_a_user_in_an_address(service: Service, store: ps.Store, u
     """An endpoint address that contains a user name is refused."""
     place = f"http://{user}{service.origin.removeprefix('http://')}/token"
     service.metadata = as_json({**service.said, "token_endpoint": place})
-    with refused(ps.errors.SettingsError, "no address", service):
+    with refused(ps.errors.SettingsError, "not an address", service):
         sign_in(store)
 
 
@@ -205,7 +205,7 @@ def test_no_metadata(service: Service, store: ps.Store, metadata: bytes) -> None
         ),
         (answer(500, b"oops"), ps.errors.ServiceError, "failed"),
         (answer(503, b"<html>"), ps.errors.ServiceError, "failed"),
-        (answer(429), ps.errors.RateLimitedError, "asks to wait"),
+        (answer(429), ps.errors.RateLimitedError, "asks for a pause"),
         (
             answer(302, location="https://evil.example/"),
             ps.errors.RedirectError,
@@ -244,9 +244,13 @@ def test_no_metadata(service: Service, store: ps.Store, metadata: bytes) -> None
         (as_json({"error": "unsupported_grant_type"}, 400), ps.errors.AuthError, "not offer"),
         (as_json({"error": "invalid_grant"}, 400), ps.errors.AuthError, "any more"),
         (as_json({"error": "server_error"}, 400), ps.errors.AuthError, "the service failed"),
-        (as_json({"error": "new_in_2030"}, 400), ps.errors.AuthError, "refuses .new_in_2030."),
-        (as_json({"error": ["x"]}, 400), ps.errors.AuthError, "refuses"),
-        (as_json({"message": "no"}, 403), ps.errors.AuthError, "refuses"),
+        (
+            as_json({"error": "new_in_2030"}, 400),
+            ps.errors.AuthError,
+            r"refused the request \(new_in_2030\)",
+        ),
+        (as_json({"error": ["x"]}, 400), ps.errors.AuthError, "refused the request"),
+        (as_json({"message": "no"}, 403), ps.errors.AuthError, "refused the request"),
         (as_json({"access_token": TOKEN, "error": "both"}), ps.errors.AuthError, "both"),
         (
             as_json({"error": "x", "error_description": f"you sent {SECRET}\x1b[2J\u202e"}, 400),

@@ -538,8 +538,8 @@ def test_a_sign_in_is_bound_to_its_address(box: Sandbox, store: ps.Store, state:
         (state / "sign-in.json").write_text(json.dumps({other.url: marks[box.url]}))
         with store_at(other, state) as thief:
             assert credentials(thief).token is None
-            assert "of another address" in thief.who().problem
-            with pytest.raises(ps.errors.SettingsError, match="of another address"):
+            assert "for another address" in thief.who().problem
+            with pytest.raises(ps.errors.SettingsError, match="for another address"):
                 asyncio.run(CredentialStore(state, other.url).forget(credentials(store)))
             thief.sign_in(ps.auth.bearer(other.token()), keep="keyring")
         with store_at(other, state) as own:

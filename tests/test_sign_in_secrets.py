@@ -314,7 +314,7 @@ def test_secrets_are_not_copied_out() -> None:
     secret = Secret(SECRET)
     for text in (repr(secret), str(secret), f"{secret}", repr([secret])):
         assert SECRET not in text
-    with pytest.raises(TypeError, match="not pickled"):
+    with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(secret)
     with pytest.raises(TypeError):
         copy.deepcopy(ps.auth.bearer(SECRET))

@@ -260,7 +260,7 @@ def test_a_stopped_run_says_so() -> None:
     past = PastRun(run_id=RUN, store=URL, source="a.xlsx", started="", state="stopped")
     plan = undone(RENAMED, now=MAX, past=past)
     assert len(plan.changes) == 1
-    assert any("the rest of it is not sent any more" in note for note in plan.notes)
+    assert any("the rest of the run is no longer sent" in note for note in plan.notes)
 
 
 def test_the_guard_judges_an_undo() -> None:

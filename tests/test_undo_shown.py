@@ -83,7 +83,7 @@ def test_every_format_says_which_run_it_takes_back(tmp_path: Path) -> None:
         assert "1 already as before" in shown, name
         assert "with the store alone" not in shown, name
         assert "of the sheet" not in shown, name
-    assert "changed since the run, and is kept" in folded(plan_text(SMALL))
+    assert "changed since the run, and is not changed" in folded(plan_text(SMALL))
 
 
 def test_a_report_on_an_undo() -> None:
@@ -185,7 +185,7 @@ def test_all_that_was_done_to_a_pet() -> None:
     assert "+/2.png" in said
     assert "update, conflict: the pet no longer exists" in said
     assert "Rex -> Bella" in said
-    assert "delete, begun, and it is not known yet whether it was done" in said
+    assert "delete, started, and it is not known yet whether it was applied" in said
     assert "+ 99  Rex" in said
     nothing = replace(SHOWN, before=None, after=None)
     assert "image uploaded" in lines_of(run_details_lines(PAST, [nothing]))

@@ -188,7 +188,7 @@ def test_the_newest_run_that_is_not_undone(store: ps.Store) -> None:
     plan = store.undo()
     assert plan.undoes == first
     store.apply(plan)
-    with pytest.raises(PlanError, match=r"no run on .* has changed anything"):
+    with pytest.raises(PlanError, match=r"no run on .* has any changes left to undo"):
         store.undo()
 
 

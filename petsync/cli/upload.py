@@ -178,7 +178,7 @@ def command(
     except (KeyboardInterrupt, click.Abort):
         raise InterruptedRunError(
             "interrupted",
-            hint="Run the same command again to upload the rest; nothing is uploaded twice.",
+            hint="Run the same command again: it uploads only the rest.",
         ) from None
     _print(context, report)
     code = _write_page(context, report, page)

@@ -96,7 +96,7 @@ class UploadCanceller:
 
 
 T = TypeVar("T")
-RERUN_CURE = "Run the same command again to upload the rest; nothing is uploaded twice."
+RERUN_CURE = "Run the same command again: it uploads only the rest."
 RERUN_TO_CHECK_CURE = (
     "Run the same command again to upload the rest and to check the result of this upload."
 )

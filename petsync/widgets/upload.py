@@ -362,10 +362,10 @@ def _state_of(result: UploadedFile, *, is_cancelled: bool) -> State:
     return "unknown" if result.outcome in ("conflict", "unknown") else "failed"
 
 
-_OF_COMMANDS = re.compile(r"[^.;]*(?:--[a-z]|[Tt]he same command)[^.;]*[.;]?")
+_OF_COMMANDS = re.compile(r"[^.;]*(?:--[a-z]|the same command)[^.;]*[.;]?")
 _CURES = {
     "--max-side": "Tick “Make large pictures smaller”.",
-    "The same command again": "Press Upload again: it uploads only the rest.",
+    "the same command again": "Press Upload again: it uploads only the rest.",
 }
 
 

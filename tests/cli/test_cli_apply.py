@@ -109,7 +109,7 @@ def test_saved_plan_is_applied_once(shell: Shell, box: Sandbox) -> None:
     assert "applied" in Path("pets.results.csv").read_text("utf-8")
     again = shell("apply", "plan.json", *to(box), "--yes")
     assert again.code == 5
-    assert "applied already" in again.err
+    assert "already applied" in again.err
 
 
 def test_saved_plan_whose_sheet_changed(shell: Shell, box: Sandbox) -> None:

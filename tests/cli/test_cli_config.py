@@ -83,7 +83,7 @@ def test_the_meaning_is_shown(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> 
         "catalogue (line 3): two-way, both sides are merged",
         "  store       https://shop.example/v2 with a token",
         "  pets        tagged shop",
-        "  deletions   travel too",
+        "  deletions   are synced too",
         "  guard       at most 10 % deleted, 30 % changed, 5 added; only while 7 are",
         "              there",
         "db (line 15, off): check, nothing is changed, drift is reported",
@@ -199,7 +199,7 @@ def test_init_writes_a_file_that_can_be_used(shell: Shell) -> None:
     written("mine", "new/folder/petsync.toml")
     again = shell("init", "new/folder")
     assert again.code == 64
-    assert "exists already" in again.err
+    assert "already exists, and was not changed" in again.err
     assert Path("new/folder/petsync.toml").read_text("utf-8") == "mine"
 
 
@@ -310,10 +310,10 @@ def test_a_variable_in_an_address_is_shown_by_its_name(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("TOKEN=s3cret&x\n", "petsync.env:1: what TOKEN is set to would be read otherwise"),
-        ('A=1\nTOKEN="$s3cret"\n', "petsync.env:2: what TOKEN is set to would be"),
-        ("TOKEN='s3cret\n", "petsync.env:1: what TOKEN is set to"),
-        ("export TOKEN=s3cret\n", "Take the word export out"),
+        ("TOKEN=s3cret&x\n", "petsync.env:1: a shell would read the value of TOKEN differently"),
+        ('A=1\nTOKEN="$s3cret"\n', "petsync.env:2: a shell would read the value of TOKEN"),
+        ("TOKEN='s3cret\n", "petsync.env:1: a shell would read the value of TOKEN"),
+        ("export TOKEN=s3cret\n", "Remove the word export"),
         ("TOKEN = s3cret\n", "petsync.env:1: this is not NAME=value"),
         (None, "--env-file petsync.env cannot be read: No such file or directory"),
     ],

@@ -459,7 +459,8 @@ def test_refused_token_is_named(
     monkeypatch.setenv("PETSYNC_TOKEN", "wrong-token")
     done = shell("whoami", *to(guarded))
     assert done.code == 1
-    assert "PETSYNC_TOKEN in the environment. Unset it to use what `petsync login`" in shown(done)
+    said = "PETSYNC_TOKEN in the environment. Unset it to use the credentials that `petsync login`"
+    assert said in shown(done)
     assert "wrong-token" not in shown(done)
     monkeypatch.delenv("PETSYNC_TOKEN")
     file = Path("token.txt")

@@ -129,7 +129,7 @@ def test_a_round_is_found_by_its_id(shell: Shell, config: Path) -> None:
     assert "It no longer waits" in page
     assert "petsync apply" not in page
     assert output["report"] in page
-    assert "2 runs besides, 2 changes for the store; the last" in page
+    assert "2 runs outside rounds, 2 changes for the store; the last" in page
 
 
 def test_jobs_rounds_and_runs_are_completed(shell: Shell, config: Path) -> None:

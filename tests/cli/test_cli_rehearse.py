@@ -50,7 +50,7 @@ def test_a_saved_plan_can_still_be_applied(shell: Shell, box: Sandbox) -> None:
     assert shell("apply", "plan.json", *to(box), "--yes").code == 0
     again = shell("rehearse", "plan.json", *to(box))
     assert again.code == 5
-    assert "applied already" in again.err
+    assert "already applied" in again.err
 
 
 def test_a_saved_plan_without_its_sheet(shell: Shell, box: Sandbox) -> None:
@@ -59,7 +59,7 @@ def test_a_saved_plan_without_its_sheet(shell: Shell, box: Sandbox) -> None:
     _sheet(CHANGED + "5,Tim,sold\n")
     done = shell("rehearse", "plan.json", *to(box))
     assert done.code == 0
-    assert "There is none: the sheet of the plan is gone" in done.out
+    assert "There is none: the sheet of the plan is missing" in done.out
     assert "The copy is as planned." in done.out
 
 

@@ -31,7 +31,14 @@ def test_nothing_is_sent_unasked(shell: Shell, box: Sandbox, photos: Path) -> No
     done = shell("upload", photos, *to(box))
     assert done.code == 2
     assert box.requests["uploadFile"] == 0
-    for said in ("pet 1  Rex", "1_2.png", "JPEG, 8 × 6", "as it is", "notes.txt", "--yes uploads"):
+    for said in (
+        "pet 1  Rex",
+        "1_2.png",
+        "JPEG, 8 × 6",
+        "; unchanged",
+        "notes.txt",
+        "--yes uploads",
+    ):
         assert said in done.err
     output = shell("upload", photos, *to(box), "--json").json
     assert (output["dry_run"], output["pictures"], output["exit_code"]) == (True, 3, 2)

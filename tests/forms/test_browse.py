@@ -176,7 +176,7 @@ def test_nothing_typed_is_nothing_to_review(form: BrowseForm) -> None:
     form.editor.check.click()
     assert form.work.wait()
     assert form.review is None
-    assert "Nothing is changed" in form.notice.text
+    assert "No field has been changed yet" in form.notice.text
 
 
 def test_what_is_typed_can_be_put_back(form: BrowseForm) -> None:

@@ -355,7 +355,7 @@ def test_rows_that_are_held_say_why(store: ps.Store, opened: Opened) -> None:
     assert shown(form.held)
     (row,) = form.held.rows
     assert row["cells"]["where"] == "Pets!A5"
-    assert "pet 4 is no longer in the store since the export" in row["cells"]["problem"]
+    assert "pet 4 was deleted from the store since the export" in row["cells"]["problem"]
     assert row["cells"]["cure"].startswith("Write `add`")
 
 
@@ -434,7 +434,7 @@ def test_stop_and_go_on(box: Sandbox, store: ps.Store, opened: Opened) -> None:
     assert report.stopped
     assert (form.notice.tone, shown(form.stop)) == ("problem", False)
     assert "petsync resume" not in form.notice.text
-    assert "“Continue” does them" in form.notice.text
+    assert "“Continue” does the rest" in form.notice.text
     assert form.resume.description == f"Continue with the rest ({60 - done})"
     assert sum(name.startswith("New") for name in names(store).values()) == done
     form.resume.click()
@@ -546,7 +546,7 @@ def test_a_plan_that_was_used_is_not_sent_again(store: ps.Store, opened: Opened)
     plan = store.plan(renaming(1))
     report = store.apply(plan, progress=False)
     form = opened(plan)
-    assert "applied already" in form.notice.text
+    assert "already applied" in form.notice.text
     assert form.report is not None
     assert form.report.run_id == report.run_id
     assert not shown(form.apply)
@@ -565,7 +565,7 @@ def test_a_plan_that_is_used_meanwhile_is_not_sent(store: ps.Store, opened: Open
     store.apply(form.ready, progress=False)
     form.send.click()
     report = finish(form)
-    assert "applied already" in form.notice.text
+    assert "already applied" in form.notice.text
     assert report.counts["applied"] == 1
     assert len(store.runs()) == 1
 
@@ -622,7 +622,7 @@ def test_a_store_that_is_locked(box: Sandbox, store: ps.Store, opened: Opened) -
     assert seen.wait(60)
     form.send.click()
     assert form.work.wait()
-    assert "at work" in form.notice.text
+    assert "is working on" in form.notice.text
     assert form.report is None
     assert shown(form.apply)
     run.join()
