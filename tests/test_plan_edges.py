@@ -71,7 +71,7 @@ def test_ids_that_are_in_no_change_are_reported() -> None:
     """A selection names the ids that are in no change of the plan."""
     plan = plan_of([REX], sheet_saying({"id": 1, "name": "Max"}))
     assert plan.select(ids=[1]).notes == plan.notes
-    assert plan.select(ids=[1, 5]).notes[-1] == "Selected ids without a change in the plan:  5."
+    assert plan.select(ids=[1, 5]).notes[-1] == "Selected ids without a change in the plan: 5."
 
 
 def test_a_blocked_row_names_its_pet() -> None:

@@ -36,7 +36,7 @@ def match_columns(match_on: str | Iterable[Column]) -> tuple[Column, ...]:
         if name not in known:
             raise SettingsError(
                 f"match_on: {name!r} is not a column to match on",
-                hint=f"Valid columns:  {', '.join(known)}.",
+                hint=f"Valid columns: {', '.join(known)}.",
             )
     return tuple(known[name] for name in names)
 

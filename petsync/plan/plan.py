@@ -475,7 +475,7 @@ def _check_choices(
             known = [f"({pet}, {name!r})" for pet, name in there][:5]
             raise PlanError(
                 f"pet {pet_id} has no conflict of {column!r} in this plan",
-                hint=f"Some of its conflicts:  {', '.join(known)}."
+                hint=f"Some of its conflicts: {', '.join(known)}."
                 if known
                 else "It has no conflicts of fields.",
             )
@@ -698,7 +698,7 @@ def _query_columns(
     except Exception as error:  # noqa: BLE001 - the expression can raise any exception
         raise PlanError(
             f"the query {query!r} cannot be evaluated: {error}",
-            hint=f"Available names:  {', '.join(_NAMES)}; such as \"kind == 'update'\".",
+            hint=f"Available names: {', '.join(_NAMES)}; such as \"kind == 'update'\".",
         ) from None
     picked: dict[int, frozenset[str]] = {}
     for place, column in pairs:
@@ -725,7 +725,7 @@ def _check_known(names: object, known: Sequence[str], name: str) -> tuple[str, .
         if value not in known:
             raise PlanError(
                 f"{name}: {value!r} is not a valid value",
-                hint=f"Valid values:  {', '.join(known)}.",
+                hint=f"Valid values: {', '.join(known)}.",
             )
     return values
 
@@ -735,7 +735,7 @@ def unknown_ids(changes: Iterable[Change], ids: Iterable[int] | int | None) -> I
     there = {change.pet_id for change in changes}
     unknown = [str(each) for each in (() if ids is None else _ids(ids)) if each not in there]
     if unknown:
-        yield f"Selected ids without a change in the plan:  {some(unknown)}."
+        yield f"Selected ids without a change in the plan: {some(unknown)}."
 
 
 def _selectable_rows(change: Change, address: Address) -> Iterator[list[object]]:

@@ -737,7 +737,7 @@ def overview(plan: Plan, unfinished: PastRun | None = None) -> str:
     if plan.notes:
         notes = (_in_plan(note, run) for note in plan.notes)
         items = "".join(element("li", prose(note)) for note in notes)
-        title = f"For your attention:  {words.count(len(plan.notes), 'note')}"
+        title = f"For your attention: {words.count(len(plan.notes), 'note')}"
         few = len(plan.notes) <= _NAMED
         parts.append(html.collapsible(title, element("ul", items), open_=few))
     return html.fragment(parts)
