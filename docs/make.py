@@ -68,8 +68,8 @@ the id of the run.
 | `failed` | as far as the store shows, the change was not made |
 | `unknown` | it is not known yet whether the change was made |
 
-`petsync resume` tries failed and unknown changes again, and sends those that were not begun or held
-back. It leaves all other results as they are.
+`petsync resume` tries failed and unknown changes again, and sends those that were not started or
+held back. It leaves all other results as they are.
 
 | code | outcome | in a report | meaning | what to do |
 |---|---|---|---|---|

@@ -162,8 +162,8 @@ class Settings:
             raise SettingsError(
                 f"the {_TOML} of this folder sends secrets to "
                 f"{as_written(self.url or '', self.expanded)}, and it is not confirmed",
-                hint="If that is right, confirm it once: `petsync trust`. "
-                f"Otherwise change to another folder{also}.",
+                hint="If that is right, confirm it once: `petsync trust`. Otherwise change to "
+                f"another folder{also}.",
             )
 
 

@@ -138,7 +138,7 @@ def test_what_was_not_begun_is_counted_and_not_listed() -> None:
     assert report_text(report).count("  * Pets!B18") == 3
     assert "... and 47 more" in report_text(report)
     assert report_text(report, limit=None).count("  * Pets!B18") == 50
-    assert "<details><summary>50 not sent: not begun</summary>" in report_html(report)
+    assert "<details><summary>50 not sent: not started</summary>" in report_html(report)
 
 
 def test_a_large_report_is_shown_at_once() -> None:

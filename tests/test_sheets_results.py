@@ -434,7 +434,7 @@ def test_a_recognised_row_gets_its_pet_s_id(tmp_path, name, is_back):
     assert done.others["message"].fillna("").tolist()[:5] == [
         "the store already has these values",
         "as exported; the store has a newer value, which stays",
-        "as exported; the pet was deleted from the store since then",
+        "as exported; the pet has been deleted from the store since then",
         "recognised as pet 4",
         "recognised as pet 7",
     ]

@@ -1468,7 +1468,7 @@ class _Engine:
 
     def results(self) -> Iterator[Result]:
         """Yield a result for each change; changes that were not started are `not sent`."""
-        why = "not started, because the run was stopped" if self._stopper.reason else "not begun"
+        why = "not started, because the run was stopped" if self._stopper.reason else "not started"
         for number, change in enumerate(self._changes):
             result = self._results.get(number)
             if result is None and number in self._sender.on_wire:
@@ -1606,8 +1606,8 @@ class _Engine:
         if rows is None or result.pet_id is not None or result.cause not in ("", "confirmed"):
             return result
         why = (
-            f"the service gave it the id {result.assigned_id}, which {rows} names: "
-            "the next plan holds back both rows. Remove that row, or only its id if it is a new pet"
+            f"the service gave it the id {result.assigned_id}, which {rows} names: the next plan "
+            "holds back both rows. Remove that row, or only its id if it is a new pet"
         )
         return msgspec.structs.replace(result, cause="named-id", message=why)
 
@@ -1728,9 +1728,8 @@ class _Engine:
         if assignment == "known":
             name = self._claims.initial_pets[pet_id].name
             why = (
-                f"the service gave it the id {pet_id} of pet {name!r}, "
-                "which existed before and no longer exists: `petsync undo` of this run restores "
-                "that pet"
+                f"the service gave it the id {pet_id} of pet {name!r}, which existed before and no "
+                "longer exists: `petsync undo` of this run restores that pet"
             )
             return result_of(number, change, "failed", "overwrote", why, pet_id)
         if assignment == "shared":
@@ -1797,8 +1796,8 @@ class _Engine:
         """
         self._lost_ids[number] = pet_id = self._claims.drop(number)
         why = (
-            f"the service gave it the id {pet_id}, which another pet has now, so this pet is "
-            f"not stored"
+            f"the service gave it the id {pet_id}, which another pet has now, so this pet is not "
+            "stored"
         )
         change = self._changes[number]
         self._record(result_of(number, change, "failed", "same-id", why))

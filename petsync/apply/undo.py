@@ -343,7 +343,7 @@ class _EffectJudge:
         self, effect: Effect, now: Pet, columns: Sequence[Column], default: str
     ) -> Conflict:
         differences = _describe_differences(effect.new, now, columns, whose="after the run:")
-        problem = f"was changed since the run, and is not changed: {differences}"
+        problem = f"was changed since the run, and is kept as it is: {differences}"
         suggestion = self._suggest(effect, now, columns, default)
         return _build_conflict(effect, "changed-since-run", problem, suggestion, now)
 
@@ -423,17 +423,16 @@ def _iter_notes(
         )
     if past.state == "stopped":
         yield (
-            "That run was stopped before its end. "
-            "This undo reverts what it did, and the rest of the run is no longer sent."
+            "That run was stopped before its end. This undo reverts what it did, and the rest of "
+            "the run is no longer sent."
         )
     if any(effect.kind == "upload" and effect.is_settled for effect in effects):
         yield (
-            "Addresses of images are removed from the pets. The image files themselves "
-            "stay on the service: it has no operation that deletes one."
+            "Addresses of images are removed from the pets. The image files themselves stay on the "
+            "service: it has no operation that deletes one."
         )
     if any(effect.is_renumbered for effect in effects) and any(c.kind == "add" for c in changes):
         yield (
             "In that run the service gave pets ids that differ from those in the plan. Restored "
-            "pets may "
-            "get new ids too; the report then names them."
+            "pets may get new ids too; the report then names them."
         )

@@ -47,8 +47,8 @@ petsync login --token
 @click.option(
     "--no-browser",
     is_flag=True,
-    help="Print the address to open on any computer, and "
-    "ask for the final address in that browser.",
+    help="Print the address to open on any computer, and ask for the final address in that "
+    "browser.",
 )
 @click.option(
     "--token",
@@ -198,8 +198,8 @@ def _await_consent(context: Context, pending: PendingSignIn, wait: float) -> Acc
     context.say("Open this address in a browser, on this computer or another, and agree there:")
     context.say(pending.url, fold=False)
     context.say(
-        "The browser then shows that a page cannot be reached, as expected. Copy the whole "
-        "address of that page and paste it here."
+        "The browser then shows that a page cannot be reached, as expected. Copy the whole address "
+        "of that page and paste it here."
     )
     return _paste_address(context, pending)
 

@@ -225,8 +225,8 @@ _PACING_OPTIONS = (
         "--concurrency",
         type=click.IntRange(1, 128),
         metavar="N",
-        help="The maximum number of changes at the same time; fewer "
-        "while the service is slow or refuses requests.  [16]",
+        help="The maximum number of changes at the same time; fewer while the service is slow or "
+        "refuses requests.  [16]",
     ),
     click.option(
         "--rate", type=Rate(), metavar="N", help="The maximum number of requests per second."

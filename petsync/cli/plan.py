@@ -75,8 +75,8 @@ petsync check arrivals.csv --json
     "marked",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write a copy of the sheet (.xlsx) in which each cell with a finding is "
-    "marked; if FILE exists, the copy gets another name beside it.",
+    help="Write a copy of the sheet (.xlsx) in which each cell with a finding is marked; if FILE "
+    "exists, the copy gets another name beside it.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 3 for warnings too.")
 @click.option("--format", "form", type=click.Choice(("text", "json")), help="[text]")

@@ -183,8 +183,8 @@ def _show_written(
 
 
 _STOP_MESSAGE = (
-    "Stopping: requests that were sent may still finish. Press Ctrl-C again to stop "
-    "without waiting for them."
+    "Stopping: requests that were sent may still finish. Press Ctrl-C again to stop without "
+    "waiting for them."
 )
 _APPLY_EXAMPLES = """
 petsync apply plan.json
@@ -316,9 +316,9 @@ def _offer_to_finish(
     )
     if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         context.say(
-            f"This plan applies the rest of that run, except rows that the run may already have "
-            f"added: `petsync resume "
-            f"{past.run_id}` determines whether it added them, and adds no row a second time."
+            "This plan applies the rest of that run, except rows that the run may already have "
+            f"added: `petsync resume {past.run_id}` determines whether it added them, and adds no "
+            "row a second time."
         )
         return 0
     if not click.confirm("Finish it first?", default=True, err=True):
@@ -591,7 +591,7 @@ def _write(lines: Lines, message: str, save: Callable[[], None]) -> int:
 
 
 def check_outputs(source: Path | None, results: Path | None, page: Path | None) -> None:
-    """Raise UsageError, before any request, if a file could not be written."""
+    """Raise UsageError, before any request is sent, if an output file is not writable."""
     for path in (results, page):
         if path is not None:
             if source is not None:
@@ -696,9 +696,8 @@ _PUSH_NOTE = (
     "Fix the sheet first, or write enabled = false into the job's table."
 )
 _SYNC_NOTE = (
-    "Job {job} made this run. Its next round writes the undone values into the sheet too, "
-    "except cells that are edited there before then. The row of a pet that the undo deletes "
-    "stays, with a "
+    "Job {job} made this run. Its next round writes the undone values into the sheet too, except "
+    "cells that are edited there before then. The row of a pet that the undo deletes stays, with a "
     "note, unless delete_missing is on. To keep the sheet as it is: enabled = false in the job's "
     "table."
 )

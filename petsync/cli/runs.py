@@ -181,8 +181,7 @@ def _show_runs(
     for run in _find_undone_unknown(runs):
         context.say(
             f"Run {run.run_id} was undone, but the outcome of some of its changes is unknown: "
-            f"`petsync resume "
-            f"{run.run_id}` determines it, and sends nothing."
+            f"`petsync resume {run.run_id}` determines it, and sends nothing."
         )
 
 

@@ -55,8 +55,8 @@ class _Size(click.ParamType[int]):
     "patterns",
     multiple=True,
     metavar="TEMPLATE",
-    help="The pattern of the file names without the extension: {id}, {n} for the picture's "
-    "number, * for any text; repeatable.  [{id}, {id}_{n}]",
+    help="The pattern of the file names without the extension: {id}, {n} for the picture's number, "
+    "* for any text; repeatable.  [{id}, {id}_{n}]",
 )
 @click.option("--recursive", is_flag=True, help="Include subfolders.")
 @click.option("--column", metavar="HEADER", help="The column of SHEET with the file names.")

@@ -53,7 +53,7 @@ Found = Pet | FailedLookup | None
 _CONCURRENCY = 32
 _REPORT_INTERVAL_S = 0.1
 _MAX_FAILURES = 2 * _CONCURRENCY
-"""The limit of consecutive failures: every worker has failed twice."""
+"""The limit on consecutive failures: on average, two for each worker."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,8 @@ def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = (
     if parts.username is not None or parts.password is not None:
         raise SettingsError(
             f"the address of {host} contains a user or password",
-            hint="Remove it, and give a token: PETSYNC_TOKEN or auth=petsync.auth.bearer(…).",
+            hint="Remove it and provide a token instead, with PETSYNC_TOKEN or "
+            "auth=petsync.auth.bearer(…).",
         )
     if parts.scheme not in _PORTS or not host or parts.query or parts.fragment:
         # The query may contain a secret.

@@ -434,7 +434,9 @@ async def _check_api_key(site: Site) -> Check | None:
     status = await site.status_with_key_alone()
     if status == 200:
         return Check("api key", "fits", "getPetById takes it in place of a token")
-    return Check("api key", "noted", f"alone it does not give access to getPetById ({status})")
+    return Check(
+        "api key", "noted", f"the API key alone does not give access to getPetById ({status})"
+    )
 
 
 async def _check_pets(site: Site) -> Check:
@@ -477,7 +479,7 @@ async def _check_several_statuses(site: Site) -> Check:
             topic,
             "fits",
             f"{finding}; with this profile, petsync queries each one separately, which always "
-            f"works",
+            "works",
         )
     fits = site.fits("array_style", "one_value_a_query")
     return Check(topic, "fits" if fits else "fails", finding)
@@ -510,7 +512,8 @@ async def _check_several_tags(site: Site) -> Check:
         1: "comma-separated tags work; each pet is sent once",
     }.get(
         times,
-        "comma-separated tags work; a pet is sent once for each of its tags, petsync keeps one",
+        "comma-separated tags work; a pet is sent once for each requested tag that it has, and "
+        "petsync keeps one",
     )
     return Check(topic, "noted", finding)
 

@@ -325,13 +325,13 @@ def _describe_source(grant: Grant) -> str:
     if grant.kept == "environment":
         names, it = _VARIABLES.get(grant.kind, ("PETSYNC_TOKEN", "it"))
         return (
-            f"This comes from {names} in the environment. Unset {it} "
-            f"to use the credentials that `petsync login` stored, or set {it} again."
+            f"This comes from {names} in the environment. Unset {it} to use the credentials that "
+            f"`petsync login` stored, or set {it} again."
         )
     if grant.kept == "file":
         return (
-            "This comes from the token's file. Leave --token-file out "
-            "to use the credentials that `petsync login` stored, or put a new token into the file."
+            "This comes from the token's file. Leave --token-file out to use the credentials that "
+            "`petsync login` stored, or put a new token into the file."
         )
     if grant.kept == "keyring":
         return (

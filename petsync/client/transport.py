@@ -43,9 +43,8 @@ ERRORS = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, Value
 """All errors of a transport that received no complete response."""
 
 UNTRUSTED = (
-    "PETSYNC_CA_FILE can name a file with the certificate authority of the service's "
-    "certificate, and "
-    "PETSYNC_CLIENT_CERT the client certificate that the service requires."
+    "PETSYNC_CA_FILE can name a file with the certificate authority of the service's certificate, "
+    "and PETSYNC_CLIENT_CERT the client certificate that the service requires."
 )
 _CONNECTIONS = 128
 _CHUNK = 65536

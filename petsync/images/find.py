@@ -50,8 +50,8 @@ __all__ = [
 CAPTIONS_FILE = "metadata.csv"
 _MAX_CAPTION_BYTES = 64 * 1024 * 1024
 _CAPTIONS_HINT = (
-    f"{CAPTIONS_FILE} needs the columns file and metadata, and must be UTF-8; "
-    f"otherwise, remove it from the folder."
+    f"{CAPTIONS_FILE} needs the columns file and metadata, and must be UTF-8; otherwise, remove it "
+    "from the folder."
 )
 
 
@@ -321,8 +321,8 @@ _DIGITS = r"(?<![0-9])(?P<%s>[0-9]{1,%d})(?![0-9])"
 # name.
 _REGEX = {"{id}": _DIGITS % ("id", 19), "{n}": _DIGITS % ("n", 9), "*": ".*?"}
 _PATTERN_HINT = (
-    "It is the name without its ending: {id} is the pet's id, {n} the picture's number, "
-    "and * is any text, at most once. For example {id}-{n}, or {id}-*."
+    "It is the name without its ending: {id} is the pet's id, {n} the picture's number, and * is "
+    "any text, at most once. For example {id}-{n}, or {id}-*."
 )
 
 
@@ -440,7 +440,7 @@ class _FolderWalk:
             return
         if not _is_text(name):
             shown = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-            self._add_problem(shown, "its name is not written in UTF-8", "Rename it.", blocks=True)
+            self._add_problem(shown, "its name is not valid UTF-8", "Rename it.", blocks=True)
         elif entry.is_dir(follow_symlinks=False):
             self._folder(entry)
         else:
@@ -675,8 +675,8 @@ class _SheetReader:
         try:
             if not is_within(candidate.path, self.root):
                 cure = (
-                    "Copy it into the folder, or specify the folder that contains all "
-                    "pictures (--folder)."
+                    "Copy it into the folder, or specify the folder that contains all pictures "
+                    "(--folder)."
                 )
                 return candidate.problem(f"it lies outside the folder {self.root}", cure)
             if not candidate.path.is_file():

@@ -503,10 +503,16 @@ class _Image:
             raise self._too_many_pixels_error(size, frames)
 
     def _too_many_pixels_error(self, size: tuple[int, int], frames: int) -> UnusableImageError:
-        times = f", {frames:,} times" if frames > 1 else ""
+        if max(size) > _LONGEST_SIDE:
+            return UnusableImageError(
+                f"it has {size[0]:,} × {size[1]:,} pixels; a side has at most {_LONGEST_SIDE:,}",
+                "Scale the picture in an image program.",
+            )
+        times = f" in each of {frames:,} frames" if frames > 1 else ""
         most = self.options.max_pixels
         return UnusableImageError(
-            f"it has {size[0]:,} × {size[1]:,} pixels{times}, and {most:,} are allowed in all",
+            f"it has {size[0]:,} × {size[1]:,} pixels{times}; at most {most:,} are allowed in "
+            "total",
             "Scale the picture in an image program; --max-pixels, in Python max_pixels, allows "
             "more pixels.",
         )

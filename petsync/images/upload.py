@@ -129,8 +129,8 @@ def result_without_upload(picture: Picture) -> UploadedFile:
     """Return the result of a picture that is not uploaded in this run."""
     if picture.fate == "doubtful":
         why = (
-            f"run {picture.run} sent it and got no response, and the service does not show "
-            f"whether the upload succeeded"
+            f"run {picture.run} sent it and got no response, and the service does not show whether "
+            "the upload succeeded"
         )
         return result_of(picture, "unknown", "no-answer", why, cure=_LOOK_CURE)
     if picture.fate == "twice":
@@ -613,9 +613,9 @@ class _Engine:
         sent`.
         """
         why = (
-            f"not begun: {self._stopper.reason.splitlines()[0]}"
+            f"not started: {self._stopper.reason.splitlines()[0]}"
             if self._stopper.reason
-            else "not begun"
+            else "not started"
         )
         results = {}
         for number, picture in enumerate(self._items):

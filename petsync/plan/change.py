@@ -301,9 +301,8 @@ class Snapshot:
         raise SheetError(
             f"the pets of the status {queries} would be missing from the sheet: "
             f"{self.coverage.failed[0].problem}",
-            hint="Try again when the store answers, "
-            f"or name the statuses to export, from those that it does list: {answered} "
-            f"(--status, or snapshot(statuses=[…])).",
+            hint="Try again when the store answers, or name the statuses to export, from those "
+            f"that it does list: {answered} (--status, or snapshot(statuses=[…])).",
         )
 
     def __repr__(self) -> str:

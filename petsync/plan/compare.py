@@ -266,8 +266,8 @@ def describe_exchanged(
     """
     rows = [row for row, columns in edited.items() if "name" in columns]
     pairs = [
-        f"{sheet.address(each.row)} has {each.name!r}, earlier pet {each.other}, with the id "
-        f"{each.pet_id}, earlier {each.was!r}"
+        f"{sheet.address(each.row)} has {each.name!r} (earlier pet {each.other}) with the id "
+        f"{each.pet_id} (earlier {each.was!r})"
         for each in find_exchanged(sheet, before, rows)
     ]
     if pairs:
@@ -555,8 +555,8 @@ def split_added_since(
         changes,
         pairs,
         lambda _, pet, columns: (
-            f"has no id, and looks like pet {pet.id}, "
-            f"which was added to the store since the export: they agree in {columns}"
+            f"has no id, and looks like pet {pet.id}, which was added to the store since the "
+            f"export: they agree in {columns}"
         ),
         lambda pet: (
             f"Write the id {pet.id} into the row if it is that pet, or `add-another` in "
@@ -671,8 +671,8 @@ def describe_namesakes(changes: Iterable[Change]) -> Iterator[str]:
     if pairs:
         yield (
             f"{some(pairs)}: these rows have no id, or one that no pet has, and the store has pets "
-            "of their names that are in no row. "
-            "If they are the same pets, give the rows their ids; otherwise new pets are added."
+            "of their names that are in no row. If they are the same pets, give the rows their "
+            "ids; otherwise new pets are added."
         )
 
 
@@ -795,8 +795,8 @@ def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> I
     ]
     if similar:
         yield (
-            f"{some(similar)}, which the store has in different letters. If this "
-            "is not intended, type the text again."
+            f"{some(similar)}, which the store has in different letters. If this is not intended, "
+            "type the text again."
         )
 
 
@@ -853,8 +853,7 @@ _WHICH = (
 )
 _WHICH_BELOW = (
     "If they are one pet, give the row its id. Otherwise, leave the id blank, and write "
-    "`add-another` in "
-    "the row's action column."
+    "`add-another` in the row's action column."
 )
 
 
@@ -997,7 +996,7 @@ def _build_removed_conflict(
         pet_id=pet.id,
         name=pet.name or "",
         rule="removed-changed",
-        problem=f"is in no row any more, but {what}",
+        problem=f"is no longer in any row, but {what}",
         suggestion="Export again, and remove its row there if the pet is still to be deleted.",
     )
 
@@ -1124,7 +1123,7 @@ def _iter_lost_id_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Confli
             pet_id=pets[0].id,
             name=add.after.name or "",
             rule="lost-id",
-            problem=f"has {has}, and resembles pet {them}, which no row names any more",
+            problem=f"has {has}, and resembles pet {them}, which is no longer in any row",
             suggestion=_WHICH if add.pet_id is None else _WHICH_BELOW,
         )
 
@@ -1143,7 +1142,7 @@ def _iter_delete_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflic
             pet_id=pet_id,
             name=pets[pet_id].name or "",
             rule="lost-id",
-            problem=f"is in no row any more, and a row without an id resembles it: {rows}",
+            problem=f"is no longer in any row, and a row without an id resembles it: {rows}",
             suggestion=_WHICH,
         )
 
@@ -1875,8 +1874,8 @@ def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
     damaged = [f"{w.address} {w.value!r}" for w in warnings if w.rule == "damaged-characters"]
     if damaged:
         yield (
-            f"{some(damaged)}: some program seems to have read this text in a wrong encoding. "
-            "The plan sends it as it is written here: correct it first."
+            f"{some(damaged)}: some program seems to have read this text in a wrong encoding. The "
+            "plan sends it as it is written here: correct it first."
         )
     rest = [
         warning.address
@@ -1920,9 +1919,8 @@ def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
         # The first row may have unknown headers.
         if found and 2 * found >= len(rows) - 1:
             yield (
-                f"Another visible worksheet, {tab!r}, is not read: "
-                f"it has no header that petsync recognises, but has rows that look like pets. To "
-                f"use them, give it headers and "
+                f"Another visible worksheet, {tab!r}, is not read: it has no header that petsync "
+                "recognises, but has rows that look like pets. To use them, give it headers and "
                 f"read it by its name (--sheet {tab!r}, in Python tab={tab!r})."
             )
 

@@ -660,7 +660,7 @@ class Decisions:
         run = self._undone.get(row.pet_id or 0)
         if self.judge.edits(row.values, old):
             problem = (
-                f"was edited, and pet {row.pet_id} was deleted from the store since the export"
+                f"was edited, and pet {row.pet_id} has been deleted from the store since the export"
             )
             if since := self._missing_since.get(row.pet_id or 0):
                 on = datetime.fromisoformat(since).astimezone()
@@ -716,8 +716,8 @@ class Decisions:
             raise _RowConflict("delete-changed", problem, "Export again, and decide again.", pet.id)
         if unsure := self.judge.find_older_units(row.values, pet, old):
             problem = (
-                f"is to delete pet {pet.id}, and has other values in {', '.join(unsure)}: the "
-                "row may be older than a change in another copy of the sheet"
+                f"is to delete pet {pet.id}, and has other values in {', '.join(unsure)}: the row "
+                "may be older than a change in another copy of the sheet"
             )
             raise _RowConflict("delete-changed", problem, "Export again, and decide again.", pet.id)
         name = row.values.get("name")
@@ -1120,8 +1120,7 @@ def _conflict_of_reused_id(pet: Pet, suspect: Suspect) -> _RowConflict:
         )
         hint = (
             "Remove the id to add the row's pet again, or remove the row if the pet is to stay "
-            "deleted. Export "
-            "again to edit the pet that has the id now."
+            "deleted. Export again to edit the pet that has the id now."
         )
         return _RowConflict("id-reused", problem, hint, pet_id)
     problem = (
@@ -1129,9 +1128,8 @@ def _conflict_of_reused_id(pet: Pet, suspect: Suspect) -> _RowConflict:
         f"{name} of the row at {reused.source}, although another row already named the id"
     )
     hint = (
-        f"Remove this row if it refers to an earlier pet. If it refers to the new pet, write "
-        f"{name} as "
-        "its name, and remove the other row."
+        "Remove this row if it refers to an earlier pet. If it refers to the new pet, write "
+        f"{name} as its name, and remove the other row."
     )
     return _RowConflict("id-reused", problem, hint, pet_id)
 
@@ -1139,8 +1137,8 @@ def _conflict_of_reused_id(pet: Pet, suspect: Suspect) -> _RowConflict:
 def _conflict_of_replaced_pet(old: Pet, pet: Pet) -> _RowConflict:
     problem = (
         f"was edited, and names pet {pet.id}, which was {normal(old.name)!r} at the export. The "
-        f"store has {normal(pet.name)!r} under this id, and everything differs: the service "
-        "reuses the ids of deleted pets for new pets"
+        f"store has {normal(pet.name)!r} under this id, and everything differs: the service reuses "
+        "the ids of deleted pets for new pets"
     )
     hint = (
         "Remove the row if it means the earlier pet. If it is the same pet, export again to edit "
@@ -1169,14 +1167,14 @@ def _conflict_of_doubt(match: Match) -> _RowConflict:
     if all(each.is_undone for each in records):
         return _RowConflict(
             "added-before",
-            f"may be the row that was {record.how} on {record.on} as {named}, and "
-            "an undo removed that pet",
+            f"may be the row that was {record.how} on {record.on} as {named}, and an undo removed "
+            "that pet",
             "Remove the row, or write `add-another` in the action column to add it.",
             record.pet_id,
         )
     if not record.run_id:
         rows = "the row of pet" if len(pets) == 1 else "a row of one of the pets"
-        what = f"may be {rows} {named}, which no row names any more"
+        what = f"may be {rows} {named}, which is no longer in any row"
     elif not record.is_sure:
         what = f"may be pet {named}, edited since: its add on {record.on} got no answer"
     else:
@@ -1198,8 +1196,8 @@ def _conflict_of_removed_pet(match: Match) -> _RowConflict:
     record = match.record
     return _RowConflict(
         "added-gone",
-        f"may be the row that was {record.how} on {record.on} as {record.pet_id}, and that pet "
-        "is no longer in the store",
+        f"may be the row that was {record.how} on {record.on} as {record.pet_id}, and that pet is "
+        "no longer in the store",
         "Remove the row, or write `add-another` in the action column to add it.",
         record.pet_id,
     )

@@ -140,8 +140,7 @@ PET_RULES: Mapping[str, str] = {
     "uncovered": "No row names it, and no query that succeeded asks for its status, so it is "
     "not deleted.",
     "uncertain": "No row names it, but a row whose id is missing or uncertain may be its row, so "
-    "it is not "
-    "deleted.",
+    "it is not deleted.",
     "absent": "Neither the sheet nor the store has it.",
 }
 """The result of a pet without a conflict, by its rule."""

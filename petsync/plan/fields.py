@@ -572,7 +572,9 @@ def _by_spelling(named: Mapping[str, T]) -> dict[str, T]:
 
 
 def _by_use(counts: Counter[T]) -> tuple[dict[str, T], dict[int, T]]:
-    """Return the categories or tags by name and by id, the most used one of each."""
+    """Return the categories or tags by name and by id. If several have the same name or id, the
+    most used one is returned.
+    """
     named: dict[str, T] = {}
     numbered: dict[int, T] = {}
     for thing in sorted(counts, key=lambda t: (-counts[t], not t.id, t.id or 0, t.name or "")):

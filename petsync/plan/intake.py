@@ -48,8 +48,8 @@ _LEFT = (
     "job that sends, the row is added as a new pet if its id is emptied."
 )
 _HIDDEN = (
-    "its pet is no longer in the store, and the row stays: its column {}, "
-    "which has another header, may have an edit"
+    "its pet is no longer in the store, and the row stays: its column {}, which has another "
+    "header, may have an edit"
 )
 _SHOWN = (
     "Restore the column's header. If the sheet is to have no values in it, keep the column and "
@@ -63,7 +63,8 @@ _NAMELESS = "the row has no id and matches no pet in the store; a pull job sends
 
 
 class IntakeRows(NamedTuple):
-    """The rows of a sheet, with masks of those that take values from the store.
+    """The rows of a sheet, with a mask of those that take values from the store, and masks of
+    special cases.
 
     The last three masks are subsets of `takes`.
     """

@@ -113,9 +113,8 @@ class Remarks:
         for undo, run in undos.items():
             rows = [row for row, each in self.restored.items() if each.undo == undo]
             yield (
-                f"{_at(rows, address, 'id')}: the undo of run {run} restored these pets, "
-                f"and they stay restored. Export again to see them. `petsync undo {undo}` "
-                f"reverses the undo."
+                f"{_at(rows, address, 'id')}: the undo of run {run} restored these pets, and they "
+                f"stay restored. Export again to see them. `petsync undo {undo}` reverses the undo."
             )
         if older := [row for row in self.older if row not in self.restored]:
             yield (
@@ -130,9 +129,8 @@ class Remarks:
             )
         yield from (self._new(name, address, list(known)) for name in sorted(self.categories))
         yield from (
-            f"{address(row, 'name')}: {old!r} became {current!r}, "
-            "which a spreadsheet program may have caused when it opened the file. If this is not "
-            "intended, type the name again."
+            f"{address(row, 'name')}: {old!r} became {current!r}, which a spreadsheet program may "
+            "have caused when it opened the file. If this is not intended, type the name again."
             for row, (old, current) in sorted(self.converted.items())
         )
 
@@ -155,9 +153,8 @@ class Remarks:
         ]
         if pairs:
             yield (
-                f"{some(pairs)}: these pets have other names than their rows. "
-                "A service may have given an old id to a new pet: remove the rows that refer to "
-                "an earlier pet."
+                f"{some(pairs)}: these pets have other names than their rows. A service may have "
+                "given an old id to a new pet: remove the rows that refer to an earlier pet."
             )
 
     def _iter_gone_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
@@ -169,9 +166,8 @@ class Remarks:
             )
         if gone := [row for row in self.gone if row not in self.undone]:
             yield (
-                f"{_at(gone, address, 'id')}: these pets "
-                "were deleted from the store since the export, and their rows are not edited: "
-                "nothing happens."
+                f"{_at(gone, address, 'id')}: these pets have been deleted from the store since "
+                "the export, and their rows are not edited: nothing happens."
             )
 
     def _new(self, name: str, address: Callable[[int, str], str], known: Sequence[str]) -> str:

@@ -242,7 +242,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, guard=guard, verdict=verdict)
 
     def require_ok(self) -> None:
-        """Raise GuardError if the guard refuses it."""
+        """Raise GuardError if the guard refuses these changes."""
         refusals = {*self.verdict.refusals, *self.judged().verdict.refusals}
         if refusals:
             raise GuardError(
@@ -785,7 +785,7 @@ def refuse_sentinels(
 def describe_drift(sentinel: Pet, current: Pet | None) -> str:
     """Return a description of a sentinel's changes since the plan, "" if it is unchanged."""
     if current is None:
-        return f"sentinel {sentinel.id} was deleted from the store since the plan was made"
+        return f"sentinel {sentinel.id} has been deleted from the store since the plan was made"
     moved = differing(sentinel, current)
     if not moved:
         return ""
@@ -900,7 +900,7 @@ def iter_stale_rows(plan: _StaleRowIndex) -> Iterator[StaleRows]:
         (
             plan.gone,
             "no longer in the store",
-            "as exported; the pet was deleted from the store since then",
+            "as exported; the pet has been deleted from the store since then",
             ("removed by an undo", "removed the pet"),
         ),
     ):

@@ -84,7 +84,7 @@ class Rehearsal:
     profile: str
     """The name of the service's profile."""
     broken: FaultCounts | None = None
-    """The faults, None for a rehearsal without faults."""
+    """The injected faults and how often each occurred; None if no faults were requested."""
     notes: tuple[str, ...] = ()
     """The notes for the user on the rehearsal, and on what a copy cannot show."""
 

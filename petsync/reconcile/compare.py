@@ -160,8 +160,8 @@ class Comparison:
         if self.silence:
             raise ServiceError(
                 f"the store gave no answer for any of the pets that were looked up: {self.silence}",
-                hint="Nothing was changed: pets without an answer would seem to be missing. "
-                "The next round tries again.",
+                hint="Nothing was changed: pets without an answer would seem to be missing. The "
+                "next round tries again.",
             )
 
     def next_base(self) -> Base:
@@ -223,8 +223,8 @@ class Comparer:
             queries = ", ".join(query.asked for query in failed)
             raise ServiceError(
                 f"the store did not list its pets of status {queries}: {failed[0].problem}",
-                hint="Nothing was changed: "
-                "pets that are not listed would seem to be missing. The next round tries again.",
+                hint="Nothing was changed: pets that are not listed would seem to be missing. The "
+                "next round tries again.",
             )
         return snapshot
 
@@ -780,9 +780,8 @@ class Differences:
         there = missing <= {*self.comparison.sheet.columns}
         state = "is empty" if there else "is missing"
         problem = (
-            f"the column {names} {state}"
-            ", unlike before: when the column returns, its cells are compared with their earlier "
-            "values"
+            f"the column {names} {state}, unlike before: when the column returns, its cells are "
+            "compared with their earlier values"
         )
         if not new:
             yield Difference(kind="note", problem=problem)
@@ -900,8 +899,7 @@ class Differences:
                 yield Difference(
                     kind="note",
                     problem="is no longer in any row, and is not among the pets that the job "
-                    "covers "
-                    f"(its status is {found.status!r}{tags}): it stays in the store",
+                    f"covers (its status is {found.status!r}{tags}): it stays in the store",
                     pet_id=pet_id,
                     name=found.name or "",
                 )
@@ -918,8 +916,8 @@ class Differences:
             return "is in the store, and in no row"
         if self.job.delete_missing and pet_id in self.comparison.claimed:
             return (
-                "is no longer in any row here; it is not deleted, because another sheet may "
-                "have its row"
+                "is no longer in any row here; it is not deleted, because another sheet may have "
+                "its row"
             )
         if self.job.delete_missing:
             return "is no longer in any row; it is not deleted, see the plan's notes"

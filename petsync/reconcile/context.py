@@ -173,8 +173,8 @@ CODES: dict[Status, int] = {
 }
 """The exit code of each status."""
 _SERVICE = (
-    "The next round tries again. If the problem persists, `petsync doctor` shows the "
-    "service's answers."
+    "The next round tries again. If the problem persists, `petsync doctor` shows the service's "
+    "answers."
 )
 _KEYS = (
     (r'--encoding (\S+), in Python encoding="[^"]+"', r'encoding = "\1" in the job'),

@@ -117,8 +117,8 @@ class LiveConfiguration:
             log.info("%s was read again", changed.path)
             if changed.metrics.listen != self._listens:
                 log.warning(
-                    "the new [metrics] listen takes effect after a restart; until then the old "
-                    "one is used"
+                    "the new [metrics] listen takes effect after a restart; until then the old one "
+                    "is used"
                 )
         if not self.is_valid:
             _notify(changed, _round(changed.path.name))

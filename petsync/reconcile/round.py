@@ -92,8 +92,8 @@ _CURES = {
     "empty": "Restore the sheet from one of its backups or with `petsync export`; or set "
     "allow_empty in the guard of the job, if the sheet is to be empty.",
     "everything": "Set allow_empty in the guard of the job, if everything is to be deleted.",
-    "shifted": "Move the cells back to their rows, and sort whole rows only. If it is "
-    "intended: `petsync plan SHEET`, and `petsync apply SHEET --allow-shifted`.",
+    "shifted": "Move the cells back to their rows, and sort whole rows only. If it is intended: "
+    "`petsync plan SHEET`, and `petsync apply SHEET --allow-shifted`.",
     "sentinel": "Find out what happened to the sentinels: nothing overrides them.",
     "capacity": CAPACITY_CURE,
 }
@@ -165,7 +165,8 @@ def _note_new_ids(
 def _refusals_to_store(job: Job, comparison: Comparison) -> tuple[Refusal, ...]:
     refusals = comparison.plan.verdict.refusals
     if job.mode in ("pull", "check"):
-        # Nothing of the plan is sent, so only its refusals that concern the sides themselves count.
+        # None of the plan is sent, so only refusals about the store itself count; in a check, also
+        # the refusal of an empty sheet.
         own = "empty" if job.mode == "check" else ""
         return tuple(each for each in refusals if each.of_store or each.limit == own)
     return refusals
@@ -187,9 +188,8 @@ def _refuse_exchanged_ids(
     context: RoundContext, comparison: Comparison, mixed: Sequence[IdExchange]
 ) -> None:
     first = [
-        f"{comparison.sheet.address(each.row)} has {each.name!r}, earlier pet {each.other}, with "
-        f"the id "
-        f"{each.pet_id}, earlier {each.was!r}"
+        f"{comparison.sheet.address(each.row)} has {each.name!r} (earlier pet {each.other}) with "
+        f"the id {each.pet_id} (earlier {each.was!r})"
         for each in mixed[:_NAMED]
     ]
     more = f"; and {len(mixed) - _NAMED:,} more" if len(mixed) > _NAMED else ""
@@ -279,8 +279,8 @@ def _wait(
     _hold(context, comparer, comparison, start)
     context.note(waiting=file)
     hint = (
-        f"`petsync apply {file}` shows the waiting plan, and releases it after a "
-        f"confirmation; `--limit 0` shows all."
+        f"`petsync apply {file}` shows the waiting plan, and releases it after a confirmation; "
+        "`--limit 0` shows all."
     )
     context.ends("waiting", describe_limits(refusals), hint)
 
@@ -424,8 +424,7 @@ def _is_missing(path: Path) -> bool:
 
 _UNNUMBERED = (
     "The next round tries again. A row that is edited before then becomes a new pet: close the "
-    "file, or "
-    "write the ids into it."
+    "file, or write the ids into it."
 )
 
 

@@ -232,8 +232,8 @@ def _iter_backups_since(context: RoundContext, comparer: Comparer, base: Base) -
 def _note_lost_row(job: Job, pet_id: int, sheet: str) -> Difference:
     return Difference(
         kind="note",
-        problem="its row is no longer in the sheet, and the pet is not deleted: the row may "
-        f"have moved to {sheet}, where an older copy was restored",
+        problem="its row is no longer in the sheet, and the pet is not deleted: the row may have "
+        f"moved to {sheet}, where an older copy was restored",
         pet_id=pet_id,
         hint="" if job.folder is not None else "To remove the pet, delete it in the store.",
     )
@@ -289,9 +289,8 @@ def _note_lost_file(path: Path, ids: Sequence[int]) -> Difference:
     pets = "pet" if len(ids) == 1 else "pets"
     return Difference(
         kind="conflict",
-        problem=f"the file {name} "
-        f"is no longer in the folder: its pets that are now in no row are not deleted ({pets} "
-        f"{some}{more})",
+        problem=f"the file {name} is no longer in the folder: its pets that are now in no row are "
+        f"not deleted ({pets} {some}{more})",
         hint="Restore the file, or move its rows into another file. To delete these pets: remove "
         f"{path}, which records the file's rows, and delete the pets in the store.",
     )

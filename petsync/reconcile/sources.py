@@ -525,8 +525,7 @@ def _query_error(error: Exception, name: str, database: Secret) -> SheetError:
     return SheetError(
         f"the {name} failed: {reason[:300]}",
         hint="Try it in the database's own program, and check the address and the user's "
-        "permissions. "
-        "Nothing was changed.",
+        "permissions. Nothing was changed.",
     )
 
 

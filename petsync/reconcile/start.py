@@ -581,11 +581,10 @@ def _with_doubts(
         Difference(
             kind="note",
             problem=f"its row, which was added after round {versions[0].round}, is not in the "
-            f"sheet: it "
-            "was removed, or a backup was restored. The pet is not deleted",
+            "sheet: it was removed, or a backup was restored. The pet is not deleted",
             pet_id=pet_id,
-            hint="To restore the row, enter a row with the pet's id. To remove the pet, "
-            "delete it in the store.",
+            hint="To restore the row, enter a row with the pet's id. To remove the pet, delete it "
+            "in the store.",
         )
         for pet_id in sorted(lacking - {*elsewhere})
     )
@@ -1034,12 +1033,11 @@ def note_worksheets(context: RoundContext, sheet: Sheet) -> tuple[Difference, ..
     )
     problem = (
         f"the worksheet {sheet.tab!r} is read; others also have a column for ids, but are not "
-        f"read: "
-        f"{some}{more}"
+        f"read: {some}{more}"
     )
     return (
         Difference(
-            kind="note", problem=problem, hint='To read another one: tab = "NAME" in the job.'
+            kind="note", problem=problem, hint='To read another one, set tab = "NAME" in the job.'
         ),
     )
 
@@ -1092,13 +1090,12 @@ def _load_versions(context: RoundContext, base: Base, inbound: Inbound | None) -
 def _note_backup(versions: Sequence[Version], mode: str) -> Difference:
     what = "an older copy or a backup" if versions[0].is_state else "a backup"
     problem = (
-        f"the sheet looks as it did {_moment_of(versions[0])}: {what} may have been restored. "
-        "It is compared using the values agreed on at that time"
+        f"the sheet looks as it did {_moment_of(versions[0])}: {what} may have been restored. It "
+        "is compared using the values agreed on at that time"
     )
     hint = (
         "The changes since then are written into the sheet again. To reverse them: change the "
-        "store, or write "
-        "delete into the rows' action column."
+        "store, or write delete into the rows' action column."
     )
     if mode == "push":
         hint = "Its values are sent nevertheless; pets whose rows were added since are not deleted."

@@ -315,8 +315,8 @@ class BaseFile:
         except OSError as error:
             raise PetsyncError(
                 f"{self.path} is damaged, and cannot be moved: {error.strerror}",
-                hint="Move it out of the state folder; the next round is then treated as the "
-                "first one.",
+                hint="Move it out of the state folder; the next round is then treated as the first "
+                "one.",
             ) from None
 
 

@@ -150,8 +150,8 @@ def notes(source: StoreCopy, listed: Snapshot, after: Collection[int]) -> Iterat
     if source.unanswered:
         ids = _few([int(each.asked) for each in source.unanswered])
         yield (
-            f"The store gave no answer for {ids}. The copy does not have them, "
-            f"and none of their changes was tried: {source.unanswered[0].problem}."
+            f"The store gave no answer for {ids}. The copy does not have them, and none of their "
+            f"changes was tried: {source.unanswered[0].problem}."
         )
     outside = {pet.id for pet in source.outside}
     if hidden := set(after) - set(listed.frame["id"]) - outside:
@@ -304,8 +304,7 @@ def _whole(path: Path) -> Iterator[None]:
 
 _NO_SHEET = (
     "the sheet of the plan is missing, or was changed since, so the pets were compared only with "
-    "the "
-    "plan"
+    "the plan"
 )
 _UNDO = "the plan is an undo and has no sheet; so the pets were compared only with the plan"
 
@@ -379,7 +378,7 @@ def _of_plan(
     if options:
         raise SettingsError(
             f"{', '.join(options)}: these are options for making a plan from a sheet, but a "
-            f"finished plan was given",
+            "finished plan was given",
             hint="A plan is rehearsed as it is; make another one with these options.",
         )
     store.check(plan)

@@ -329,10 +329,9 @@ of a list; or, for a clash, its texts in export, sheet and store.
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True):
-    """A row, in visible text.
-
-    `message`, `cure` and `winner` are those of a conflict or a blocked row; the `message` of a
-    change names the fields of its row that are in conflict.
+    """A row of the plan, with invisible characters replaced by their names. `message`, `cure` and
+    `winner` are set for a conflict or a blocked row. A change has only a `message`, which names
+    the fields of its row that are in conflict, if there are any.
     """
 
     kind: int

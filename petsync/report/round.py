@@ -159,9 +159,9 @@ _KIND_MEANING: Mapping[Kind, str] = {
     "note": "for information",
 }
 _KIND_CURE: Mapping[Kind, str] = {
-    "conflict": "Do what the line says. If both sides changed a field, "
-    "write the same value on both sides, or set on_conflict for the job; that option applies to "
-    "fields, not to whole rows.",
+    "conflict": "Do what the line says. If both sides changed a field, write the same value on "
+    "both sides, or set on_conflict for the job; that option applies to fields, not to whole "
+    "rows.",
     "waiting": "Look at the plan, and release it or fix the sheet: a plan that is not needed any "
     "more disappears.",
     "failed": "The next round tries again.",
@@ -396,8 +396,8 @@ def describe_sheet_result(round_report: RoundReport) -> str:
     if round_report.round.backup:
         backup = visible(round_report.round.backup)
         return (
-            f"Written: {describe_written(round_report)}; the previous version of the sheet is "
-            f"in {backup}."
+            f"Written: {describe_written(round_report)}; the previous version of the sheet is in "
+            f"{backup}."
         )
     if round_report.round.dry_run or round_report.round.mode == "check":
         return "Nothing was written."

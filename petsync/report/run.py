@@ -347,7 +347,7 @@ def run_details_lines(
 def _files(
     files: Sequence[UploadedFile], entries: Mapping[int, Entry], limit: int | None, width: int
 ) -> Iterator[Text]:
-    """Yield each file with its outcome, and the change of its pet."""
+    """Yield each file with its outcome and the change to its pet."""
     shown = files if limit is None else files[:limit]
     for index, file in enumerate(shown):
         style = "" if file.outcome == "applied" else text.STYLE["conflict"]

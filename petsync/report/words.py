@@ -1,4 +1,4 @@
-"""Words shared by all reports: counts, places, causes, outcomes."""
+"""Wording shared by all reports: counts, places, causes, outcomes."""
 
 from __future__ import annotations
 
@@ -214,8 +214,8 @@ CAUSES: Mapping[Cause, CauseText] = {
     "another-id": CauseText(
         "under another id",
         "The pet is in the store, but the service assigned another id.",
-        "Write the new id into the sheet, as --write-ids does; otherwise the next plan "
-        "holds back the row.",
+        "Write the new id into the sheet, as --write-ids does; otherwise the next plan holds back "
+        "the row.",
     ),
     "named-id": CauseText(
         "under an id that another row names",
@@ -235,7 +235,7 @@ CAUSES: Mapping[Cause, CauseText] = {
         NO_CURE,
     ),
     "not-begun": CauseText(
-        "not begun",
+        "not started",
         "The run ended before these changes. Nothing was sent for them.",
         f"{_RESUME} sends them.",
     ),
@@ -335,8 +335,8 @@ CAUSES: Mapping[Cause, CauseText] = {
     ),
     "overwrote": CauseText(
         "replaced another pet",
-        "The service assigned the id of an existing pet to a new pet, which replaced the "
-        "existing one.",
+        "The service assigned the id of an existing pet to a new pet, which replaced the existing "
+        "one.",
         "`petsync undo RUN` restores that pet. Give the row an id of its own, and plan again.",
     ),
     "unsafe-id": CauseText(
@@ -356,9 +356,8 @@ CAUSES: Mapping[Cause, CauseText] = {
     ),
     "may-be-there": CauseText(
         "may be in the store, edited since",
-        "No answer arrived for an add. The store does not have the pet as it was sent, but it "
-        "has a "
-        "new similar one, which may have been edited since. Nothing is sent again.",
+        "No answer arrived for an add. The store does not have the pet as it was sent, but it has "
+        "a new similar one, which may have been edited since. Nothing is sent again.",
         "Plan again: give the row that pet's id, or write `add-another` as its action.",
     ),
     "unexpected": CauseText(
@@ -599,7 +598,7 @@ def _group_by(
     return groups
 
 
-# Numbers, moments, and the summary sentences of plans and reports.
+# Numbers, timestamps, and the summary sentences of plans and reports.
 
 
 Mark = Literal["add", "update", "delete", "conflict", "blocked", "note", "warning", "applied"]
@@ -639,17 +638,15 @@ UNANSWERED_TITLE = (
 )
 WHERE_TO_SEE_ALL = (
     "To see all of them: `petsync plan` with `--limit 0`, or with `-o plan.html` or .xlsx; in "
-    "Python "
-    "plan.to_frame()."
+    "Python plan.to_frame()."
 )
 _WHERE_TO_SEE_WAITING = (
     "To see all of them: `petsync apply` of the same file with `--limit 0`; the report of the "
-    "round has "
-    "them, too."
+    "round has them, too."
 )
 _NOT_LISTED = (
-    "A pet of this status is in the plan only if a row names it, "
-    "and pets that are in no row are not deleted."
+    "A pet of this status is in the plan only if a row names it, and pets that are in no row are "
+    "not deleted."
 )
 _NOT_COUNTED = "Pets of this status are not included in the store's count."
 _CONFLICTS: Mapping[Winner, str] = {
@@ -887,8 +884,8 @@ def _resume_hint(report: Report) -> str:
     if not left:
         return f"{resume} checks that nothing is left."
     return (
-        f"{number(left)} {'change is' if left == 1 else 'changes are'} left: {resume} does "
-        f"the rest."
+        f"{number(left)} {'change is' if left == 1 else 'changes are'} left: {resume} does the "
+        "rest."
     )
 
 

@@ -411,7 +411,7 @@ def _parse_value(item: str, name: str, text: str) -> Any:
 
 def _share(text: str) -> float:
     if not 0 <= (value := _seconds(text)) <= 1:
-        raise ValueError("a share is from 0 to 1")
+        raise ValueError("a share must be between 0 and 1")
     return value
 
 

@@ -744,7 +744,9 @@ def once(pairs: Iterable[tuple[str, object]], single: Collection[str]) -> None:
 
 
 def pet_id(text: str, *, refused_with: int) -> int:
-    """Return the int64 in a path. Raises RefusedError with the given status for other text."""
+    """Return the pet id in a URL path, an int64. Raises RefusedError with the given status if the
+    text is not one.
+    """
     if _PARAMETER_INTEGER.fullmatch(text) and MIN_ID <= (number := int(text)) <= MAX_ID:
         return number
     problem = f"{text[:40]!r} is not a pet id: an id is a 64-bit integer"

@@ -176,8 +176,8 @@ def is_workbook(data: bytes) -> bool:
 
 
 def unreadable_text(data: bytes) -> FileKind | None:
-    """Return the kind of a text file that cannot be read, which states its encoding or that it
-    ends in NUL bytes; None if it can be read.
+    """Return why a text file cannot be read, as a kind of file: its encoding, or the NUL bytes at
+    its end. Return None if it can be read.
     """
     if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return FileKind("UTF-32, not UTF-8", AS_ENCODED.format("utf-32"), "utf-32")
@@ -396,7 +396,7 @@ def load(path: Path, encoding: str | None = None) -> Source:
     if suffix not in _TEXTS:
         raise SheetError(
             f"{path}: {suffix or 'a file without a suffix'} is not a kind of sheet that petsync "
-            f"reads",
+            "reads",
             hint=f"petsync reads {', '.join(_WORKBOOKS + _TEXTS)}. {RESAVE}",
         )
     source = _decode_text(path, data, encoding)

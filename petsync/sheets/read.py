@@ -137,8 +137,8 @@ def _correction_error(source: str, problems: list[str], editor: _GridEditor) -> 
 
 @dataclass(frozen=True, slots=True)
 class _GridEditor:
-    """Finds and changes the cells of one grid. `names` has the columns' names by their places,
-    `rows` the positions of the rows by their numbers.
+    """Finds and changes the cells of one grid. `names` maps each column's place to its name;
+    `rows` maps each row's number to its position.
     """
 
     grid: Grid
@@ -680,8 +680,9 @@ def _find_emptied(frame: pd.DataFrame, column_of_header: Mapping[str, str]) -> l
 
 
 def _with_index(frame: pd.DataFrame, mapper: Mapper) -> pd.DataFrame:
-    """Return the frame with the named levels of its index as columns, without those that it also
-    has as columns. Raises SheetError if an index of ids differs from the column of ids.
+    """Return the frame with the named levels of its index added as columns, except levels that
+    already exist as columns. Raises SheetError if the index and a column both contain ids and the
+    ids differ.
     """
     columns_by_name = {
         mapper.mapping.get(fold_header(str(name)), str(name)): name for name in frame.columns
@@ -919,8 +920,7 @@ def _check_encodable(name: str, text: str) -> str:
     except UnicodeEncodeError as error:
         raise SheetError(
             f"the DataFrame's column {name} has half of a surrogate pair at position "
-            f"{error.start + 1} of "
-            f"{text[:40]!r}",
+            f"{error.start + 1} of {text[:40]!r}",
             hint="The text was read with a wrong encoding: read it again.",
         ) from None
     return text

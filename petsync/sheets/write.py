@@ -141,7 +141,7 @@ def write_sheet(
     if writer is None:
         raise SheetError(
             f"{path}: {path.suffix or 'a file without a suffix'} is not a kind of file that "
-            f"petsync writes",
+            "petsync writes",
             hint=f"petsync writes {', '.join(writers)}.",
         )
     try:

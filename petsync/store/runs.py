@@ -804,8 +804,8 @@ def _build_undone_hint(runs: Sequence[PastRun], undone: Mapping[str, PastRun]) -
     number = past.open + past.counts.get("unknown", 0)
     changes = "1 change" if number == 1 else f"{number:,} changes"
     return (
-        f"Run {past.run_id} was undone, and the outcome of {changes}  is unknown: `petsync "
-        f"resume {past.run_id}` determines it, and sends nothing."
+        f"Run {past.run_id} was undone, and the outcome of {changes} is unknown: `petsync resume "
+        f"{past.run_id}` determines it, and sends nothing."
     )
 
 
@@ -825,9 +825,8 @@ def _build_stopped_error(report: Report) -> InterruptedRunError:
     done = sum(result.outcome == "applied" for result in report.results)
     error = InterruptedRunError(
         f"run {report.run_id} was stopped: {report.stopped.splitlines()[0]}",
-        hint=f"{done:,} of {len(report.plan.changes):,} changes were applied. "
-        f"`petsync resume {report.run_id}`, or store.resume() in Python, sends the remaining "
-        f"changes, and "
+        hint=f"{done:,} of {len(report.plan.changes):,} changes were applied. `petsync resume "
+        f"{report.run_id}`, or store.resume() in Python, sends the remaining changes, and "
         "determines the outcome of requests that were under way.",
     )
     error.report = report

@@ -189,7 +189,7 @@ class Sheet:
     trusted has an error finding in the column `id`: it may belong to any pet.
     """
     blocked_pets: Mapping[int, int] = field(default_factory=dict)
-    """The ids of blocked rows by row."""
+    """The ids of blocked rows, by row number."""
     unidentified: tuple[int, ...] = ()
     """The blocked rows without an id that can be trusted."""
     columns: Mapping[str, str] = field(default_factory=dict)

@@ -290,7 +290,7 @@ _PHOTO_COLUMNS = [
 
 
 class Photos:
-    """A table of a pet's photos, `table`, filled page by page."""
+    """A pet's photos in a table, `table`, which is filled page by page."""
 
     def __init__(self, store: Store, work: Work) -> None:
         self._store, self._work = store, work

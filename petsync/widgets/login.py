@@ -137,8 +137,8 @@ SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
         button="Begin",
         opens=True,
         then=_AGREE
-        + "This form continues by itself. If your browser ends up on a page that cannot "
-        "be reached, copy that page's address and paste it here.",
+        + "This form continues by itself. If your browser ends up on a page that cannot be "
+        "reached, copy that page's address and paste it here.",
     ),
     LoginMethod(
         name="elsewhere",
@@ -169,14 +169,13 @@ SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
         name="implicit",
         title="In the browser, for a service that offers only a token",
         words="The older method (implicit), for services that offer no other method. The token "
-        "comes in "
-        "the address of a page, cannot be renewed, and expires soon.",
+        "comes in the address of a page, cannot be renewed, and expires soon.",
         fields=("can_write", "client_id"),
         button="Begin",
         opens=True,
         then=_AGREE
-        + "This form continues by itself. If it does not, copy the complete address of the "
-        "page on which your browser ends up and paste it here; the token alone also works.",
+        + "This form continues by itself. If it does not, copy the complete address of the page on "
+        "which your browser ends up and paste it here; the token alone also works.",
     ),
     LoginMethod(
         name="key",

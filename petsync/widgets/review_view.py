@@ -322,7 +322,7 @@ def clash_row(key: str, conflict: Conflict, clash: Clash, winner: str) -> Row:
         "where": conflict.source,
     }
     if clash.refused:
-        cells["winner"] = f"The store's value is kept: {clash.refused}."
+        cells["winner"] = f"The store's value stays: {clash.refused}."
     else:
         label = f"Which {TITLES[clash.column].lower()} {name} gets"
         cells["winner"] = {"options": options, "value": winner, "label": label}
@@ -824,15 +824,15 @@ def render_question(draft: Draft, plan: Plan) -> str:
     if plan.deletes:
         parts.append(_deletes(plan.deletes))
     name = (
-        f"This is plan {plan.fingerprint[:12]}. Only this plan is sent, and it can be sent "
-        f"only once."
+        f"This is plan {plan.fingerprint[:12]}. Only this plan is sent, and it can be sent only "
+        "once."
     )
     return piece(*parts, element("p", text(name)))
 
 
 def _describe_conflicts(plan: Plan) -> Iterator[str]:
     clashes = [(each.winner, len(each.clashes)) for each in plan.conflicts if each.clashes]
-    effects = {"sheet": "the sheet's value is sent", "store": "the store's value is kept"}
+    effects = {"sheet": "the sheet's value is sent", "store": "the store's value stays"}
     for winner, effect in effects.items():
         number = sum(count for side, count in clashes if side == winner)
         if number:

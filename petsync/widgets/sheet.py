@@ -270,8 +270,7 @@ _ENCODINGS = (
 )
 _WORDS = (
     "petsync does not recognise these columns. It keeps them but does not use them unless you "
-    "choose "
-    "their meaning. It does not guess."
+    "choose their meaning. It does not guess."
 )
 _NOTHING_KNOWN = "petsync recognises none of this sheet's headers: choose what its columns mean."
 
@@ -620,8 +619,8 @@ _CONFLICT = (
 _MISSING = (
     "If ticked, the plan deletes every pet of the store that is in no row. Otherwise it deletes a "
     "pet only if its row has “delete” in the column “action”. The review shows each deletion "
-    "before "
-    "anything is sent, and the guard refuses to delete more than a tenth of the store's pets."
+    "before anything is sent, and the guard refuses to delete more than a tenth of the store's "
+    "pets."
 )
 _TWO_WAY = (
     "The sheet contains the exported values, so unedited cells change nothing, and changes in the "

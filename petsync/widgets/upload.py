@@ -233,9 +233,8 @@ _MARKS: dict[State, tuple[str, str]] = {
 _LEFT_OUT = {
     "already": "It was uploaded to this pet before.",
     "twice": "The same picture is in this list twice.",
-    "doubtful": "It was sent before but got no response, and the service does not show whether "
-    "it was "
-    "stored. Check the pet's pictures in the store.",
+    "doubtful": "It was sent before but got no response, and the service does not show whether it "
+    "was stored. Check the pet's pictures in the store.",
 }
 _NO_PET_CHOSEN = "Choose the pet first: find it above."
 _CHECK_AGAIN = "Choose the pet again to check all files again."
@@ -931,7 +930,7 @@ class UploadForm(Form):
         counts = report.counts
         remaining = sum(counts.values()) - counts["applied"]
         done = f"{count(counts['applied'], 'picture')} uploaded"
-        rest = f", {remaining:,}  not uploaded: see the list for the reasons" if remaining else ""
+        rest = f", {remaining:,} not uploaded: see the list for the reasons" if remaining else ""
         if any(_is_bad(each) for each in report.results):
             self.notice.warn(f"{done}{rest}.")
         else:

@@ -115,9 +115,9 @@ class _MessagePage(RequestHandler):
 class _ForbiddenPage(_MessagePage):
     status, title = 403, "Open the link from the terminal"
     text = (
-        "This page is only for the user who started it. The terminal that runs"
-        " <code>petsync app</code> shows a link that begins with this address: open the complete"
-        " link. The link changes at each start."
+        "This page is only for the user who started it. The terminal that runs <code>petsync "
+        "app</code> shows a link that begins with this address: open the complete link. The link "
+        "changes at each start."
     )
 
 

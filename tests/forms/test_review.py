@@ -355,7 +355,7 @@ def test_rows_that_are_held_say_why(store: ps.Store, opened: Opened) -> None:
     assert shown(form.held)
     (row,) = form.held.rows
     assert row["cells"]["where"] == "Pets!A5"
-    assert "pet 4 was deleted from the store since the export" in row["cells"]["problem"]
+    assert "pet 4 has been deleted from the store since the export" in row["cells"]["problem"]
     assert row["cells"]["cure"].startswith("Write `add`")
 
 

@@ -208,7 +208,7 @@ def small_report() -> Report:
 
 def stopped_report() -> Report:
     """Return a report on a run that was stopped before it finished."""
-    why = "not begun: interrupted"
+    why = "not started: interrupted"
     return report_of(
         result(0, "applied"),
         result(1, "unknown", cause="cut-off", message="under way when the run was stopped"),

@@ -153,7 +153,7 @@ def other_journals(store: str, state: Path) -> Iterator[Path]:
 
 
 def _find_notes_folder() -> Path | None:
-    """Return the folder of the notes; None if the user has no home folder."""
+    """Return the folder for the notes; None if the user has no home folder."""
     given = Path(os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_STATE_HOME", ""))
     # The XDG specification ignores a relative path.
     try:
@@ -440,7 +440,7 @@ def rebuild_report(past: PastRun, plan: Plan, entries: Iterable[Entry]) -> Repor
 
 
 def _iter_results(plan: Plan, entries: dict[int, Entry], stopped: str) -> Iterator[Result]:
-    why = "not started, because the run was stopped" if stopped else "not begun"
+    why = "not started, because the run was stopped" if stopped else "not started"
     for number, change in enumerate(plan.changes):
         entry = entries.get(number)
         if entry is None:

@@ -627,12 +627,10 @@ def _check_version(path: Path, facts: _DatabaseFacts) -> None:
         )
     if facts.version not in _READABLE:
         raise PetsyncError(
-            f"the journal {path} has version {facts.version}, which is from a newer petsync; "
-            f"this petsync reads version "
-            f"{VERSION}",
-            hint="The file was not changed, and nothing was sent. Use the newer petsync, or "
-            "choose another "
-            "folder with --state.",
+            f"the journal {path} has version {facts.version}, which is from a newer petsync; this "
+            f"petsync reads version {VERSION}",
+            hint="The file was not changed, and nothing was sent. Use the newer petsync, or choose "
+            "another folder with --state.",
         )
 
 

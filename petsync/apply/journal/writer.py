@@ -308,7 +308,7 @@ class Writer:
             now = self._path.stat()
         except OSError:
             raise build_unwritable_error(
-                self._path, "it was deleted or moved while in use"
+                self._path, "it was deleted or moved while it was in use"
             ) from None
         if (now.st_dev, now.st_ino) != (self._file.st_dev, self._file.st_ino):
             raise build_unwritable_error(self._path, "another file replaced it while it was in use")

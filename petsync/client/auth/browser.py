@@ -94,8 +94,8 @@ class CallbackParameters:
         if given not in (expected, endpoints.issuer):
             raise AuthError(
                 "sign-in: the response does not come from the service that was asked",
-                hint="Nothing was sent to that other service. Open the current address, and "
-                "copy the final address from the browser's address bar.",
+                hint="Nothing was sent to that other service. Open the current address, and copy "
+                "the final address from the browser's address bar.",
             )
 
 

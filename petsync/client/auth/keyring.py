@@ -227,8 +227,8 @@ class CredentialStore:
         except SettingsError as error:
             await self._abandon_entry(name)
             problem = (
-                f"the renewed sign-in could not be stored ({error.message}); it ends when "
-                f"petsync exits"
+                f"the renewed sign-in could not be stored ({error.message}); it ends when petsync "
+                "exits"
             )
             return replace(new, grant=new.grant.keep("memory"), problem=problem)
         return new

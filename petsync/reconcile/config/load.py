@@ -671,8 +671,8 @@ def _endings(draft: Draft) -> Iterator[ConfigMistake]:
         advice = "" if draft.is_filled(key) else f', and write {key} = "{near}"'
         yield draft.mistake(
             key,
-            f"{ending or 'a file without an ending'} "
-            f"is not a supported sheet format; the supported formats are: {', '.join(READ)}",
+            f"{ending or 'a file without an ending'} is not a supported sheet format; the "
+            f"supported formats are: {', '.join(READ)}",
             f"Save it as one of these{advice}.",
         )
 
@@ -1118,7 +1118,7 @@ def _suggest_line(line: str, message: str) -> tuple[str, str]:
             f'Write "{odd[1]}" = and the value.',
         )
     if "=" not in plain and (colon := _COLON.match(line)):
-        return "this is written as in YAML", f"Write {_format_assignment(colon[1], colon[2])}"
+        return "this is YAML syntax, not TOML", f"Write {_format_assignment(colon[1], colon[2])}"
     if "=" not in plain and not plain.startswith(("[", '"', "'")):
         name, _, rest = plain.partition(" ")
         return "there is no =", f"Write {_format_assignment(name, rest)}"
@@ -1369,8 +1369,8 @@ _SINGLE, _DOUBLE = re.compile(r"'([^']*)'"), re.compile(r'"([^"\\$`]*)"')
 _BARE_WORD = re.compile(r"[\w./:@%+,=?^~{}\[\]-]*")
 """A value that a shell leaves unchanged without quotes."""
 _FORM = (
-    "Each line is NAME=value; a value with characters other than letters and digits must be "
-    "in 'single quotes'."
+    "Each line is NAME=value; a value with characters other than letters and digits must be in "
+    "'single quotes'."
 )
 
 
@@ -1415,6 +1415,6 @@ def _variable(place: str, line: str) -> tuple[str, str]:
     if quoted is None and not _BARE_WORD.fullmatch(value):
         raise SettingsError(
             f"{place}: a shell would read the value of {name} differently",
-            hint=f"Write {name}='…', in single quotes; the value must not contain any.",
+            hint=f"Write {name}='…', in single quotes; the value must not contain single quotes.",
         )
     return name, value if quoted is None else quoted[1]

@@ -455,8 +455,8 @@ def _check(number: int, field: str) -> None:
         is_known = False
     if not is_known or names & {"L", "LW"} or any(name.endswith("L") for name in names - _NAMES):
         raise MisfitError(
-            f"a schedule; field {number + 1}, the {name}, is {span}, or *, "
-            "or a list, a range or a step of these",
+            f"a schedule; field {number + 1}, the {name}, is {span}, or *, or a list, a range or a "
+            "step of these",
             advice=f"In place of {field} write * for every {name}, or for example {example}.",
         )
 
@@ -1173,7 +1173,8 @@ REST: tuple[Option, ...] = (
         table="templates",
         name="title",
         kind=PLAIN,
-        meaning="The title, with names such as `$job` and `$status` (notifications.md).",
+        meaning="The title. It may contain placeholders such as `$job` and `$status` "
+        "(notifications.md).",
         default="petsync's own",
         example='"petsync: $job $status"',
         also=("subject",),
@@ -1182,7 +1183,7 @@ REST: tuple[Option, ...] = (
         table="templates",
         name="body",
         kind=PLAIN,
-        meaning="The text, with the same names.",
+        meaning="The text. It may contain the same placeholders.",
         default="petsync's own",
         example='"$problem"',
         also=("text", "message"),

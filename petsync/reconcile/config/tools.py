@@ -312,7 +312,7 @@ def _options(
     on: Collection[str] = (),
     values: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """Yield the options, with an explanation if the name is not yet in `explained`."""
+    """Yield each option, with an explanation if its name is not yet in `explained`."""
     for option in options:
         usual = "" if option.default in _NOTHING else f" Default: {option.default}."
         comment = "" if option.name in explained else _comment(option.meaning + usual)

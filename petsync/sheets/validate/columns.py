@@ -209,8 +209,8 @@ def _special_number(text: str) -> SuspectText:
     if abs(float(text)) >= _IMPRECISE_NUMBER:
         return SuspectText("number-imprecise")
     problem = (
-        f"The cell holds the number {text}, not text; "
-        "leading zeros may be lost, even if the cell shows them."
+        f"The cell holds the number {text}, not text; leading zeros may be lost, even if the cell "
+        "shows them."
     )
     suggestion = f"If {text} is not the intended value, format the cell as text and type it again."
     return SuspectText("number-instead-of-text", problem, suggestion, is_value=True, meant=text)
@@ -364,7 +364,7 @@ def null_unless(text: Any, keep: Bools) -> Any:
     return pc.if_else(pa.array(keep), text, pa.scalar(None, pa.large_string()))
 
 
-# The meaning, or the possible meaning, of a text in a column of numbers.
+# The meaning, or the possible meaning, of text in a numeric column.
 
 
 _AMBIGUOUS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.0{3})+")
@@ -926,7 +926,7 @@ def note_renamed(grid: Grid, headers: Headers, base: Base, notes: Notes) -> froz
         if position is not None:
             renamed[position] = name
             text = grid.header[position]
-            problem = f"The column '{text}' is not used: the export had it as {name}."
+            problem = f"The column '{text}' is not used: in the export it was named {name}."
             hint = (
                 f"Write {name} as the header again, or map it (--column '{text}={name}', in Python "
                 f"mapping={{'{text}': '{name}'}}). If it is another column, insert an empty column "
@@ -1093,8 +1093,8 @@ def note_separators(
         # With quotes around it, the suggestion would be one tag.
         quote_note = "" if '"' in meant else " (without quotes)"
         hint = (
-            f"Write {_short(meant)}{quote_note} if {condition}. Put double quotes only "
-            "around a single tag."
+            f"Write {_short(meant)}{quote_note} if {condition}. Put double quotes only around a "
+            "single tag."
         )
         notes.add(at, "tags", Note("tags-commas", text, "", hint, meant))
     for at, text, meant in _photo_separators(photos.text, base) if photos is not None else ():

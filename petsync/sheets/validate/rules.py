@@ -220,9 +220,8 @@ CHARACTERS = (
         "so\\u200bld, with a zero-width space inside",
         "sold",
         "Type the value again instead of pasting it.",
-        "Zero-width spaces, soft hyphens, direction marks and control characters "
-        "make texts that look the same different. petsync does not report joiners inside emoji, "
-        "or marks in "
+        "Zero-width spaces, soft hyphens, direction marks and control characters make texts that "
+        "look the same different. petsync does not report joiners inside emoji, or marks in "
         "right-to-left texts.",
     ),
 )
@@ -457,9 +456,8 @@ IDS = (
         "Format the column as text and type the whole number again.",
         "petsync never rounds or guesses such a number. A decimal point shows that a program "
         "without exact integers wrote it. An exported workbook has all ids as text. In a "
-        "DataFrame, "
-        "this is a float that its type may have rounded: a float64 from 2^53, a float32 from "
-        "2^24, a float16 from 2^11.",
+        "DataFrame, this is a float that its type may have rounded: a float64 from 2^53, a float32 "
+        "from 2^24, a float16 from 2^11.",
     ),
     warning(
         "id-rounded",
@@ -600,10 +598,10 @@ SHEET = (
         "status",
         "Write the header as suggested, or map it.",
         "petsync never guesses a header, not even a common one such as `Nummer`, `SKU`, "
-        "`Catégorie` or `ï»¿id` (`id` in a wrong encoding). It also reports "
-        "a header if the sheet already has the column that it is similar to, except other "
-        "numbers beside `id`. In a DataFrame, a "
-        "misspelt header is an error. [sheets.md](sheets.md#columns) explains how to map headers.",
+        "`Catégorie` or `ï»¿id` (`id` in a wrong encoding). It also reports a header if the sheet "
+        "already has the column that it is similar to, except other numbers beside `id`. In a "
+        "DataFrame, a misspelt header is an error. [sheets.md](sheets.md#columns) explains how to "
+        "map headers.",
     ),
     error(
         "header-renamed",
@@ -611,14 +609,14 @@ SHEET = (
         "State, over the exported status values",
         "status",
         "Restore the header, or map it.",
-        "The export records what each column contained: the unused column contains "
-        "most of the missing one's values, or its header is similar. petsync makes no plan, "
-        "because it would overlook edits in the column, and rows without their ids would be new "
-        "pets. If you removed a column on purpose, insert an empty one with its header.",
+        "The export records what each column contained: the unused column contains most of the "
+        "missing one's values, or its header is similar. petsync makes no plan, because it would "
+        "overlook edits in the column, and rows without their ids would be new pets. If you "
+        "removed a column on purpose, insert an empty one with its header.",
     ),
     warning(
         "header-numbers",
-        "No column has a known header for ids, and an unused column has whole numbers.",
+        "No column has a recognised id header, and an unused column contains whole numbers.",
         "Regal, over 1001, 1002, 1003",
         "id",
         "Rename the column to id if these are the pets' ids, or map it.",
@@ -631,8 +629,8 @@ SHEET = (
         "the worksheets Dogs and Cats, both with id and name",
         "the intended worksheet, by its name",
         "Specify the worksheet to read, or hide the others.",
-        "petsync reads the exported worksheet, or the first one with a known header. "
-        "If you specify the worksheet, this is not a finding.",
+        "petsync reads the exported worksheet, or the first one with a known header. If you "
+        "specify the worksheet, this is not a finding.",
     ),
     warning(
         "header-missing",

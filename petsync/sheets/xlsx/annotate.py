@@ -465,8 +465,8 @@ def marks_of(
 
 
 def _finding_cell(finding: Finding) -> tuple[int, int]:
-    """Return the cell of a finding's address; the first cell of the row if it names only the
-    row.
+    """Return the cell that a finding's address names, or the first cell of the row if the address
+    names only a row.
     """
     place, line = _PLACE.fullmatch(finding.address), _LINE_PLACE.fullmatch(finding.address)
     if place is not None:

@@ -795,8 +795,9 @@ def _below_totals(sheet: Sheet, row: int, table: str) -> Obstacle:
 
 @dataclass(slots=True)
 class _RowScan:
-    """Scans the rows that are not `removed` for the last row and column with a value, the last row
-    with a formula in one of the `columns`, and the cells of the row `model` by column.
+    """Finds the last row with a value and the last row with a formula in one of the `columns`,
+    both without the `removed` rows; the last column with a value; and the cells of the row
+    `model`, by column.
     """
 
     columns: frozenset[int]

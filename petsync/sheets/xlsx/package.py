@@ -164,7 +164,7 @@ def without_trailing(data: bytes) -> bytes:
 
 
 MAX_UNPACKED = 1 << 30
-"""The maximum number of bytes of an unpacked workbook."""
+"""The maximum size of an unpacked workbook, in bytes."""
 MAX_RATIO = 250
 """The maximum ratio of the unpacked to the packed size, if the unpacked size is more than `FREE`
 bytes.
@@ -190,8 +190,8 @@ thousand.
 """
 
 _DAMAGED = (
-    "Open it in Excel or LibreOffice and save it again; "
-    "if that also fails, get the file again or restore it from a backup."
+    "Open it in Excel or LibreOffice and save it again; if that also fails, get the file again or "
+    "restore it from a backup."
 )
 _AS_CSV = "If it is genuine, save the sheet as CSV (UTF-8) and read that."
 _UNZIPPED = "Unpack it, and pack it again without a password; or save the sheet again as .xlsx."

@@ -110,9 +110,8 @@ def read_grid(
         searched += package.size(each)
         if failure is not None and searched > MAX_SEARCHED:
             raise SheetError(
-                f"{package.path}: none of the first {len(read_parts) - 1} sheets has "
-                "a header that petsync recognises, and together they are too large to search "
-                "further sheets",
+                f"{package.path}: none of the first {len(read_parts) - 1} sheets has a header that "
+                "petsync recognises, and together they are too large to search further sheets",
                 hint='Specify the worksheet with the pets: --sheet NAME, in Python tab="NAME".',
             )
         try:
@@ -408,7 +407,7 @@ def _check_places(data: bytes, where: str) -> None:
     if place:
         raise SheetError(
             f"{where}: the worksheet is damaged: the cell {place} has the same place as another "
-            f"one",
+            "one",
             hint="Open it in Excel or LibreOffice, check the values, and save it again.",
         )
 

@@ -268,8 +268,8 @@ def _check_extent(survey: Survey, where: str) -> None:
         raise SheetError(
             f"{where}: the sheet has values as far as column {letter(survey.last_column)} and as "
             f"far as row {survey.last_row:,}, too far for a table of pets",
-            hint="Delete the stray cells (Ctrl+End goes to the last one), or copy the table into "
-            "a sheet of its own.",
+            hint="Delete the stray cells (Ctrl+End goes to the last one), or copy the table into a "
+            "sheet of its own.",
         )
 
 

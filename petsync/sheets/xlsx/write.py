@@ -147,8 +147,8 @@ def _action() -> DataValidation:
         showErrorMessage=True,
         errorStyle="warning",
         errorTitle="Not an action",
-        error=f"The actions are {', '.join(ACTIONS)}. "
-        "For any other word, petsync skips the row and reports it.",
+        error=f"The actions are {', '.join(ACTIONS)}. For any other word, petsync skips the row "
+        "and reports it.",
         showInputMessage=True,
         promptTitle="What should petsync do?",
         prompt=_ACTION_HELP,
