@@ -62,14 +62,21 @@ def exiting_on_signal() -> Iterator[None]:
 @contextmanager
 def announcing_stop(text: str) -> Iterator[None]:
     """In the block, print this text on a terminal at the first Ctrl-C, before the interrupt."""
-    is_announced = False
+    is_announced = is_busy = False
 
     def announce(number: int, frame: FrameType | None) -> None:
-        nonlocal is_announced
-        if not is_announced and sys.stderr.isatty():
-            os.write(2, f"\n{text}\n".encode())
-        is_announced = True
-        _interrupt(number, frame)
+        nonlocal is_announced, is_busy
+        if is_busy and hasattr(signal, "setitimer"):
+            # Two exceptions out of one handler would be one: the second interrupt comes afterwards.
+            _interrupt_later()
+            return
+        is_busy, is_first, is_announced = True, not is_announced, True
+        try:
+            if is_first and sys.stderr.isatty():
+                os.write(2, f"\n{text}\n".encode())
+            _interrupt(number, frame)
+        finally:
+            is_busy = False
 
     is_interruptible = signal.getsignal(signal.SIGINT) is _interrupt
     with _handle_signals([signal.SIGINT] if is_interruptible else [], announce):

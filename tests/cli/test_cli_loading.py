@@ -7,13 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from crash import signalled
 
-from petsync.cli.signals import exiting_on_signal
+from petsync.cli.signals import announcing_stop, exiting_on_signal, interruptible
 
 pytestmark = pytest.mark.slow
 
@@ -112,3 +114,30 @@ def test_who_has_ended_a_command_does_not_wait_for_python(tmp_path: Path, is_end
             said, _ = running.communicate(timeout=60)
     assert running.returncode == (130 if is_ended else 0)
     assert said.endswith(b"taken apart") is not is_ended
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_an_interrupt_during_the_announcement_of_another_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """Interrupts that come while the first one is announced interrupt once more afterwards."""
+
+    printed = list[bytes]()
+
+    def write(_: int, data: bytes) -> int:
+        printed.append(data)
+        for _ in range(times - 1 if len(printed) == 1 else 0):
+            signal.raise_signal(signal.SIGINT)
+        return len(data)
+
+    interrupts = 0
+    monkeypatch.setattr(sys, "stderr", Mock(isatty=lambda: True))
+    monkeypatch.setattr(os, "write", write)
+    with interruptible(), announcing_stop("Stopping"):
+        for wait in (lambda: signal.raise_signal(signal.SIGINT), lambda: time.sleep(10)):
+            try:
+                wait()
+            except KeyboardInterrupt:
+                interrupts += 1
+    assert interrupts == 2
+    assert printed == [b"\nStopping\n"]
