@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
+from test_plan_docs import conflict_rules
 from test_plan_laws import SHORT, everything
 from triples import Triple, triples
 
@@ -15,12 +16,7 @@ from petsync.plan.plan import Plan
 pytestmark = pytest.mark.slow
 
 SENT = {"differs", "edited", "merged", "clash-sheet"}
-CONFLICTS = {
-    "both-changed", "gone-edited", "removed-changed", "delete-changed", "no-such-pet", "exists",
-    "matches-several", "claimed-twice", "no-id", "no-name", "no-status", "no-category-name",
-    "not-looked-up", "looks-alike", "lost-id", "twin", "category-spelling", "tag-spelling",
-    "id-below-one",
-}  # fmt: skip
+CONFLICTS = conflict_rules()
 
 
 def rows_about(triple: Triple, plan: Plan, number: int) -> set[int]:
