@@ -87,7 +87,7 @@ def test_a_header_that_was_renamed_is_a_finding(
     (finding,) = sheet.problems
     assert (finding.rule, finding.severity) == ("header-renamed", "error")
     assert finding.address == f"Pets!{'ABCDEFG'[at - 1]}1"
-    for text in (f"'{header}'", f"had it as {column}.", f"--column '{header}={column}'"):
+    for text in (f"'{header}'", f"it was named {column}.", f"--column '{header}={column}'"):
         assert text in f"{finding.problem} {finding.suggestion}"
     with pytest.raises(GuardError, match=f"Pets!.1: The column '{header}' is not used") as caught:
         store.plan(path)
@@ -120,7 +120,7 @@ def test_an_edit_below_a_header_that_was_renamed_is_not_passed_over(
     is made.
     """
     path = edited(store, tmp_path, *edits)
-    with pytest.raises(GuardError, match=f"the export had it as {column}"):
+    with pytest.raises(GuardError, match=f"in the export it was named {column}"):
         store.plan(path)
 
 
@@ -130,7 +130,7 @@ def test_the_numbers_of_one_category_are_known_where_they_were(tmp_path: Path) -
     pets = [Pet(id=n, name=f"Pet {n}", status="sold", category=dogs) for n in range(1, 7)]
     with Sandbox(auth=False, pets=pets) as box, ps.connect(box.url, state=tmp_path) as store:
         path = edited(store, tmp_path, cell("E1", "Kat-Nr"), cell("E3", 2))
-        with pytest.raises(GuardError, match="the export had it as category_id"):
+        with pytest.raises(GuardError, match="in the export it was named category_id"):
             store.plan(path)
         stock = [cell("H1", "Stock"), *(cell(f"H{n}", 1) for n in range(2, 8))]
         path = edited(store, tmp_path, lambda sheet: sheet.delete_cols(5), *stock)

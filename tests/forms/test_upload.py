@@ -577,7 +577,7 @@ def test_what_was_not_sent_is_a_problem(form: UploadForm) -> None:
     form.go.click()
     assert form.work.wait()
     assert form.notice.tone == "problem"
-    assert form.notice.text == "1 picture uploaded, 1  not uploaded: see the list for the reasons."
+    assert form.notice.text == "1 picture uploaded, 1 not uploaded: see the list for the reasons."
 
 
 def test_without_a_live_kernel_it_is_text_and_html(
