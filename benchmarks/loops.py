@@ -66,7 +66,7 @@ async def carried_out(
     options = ApplyOptions(concurrency=connections, recheck=recheck)
     target = ServiceTarget(AsyncApi(session))
     session.gate.most = connections
-    recorder = Nowhere() if state is None else _sitting(state, plan, started)
+    recorder = Nowhere() if state is None else _begin_run(state, plan, started)
     if isinstance(recorder, RunSession):
         target.before_send = recorder.confirm_lock
     report = await engine.run(plan, target, recorder, run_id=RUN, started=started, options=options)
@@ -204,7 +204,7 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
 
-def _sitting(state: Path, plan: Plan, started: str) -> RunSession:
+def _begin_run(state: Path, plan: Plan, started: str) -> RunSession:
     return Journal.open(state, create=True).begin(
         RUN,
         kind="apply",

@@ -139,16 +139,16 @@ def test_two_records_with_one_id_are_settled_by_reading_the_pet(tmp_path: Path) 
     """
     target = RacingTarget([OLD], admits=False)
     plan = new_pets(2)
-    sitting = begin(tmp_path, plan)
+    session = begin(tmp_path, plan)
 
     async def killed() -> None:
-        await sitting.record_known_ids([7])
+        await session.record_known_ids([7])
         for number, change in enumerate(plan.changes):
-            await sitting.record_intent(number, change, before=None, after=change.after)
+            await session.record_intent(number, change, before=None, after=change.after)
         for number, change in enumerate(plan.changes):
             result = report_of(plan, number)
-            sitting.record_result(result, after=replace(change.after, id=8))
-        await sitting.close()
+            session.record_result(result, after=replace(change.after, id=8))
+        await session.close()
 
     def report_of(plan: Plan, number: int) -> Any:
         return result_of(number, plan.changes[number], "applied", "", "", 8)
@@ -277,17 +277,17 @@ def test_an_undo_of_an_old_journal_deletes_no_pet_that_was_there(tmp_path: Path)
     """
     target = MemoryTarget([OLD])
     plan = new_pets(1)
-    sitting = begin(tmp_path, plan)
+    session = begin(tmp_path, plan)
     change = plan.changes[0]
     assert change.after is not None
     new = replace(change.after, id=7)
 
     async def before() -> None:
-        await sitting.record_known_ids([7])
-        await sitting.record_intent(0, change, before=None, after=change.after)
-        sitting.record_result(result_of(0, change, "applied", "", "", 7), after=new)
-        await sitting.finish()
-        await sitting.close()
+        await session.record_known_ids([7])
+        await session.record_intent(0, change, before=None, after=change.after)
+        session.record_result(result_of(0, change, "applied", "", "", 7), after=new)
+        await session.finish()
+        await session.close()
 
     asyncio.run(before())
     target.pets[7] = new

@@ -129,7 +129,7 @@ class TestResume:
         case.check()
 
     @pytest.mark.parametrize("place", ["before-resume", "after-resume", *AT_THE_END])
-    def test_killed_around_the_sitting(self, case: Case, place: str) -> None:
+    def test_killed_around_the_session(self, case: Case, place: str) -> None:
         """A kill around the start or the end of a resume loses and doubles nothing."""
         case.apply("sent assigned 2")
         case.resume(f"{place} - 0")

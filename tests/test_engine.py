@@ -58,7 +58,7 @@ def begun(state: Path, plan: Plan) -> RunSession:
 async def ran(
     plan: Plan,
     target: MemoryTarget,
-    sitting: RunSession,
+    session: RunSession,
     *,
     before: EarlierResults = NO_EARLIER_RESULTS,
     on_progress: Any = None,
@@ -70,17 +70,17 @@ async def ran(
         report = await engine.run(
             plan,
             target,
-            sitting,
+            session,
             run_id="run",
             started="now",
             options=asked,
             earlier=before,
             on_progress=on_progress,
         )
-        await sitting.finish(stopped=report.stopped)
+        await session.finish(stopped=report.stopped)
         return report
     finally:
-        await sitting.close()
+        await session.close()
 
 
 def carry_out(plan: Plan, target: MemoryTarget, state: Path, **options: Any) -> Report:
@@ -91,14 +91,14 @@ def carry_out(plan: Plan, target: MemoryTarget, state: Path, **options: Any) -> 
 def resumed(plan: Plan, target: MemoryTarget, state: Path, **options: Any) -> Report:
     """Return the report of the run after another session."""
     journal = Journal.open(state, create=False)
-    sitting = journal.resume("run")
+    session = journal.resume("run")
     before = build_earlier_results(plan, journal.entries("run"), 0.0)
-    return asyncio.run(ran(plan, target, sitting, before=before, **options))
+    return asyncio.run(ran(plan, target, session, before=before, **options))
 
 
-def full_after(intents: int, sitting: RunSession) -> RunSession:
+def full_after(intents: int, session: RunSession) -> RunSession:
     """Return the session with a disk that has room for this number of further intents."""
-    intend = sitting.record_intent
+    intend = session.record_intent
 
     async def short(number: int, change: Change, **images: Any) -> None:
         nonlocal intents
@@ -107,8 +107,8 @@ def full_after(intents: int, sitting: RunSession) -> RunSession:
             raise PetsyncError("the journal cannot be written: No space left on device")
         await intend(number, change, **images)
 
-    sitting.record_intent = short  # type: ignore[method-assign]
-    return sitting
+    session.record_intent = short  # type: ignore[method-assign]
+    return session
 
 
 def outcomes(report: Report) -> list[str]:
@@ -370,7 +370,7 @@ def test_a_cancellation_while_the_journal_is_closed_loses_no_report(
     in the journal.
     """
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
-    sitting = begun(tmp_path, plan)
+    session = begun(tmp_path, plan)
     blocker = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
 
     sent = asyncio.Event()
@@ -384,7 +384,7 @@ def test_a_cancellation_while_the_journal_is_closed_loses_no_report(
             sent.set()
 
     async def work() -> Report:
-        task = asyncio.create_task(ran(plan, Blocking(PETS), sitting))
+        task = asyncio.create_task(ran(plan, Blocking(PETS), session))
         await sent.wait()
         for _ in range(times):
             task.cancel()
@@ -406,20 +406,20 @@ def test_a_cancelled_end_of_a_run_is_written(tmp_path: Path, step: str) -> None:
     """Each step at a run's end completes despite cancellation, or the report would be lost and the
     run would count as interrupted.
     """
-    sitting = begun(tmp_path, plan_of(PETS, sheet_saying({"id": 1, "name": "Max"})))
+    session = begun(tmp_path, plan_of(PETS, sheet_saying({"id": 1, "name": "Max"})))
     blocker = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
 
     async def work() -> None:
         if step == "close":
-            await sitting.finish()
+            await session.finish()
         blocker.execute("BEGIN IMMEDIATE")
-        task = asyncio.create_task(getattr(sitting, step)())
+        task = asyncio.create_task(getattr(session, step)())
         for _ in range(3):
             await asyncio.sleep(0)
             task.cancel()
         blocker.execute("ROLLBACK")
         await asyncio.wait_for(task, 60)
-        await sitting.close()
+        await session.close()
 
     asyncio.run(work())
     blocker.close()
@@ -590,8 +590,8 @@ def test_a_disk_that_fills_up_in_the_middle_keeps_the_report(tmp_path: Path) -> 
     target = MemoryTarget(store)
     plan = plan_of(store, sheet_of([msgspec.structs.replace(p, name="x") for p in store]))
 
-    sitting = full_after(9, begun(tmp_path, plan))
-    report = asyncio.run(ran(plan, target, sitting, concurrency=8))
+    session = full_after(9, begun(tmp_path, plan))
+    report = asyncio.run(ran(plan, target, session, concurrency=8))
     assert "cannot be written" in report.stopped
     renamed = {pet.id for pet in target.pets.values() if pet.name == "x"}
     result = {r.pet_id for r in report.results if r.outcome in ("applied", "unknown", "failed")}
@@ -709,7 +709,7 @@ def test_too_many_failures_stop_a_run(tmp_path: Path) -> None:
     assert outcomes(resumed(plan, target, tmp_path)) == ["applied"] * 10
 
 
-def test_failures_of_earlier_sittings_do_not_stop_a_resume(tmp_path: Path) -> None:
+def test_failures_of_earlier_sessions_do_not_stop_a_resume(tmp_path: Path) -> None:
     """Unknown outcomes of an earlier session are settled first, and do not count as new
     failures.
     """

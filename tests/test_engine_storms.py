@@ -203,7 +203,7 @@ def found(target: MemoryTarget, plan: Plan, store: Iterable[Pet]) -> Counter[Any
     return Counter((p.id if p.id in named else None, content(p)) for p in target.pets.values())
 
 
-async def one_sitting(
+async def one_session(
     plan: Plan, target: StormyTarget, journal: MemoryJournal, kill_after: int | None
 ) -> Report | None:
     """Return the report of a session; None if it was killed after this number of loop turns."""
@@ -242,10 +242,10 @@ async def storm(seed: int, *, races: bool = False, admits: bool = True) -> None:
     store, plan = some_plan(luck)
     target, journal = StormyTarget(store, luck), MemoryJournal()
     target.races, target.assigns_unique_ids = races, not (races and admits)
-    for sitting in range(40):
-        target.calm = sitting > 8
+    for session in range(40):
+        target.calm = session > 8
         kill_after = None if target.calm else luck.choice([None, luck.randrange(1, 150)])
-        report = await one_sitting(plan, target, journal, kill_after)
+        report = await one_session(plan, target, journal, kill_after)
         if report is not None and report.exit_code == 0:
             break
     assert report is not None, f"seed {seed}"

@@ -30,11 +30,11 @@ def journal(tmp_path: Path) -> Journal:
     return Journal.open(tmp_path / "state", create=True)
 
 
-async def closed(sitting: RunSession, *, stopped: str | None = "") -> None:
+async def closed(session: RunSession, *, stopped: str | None = "") -> None:
     """Finish and close a session."""
     if stopped is not None:
-        await sitting.finish(stopped=stopped)
-    await sitting.close()
+        await session.finish(stopped=stopped)
+    await session.close()
 
 
 def test_what_a_run_did_is_read_back_as_it_was_written(journal: Journal) -> None:
@@ -44,13 +44,13 @@ def test_what_a_run_did_is_read_back_as_it_was_written(journal: Journal) -> None
     found = msgspec.structs.replace(PETS[0], name="as the service said")
 
     async def work() -> None:
-        sitting = begun(journal, "run", plan, options={"concurrency": 4})
-        await asyncio.gather(intended(sitting, 0, first), intended(sitting, 1, second))
-        sitting.record_result(result(0, first), after=found)
-        sitting.record_result(
+        session = begun(journal, "run", plan, options={"concurrency": 4})
+        await asyncio.gather(intended(session, 0, first), intended(session, 1, second))
+        session.record_result(result(0, first), after=found)
+        session.record_result(
             result(2, third, "unchanged", cause="already-so", message="so already")
         )
-        await closed(sitting)
+        await closed(session)
 
     asyncio.run(work())
     one, two, three = journal.entries("run")
@@ -72,11 +72,11 @@ def test_two_runs_of_one_second_that_drew_the_same_end_have_their_own_ids(
     """Two runs with the same generated id get different ids."""
 
     async def work() -> list[str]:
-        sittings = []
+        sessions = []
         for _ in range(2):
-            sittings.append(begun(journal, "20261121-080000-ab12", total=1))
-            await closed(sittings[-1])
-        return [sitting.run_id for sitting in sittings]
+            sessions.append(begun(journal, "20261121-080000-ab12", total=1))
+            await closed(sessions[-1])
+        return [session.run_id for session in sessions]
 
     first, second = asyncio.run(work())
     assert first == "20261121-080000-ab12"
@@ -90,14 +90,14 @@ def test_an_intent_is_on_disk_when_it_returns(journal: Journal, tmp_path: Path) 
     plan = small_plan()
 
     async def work() -> None:
-        sitting = begun(journal, "run", plan)
+        session = begun(journal, "run", plan)
         for number, change in enumerate(plan.changes):
-            await intended(sitting, number, change)
+            await intended(session, number, change)
             with sqlite3.connect(journal.path) as seen:
                 rows = seen.execute("SELECT number FROM change WHERE outcome IS NULL").fetchall()
             seen.close()
             assert rows == [(n,) for n in range(number + 1)]
-        await closed(sitting)
+        await closed(session)
 
     asyncio.run(work())
 
@@ -111,14 +111,14 @@ def test_changes_that_run_together_share_a_transaction(journal: Journal) -> None
         return Path(f"{journal.path}-wal").stat().st_size
 
     async def work() -> None:
-        sitting = begun(journal, "run", plan)
+        session = begun(journal, "run", plan)
         alone = commits()
-        await intended(sitting, 0, plan.changes[0])
+        await intended(session, 0, plan.changes[0])
         one = commits() - alone
-        many = [intended(sitting, n, plan.changes[n % 6]) for n in range(1, 101)]
+        many = [intended(session, n, plan.changes[n % 6]) for n in range(1, 101)]
         await asyncio.gather(*many)
         assert commits() - alone - one < 20 * one
-        await closed(sitting)
+        await closed(session)
 
     asyncio.run(work())
 
@@ -128,9 +128,9 @@ def test_a_result_without_an_intent_is_kept(journal: Journal) -> None:
     plan = small_plan(PETS[:1])
 
     async def work() -> None:
-        sitting = begun(journal, "run", plan)
-        sitting.record_result(result(0, plan.changes[0], "conflict", cause="gone", message="gone"))
-        await closed(sitting)
+        session = begun(journal, "run", plan)
+        session.record_result(result(0, plan.changes[0], "conflict", cause="gone", message="gone"))
+        await closed(session)
 
     asyncio.run(work())
     (entry,) = journal.entries("run")
@@ -147,11 +147,11 @@ def test_a_later_result_takes_the_place_of_an_earlier_one(journal: Journal) -> N
     change = small_plan(PETS[:1]).changes[0]
 
     async def work() -> None:
-        sitting = begun(journal, "run", total=1)
-        await intended(sitting, 0, change)
-        sitting.record_result(result(0, change, "unknown", cause="no-answer", message="lost"))
-        sitting.record_result(result(0, change, "applied", cause="confirmed"))
-        await closed(sitting)
+        session = begun(journal, "run", total=1)
+        await intended(session, 0, change)
+        session.record_result(result(0, change, "unknown", cause="no-answer", message="lost"))
+        session.record_result(result(0, change, "applied", cause="confirmed"))
+        await closed(session)
 
     asyncio.run(work())
     (entry,) = journal.entries("run")
@@ -165,13 +165,13 @@ def test_a_change_that_is_intended_again_is_open_again(journal: Journal) -> None
     seen = msgspec.structs.replace(PETS[0], status="sold")
 
     async def work() -> None:
-        sitting = begun(journal, "run", total=1)
-        await intended(sitting, 0, change)
-        sitting.record_result(
+        session = begun(journal, "run", total=1)
+        await intended(session, 0, change)
+        session.record_result(
             result(0, change, "failed", cause="refused", message="no"), after=seen
         )
-        await sitting.record_intent(0, change, before=seen, after=change.after)
-        await closed(sitting, stopped="interrupted")
+        await session.record_intent(0, change, before=seen, after=change.after)
+        await closed(session, stopped="interrupted")
 
     asyncio.run(work())
     (entry,) = journal.entries("run")
@@ -184,12 +184,12 @@ def test_repeated_requests_are_counted_and_reported(journal: Journal) -> None:
     change = small_plan(PETS[:1]).changes[0]
 
     async def work() -> None:
-        sitting = begun(journal, "run", total=1)
-        await intended(sitting, 0, change)
-        sitting.record_retry(0, "503 Service Unavailable")
-        sitting.record_retry(0, "connection reset")
-        sitting.record_result(result(0, change))
-        await closed(sitting)
+        session = begun(journal, "run", total=1)
+        await intended(session, 0, change)
+        session.record_retry(0, "503 Service Unavailable")
+        session.record_retry(0, "connection reset")
+        session.record_result(result(0, change))
+        await closed(session)
 
     asyncio.run(work())
     assert [entry.attempts for entry in journal.entries("run")] == [3]
@@ -219,30 +219,30 @@ def test_the_rows_say_what_was_last_handed_over(
     wanted: dict[int, tuple[str | None, int]] = {}
 
     async def work() -> None:
-        sitting = begun(journal, "run", total=4)
+        session = begun(journal, "run", total=4)
         waiting = []
         for what, number in ops:
             outcome, attempts = wanted.get(number, (None, 0))
             if what == "sit":
                 await asyncio.gather(*waiting)
                 waiting = []
-                await sitting.close()
-                sitting = journal.resume("run")
+                await session.close()
+                session = journal.resume("run")
             elif what == "flush":
-                await sitting.flush()
+                await session.flush()
             elif what == "repeat":
-                sitting.record_retry(number, "503")
+                session.record_retry(number, "503")
                 if number in wanted:
                     wanted[number] = (outcome, attempts + 1)
             elif what == "intend":
-                waiting.append(asyncio.ensure_future(intended(sitting, number, changes[number])))
+                waiting.append(asyncio.ensure_future(intended(session, number, changes[number])))
                 await asyncio.sleep(0)
                 wanted[number] = (None, attempts + 1)
             else:
-                sitting.record_result(result(number, changes[number], what))
+                session.record_result(result(number, changes[number], what))
                 wanted[number] = (what, attempts)
         await asyncio.gather(*waiting)
-        await closed(sitting)
+        await closed(session)
 
     asyncio.run(work())
     found = {e.number: (e.outcome, e.attempts) for e in journal.entries("run")}
@@ -287,11 +287,11 @@ def test_runs_are_reported_the_newest_first_and_by_store(journal: Journal) -> No
         for number, (store, stopped) in enumerate([(STORE, ""), ("other", "interrupted")]):
             started = f"2026-11-2{number}T08:00:00+00:00"
             more = {"store": store, "started": started, "total": 3, "undoes": "x" * number}
-            sitting = begun(journal, f"run{number}", **more)
-            await intended(sitting, 0, change)
-            await intended(sitting, 1, change)
-            sitting.record_result(result(1, change, "failed"))
-            await closed(sitting, stopped=stopped)
+            session = begun(journal, f"run{number}", **more)
+            await intended(session, 0, change)
+            await intended(session, 1, change)
+            session.record_result(result(1, change, "failed"))
+            await closed(session, stopped=stopped)
 
     asyncio.run(work())
     new, old = journal.runs()
@@ -303,7 +303,7 @@ def test_runs_are_reported_the_newest_first_and_by_store(journal: Journal) -> No
     )
     assert (old.run_id, old.store, old.state, old.stopped) == ("run0", STORE, "done", "")
     assert (new.total, new.open, new.counts["failed"], new.counts["applied"]) == (3, 1, 1, 0)
-    assert (new.undoes, new.sittings, new.kind) == ("x", 1, "apply")
+    assert (new.undoes, new.sessions, new.kind) == ("x", 1, "apply")
     assert new.ended > new.started
     assert [past.run_id for past in journal.runs(STORE)] == ["run0"]
 
@@ -344,11 +344,11 @@ def test_a_report_is_made_again_from_the_journal(journal: Journal) -> None:
     plan = plan_of(PETS, sheet)
 
     async def work() -> None:
-        sitting = begun(journal, "run", plan)
-        await intended(sitting, 0, plan.changes[0])
-        await intended(sitting, 1, plan.changes[1])
-        sitting.record_result(result(0, plan.changes[0], assigned_id=7, message="so"))
-        await closed(sitting, stopped="interrupted")
+        session = begun(journal, "run", plan)
+        await intended(session, 0, plan.changes[0])
+        await intended(session, 1, plan.changes[1])
+        session.record_result(result(0, plan.changes[0], assigned_id=7, message="so"))
+        await closed(session, stopped="interrupted")
 
     asyncio.run(work())
     report = journal.report("run")
@@ -383,10 +383,10 @@ def test_what_petsync_0_2_called_skipped_is_unchanged_or_not_sent(journal: Journ
     change = small_plan(PETS[:1]).changes[0]
 
     async def work() -> None:
-        sitting = begun(journal, "run", total=len(stored) + 1)
+        session = begun(journal, "run", total=len(stored) + 1)
         for number, cause in enumerate(stored):
-            sitting.record_result(result(number, change, "skipped", cause=cause))
-        await closed(sitting)
+            session.record_result(result(number, change, "skipped", cause=cause))
+        await closed(session)
 
     asyncio.run(work())
     with closing(sqlite3.connect(journal.path)) as seen:
@@ -397,44 +397,44 @@ def test_what_petsync_0_2_called_skipped_is_unchanged_or_not_sent(journal: Journ
     assert (counts, past.open) == ({"unchanged": 2, "not sent": 6}, 0)
 
 
-def test_times_of_all_sittings_add_up(journal: Journal) -> None:
+def test_times_of_all_sessions_add_up(journal: Journal) -> None:
     """The time of a run is the sum of its sessions, without the breaks."""
 
     async def work() -> float:
         start = time.monotonic()
-        sitting = begun(journal, "run")
+        session = begun(journal, "run")
         await asyncio.sleep(0.05)
-        await sitting.close()
+        await session.close()
         paused = time.monotonic()
         await asyncio.sleep(0.2)
         paused = time.monotonic() - paused
-        sitting = journal.resume("run")
+        session = journal.resume("run")
         await asyncio.sleep(0.05)
-        await closed(sitting)
+        await closed(session)
         return time.monotonic() - start - paused
 
     at_work = asyncio.run(work())
     (past,) = journal.runs()
-    assert (past.sittings, past.state) == (2, "done")
+    assert (past.sessions, past.state) == (2, "done")
     # The journal counts in milliseconds.
     assert 0.1 <= past.seconds <= at_work + 0.005
 
 
-def test_a_sitting_that_says_nothing_leaves_the_run_stopped(journal: Journal) -> None:
+def test_a_session_that_says_nothing_leaves_the_run_stopped(journal: Journal) -> None:
     """A session that closes without an end leaves the run stopped and resumable."""
 
     async def work() -> None:
-        sitting = begun(journal, "run")
+        session = begun(journal, "run")
         assert journal.find("run").state == "running"
-        await sitting.close()
-        await sitting.close()
+        await session.close()
+        await session.close()
 
     asyncio.run(work())
     past = journal.find("run")
     assert (past.state, past.stopped) == ("stopped", "interrupted")
 
 
-def test_a_sitting_that_is_forgotten_gives_its_lock_back(journal: Journal) -> None:
+def test_a_session_that_is_forgotten_gives_its_lock_back(journal: Journal) -> None:
     """A session that is garbage collected releases its lock."""
 
     async def work() -> None:
@@ -450,24 +450,24 @@ async def closed_run(journal: Journal, run: str) -> None:
     await closed(begun(journal, run))
 
 
-def test_the_ids_known_before_are_there_in_a_later_sitting(journal: Journal) -> None:
+def test_the_ids_known_before_are_there_in_a_later_session(journal: Journal) -> None:
     """A later session reads the known ids, with every id that an int64 holds."""
     ids = {1, -5, 2**63 - 1, -(2**63)}
 
     async def work() -> None:
-        sitting = begun(journal, "run")
-        assert sitting.get_known_ids() is None
-        await sitting.record_known_ids(iter(ids))
-        assert set(sitting.get_known_ids() or ()) == ids
-        await sitting.close()
-        sitting = journal.resume("run")
-        assert set(sitting.get_known_ids() or ()) == ids
-        await sitting.record_known_ids([])
-        await sitting.close()
-        sitting = journal.resume("run")
-        assert list(sitting.get_known_ids() or ()) == []
-        assert sitting.get_known_ids() is not None
-        await closed(sitting)
+        session = begun(journal, "run")
+        assert session.get_known_ids() is None
+        await session.record_known_ids(iter(ids))
+        assert set(session.get_known_ids() or ()) == ids
+        await session.close()
+        session = journal.resume("run")
+        assert set(session.get_known_ids() or ()) == ids
+        await session.record_known_ids([])
+        await session.close()
+        session = journal.resume("run")
+        assert list(session.get_known_ids() or ()) == []
+        assert session.get_known_ids() is not None
+        await closed(session)
 
     asyncio.run(work())
 
@@ -479,13 +479,13 @@ def test_images_are_kept_with_their_digest(journal: Journal) -> None:
     after = Pet(id=2**62, name="x", photo_urls=("a", "b"))
 
     async def work(run: str, store: str) -> None:
-        sitting = begun(
+        session = begun(
             journal, run, kind="upload", store=store, payload=b"\x00list", total=2, started=run
         )
-        await asyncio.gather(sitting.record_image_intent(entry), sitting.record_image_intent(lost))
+        await asyncio.gather(session.record_image_intent(entry), session.record_image_intent(lost))
         ended = msgspec.structs.replace(entry, outcome="applied", after=after, message=run)
-        sitting.record_image_result(ended)
-        await closed(sitting)
+        session.record_image_result(ended)
+        await closed(session)
 
     for run in ("one", "two"):
         asyncio.run(work(run, STORE))
@@ -516,10 +516,10 @@ def test_any_pet_comes_back_as_it_was(journal: Journal) -> None:
     change = small_plan(PETS[:1]).changes[0]
 
     async def work() -> None:
-        sitting = begun(journal, "run", total=1)
-        await sitting.record_intent(0, change, before=odd, after=None)
-        sitting.record_result(result(0, change, message='\x00"\n'), after=odd)
-        await closed(sitting)
+        session = begun(journal, "run", total=1)
+        await session.record_intent(0, change, before=odd, after=None)
+        session.record_result(result(0, change, message='\x00"\n'), after=odd)
+        await closed(session)
 
     asyncio.run(work())
     (entry,) = journal.entries("run")
@@ -532,13 +532,13 @@ def test_the_journal_is_for_this_user_alone(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path / "a" / "state", create=True)
 
     async def work() -> None:
-        sitting = begun(journal, "run")
+        session = begun(journal, "run")
         folder = journal.path.parent
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
         names = ("journal.db", "journal.db-wal", "journal.db-shm", "journal.1.lock")
         assert modes == dict.fromkeys(names, 0o600)
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        await closed(sitting)
+        await closed(session)
         assert {path.name for path in folder.iterdir()} == {"journal.db", "journal.1.lock"}
 
     asyncio.run(work())
@@ -579,16 +579,16 @@ def test_the_journal_is_read_in_any_thread_while_a_run_writes(journal: Journal) 
             assert journal.runs()[0].state == "running"
 
     async def work() -> None:
-        sitting = begun(journal, "run", plan)
+        session = begun(journal, "run", plan)
         threads = [threading.Thread(target=look) for _ in range(2)]
         for thread in threads:
             thread.start()
         number = 0
         while any(thread.is_alive() for thread in threads):
-            await intended(sitting, number, plan.changes[number % 6])
-            sitting.record_result(result(number, plan.changes[number % 6]))
+            await intended(session, number, plan.changes[number % 6])
+            session.record_result(result(number, plan.changes[number % 6]))
             number += 1
-        await closed(sitting)
+        await closed(session)
 
     asyncio.run(work())
     assert len(seen) == 60
@@ -600,15 +600,15 @@ def test_who_no_longer_waits_is_not_written(journal: Journal) -> None:
     changes = small_plan().changes
 
     async def work() -> None:
-        sitting = begun(journal, "run", total=6)
-        task = asyncio.ensure_future(intended(sitting, 0, changes[0]))
-        others = [asyncio.ensure_future(intended(sitting, n, changes[n])) for n in range(1, 6)]
+        session = begun(journal, "run", total=6)
+        task = asyncio.ensure_future(intended(session, 0, changes[0]))
+        others = [asyncio.ensure_future(intended(session, n, changes[n])) for n in range(1, 6)]
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(*others)
         with pytest.raises(asyncio.CancelledError):
             await task
-        await closed(sitting)
+        await closed(session)
 
     asyncio.run(work())
     numbers = [entry.number for entry in journal.entries("run")]
@@ -621,21 +621,21 @@ def test_a_thousand_changes_cost_the_loop_little_and_no_memory(journal: Journal)
 
     changes = small_plan().changes
 
-    async def many(sitting: RunSession, count: int) -> None:
+    async def many(session: RunSession, count: int) -> None:
         numbers = iter(range(count))
 
         async def worker() -> None:
             for number in numbers:
-                await intended(sitting, number, changes[number % 6])
-                sitting.record_result(result(number, changes[number % 6]))
+                await intended(session, number, changes[number % 6])
+                session.record_result(result(number, changes[number % 6]))
 
         await asyncio.gather(*(worker() for _ in range(32)))
-        await sitting.flush()
+        await session.flush()
 
     async def alone(run: str, count: int) -> None:
-        sitting = begun(journal, run, total=count)
-        await many(sitting, count)
-        await closed(sitting)
+        session = begun(journal, run, total=count)
+        await many(session, count)
+        await closed(session)
 
     def cost(count: int) -> int:
         return steps(lambda: asyncio.run(alone(f"run of {count}", count)))
@@ -644,16 +644,16 @@ def test_a_thousand_changes_cost_the_loop_little_and_no_memory(journal: Journal)
     assert (cost(2000) - cost(1000)) / 1000 < 300
 
     async def work() -> None:
-        sitting = begun(journal, "run", total=1000)
-        await many(sitting, 1000)
+        session = begun(journal, "run", total=1000)
+        await many(session, 1000)
         tracemalloc.start()
-        await many(sitting, 1000)
+        await many(session, 1000)
         before, _ = tracemalloc.get_traced_memory()
-        await many(sitting, 1000)
+        await many(session, 1000)
         after, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert after - before < 200_000
-        await closed(sitting)
+        await closed(session)
 
     asyncio.run(work())
 
@@ -664,37 +664,37 @@ def test_what_cannot_be_written_down_is_reported_and_never_waited_for(journal: J
     bad = msgspec.structs.replace(PETS[0], name="\ud800")
 
     async def work() -> None:
-        sitting = begun(journal, "run", total=1)
+        session = begun(journal, "run", total=1)
         with pytest.raises(PetsyncError, match="cannot be written"):
-            await sitting.record_intent(0, change, before=bad, after=None)
+            await session.record_intent(0, change, before=bad, after=None)
         with pytest.raises(PetsyncError, match="cannot be written"):
-            await sitting.record_intent(2**70, change, before=None, after=None)
-        await intended(sitting, 1, change)
-        sitting.record_result(result(2**70, change))
+            await session.record_intent(2**70, change, before=None, after=None)
+        await intended(session, 1, change)
+        session.record_result(result(2**70, change))
         with pytest.raises(PetsyncError, match="cannot be written"):
-            await sitting.finish()
-        await sitting.close()
+            await session.finish()
+        await session.close()
 
     asyncio.run(asyncio.wait_for(work(), 120))
     asyncio.run(closed_run(journal, "next"))
     assert [entry.number for entry in journal.entries("run")] == [1]
 
 
-def test_after_its_end_a_sitting_writes_nothing(journal: Journal) -> None:
+def test_after_its_end_a_session_writes_nothing(journal: Journal) -> None:
     """A closed session refuses further writes at once."""
     change = small_plan().changes[0]
 
     async def work() -> None:
-        sitting = begun(journal, "run", total=1)
-        waiting = asyncio.ensure_future(intended(sitting, 0, change))
+        session = begun(journal, "run", total=1)
+        waiting = asyncio.ensure_future(intended(session, 0, change))
         await asyncio.sleep(0)
-        await sitting.close()
+        await session.close()
         await waiting
         with pytest.raises(PetsyncError, match="was closed"):
-            await intended(sitting, 1, change)
-        sitting.record_result(result(0, change))
+            await intended(session, 1, change)
+        session.record_result(result(0, change))
         with pytest.raises(PetsyncError, match="was closed"):
-            await sitting.flush()
+            await session.flush()
 
     asyncio.run(asyncio.wait_for(work(), 120))
     assert [entry.outcome for entry in journal.entries("run")] == [None]

@@ -52,12 +52,12 @@ def journal(tmp_path: Path) -> Journal:
     plan = small_plan([PETS[0], ps.Pet(id=17, name="Rex", status="sold")])
 
     async def work() -> None:
-        sitting = begun(journal, "run", plan)
+        session = begun(journal, "run", plan)
         for number, change in enumerate(plan.changes):
-            await intended(sitting, number, change)
-        sitting.record_retry(1, "503")
-        sitting.record_result(result(1, plan.changes[1], message="as planned"))
-        await sitting.close()
+            await intended(session, number, change)
+        session.record_retry(1, "503")
+        session.record_result(result(1, plan.changes[1], message="as planned"))
+        await session.close()
 
     asyncio.run(work())
     return journal

@@ -45,20 +45,20 @@ def filled(state: Path) -> Journal:
     async def work() -> None:
         journal = Journal.open(state, create=True)
         for run, plan in (("run-1", PLAN), ("run-2", OTHER)):
-            sitting = begun(journal, run, plan, options={"of": run})
+            session = begun(journal, run, plan, options={"of": run})
             for number, change in enumerate(plan.changes):
-                await intended(sitting, number, change)
+                await intended(session, number, change)
                 if run == "run-1" or number < 3:
-                    sitting.record_result(result(number, change, message=f"{run} {number}"))
-            await sitting.record_known_ids(range(100))
-            await sitting.finish(stopped="" if run == "run-1" else "interrupted")
-            await sitting.close()
-        sitting = begun(journal, "run-3", kind="upload", payload=b"payload" * 100, total=1)
+                    session.record_result(result(number, change, message=f"{run} {number}"))
+            await session.record_known_ids(range(100))
+            await session.finish(stopped="" if run == "run-1" else "interrupted")
+            await session.close()
+        session = begun(journal, "run-3", kind="upload", payload=b"payload" * 100, total=1)
         entry = Entry(number=0, kind="upload", pet_id=3, digest="ab" * 32)
-        await sitting.record_image_intent(entry)
-        sitting.record_image_result(msgspec.structs.replace(entry, outcome="applied"))
-        await sitting.finish()
-        await sitting.close()
+        await session.record_image_intent(entry)
+        session.record_image_result(msgspec.structs.replace(entry, outcome="applied"))
+        await session.finish()
+        await session.close()
 
     asyncio.run(work())
     return Journal.open(state, create=False)
@@ -230,15 +230,15 @@ def test_a_journal_in_use_by_this_process_is_not_moved(state: Path) -> None:
     """A damaged journal that this process uses is not renamed."""
 
     async def work() -> None:
-        sitting = begun(Journal.open(state, create=True), "run")
-        await sitting.flush()
+        session = begun(Journal.open(state, create=True), "run")
+        await session.flush()
         with (state / "journal.db").open("r+b") as file:
             file.truncate(5000)
         (state / "journal.db-wal").write_bytes(b"")
         with pytest.raises(PetsyncError, match=r"damaged|cannot be"):
             Journal.open(state, create=True)
         assert "journal.db" in files(state)
-        await sitting.close()
+        await session.close()
 
     asyncio.run(work())
 
@@ -248,21 +248,21 @@ def test_damage_in_the_middle_of_a_run_reaches_the_waiters(state: Path) -> None:
 
     async def work() -> None:
         journal = Journal.open(state, create=True)
-        sitting = begun(journal, "run", PLAN)
+        session = begun(journal, "run", PLAN)
         for number in range(100):
-            await intended(sitting, number, PLAN.changes[number % 6])
+            await intended(session, number, PLAN.changes[number % 6])
         with closing(sqlite3.connect(journal.path)) as other:
             other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         with journal.path.open("r+b") as file:
             size = file.seek(0, 2)
             file.seek(0)
             file.write(os.urandom(size))
-        many = [intended(sitting, number, PLAN.changes[number % 6]) for number in range(100, 900)]
+        many = [intended(session, number, PLAN.changes[number % 6]) for number in range(100, 900)]
         errors = [e for e in await asyncio.gather(*many, return_exceptions=True) if e]
         assert errors
         assert all(isinstance(e, PetsyncError) and "damaged" in e.message for e in errors)
         assert len({id(error) for error in errors}) == len(errors)
-        await sitting.close()
+        await session.close()
         assert "journal.db" in files(state)
 
     asyncio.run(work())
@@ -272,7 +272,7 @@ def test_a_missing_table_is_damage(state: Path) -> None:
     """A journal without one of its tables is refused as damaged."""
     filled(state)
     database(state / "journal.db", "DROP TABLE sitting")
-    with pytest.raises(PetsyncError, match="it has no table sitting"):
+    with pytest.raises(PetsyncError, match="it has no table session"):
         Journal.open(state, create=True)
 
 
@@ -281,14 +281,14 @@ def test_a_run_goes_on_only_in_the_file_that_it_began_with(state: Path) -> None:
 
     async def work(spoil: Any) -> None:
         journal = Journal.open(state, create=True)
-        sitting = begun(journal, "run", PLAN)
-        await intended(sitting, 0, PLAN.changes[0])
+        session = begun(journal, "run", PLAN)
+        await intended(session, 0, PLAN.changes[0])
         spoil()
         with pytest.raises(PetsyncError, match="cannot be written") as caught:
-            await intended(sitting, 1, PLAN.changes[1])
+            await intended(session, 1, PLAN.changes[1])
         said = caught.value.message
         assert "while in use" in said or "while it was in use" in said or "disk I/O" in said
-        await sitting.close()
+        await session.close()
         shutil.rmtree(state, ignore_errors=True)
 
     def replaced() -> None:

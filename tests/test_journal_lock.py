@@ -57,9 +57,9 @@ async def sat(state: Path, run: str = "second") -> None:
     """Open a session of a run, and finish it."""
     journal = Journal.open(state, create=True)
     known = [each.run_id for each in journal.runs()]
-    sitting = journal.resume(run) if run in known else begun(journal, run)
-    await sitting.finish()
-    await sitting.close()
+    session = journal.resume(run) if run in known else begun(journal, run)
+    await session.finish()
+    await session.close()
 
 
 def test_a_second_run_on_the_same_store_is_locked_out(state: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_second_run_on_the_same_store_is_locked_out(state: Path) -> None:
         assert caught.value.exit_code == 6
         with pytest.raises(LockedError):
             asyncio.run(sat(state, "first"))
-        assert (past(state).state, past(state).sittings) == ("running", 1)
+        assert (past(state).state, past(state).sessions) == ("running", 1)
         assert [run.run_id for run in Journal.open(state, create=False).runs()] == ["first"]
         assert other.ask("finish") == other.ask("close") == "ok"
         assert past(state).state == "done"
@@ -108,16 +108,16 @@ def test_runs_on_two_stores_do_not_lock_each_other_out(state: Path) -> None:
         with other_process(state, "theirs", store="http://other.example") as other:
             assert other.answer() == "sat"
             other.tell("race")
-            sitting = begun(Journal.open(state, create=True), "mine", total=200)
+            session = begun(Journal.open(state, create=True), "mine", total=200)
             number, theirs = 0, list[Entry]()
             while number < 200 or len(theirs) < 6:
-                await intended(sitting, number, plan.changes[number % 6])
+                await intended(session, number, plan.changes[number % 6])
                 number += 1
                 if number % 200 == 0:
                     theirs = list(Journal.open(state, create=False).entries("theirs"))
                     assert number < 100_000, "the other process got nowhere"
-            await sitting.finish()
-            await sitting.close()
+            await session.finish()
+            await session.close()
 
     asyncio.run(work())
     journal = Journal.open(state, create=False)
@@ -144,7 +144,7 @@ def test_a_killed_holders_lock_is_taken_over_at_once(state: Path) -> None:
     assert killed.ended >= killed.started
     assert (killed.open, killed.counts["applied"]) == (1, 1)
     asyncio.run(sat(state, "first"))
-    assert (past(state).state, past(state).sittings) == ("done", 2)
+    assert (past(state).state, past(state).sessions) == ("done", 2)
 
 
 def test_a_killed_run_is_reported_as_killed(state: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_killed_run_is_reported_as_killed(state: Path) -> None:
         assert other.answer() == "sat"
         assert past(state).state == "running"
     killed = past(state)
-    assert (killed.state, killed.stopped, killed.sittings) == ("stopped", "killed", 1)
+    assert (killed.state, killed.stopped, killed.sessions) == ("stopped", "killed", 1)
     assert killed.ended
 
 
@@ -199,7 +199,7 @@ def test_a_suspended_holder_whose_lock_was_taken_over_writes_nothing_more(state:
     journal = Journal.open(state, create=False)
     (entry,) = journal.entries("first")
     assert (entry.number, entry.outcome) == (0, None)
-    assert (past(state).state, past(state).sittings) == ("done", 2)
+    assert (past(state).state, past(state).sessions) == ("done", 2)
 
 
 def test_who_has_taken_over_is_named(state: Path) -> None:

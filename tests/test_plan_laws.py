@@ -65,7 +65,7 @@ def effect(plan: Plan) -> Any:
         (each.row, each.pet_id, each.rule, sorted(clash.column for clash in each.clashes))
         for each in plan.conflicts
     ]
-    counts = plan.unchanged, plan.ignored, plan.rows, plan.older, plan.gone
+    counts = plan.unchanged, plan.ignored, plan.rows, plan.older, plan.deleted_in_store
     return sorted(changes, key=str), sorted(conflicts, key=str), counts
 
 
@@ -101,7 +101,7 @@ def test_the_plan_is_the_reference_merge(triple: Triple) -> None:
         assert clashes or found[0].winner == ""
     assert (plan.unchanged, plan.ignored) == (expected.unchanged, expected.ignored)
     assert set(plan.older) == expected.older
-    assert set(plan.gone) == expected.gone
+    assert set(plan.deleted_in_store) == expected.gone
     assert set(plan.recognised) == set(expected.recognised)
 
 

@@ -129,7 +129,7 @@ class TestSame:
         """A pet that is gone is not added again by its unedited row."""
         made = plan(REX, None, on_conflict=winner, delete_missing=True)
         assert changes_nothing(made)
-        assert made.gone == (2,)
+        assert made.deleted_in_store == (2,)
 
     @every_unit
     def test_where_a_cell_is_blank_the_store_s_value_stays(self, unit: Unit) -> None:

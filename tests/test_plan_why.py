@@ -45,7 +45,7 @@ def test_every_explanation_is_what_the_plan_does(triple: Triple) -> None:
         assert sorted(each.row or 0 for each in result) == sorted(rows or {0})
         for each in result:
             assert each.pet_id == number
-            assert each.said
+            assert each.sentence
             assert each.rule in CONFLICTS | set(PET_RULES)
             check_fate(each, plan)
             for reason in each.fields:
@@ -79,7 +79,7 @@ def check_values(reason: Reason, old: Pet | None, now: Pet | None, after: Pet | 
     assert reason.store == (None if now is None else cell(now, reason.column))
     assert reason.after == (None if after is None else cell(after, reason.column))
     assert reason.rule in FIELD_RULES
-    assert reason.said == FIELD_RULES[reason.rule]
+    assert reason.sentence == FIELD_RULES[reason.rule]
 
 
 def check_rule(reason: Reason, told: Explanation, plan: Plan) -> None:

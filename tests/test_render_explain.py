@@ -43,11 +43,17 @@ petsync plan, in numbers
 The guard refuses this plan: nothing will be sent."""
 
 
-def reason(column: str, *values: str | None, rule: str = "edited", said: str = "So.") -> Reason:
+def reason(column: str, *values: str | None, rule: str = "edited", sentence: str = "So.") -> Reason:
     """Return the reason of a field, with its values in base, sheet, store and result."""
     base, sheet, store, after = values
     return Reason(
-        column=column, base=base, sheet=sheet, store=store, after=after, rule=rule, said=said
+        column=column,
+        base=base,
+        sheet=sheet,
+        store=store,
+        after=after,
+        rule=rule,
+        sentence=sentence,
     )
 
 
@@ -60,14 +66,19 @@ def explanation(*fields: Reason, **more: object) -> Explanation:
         "row": 18,
         "source": "Pets!B18",
         "rule": "updated",
-        "said": "The row differs from the store.",
+        "sentence": "The row differs from the store.",
     }
     return Explanation(**{**values, **more}, fields=fields)
 
 
 BELLA = explanation(
     reason(
-        "name", "Bella", "Bela", "Bella", "Bela", said="The sheet changed it, the store did not."
+        "name",
+        "Bella",
+        "Bela",
+        "Bella",
+        "Bela",
+        sentence="The sheet changed it, the store did not.",
     ),
     reason(
         "status",
@@ -76,9 +87,9 @@ BELLA = explanation(
         "sold",
         "sold",
         rule="blank",
-        said="The cell is blank, so the store keeps its value.",
+        sentence="The cell is blank, so the store keeps its value.",
     ),
-    reason("tags", "", "lazy", None, None, rule="new", said="The pet is new."),
+    reason("tags", "", "lazy", None, None, rule="new", sentence="The pet is new."),
 )
 
 
@@ -90,13 +101,13 @@ def test_an_explanation_as_text() -> None:
 
 def test_explanations_stand_below_each_other() -> None:
     """Explanations of several pets are shown in the requested order."""
-    nobody = explanation(pet_id=4711, name="", fate="absent", row=None, source="", said="No.")
+    nobody = explanation(pet_id=4711, name="", fate="absent", row=None, source="", sentence="No.")
     text = explanations_text([BELLA, nobody])
     assert text == f"{TEXT}\n\n* Pet 4711: there is none.\n  No. [updated]"
 
 
 @pytest.mark.parametrize(
-    ("fate", "said"),
+    ("fate", "sentence"),
     [
         ("add", "+ Pet 17, Bella (Pets!B18): it will be added."),
         ("delete", "- Pet 17, Bella (Pets!B18): it will be deleted."),
@@ -106,9 +117,9 @@ def test_explanations_stand_below_each_other() -> None:
         ("unchanged", "* Pet 17, Bella (Pets!B18): nothing changes."),
     ],
 )
-def test_every_fate_is_a_sentence(fate: str, said: str) -> None:
+def test_every_fate_is_a_sentence(fate: str, sentence: str) -> None:
     """Every fate is a sentence with the sign that a plan uses for it."""
-    assert explanations_text([explanation(fate=fate)]).splitlines()[0] == said
+    assert explanations_text([explanation(fate=fate)]).splitlines()[0] == sentence
 
 
 def test_a_new_pet_has_no_id() -> None:
@@ -179,10 +190,10 @@ def test_of_a_very_long_list_the_differing_part_is_shown() -> None:
 def test_no_name_breaks_out_of_an_explanation(name: str, width: int) -> None:
     """With any names, lines fit, have no control character, and HTML is escaped."""
     fields = tuple(
-        reason(column, name, name + "2", None, "", rule=name, said=name)
+        reason(column, name, name + "2", None, "", rule=name, sentence=name)
         for column in ("name", "tags", "photo_urls")
     )
-    result = explanation(*fields, name=name, source=name, rule=name, said=name)
+    result = explanation(*fields, name=name, source=name, rule=name, sentence=name)
     text = explanations_text([result], width=width)
     assert all(cell_len(line) <= width for line in text.split("\n"))
     assert text.replace("\n", "").replace("\u200d", "").isprintable()
@@ -240,7 +251,9 @@ def test_rows_that_the_store_left_behind_are_no_agreement() -> None:
     """Older and gone rows are not counted as in agreement, neither in the summary nor in the plan's
     sentence.
     """
-    plan = plan_with(UPDATE, base="2026-11-19T08:00:00Z", unchanged=870, older=(3, 4), gone=(5,))
+    plan = plan_with(
+        UPDATE, base="2026-11-19T08:00:00Z", unchanged=870, older=(3, 4), deleted_in_store=(5,)
+    )
     text = summary_text(plan.summary())
     assert re.search(r"in agreement +867\n  older +2  not edited", text)
     assert re.search(r"\n  gone +1  not edited", text)

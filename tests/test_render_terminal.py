@@ -86,7 +86,7 @@ def test_changed_characters_are_coloured() -> None:
 def test_explanations_on_a_terminal() -> None:
     """The sign of a pet's fate has its colour, and the text is the plain one."""
     result = Explanation(
-        pet_id=7, name="Rex", fate="delete", row=None, source="", rule="missing", said="Gone."
+        pet_id=7, name="Rex", fate="delete", row=None, source="", rule="missing", sentence="Gone."
     )
     out = console(force_terminal=True, color_system="standard")
     show_explanations([result], out)

@@ -442,7 +442,7 @@ def test_a_recognised_row_gets_its_pet_s_id(tmp_path, name, is_back):
     now = [*STORE[:2], replace(STORE[2], name="Mina"), replace(STORE[3], status="pending")]
     again = plan_of(now, done)
     assert [change.row for change in again.changes] == []
-    assert (again.older, again.gone, again.recognised) == ((3, 5), (4,), {})
+    assert (again.older, again.deleted_in_store, again.recognised) == ((3, 5), (4,), {})
 
 
 def test_ids_are_recognised_where_the_sheet_has_none(tmp_path):

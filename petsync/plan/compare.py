@@ -1703,7 +1703,7 @@ def _build_plan(
         categories=categories_of(sheet, changes, conflicts),
         slots=_build_slots(sheet, decided, decisions, matches),
         older=tuple(sorted(decisions.remarks.older)),
-        gone=tuple(sorted(decisions.remarks.gone)),
+        deleted_in_store=tuple(sorted(decisions.remarks.deleted_in_store)),
         undone=decisions.remarks.undone
         | {row: each.run for row, each in decisions.remarks.restored.items()},
         ignored=decisions.sides.ignored,

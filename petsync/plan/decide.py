@@ -671,7 +671,7 @@ class Decisions:
                 problem = f"was edited, and the undo of run {run} removed pet {row.pet_id}"
             hint = "Write `add` in the action column to add it again, or remove the row."
             raise _RowConflict("gone-edited", problem, hint, row.pet_id)
-        self.remarks.gone.append(row.number)
+        self.remarks.deleted_in_store.append(row.number)
         if run:
             self.remarks.undone[row.number] = run
         return self._count_unchanged()

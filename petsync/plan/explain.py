@@ -51,7 +51,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """The store's text after the plan."""
     rule: str
     """The stable code of the rule, as in docs/plan.md."""
-    said: str
+    sentence: str
     """The rule as a sentence."""
 
 
@@ -82,7 +82,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The row's address, "" if no row names the pet."""
     rule: str
     """The stable code of the rule for the pet as a whole."""
-    said: str
+    sentence: str
     """The rule as a sentence."""
     fields: tuple[Reason, ...] = ()
     """The reasons for the results of the columns."""
@@ -228,7 +228,7 @@ class _Case:
             row=row.number,
             source=self.sheet.address(row.number),
             rule=rule,
-            said=sentence,
+            sentence=sentence,
             fields=tuple(self._reasons(row, current, old, after, is_held=is_held)),
         )
 
@@ -259,7 +259,7 @@ class _Case:
         return f" The row has no id: run {slot.run} {how} its pet on {slot.on}."
 
     def _why_unchanged(self, row: Row) -> str:
-        if row.number in self.plan.gone:
+        if row.number in self.plan.deleted_in_store:
             return "gone"
         if row.number in self.plan.recognised:
             slot = self.plan.slots.get(row.number)
@@ -275,7 +275,7 @@ class _Case:
             row=blocked.row,
             source=blocked.source,
             rule="blocked",
-            said=f"{PET_RULES['blocked']} {blocked.problem}",
+            sentence=f"{PET_RULES['blocked']} {blocked.problem}",
             fields=tuple(reasons),
         )
 
@@ -313,7 +313,7 @@ class _Case:
             row=None,
             source="",
             rule=rule,
-            said=sentence or PET_RULES[rule],
+            sentence=sentence or PET_RULES[rule],
             fields=tuple(reasons),
         )
 
@@ -361,7 +361,7 @@ def _reason(
         store=None if current is None else cell(current, column),
         after=None if after is None else cell(after, column),
         rule=rule,
-        said=FIELD_RULES[rule],
+        sentence=FIELD_RULES[rule],
     )
 
 

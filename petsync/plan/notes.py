@@ -26,10 +26,10 @@ class Remarks:
     """Rows with exported values, while the store has newer ones."""
     restored: dict[int, RestoredPet] = field(default_factory=dict)
     """Those of `older` whose pets are as an undo left them."""
-    gone: list[int] = field(default_factory=list)
+    deleted_in_store: list[int] = field(default_factory=list)
     """Unedited rows whose pets are deleted from the store."""
     undone: dict[int, str] = field(default_factory=dict)
-    """Those of `gone` whose pets an undo deleted, with the undone run."""
+    """Those of `deleted_in_store` whose pets an undo deleted, with the undone run."""
     by_name: list[int] = field(default_factory=list)
     """Rows whose category's name and id contradict each other."""
     recognised: dict[int, int] = field(default_factory=dict)
@@ -164,9 +164,9 @@ class Remarks:
                 f"{_at(rows, address, 'id')}: the undo of run {run} removed these pets: nothing "
                 "happens. Write `add` in the action column to add them again, or remove the rows."
             )
-        if gone := [row for row in self.gone if row not in self.undone]:
+        if deleted := [row for row in self.deleted_in_store if row not in self.undone]:
             yield (
-                f"{_at(gone, address, 'id')}: these pets have been deleted from the store since "
+                f"{_at(deleted, address, 'id')}: these pets have been deleted from the store since "
                 "the export, and their rows are not edited: nothing happens."
             )
 

@@ -813,15 +813,15 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     blocked: int
     """The number of blocked rows."""
     unchanged: int
-    """The number of unchanged rows, including `older` and `gone`."""
+    """The number of unchanged rows, including `older` and `deleted_in_store`."""
     older: int
     """The number of rows with the exported values, while the store has newer ones."""
-    gone: int
+    deleted_in_store: int
     """The number of rows with the exported values, while the store has deleted their pets."""
-    set_back: int = 0
+    reset_by_undo: int = 0
     """The number of `older` rows whose pets an undo set back."""
-    taken_away: int = 0
-    """The number of `gone` rows whose pets an undo deleted."""
+    deleted_by_undo: int = 0
+    """The number of `deleted_in_store` rows whose pets an undo deleted."""
     ignored: int
     """The number of rows with the action `ignore`."""
     left_out: int
@@ -859,7 +859,7 @@ class _StaleRowIndex(Protocol):
     @property
     def older(self) -> tuple[int, ...]: ...
     @property
-    def gone(self) -> tuple[int, ...]: ...
+    def deleted_in_store(self) -> tuple[int, ...]: ...
     @property
     def undone(self) -> Mapping[int, str]: ...
 
@@ -898,7 +898,7 @@ def iter_stale_rows(plan: _StaleRowIndex) -> Iterator[StaleRows]:
             ("restored by an undo", "restored the pet, which stays"),
         ),
         (
-            plan.gone,
+            plan.deleted_in_store,
             "no longer in the store",
             "as exported; the pet has been deleted from the store since then",
             ("removed by an undo", "removed the pet"),
@@ -934,9 +934,9 @@ def summary_of(
         blocked=len(plan.blocked),
         unchanged=plan.unchanged,
         older=len(plan.older),
-        gone=len(plan.gone),
-        set_back=sum(row in plan.undone for row in plan.older),
-        taken_away=sum(row in plan.undone for row in plan.gone),
+        deleted_in_store=len(plan.deleted_in_store),
+        reset_by_undo=sum(row in plan.undone for row in plan.older),
+        deleted_by_undo=sum(row in plan.undone for row in plan.deleted_in_store),
         ignored=plan.ignored,
         left_out=plan.left_out,
         rows=plan.rows,
@@ -1010,7 +1010,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     blocked: tuple[Blocked, ...] = ()
     """The rows that are excluded because of an error in the sheet."""
     unchanged: int = 0
-    """The number of rows without a change, including `older` and `gone`."""
+    """The number of rows without a change, including `older` and `deleted_in_store`."""
     recognised: Mapping[int, int] = {}
     """The matched pet's id for each row without an id, by row number."""
     slots: Mapping[int, Slot] = {}
@@ -1023,10 +1023,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """
     older: tuple[int, ...] = ()
     """The numbers of unchanged rows with the exported values, while the store has newer ones."""
-    gone: tuple[int, ...] = ()
+    deleted_in_store: tuple[int, ...] = msgspec.field(default=(), name="gone")
     """The numbers of unchanged rows whose pets are deleted from the store."""
     undone: Mapping[int, str] = {}
-    """For rows in `older` and `gone` whose pets an undo changed: the undone run, by row number."""
+    """For rows of these two kinds whose pets an undo changed: the undone run, by row number."""
     ignored: int = 0
     """The number of rows with the action `ignore`."""
     rows: int = 0

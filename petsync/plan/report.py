@@ -316,7 +316,7 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
     """The number of changes that began and have no outcome."""
     pets: int = 0
     """The number of pets with an applied change."""
-    sittings: int = 1
+    sessions: int = 1
     """The number of its sessions: the first one and each resumption."""
 
 

@@ -127,7 +127,7 @@ def summary_html(summary: Summary) -> str:
 
 def _explanation_html(explanation: Explanation) -> Iterator[str]:
     yield html.summary(headline(explanation))
-    reason_text = format_reason(explanation.rule, explanation.said)
+    reason_text = format_reason(explanation.rule, explanation.sentence)
     yield element("p", html.text(reason_text)) if reason_text else ""
     if explanation.fields:
         yield html.table(_COLUMNS, map(_reason_row, explanation.fields))
@@ -136,7 +136,7 @@ def _explanation_html(explanation: Explanation) -> Iterator[str]:
 def _reason_row(reason: Reason) -> str:
     *texts, after = map(_items, side_cells(reason))
     after_cell = element("strong", after) if is_changed(reason) else after
-    reason_cell = table_cell(format_reason(reason.rule, reason.said))
+    reason_cell = table_cell(format_reason(reason.rule, reason.sentence))
     head = html.row_head(reason.column)
     return element(
         "tr", "".join([head, *(element("td", text) for text in (*texts, after_cell)), reason_cell])
@@ -174,7 +174,7 @@ def _explanation_text(explanation: Explanation, width: int) -> Iterator[Text]:
     for n, line in enumerate(head):
         sign = f"{SYMBOL[mark]} " if n == 0 else "  "
         yield Text.assemble((sign, text.STYLE[mark]), (line.plain, "bold"))
-    reason_text = format_reason(explanation.rule, explanation.said)
+    reason_text = format_reason(explanation.rule, explanation.sentence)
     yield from text.paragraph(reason_text, width, indent=_INDENT) if reason_text else ()
     if explanation.fields:
         yield text.BLANK
@@ -197,7 +197,7 @@ def _table(reasons: Sequence[Reason], width: int) -> Iterator[Text]:
         for n, line in enumerate(lines):
             label = reason.column if n == 0 else ""
             yield Text.assemble(f"{' ' * _INDENT}{label:<{_LABEL}}", line)
-        reason_text = format_reason(reason.rule, reason.said)
+        reason_text = format_reason(reason.rule, reason.sentence)
         yield from text.paragraph(reason_text, width, indent=_INDENT + _LABEL, style="dim")
 
 

@@ -1128,22 +1128,22 @@ def summary_rows(summary: Summary) -> Iterator[tuple[str, int, str]]:
     yield "conflicts", summary.conflicts, winner_note
     yield "needs fixing", summary.blocked, "errors in the sheet" if summary.blocked else ""
     agreeing = "as before" if summary.undoes else "in agreement"
-    yield agreeing, summary.unchanged - summary.older - summary.gone, ""
+    yield agreeing, summary.unchanged - summary.older - summary.deleted_in_store, ""
     older_note = "not edited since the export, and the store has a newer value"
-    remaining = summary.older - summary.set_back
+    remaining = summary.older - summary.reset_by_undo
     yield "older", remaining, older_note if remaining else ""
-    if summary.set_back:
+    if summary.reset_by_undo:
         yield (
             "restored",
-            summary.set_back,
+            summary.reset_by_undo,
             "not edited since the export, and unchanged since an undo",
         )
     gone_note = "not edited since the export, and the pet does not exist any more"
-    remaining = summary.gone - summary.taken_away
+    remaining = summary.deleted_in_store - summary.deleted_by_undo
     yield "gone", remaining, gone_note if remaining else ""
-    if summary.taken_away:
-        taken_away_note = "not edited since the export, and an undo deleted the pets"
-        yield "removed", summary.taken_away, taken_away_note
+    if summary.deleted_by_undo:
+        deleted_by_undo_note = "not edited since the export, and an undo deleted the pets"
+        yield "removed", summary.deleted_by_undo, deleted_by_undo_note
     yield "ignored", summary.ignored, ""
     yield "left out", summary.left_out, "by a selection" if summary.left_out else ""
     rows = f"that run {summary.undoes} changed" if summary.undoes else "of the sheet"

@@ -941,7 +941,7 @@ def _describe_in_sync(plan: Plan) -> str:
         return "Nothing to do: the sheet has no rows."
     if plan.ignored:
         return f"In sync: {', '.join(_describe_unchanged(plan))}."
-    if plan.older or plan.gone:
+    if plan.older or plan.deleted_in_store:
         return f"Nothing to send: {', '.join(_describe_unchanged(plan))}."
     rows = "the one row agrees" if plan.rows == 1 else f"all {number(plan.rows)} rows agree"
     far = ", as far as the store answered" if plan.coverage.failed else ""
@@ -956,7 +956,7 @@ def _describe_unchanged(plan: Plan) -> list[str]:
     for each in iter_stale_rows(plan):
         counts[each.words] += len(each.rows)
     lagging_counts = [f"{number(count)} {what}" for what, count in counts.items()]
-    agreeing = plan.unchanged - len(plan.older) - len(plan.gone)
+    agreeing = plan.unchanged - len(plan.older) - len(plan.deleted_in_store)
     return [f"{number(agreeing)} in agreement", *lagging_counts, *ignored]
 
 

@@ -47,9 +47,9 @@ def begun(journal: Journal, run: str, plan: Plan | None = None, **more: Any) -> 
     return journal.begin(run, **{"total": 0, **told, **more})
 
 
-async def intended(sitting: RunSession, number: int, change: Change) -> None:
+async def intended(session: RunSession, number: int, change: Change) -> None:
     """Record the intent of this change, as the engine does."""
-    await sitting.record_intent(number, change, before=change.before, after=change.after)
+    await session.record_intent(number, change, before=change.before, after=change.after)
 
 
 def result(number: int, change: Change, outcome: Any = "applied", **more: Any) -> Result:
@@ -94,7 +94,7 @@ def other_process(state: Path, run: str, *, store: str = STORE) -> Iterator[Othe
     """Yield a process that has begun a run, or has reported why it could not; kill it at the
     end.
     """
-    script = Path(__file__).with_name("sitter.py")
+    script = Path(__file__).with_name("run_session.py")
     process = subprocess.Popen(
         [sys.executable, str(script), str(state), run, store],
         stdin=subprocess.PIPE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pandas as pd
@@ -99,9 +100,9 @@ SILENT = FailedLookup("sold", "findPetsByStatus: the service answered 503")
 BLOCKED = Blocked(row=60, source="Pets!C60", problem="The store has no such status.")
 
 
-def plan_with(*changes: Change, **more: object) -> Plan:
+def plan_with(*changes: Change, **more: Any) -> Plan:
     """Return a plan with these changes."""
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "created": "2026-11-20T09:30:12Z",
         "store": "http://127.0.0.1:1/v2",
         "profile": "standard",
@@ -110,7 +111,7 @@ def plan_with(*changes: Change, **more: object) -> Plan:
         "rows": len(changes),
         "pets": 1200,
     }
-    return msgspec.convert({**values, **more}, Plan, from_attributes=True)
+    return Plan(**{**values, **more})
 
 
 def small_plan() -> Plan:

@@ -296,8 +296,8 @@ def start_session(connection: sqlite3.Connection, store: str, run: str) -> Lock:
     lock = Lock.for_this_process(store, run, last + 1)
     dead = claim_lock(connection, lock)
     if dead is not None:
-        connection.execute(_MARK_KILLED, (format_time(dead.heartbeat), dead.run, dead.sitting))
-    row = (run, lock.sitting, format_time(time.time()), lock.pid, lock.host)
+        connection.execute(_MARK_KILLED, (format_time(dead.heartbeat), dead.run, dead.session))
+    row = (run, lock.session, format_time(time.time()), lock.pid, lock.host)
     connection.execute(_INSERT_SESSION, row)
     return lock
 
@@ -350,7 +350,7 @@ _INSERT_SESSION = "INSERT INTO sitting (run, number, started, pid, host) VALUES 
 # The runs of a journal as values.
 
 
-_SITTINGS = "SELECT started, ended, stopped FROM sitting WHERE run = ? ORDER BY number"
+_SESSIONS = "SELECT started, ended, stopped FROM sitting WHERE run = ? ORDER BY number"
 _PETS = (
     "SELECT count(DISTINCT coalesce(assigned_id, pet_id)) FROM change "
     "WHERE run = ? AND outcome = 'applied'"
@@ -370,14 +370,14 @@ def read_past_runs(connection: sqlite3.Connection, store: str | None) -> list[Pa
 
 def read_past_run(connection: sqlite3.Connection, run: Run) -> PastRun:
     """Return a run with its state and counts."""
-    sittings = connection.execute(_SITTINGS, (run.id,)).fetchall()
+    sessions = connection.execute(_SESSIONS, (run.id,)).fetchall()
     lock = read_lock(connection, run.store)
     own_lock = lock if lock is not None and lock.run == run.id else None
-    state, stopped, ended = _run_state(sittings, own_lock)
+    state, stopped, ended = _run_state(sessions, own_lock)
     counts = Counter(dict(connection.execute(_COUNTS, (run.id,))))
     counts["not sent"] = run.total - sum(counts.values()) + counts["not sent"]
     durations = [
-        seconds_between(began, end or _format_heartbeat(own_lock)) for began, end, _ in sittings
+        seconds_between(began, end or _format_heartbeat(own_lock)) for began, end, _ in sessions
     ]
     return PastRun(
         run_id=run.id,
@@ -395,15 +395,15 @@ def read_past_run(connection: sqlite3.Connection, run: Run) -> PastRun:
         counts={outcome: counts[outcome] for outcome in OUTCOMES},
         open=counts[None],
         pets=int(connection.execute(_PETS, (run.id,)).fetchone()[0]),
-        sittings=len(sittings),
+        sessions=len(sessions),
     )
 
 
 def _run_state(
-    sittings: list[tuple[str, str, str]], lock: Lock | None
+    sessions: list[tuple[str, str, str]], lock: Lock | None
 ) -> tuple[Literal["running", "stopped", "done"], str, str]:
     """Return the state, why it stopped, and when it ended."""
-    _, ended, stopped = sittings[-1] if sittings else ("", "", "killed")
+    _, ended, stopped = sessions[-1] if sessions else ("", "", "killed")
     if ended:
         return ("stopped" if stopped else "done"), stopped, ended
     if lock is not None and lock.is_alive:

@@ -377,7 +377,7 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
 
     store: str
     run: str
-    sitting: int
+    session: int
     claim: str
     pid: int
     host: str
@@ -390,13 +390,13 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since 1970."""
 
     @classmethod
-    def for_this_process(cls, store: str, run: str, sitting: int) -> Lock:
+    def for_this_process(cls, store: str, run: str, session: int) -> Lock:
         """Return a lock for this process, from now on."""
         pid, now = os.getpid(), time.time()
         return cls(
             store=store,
             run=run,
-            sitting=sitting,
+            session=session,
             claim=secrets.token_hex(8),
             pid=pid,
             host=platform.node(),
@@ -449,7 +449,7 @@ def release_lock(connection: sqlite3.Connection, lock: Lock, now: str) -> None:
         "DELETE FROM lock WHERE store = ? AND claim = ?", (lock.store, lock.claim)
     )
     if deleted.rowcount:
-        connection.execute(_INTERRUPTED, (now, lock.run, lock.sitting))
+        connection.execute(_INTERRUPTED, (now, lock.run, lock.session))
 
 
 def build_taken_over_error(lock: Lock, other: Lock | None) -> LockedError:

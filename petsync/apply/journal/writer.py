@@ -119,11 +119,11 @@ class Finish(msgspec.Struct, gc=False):
 Item = Intent | Repeat | Completion | Image | KnownIds | Finish
 
 
-def execute(connection: sqlite3.Connection, run: str, sitting: int, items: Iterable[Item]) -> None:
+def execute(connection: sqlite3.Connection, run: str, session: int, items: Iterable[Item]) -> None:
     """Write the items of a session in order; adjacent items of one kind share a statement."""
     statement, rows = "", list[Row]()
     for item in items:
-        needed, row = _statement(run, sitting, item)
+        needed, row = _statement(run, session, item)
         if needed != statement and rows:
             connection.executemany(statement, rows)
             rows = []
@@ -136,7 +136,7 @@ def execute(connection: sqlite3.Connection, run: str, sitting: int, items: Itera
         connection.executemany(statement, rows)
 
 
-def _statement(run: str, sitting: int, item: Item) -> tuple[str, Row]:
+def _statement(run: str, session: int, item: Item) -> tuple[str, Row]:
     match item:
         case Intent():
             row = intent_row(run, item.at, item.number, item.change, item.before, item.after)
@@ -155,7 +155,7 @@ def _statement(run: str, sitting: int, item: Item) -> tuple[str, Row]:
             about = (run, msgspec.json.encode(item.ids).decode())
             return _INSERT_KNOWN_IDS, (*about, row_checksum(about))
         case Finish():
-            return _FINISH_SESSION, (format_time(item.at), item.stopped, run, sitting)
+            return _FINISH_SESSION, (format_time(item.at), item.stopped, run, session)
 
 
 def _image(run: str, at: float, entry: Entry, *, ended: bool) -> tuple[str, Row]:
@@ -289,7 +289,7 @@ class Writer:
                         self._lock, read_lock(self._connection, self._lock.store)
                     )
                     raise self.lock_error
-                execute(self._connection, self._lock.run, self._lock.sitting, items)
+                execute(self._connection, self._lock.run, self._lock.session, items)
             self._check_place()
             self.renewed = time.time()
         except sqlite3.Error as error:

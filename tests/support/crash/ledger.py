@@ -32,7 +32,7 @@ class Ledger(NamedTuple):
     run: str
     total: int
     lines: tuple[Line, ...]
-    sittings: int
+    sessions: int
 
     @property
     def counts(self) -> Counter[str | None]:

@@ -58,24 +58,24 @@ class Round:
         """
         try:
             self.service.start(self.faults)
-            self._sittings()
+            self._sessions()
             check_store(self.story, self.service)
             self._check_journal()
         finally:
             self.service.close()
 
-    def _sittings(self) -> None:
-        for sitting in range(MOST):
+    def _sessions(self) -> None:
+        for session in range(MOST):
             running = self._begun()
-            if sitting < self.kills:
+            if session < self.kills:
                 self._disturb(running)
             elif running.wait(60) == 0:
                 return
-            elif sitting == self.kills + 4:
+            elif session == self.kills + 4:
                 self.service.kill()
                 self.service.start()
         raise AssertionError(
-            f"not done after {MOST} sittings; the last one said:\n{running.said()}"
+            f"not done after {MOST} sessions; the last one said:\n{running.said()}"
         )
 
     def _begun(self) -> Running:

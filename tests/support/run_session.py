@@ -31,18 +31,18 @@ def keep_busy(seconds: float) -> None:
     time.sleep(seconds)
 
 
-async def obey(sitting: RunSession, line: str) -> str:
+async def obey(session: RunSession, line: str) -> str:
     """Carry out a command and return the answer."""
     match line.split():
         case ["intend", number]:
-            await intended(sitting, int(number), PLAN.changes[int(number) % len(PLAN.changes)])
+            await intended(session, int(number), PLAN.changes[int(number) % len(PLAN.changes)])
         case ["done", number]:
-            sitting.record_result(
+            session.record_result(
                 result(int(number), PLAN.changes[int(number) % len(PLAN.changes)])
             )
-            await sitting.flush()
+            await session.flush()
         case ["repeat", number]:
-            sitting.record_retry(int(number), "503")
+            session.record_retry(int(number), "503")
         case ["limit", size]:
             import resource
 
@@ -50,24 +50,24 @@ async def obey(sitting: RunSession, line: str) -> str:
         case ["block", seconds]:
             keep_busy(float(seconds))
         case ["race"]:
-            await race(sitting)
+            await race(session)
         case ["finish"]:
-            await sitting.finish()
+            await session.finish()
         case ["close"]:
-            await sitting.close()
+            await session.close()
         case _:
             os.abort()
     return "ok"
 
 
-async def race(sitting: RunSession) -> None:
+async def race(session: RunSession) -> None:
     """Write changes until the process is killed, and print which ones are on disk."""
     for number in range(10**9):
-        await intended(sitting, number, PLAN.changes[number % len(PLAN.changes)])
+        await intended(session, number, PLAN.changes[number % len(PLAN.changes)])
         said(f"i{number}")
-        sitting.record_result(result(number, PLAN.changes[number % len(PLAN.changes)]))
+        session.record_result(result(number, PLAN.changes[number % len(PLAN.changes)]))
         if number % 3 == 0:
-            await sitting.flush()
+            await session.flush()
             said(f"d{number}")
 
 
@@ -76,13 +76,13 @@ async def work(state: Path, run: str, store: str) -> None:
     try:
         journal = Journal.open(state, create=True)
         known = any(past.run_id == run for past in journal.runs())
-        sitting = journal.resume(run) if known else begun(journal, run, store=store, total=6)
+        session = journal.resume(run) if known else begun(journal, run, store=store, total=6)
         said("sat")
     except PetsyncError as error:
         return said(f"{type(error).__name__} {error.message}")
     while line := await asyncio.to_thread(sys.stdin.readline):
         try:
-            said(await obey(sitting, line))
+            said(await obey(session, line))
         except PetsyncError as error:
             said(f"{type(error).__name__} {error.message}")
     return None
