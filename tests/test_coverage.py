@@ -101,7 +101,7 @@ def test_a_failed_query_narrows_the_coverage(box: Sandbox, store: ps.Store, faul
     assert ids(snapshot.frame) == [pet.id for pet in SHOP if pet.status != "sold"]
     assert snapshot.coverage.statuses == ("available", "pending")
     (failed,) = snapshot.coverage.failed
-    assert failed.asked == "sold"
+    assert failed.query == "sold"
     assert failed.problem.startswith("findPetsByStatus: ")
     assert "sold" not in snapshot.coverage
     for shown in (repr(snapshot), snapshot._repr_html_()):
@@ -150,7 +150,7 @@ def test_an_unknown_status_is_a_failed_query(box: Sandbox, store: ps.Store) -> N
     assert set(ids(snapshot.frame)) == SOLD
     known = ("sold", "reserved") if box.profile == "live" else ("sold",)
     assert snapshot.coverage.statuses == known
-    assert [query.asked for query in snapshot.coverage.failed] == [
+    assert [each.query for each in snapshot.coverage.failed] == [
         status for status in ("reserved",) if status not in known
     ]
 
@@ -360,7 +360,7 @@ def test_no_pet_of_a_status_that_failed_is_deleted(
     there = {pet.id for pet in SHOP if pet.status != "sold"}
     assert {delete.pet_id for delete in plan.deletes} == there - {1}
     assert plan.coverage.statuses == ("available", "pending")
-    assert [query.asked for query in plan.coverage.failed] == ["sold"]
+    assert [each.query for each in plan.coverage.failed] == ["sold"]
     assert "sold" in repr(plan)
 
 
@@ -475,4 +475,4 @@ def test_a_snapshot_is_what_was_listed_each_pet_once(
             snapshot = store.snapshot()
             assert ps.pets_from_frame(snapshot.frame) == wanted
         assert set(snapshot.coverage.statuses) == set(STATUSES) - broken
-        assert {query.asked for query in snapshot.coverage.failed} == broken
+        assert {each.query for each in snapshot.coverage.failed} == broken

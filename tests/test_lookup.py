@@ -126,7 +126,7 @@ def test_a_look_up_that_fails_stops_no_other(box: Sandbox) -> None:
     unanswered = {n: each for n, each in found.items() if isinstance(each, FailedLookup)}
     assert 20 < len(unanswered) < 80
     for number, each in unanswered.items():
-        assert each.asked == str(number)
+        assert each.query == str(number)
         assert each.problem.startswith("getPetById")
     assert {n: each for n, each in found.items() if n not in unanswered} == {
         n: PETS.get(n) for n in wanted if n not in unanswered

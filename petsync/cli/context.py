@@ -539,8 +539,8 @@ def find_free_path(path: Path) -> Path:
 
 def warn_of_coverage(context: Context, coverage: Coverage) -> None:
     """Warn about statuses that the store did not list, and their effect on a plan."""
-    for query in coverage.failed:
-        message = f"warning: no pet with the status {query.asked} was listed: {query.problem}"
+    for lookup in coverage.failed:
+        message = f"warning: no pet with the status {lookup.query} was listed: {lookup.problem}"
         context.say(message, "yellow")
     if coverage.failed:
         context.say("Rows that name such a pet are looked up by id; none is deleted as missing.")

@@ -225,7 +225,7 @@ def release_of(notes: Sequence[str]) -> str:
 class FailedLookup(msgspec.Struct, frozen=True):
     """A query that the service did not answer."""
 
-    asked: str
+    query: str
     """The status or the id of the query."""
     problem: str
     """The error."""
@@ -296,7 +296,7 @@ class Snapshot:
         """Raise SheetError if a query failed, because a sheet of the rest would lack pets."""
         if not self.coverage.failed:
             return
-        queries = ", ".join(query.asked for query in self.coverage.failed)
+        queries = ", ".join(each.query for each in self.coverage.failed)
         answered = ", ".join(self.coverage.statuses)
         raise SheetError(
             f"the pets of the status {queries} would be missing from the sheet: "

@@ -906,7 +906,7 @@ class Decisions:
     def _check_coverage(self, what: str, name: str, pet_id: int | None) -> None:
         """Raise _RowConflict if pets that were not listed may have the category or tag."""
         if self._unheard:
-            queries = ", ".join(each.asked for each in self._unheard)
+            queries = ", ".join(each.query for each in self._unheard)
             problem = (
                 f"names the {what} {name!r}, whose number could not be looked up: the store did "
                 f"not list its pets of status {queries}"

@@ -88,7 +88,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     """The nearest id in a row above, None for none."""
     below: int | None = None
     """The nearest id in a row below, None for none."""
-    row_pet: Pet | None = msgspec.field(default=None, name="said")
+    row_pet: Pet | None = None
     """The row's values, if it counts as a pet's row and no change of the plan has them."""
     run: str = ""
     """The run that recorded the row's pet, "" for none."""
@@ -133,7 +133,7 @@ class VacantId(msgspec.Struct, frozen=True, kw_only=True):
     """The row's number."""
     source: str
     """The row's address."""
-    row_pet: Pet | None = msgspec.field(default=None, name="said")
+    row_pet: Pet | None = None
     """The row's values, None if they are unknown."""
     action: str = ""
     """The row's action; "" for `merge`."""

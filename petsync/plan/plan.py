@@ -1023,7 +1023,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """
     older: tuple[int, ...] = ()
     """The numbers of unchanged rows with the exported values, while the store has newer ones."""
-    deleted_in_store: tuple[int, ...] = msgspec.field(default=(), name="gone")
+    deleted_in_store: tuple[int, ...] = ()
     """The numbers of unchanged rows whose pets are deleted from the store."""
     undone: Mapping[int, str] = {}
     """For rows of these two kinds whose pets an undo changed: the undone run, by row number."""

@@ -220,7 +220,7 @@ class Comparer:
         snapshot = self.store.snapshot(statuses=statuses)
         failed = snapshot.coverage.failed
         if failed:
-            queries = ", ".join(query.asked for query in failed)
+            queries = ", ".join(each.query for each in failed)
             raise ServiceError(
                 f"the store did not list its pets of status {queries}: {failed[0].problem}",
                 hint="Nothing was changed: pets that are not listed would seem to be missing. The "
@@ -670,7 +670,7 @@ def _find_silence(found: Collection[Pet | FailedLookup | None]) -> str:
     unanswered = [each for each in found if isinstance(each, FailedLookup)]
     if not unanswered or len(unanswered) < len(found):
         return ""
-    return f"{unanswered[0].asked}: {unanswered[0].problem}"
+    return f"{unanswered[0].query}: {unanswered[0].problem}"
 
 
 def _now() -> str:

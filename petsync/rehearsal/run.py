@@ -145,10 +145,10 @@ def notes(source: StoreCopy, listed: Snapshot, after: Collection[int]) -> Iterat
 
     `listed` has the pets of the copy's status queries, `after` the ids of all its pets.
     """
-    for query in source.snapshot.coverage.failed:
-        yield f"The copy has no pets of status {query.asked}: {query.problem}."
+    for lookup in source.snapshot.coverage.failed:
+        yield f"The copy has no pets of status {lookup.query}: {lookup.problem}."
     if source.unanswered:
-        ids = _few([int(each.asked) for each in source.unanswered])
+        ids = _few([int(each.query) for each in source.unanswered])
         yield (
             f"The store gave no answer for {ids}. The copy does not have them, and none of their "
             f"changes was tried: {source.unanswered[0].problem}."
@@ -222,7 +222,7 @@ def planned_again(
         sheet = replace(sheet, base=replace(sheet.base, store=copy.url))
     options = msgspec.structs.asdict(plan.options)
     again = copy.plan(sheet, snapshot=now, guard=plan.guard, **options)
-    unknown = {each.asked for each in unanswered}
+    unknown = {each.query for each in unanswered}
     remaining = tuple(change for change in again.changes if str(change.pet_id) not in unknown)
     if len(remaining) == len(again.changes):
         return again

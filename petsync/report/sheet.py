@@ -115,8 +115,8 @@ def coverage(snapshot: Snapshot) -> str:
     """Return the statuses that the snapshot covers, and those that it does not cover."""
     statuses = ", ".join(visible(status) for status in snapshot.coverage.statuses) or "none"
     missing = (
-        f" The pets of the status {visible(query.asked)} are missing: {visible(query.problem)}."
-        for query in snapshot.coverage.failed
+        f" The pets of the status {visible(lookup.query)} are missing: {visible(lookup.problem)}."
+        for lookup in snapshot.coverage.failed
     )
     return (
         f"{count(len(snapshot), 'pet')}. Covers the statuses {statuses}; a pet of another status "

@@ -747,7 +747,7 @@ def format_changed_fields(summary: Summary) -> str:
 def iter_unanswered(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield the queries that failed, each with its problem, and the consequence."""
     for failed in plan.coverage.failed:
-        question = visible(failed.asked)
+        question = visible(failed.query)
         if plan.undoes:
             yield f"status {question}: {visible(failed.problem)}", _NOT_COUNTED
             continue
@@ -829,7 +829,7 @@ def describe_winner(plan: Plan) -> str:
 
 
 def _describe_coverage(plan: Plan) -> str:
-    failed = {question.asked for question in plan.coverage.failed}
+    failed = {lookup.query for lookup in plan.coverage.failed}
     statuses = [visible(status) for status in plan.coverage.statuses if status not in failed]
     answered = f"pets that are {_join_with_or(statuses)}" if statuses else "nothing"
     return f"{answered}; {count(len(failed), 'question')} without an answer" if failed else answered

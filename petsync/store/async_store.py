@@ -1039,7 +1039,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         It is needed if the snapshot covers a part of the store and the sheet names categories or
         tags that this part does not have.
         """
-        failed = {each.asked for each in now.coverage.failed}
+        failed = {each.query for each in now.coverage.failed}
         usual = {*self._session.profile.statuses}
         if now.whole is not None:
             return now

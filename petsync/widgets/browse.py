@@ -626,7 +626,7 @@ class BrowseForm(Form):
             self._panel.offer(self.catalogue)
         self._filter()
         if failed := snapshot.coverage.failed:
-            statuses = ", ".join(each.asked for each in failed)
+            statuses = ", ".join(each.query for each in failed)
             self.notice.warn(
                 f"The pets with the status {statuses} are missing: {failed[0].problem}",
                 "Press Read again once the service answers.",

@@ -35,7 +35,7 @@ def test_a_plan_says_what_was_not_listed(shell: Shell, box: Sandbox) -> None:
     assert "sold" in done.out
     coverage = shell("plan", "pets.csv", *to(box), "--json").json["plan"]["coverage"]
     assert coverage["statuses"] == ["available", "pending"]
-    assert [query["asked"] for query in coverage["failed"]] == ["sold"]
+    assert [each["query"] for each in coverage["failed"]] == ["sold"]
 
 
 def test_a_whole_plan_warns_of_nothing(shell: Shell, box: Sandbox) -> None:
