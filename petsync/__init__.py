@@ -125,7 +125,8 @@ if not TYPE_CHECKING:  # a type checker would otherwise accept any misspelt name
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if home.split(".")[1] not in _LIGHT:
-            # Plans, reports, sheets and snapshots are displayed through it.
+            # Import petsync.report, which registers how plans, reports, sheets and snapshots are
+            # displayed.
             import_module("petsync.report")
         module = import_module(home)
         value = module if name in _MODULES else getattr(module, name)

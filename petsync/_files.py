@@ -219,7 +219,7 @@ def _settle(folder: Path) -> None:
 
 
 def write_private(path: Path, data: bytes, *, follow: bool = True) -> None:
-    """Put `data` at `path`, readable by its owner alone, whole or not at all. Raises OSError."""
+    """Write `data` to `path` atomically; only the owner can read the file. Raises OSError."""
     replace_file(path, data, follow=follow, private=True)
 
 
@@ -350,7 +350,9 @@ def check_state_folder(state: Path) -> None:
 
 
 _without_links: set[str] = set()
-"""The state folders that this process has checked: only files from before its start are a risk."""
+"""The state folders that this process has checked. One check is enough, because only files from
+before the start of the process are a risk.
+"""
 
 
 def _strangers(state: Path) -> Iterator[tuple[str, int]]:

@@ -104,8 +104,9 @@ class LoopThread:
 
 
 async def in_thread(work: Callable[[], R]) -> R:
-    """Call the function in a thread, which cannot be cancelled, and return its result. The first
-    `await` after the return raises a cancellation, so that the caller can close the result.
+    """Call the function in a thread, which cannot be cancelled, and return its result. If the task
+    is cancelled in the meantime, its first `await` after the return raises the cancellation, so
+    that the caller can close the result first.
     """
     task = asyncio.ensure_future(asyncio.to_thread(work))
     is_cancelled = False
@@ -121,7 +122,9 @@ async def in_thread(work: Callable[[], R]) -> R:
 
 
 def _settle(done: Future[R], task: asyncio.Task[R]) -> None:
-    """Set the task's result or error, even if it was cancelled before it started."""
+    """Copy the task's result or error to `done`, even if the task was cancelled before it
+    started.
+    """
     if task.cancelled():
         done.set_exception(KeyboardInterrupt())
     elif (error := task.exception()) is not None:

@@ -324,7 +324,7 @@ class _EncodedText(NamedTuple):
     at: int
     """The position at which the digits begin."""
     first: int = 0
-    """The first decoded character that is part of the text."""
+    """The index of the first decoded character that is part of the text."""
     size: int = 2
     """The number of characters that `digits` digits encode."""
     digits: int = 2

@@ -316,8 +316,9 @@ def checked_encoding(name: str) -> str:
 
 
 def read_file(path: Path) -> str:
-    """Return the text of a settings file. Raises UnicodeDecodeError, and OSError, also for a device
-    or a pipe, which may never end, and for a file of more than 16 MB.
+    """Return the text of a settings file. Raises UnicodeDecodeError for text that is not UTF-8.
+    Raises OSError if the file cannot be read, is larger than 16 MB, or is a device or a pipe (which
+    may never end).
     """
     return read_regular(path).decode("utf-8-sig").replace("\r\n", "\n")
 
@@ -430,7 +431,7 @@ def _check_column(path: Path, header: str, column: object) -> None:
     if not isinstance(column, str) or column_named(column) is None:
         raise SettingsError(
             f"{path}: [columns] {header} is {column!r}, which is not a column of petsync",
-            hint=f"These are: {', '.join(MAPPED)}.",
+            hint=f"The columns of petsync are: {', '.join(MAPPED)}.",
         )
 
 

@@ -122,8 +122,8 @@ def statuses_of(changes: Iterable[Change]) -> list[str]:
 def find_unexpected_pets(changes: Sequence[Change], pets: Iterable[Pet]) -> dict[int, int | None]:
     """Return the adds, by number, for which the store has more equal pets than the plan recorded.
 
-    Equal pets have the same values. The value is the id of the pet that is taken as the pet of the
-    add, or None if that is ambiguous. Such a pet may come from a run that has no record here, or
+    Equal pets have the same values. Each add is mapped to the id of the pet that is taken as its
+    pet, or to None if that is ambiguous. Such a pet may come from a run that has no record here, or
     may have a status that the plan did not query. Each pet counts for at most one add.
     """
     adds = _find_unassigned(changes)
@@ -180,10 +180,8 @@ def find_edited(
     known: Collection[int],
     pets: Iterable[Pet],
 ) -> dict[int, Pet]:
-    """Return the unknown adds that may have happened although `settle` does not find them.
-
-    Each is returned with a new pet that may be its pet, edited since, and that belongs to no other
-    add.
+    """Return the unknown adds that may have happened although `settle` does not find their pets.
+    Each is mapped to a new pet that may be its pet after an edit, and that belongs to no other add.
     """
     claimed_ids = _find_claimed_ids(changes, results).union(known)
     adds = {number: after for number in unknown if (after := changes[number].after) is not None}
@@ -193,7 +191,7 @@ def find_edited(
 
 
 def _find_claimed_ids(changes: Sequence[Change], results: Mapping[int, Result]) -> set[int | None]:
-    """Return the pet ids that were assigned to adds, or that adds name."""
+    """Return the pet ids that were assigned to adds, or that the plan specifies for adds."""
     ids = {result.assigned_id for result in results.values()}
     ids.update(change.pet_id for change in changes if isinstance(change, Add))
     return ids
@@ -287,9 +285,8 @@ class Claims:
         return bool(self._ids)
 
     def record_assignment(self, number: int, pet_id: int) -> Literal["own", "shared", "known"]:
-        """Record the id that the service assigned to an add, and return whose id it is.
-
-        "shared": another add of this run has it too; "known": a pet had it before; else "own".
+        """Record the id that the service assigned to an add, and classify the id: "shared" if
+        another add of this run has it too, "known" if a pet had it before, else "own".
         """
         if pet_id in self.initial_pets:
             self.refuse_adds()
@@ -575,8 +572,8 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
     def max_started(self) -> int:
         """The number of changes that are started at the same time.
 
-        If pets are not read just before each change, more changes are started than sent: their
-        intents reach the disk in the meantime.
+        If pets are not read just before each change, more changes are started than can be sent at
+        the same time, so that their intents are on disk before their turn comes.
         """
         if self.recheck == "each" or self.rate is not None:
             return self.max_concurrent
@@ -818,17 +815,21 @@ class EarlierResults:
     unfinished: frozenset[int] = frozenset()
     """Changes that were started and have no final result."""
     uncertain: frozenset[int] = frozenset()
-    """Those of `unfinished` that add a pet without an id and may have happened."""
+    """The changes in `unfinished` that add a pet without an id and may have happened."""
     shared: Mapping[int, int] = field(default_factory=dict)
     """Adds whose assigned id was also assigned to another add, with that id."""
     unverified: Mapping[int, int] = field(default_factory=dict)
-    """Changes that the service accepted and that could not be read back as sent, with pet ids."""
+    """Changes that the service accepted, but that reading the pet back did not confirm, with pet
+    ids.
+    """
     unsendable: Mapping[int, Result] = field(default_factory=dict)
     """Changes that are never sent again, with the result to use if the store lacks them."""
     is_given_up: bool = False
     """If true, nothing is sent."""
     is_replanned: bool = False
-    """If true, another plan sends the rest; only adds without an id are waited for."""
+    """If true, another plan sends the rest; this run waits only for adds without an id whose
+    requests may still arrive.
+    """
     seconds: float = 0.0
     """The run's duration so far."""
 
@@ -1005,8 +1006,9 @@ def settle_overtaken(
     immediately.
 
     Other runs of the sheet started after the plan was made. `records` are the rows that they added,
-    from the plan's file or from a copy of it. A row that one of them added with the same values,
-    from the plan's file, is unchanged. A row that may be one of them is a conflict.
+    from the plan's file or from a copy of it. A row that one of these runs added with the same
+    values, from the plan's file, is unchanged. Any other row that they may have added is a
+    conflict.
     """
     adds = {
         n: each
@@ -1112,7 +1114,9 @@ class Sender:
     If the pet already has the wanted values, they count as applied.
     """
     unverified: Container[int] = ()
-    """Those of `started_earlier` that the service accepted and that were not read back as sent."""
+    """The changes in `started_earlier` that the service accepted, but that reading the pet back did
+    not confirm.
+    """
     on_wire: set[int] = field(default_factory=set)
     """Changes whose request may be under way."""
     refused: set[int] = field(default_factory=set)
@@ -1163,7 +1167,8 @@ class Sender:
         return None
 
     async def verify_again(self, number: int, change: Change, pet_id: int) -> Result | None:
-        """Read the pet of a change that was not read back as sent, and return the result.
+        """If an earlier read-back did not confirm the change, read its pet again, and return the
+        result.
 
         Returns None if the pet still cannot be read. Sends nothing.
         """
@@ -1839,7 +1844,9 @@ class _Engine:
                 self._reset_result(number)
 
     def _find_unknown(self) -> set[int]:
-        """Return the held changes whose outcome can still be determined."""
+        """Return the changes in `_unsendable` whose outcome is unknown but can still be
+        determined.
+        """
         unknown = {n for n in self._unsendable if self._results[n].outcome == "unknown"}
         return unknown - self._unread - self._edited.keys()
 
@@ -1887,7 +1894,9 @@ class _Engine:
         return found
 
     async def _verify_again(self) -> None:
-        """Read the pets again that could not be read back as sent."""
+        """Read the pets of the changes in `_unread` again, because reading them back did not
+        confirm these changes.
+        """
         results = {n: r for n, r in self._results.items() if n in self._unread}
         ids = {n: r.pet_id if r.assigned_id is None else r.assigned_id for n, r in results.items()}
         for number, pet_id in ids.items():
@@ -1920,8 +1929,9 @@ class _Engine:
         """Take over the state of an earlier process.
 
         Adds without an id that have no outcome, or whose id was also assigned to another add, are
-        unknown until that is resolved. Changes that could not be read back as sent are read again;
-        such an add is never sent again.
+        unknown until that is resolved. If reading back the pet of an add did not confirm the add,
+        the pet is read again, and the add is never sent again. In a run that sends nothing more,
+        the same applies to all changes.
         """
         for number, result in earlier.results.items():
             if result.cause == "overwrote":

@@ -30,9 +30,8 @@ _DONE: frozenset[tuple[Outcome | None, Cause]] = frozenset(
         ("failed", "overwrote"),
     }
 )
-"""Outcomes that count as done besides `applied`.
-
-The service accepted the change, and stored other values.
+"""Outcomes with causes that count as done, although the outcome is not `applied`. The service
+accepted the change.
 """
 
 
@@ -383,7 +382,9 @@ _NO_LOOKUP = FailedLookup("", "it was not looked up")
 
 
 def _describe_differences(left: Pet, now: Pet, fields: Iterable[Column], *, whose: str) -> str:
-    """Return text such as `name is 'Maxi' (after the run: 'Max')`; `whose` is `after the run:`."""
+    """Return text such as `name is 'Maxi' (after the run: 'Max')`; `whose` is a label such as
+    `after the run:`.
+    """
     parts = (
         f"{field} is {_quote_cell(now, field)} ({whose} {_quote_cell(left, field)})"
         for field in fields

@@ -41,5 +41,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 
 def _end_process(_: object = None) -> NoReturn:
-    """End the process, also for an interrupt in a callback, which cannot raise it."""
+    """End the process. Also called for an interrupt in a callback, from which no exception can
+    propagate.
+    """
     os._exit(_INTERRUPTED)

@@ -767,7 +767,7 @@ env_file_option = click.option(
     help="Read variables from lines NAME=value, as in petsync.env; the environment takes "
     "precedence.",
 )
-"""The option of a command."""
+"""The decorator that gives a command the option `--env-file`."""
 
 
 def find_allowed_names(
@@ -782,8 +782,8 @@ def find_allowed_names(
     listed = set(read_variables(file)) if file is not None else set[str]()
     if is_named:
         return allowed_names(environ, listed, is_named=True)
-    # Another author may have written this file too: it can set its own variables, but cannot list
-    # others.
+    # The author of the petsync.toml may have written this file too: it can set its own variables,
+    # but cannot permit other variables of the process.
     own = {name for name in listed - {*os.environ} if not name.startswith("PETSYNC_")}
     return allowed_names(os.environ, own)
 

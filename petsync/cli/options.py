@@ -114,8 +114,8 @@ def _find_rounds_by_id(state: Path, name: str) -> list[Round]:
 
 @contextmanager
 def explain_round_names(state: Path, name: str) -> Iterator[None]:
-    """In the block, add the runs of the round to a PlanError about an unknown run whose id is that
-    of a round.
+    """In the block, replace a PlanError about an unknown run if `name` is the id of a round: the
+    new error names the runs of the round.
     """
     try:
         yield
@@ -130,7 +130,9 @@ def explain_round_names(state: Path, name: str) -> Iterator[None]:
 
 
 def without_missing_files(round_: Round) -> Round:
-    """Return the round; if its plan no longer waits or its report no longer exists, omit it."""
+    """Return the round, without its plan if the plan no longer waits, and without its report if the
+    report no longer exists.
+    """
     from msgspec.structs import replace
 
     if round_.waiting and not Path(round_.waiting).exists():

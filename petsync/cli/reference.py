@@ -62,7 +62,9 @@ def _format_part(ctx: click.Context, text: str) -> str:
 
 
 def _help(command: click.Command, ctx: click.Context, explained: dict[tuple[str, str], str]) -> str:
-    """Return the help without --help, the options of every command, and those explained before."""
+    """Return the command's help. It omits `--help`, the options of every command, and options that
+    an earlier part explains.
+    """
     formatter = ctx.make_formatter()
     command.format_usage(ctx, formatter)
     command.format_help_text(ctx, formatter)

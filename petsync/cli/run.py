@@ -136,7 +136,8 @@ def _read_pets(inbound: Inbound, store: Store) -> dict[int, Pet | None]:
     wanted = {pet_id: listed.get(pet_id) for pet_id in inbound.pet_ids}
     answers = store.look_up([pet_id for pet_id, pet in wanted.items() if pet is None])
     for pet_id, found in answers.items():
-        # A failed look-up: the pet is neither unchanged nor missing.
+        # If the look-up failed, use an empty pet: the pet then counts neither as unchanged nor as
+        # missing.
         wanted[pet_id] = found if found is None or isinstance(found, Pet) else Pet(id=pet_id)
     return wanted
 
@@ -300,7 +301,7 @@ def _offer_to_finish(
     context: Context, store: Store, source: Path, yes: bool, pacing: dict[str, Any]
 ) -> int:
     """Offer to finish a stopped run of the same sheet. Return the exit code if that run was stopped
-    again, or 0 if the sheet may be planned.
+    again, or 0 if petsync may continue with a plan of the sheet.
     """
     from petsync.plan.report import left_in
 

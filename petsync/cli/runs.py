@@ -137,7 +137,9 @@ def _history(context: Context) -> History:
 
 
 def _store(context: Context) -> str | None:
-    """Return the base URL that the options name, as in a run; None for all stores."""
+    """Return the base URL that the options name, in the normalised form that runs have; None for
+    all stores.
+    """
     url = context.settings.url
     if url is None:
         return None

@@ -67,7 +67,8 @@ def announcing_stop(text: str) -> Iterator[None]:
     def announce(number: int, frame: FrameType | None) -> None:
         nonlocal is_announced, is_busy
         if is_busy and hasattr(signal, "setitimer"):
-            # Two exceptions out of one handler would be one: the second interrupt comes afterwards.
+            # Two exceptions from one handler would arrive as one, so raise the second interrupt
+            # later.
             _interrupt_later()
             return
         is_busy, is_first, is_announced = True, not is_announced, True
@@ -187,7 +188,9 @@ def _interrupt_later() -> None:
 
 
 def _handle_unraisable(args: sys.UnraisableHookArgs) -> None:
-    """Deliver an interrupt again if it came in a callback, which cannot raise it."""
+    """Deliver an interrupt again if it came in a callback, from which no exception can
+    propagate.
+    """
     if issubclass(args.exc_type, KeyboardInterrupt) and hasattr(signal, "setitimer"):
         _interrupt_later()
     else:

@@ -71,7 +71,7 @@ class _Size(click.ParamType[int]):
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="The folder where the sheet's paths start.  [the sheet's]",
+    help="The folder that the sheet's paths are relative to.  [the sheet's]",
 )
 @click.option(
     "--metadata-column", metavar="HEADER", help="The column of SHEET with additionalMetadata."

@@ -1,1 +1,3 @@
-"""The only user of httpx: session, auth, retries, pacing, and the eight operations."""
+"""The HTTP client of a store: session, auth, retries, pacing, and the eight operations. No other
+package uses httpx.
+"""

@@ -156,7 +156,8 @@ def _failure_limit(error: ApiError) -> int:
     return _MAX_FAILURES if failed else 0
 
 
-# Copies of one pet in one response or several: equal copies become one, others are read again.
+# Copies of one pet in one response or several: equal copies are merged; if the copies differ, the
+# pet is read again by its id.
 
 
 async def resolve_copies(
@@ -232,7 +233,7 @@ async def by_status(api: AsyncApi, statuses: Sequence[str]) -> tuple[list[pd.Dat
     """Return the pets of each successful query, with every copy of a pet, and the coverage.
 
     If one query for all statuses fails, each status is queried separately. Raises the first error
-    if no query succeeds. Raises any error that does not concern the query immediately: AuthError,
+    if no query succeeds. Immediately raises any error that does not concern the query: AuthError,
     RateLimitedError, RedirectError, UnavailableError, TransportError for a service that cannot be
     reached.
     """

@@ -114,8 +114,8 @@ def build_redirect_loop_error(request: Request, status: int, times: int) -> Redi
 def _redirect_error(
     request: Request, status: int, problem: str, *, hint: str = ""
 ) -> RedirectError:
-    # 307 and 308 ask to repeat the request. The others may be the response to a change that was
-    # made.
+    # 307 and 308 ask the client to repeat the request. Other statuses may be the response to a
+    # change that was already made.
     asks_again = status in (307, 308)
     return RedirectError(
         f"{request.operation}: the service {problem}",

@@ -324,7 +324,7 @@ def error_of(response: Response, operation: str) -> ApiError:
 
 
 def _sample_quality(pet: Pet) -> tuple[bool, bool, bool]:
-    """Return a sort key: the fields of the profile that the pet can check."""
+    """Return a sort key: what can be checked with the pet (its id, several tags, photos)."""
     names = {tag.name for tag in pet.tags if tag.name and "," not in tag.name}
     return pet.id is not None, len(names) > 1, bool(pet.photo_urls)
 
@@ -590,7 +590,7 @@ def _describe_body(response: Response) -> str:
     readers = {"json": json.decode_api_response, "xml": xml.decode_api_response}
     kind = next((kind for kind in readers if response.media.endswith(kind)), None)
     if kind is None:
-        return f"{response.media or 'an unnamed body'}, no ApiResponse"
+        return f"{response.media or 'a body without a media type'}, no ApiResponse"
     try:
         decoded = readers[kind](response.body)
     except ResponseError:

@@ -205,8 +205,8 @@ class Line:
 
 
 class ServiceCall(Generic[T]):
-    """A call to one service. If it is `patient`, attempts without a connection do not count,
-    because the breaker ends them.
+    """A call to one service. If it is `patient`, attempts without a connection do not count: the
+    call ends when the breaker opens.
     """
 
     __slots__ = (
@@ -453,11 +453,11 @@ class Session:
         """Send the call, with retries that are safe, and return its result.
 
         `before_retry` is awaited before each further attempt, with the error of the last one; if it
-        raises, there is no further attempt. If one attempt may have happened, `may_have_happened`
-        is also set on the error of a later one. `on_sent` gets the number of bytes of the body that
-        were sent in the current attempt. `before_send` is awaited just before each attempt; if it
-        raises, the attempt is not sent. With `patient`, the call waits for an unreachable service
-        until the breaker opens.
+        raises, there is no further attempt. If the service may have executed one attempt,
+        `may_have_happened` is also set on the error of a later one. `on_sent` gets the number of
+        bytes of the body that were sent in the current attempt. `before_send` is awaited just
+        before each attempt; if it raises, the attempt is not sent. With `patient`, the call waits
+        for an unreachable service until the breaker opens.
         """
         if self.profile.media == "xml":
             call = self._with_shape(call)

@@ -162,7 +162,7 @@ class ServiceTarget:
         )
 
     async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
-        """Return the union of the queries for the profile's statuses and for these."""
+        """Return the pets of the queries for the profile's statuses and for `statuses`."""
         queried = list(dict.fromkeys((*self._profile.statuses, *statuses)))
         return await self._api.find_pets_by_status(queried)
 

@@ -51,7 +51,7 @@ class Breaker:
     `patience` seconds without a response it *opens*: requests are refused, except for an occasional
     probe.
 
-    It does not hold for a service that has never responded: from `never_reached_s` seconds after
+    It never *holds* for a service that has never responded: from `never_reached_s` seconds after
     the start of the first attempt, `failures` in a row open it, or `unreachable` in a row without
     any response.
     """
@@ -294,7 +294,8 @@ class AdaptiveRate:
 
 
 _MAX_CATCH_UP_S = 0.05
-"""The maximum delay of a late timer, in seconds, that is made up for in order to reach the rate.
+"""The maximum delay of a timer, in seconds, that the next request makes up for, so that the rate is
+reached.
 """
 
 

@@ -49,7 +49,9 @@ UNTRUSTED = (
 _CONNECTIONS = 128
 _CHUNK = 65536
 _IDLE_SECONDS = 4.0
-"""Less than uvicorn's five seconds: a connection that the server is about to close is not used."""
+"""Seconds for which an idle connection is kept. It is less than uvicorn's five seconds, so that
+petsync uses no connection that the server is about to close.
+"""
 _MAX_CONNECT_S = 10.0
 _PROXY_HEADER = "Proxy-Authorization"
 _MAX_ERROR_BYTES = 1 << 16
@@ -231,7 +233,7 @@ class HttpxTransport:
             response = await self._transport.handle_async_request(request)
             headers_read = _decode_headers(response.headers.raw)
             try:
-                if response.is_stream_consumed:  # The transport has read and decompressed it.
+                if response.is_stream_consumed:  # The transport has already decompressed the body.
                     content = await response.aread()
                     if len(content) > _max_size(response.status_code, bounds.size):
                         content = _truncate(content, response.status_code, bounds.size)
@@ -339,7 +341,7 @@ async def _read_content(
     except zlib.error as error:
         raise aiohttp.ClientPayloadError(f"it cannot be decompressed: {error}") from None
     if decoder is not None and parts and not decoder.is_whole:
-        raise aiohttp.ClientPayloadError("it ends before the compressed data do")
+        raise aiohttp.ClientPayloadError("it ends before the compressed data are complete")
     return b"".join(parts)
 
 

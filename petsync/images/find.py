@@ -97,7 +97,7 @@ class Captions:
             if key not in self.used:
                 yield PictureProblem(
                     file=key,
-                    problem="no such picture is uploaded from the folder",
+                    problem="no picture with this name is uploaded from the folder",
                     cure="Correct the file's name, or remove the row.",
                     source=f"{CAPTIONS_FILE}, line {line}",
                     blocks=False,
@@ -252,7 +252,7 @@ _HEIF = (b"heic", b"heix", b"hevc", b"heim", b"mif1", b"msf1")
 
 
 def format_of(content: bytes) -> Format | None:
-    """Return the format by the content's first bytes; None if it is not one of the four."""
+    """Return the format by the content's first bytes; None if it is not one of the four formats."""
     if content.startswith(b"\xff\xd8\xff"):
         return "JPEG"
     if content.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -313,12 +313,12 @@ def _describe_text(start: bytes) -> str:
 
 
 DEFAULT_PATTERNS = ("{id}", "{id}_{n}")
-"""`7.jpg`, `7_2.png`."""
+"""The default patterns. Examples: `7.jpg`, `7_2.png`."""
 
 _PART = re.compile(r"(\{id\}|\{n\}|\*)")
 _DIGITS = r"(?<![0-9])(?P<%s>[0-9]{1,%d})(?![0-9])"
-# Digits match only as a whole run, and there is at most one star, so matching is fast for every
-# name.
+# Only a complete sequence of digits matches, and there is at most one star, so matching is fast for
+# every name.
 _REGEX = {"{id}": _DIGITS % ("id", 19), "{n}": _DIGITS % ("n", 9), "*": ".*?"}
 _PATTERN_HINT = (
     "It is the name without its ending: {id} is the pet's id, {n} the picture's number, and * is "

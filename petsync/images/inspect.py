@@ -153,7 +153,7 @@ def frames_of(parts: list[Part]) -> int:
 
 
 def exif_of(parts: list[Part]) -> tuple[int, int] | None:
-    """Return start and end of the camera's data (a TIFF structure); None if there is none."""
+    """Return the start and end of the EXIF data (a TIFF structure); None if there is none."""
     return next(((part.body, part.end) for part in parts if part.kind == "exif"), None)
 
 
@@ -679,8 +679,8 @@ def decide_fates(
     """Return the pictures, sorted by pet and place, each with its fate.
 
     `again` is given if earlier uploads are to be repeated: it has the uploads that unfinished runs
-    with this option have already repeated. If they have repeated all of them, everything is
-    uploaded again.
+    with this option have already repeated. If these runs have repeated all of the pictures, every
+    picture is uploaded again.
     """
     members = sorted(pictures, key=lambda picture: (picture.pet_id, picture.place, picture.file))
     repeated = set(_find_repeated(members))

@@ -770,8 +770,8 @@ def uploads_to(journal: Journal, store: str) -> Uploads:
 
 
 def repeated_uploads(journal: Journal, store: str, source: str) -> Uploads:
-    """Return the uploads of the newest runs of this source that were to upload its pictures `again`
-    and did not finish: the rest of that repetition can be continued.
+    """Return the uploads of the newest runs of this source, if these runs used the option `again`
+    and did not finish. A new run continues their repetition.
     """
     runs = journal.runs(store)
     return _collect_uploads(journal, runs, list(_iter_unfinished(journal, runs, source)))

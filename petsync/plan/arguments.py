@@ -29,7 +29,7 @@ __all__ = [
 
 
 def match_columns(match_on: str | Iterable[Column]) -> tuple[Column, ...]:
-    """Return the columns to match on, of one name or several. Raises SettingsError."""
+    """Return the columns to match on, from one name or several names. Raises SettingsError."""
     names = (match_on,) if isinstance(match_on, str) else tuple(match_on)
     known: dict[str, Column] = {name: name for name in COLUMNS if name != "id"}
     for name in names:
@@ -79,7 +79,9 @@ def guard_of(guard: object) -> Guard:
 
 
 def checked_snapshot(snapshot: object, url: str) -> Snapshot:
-    """Return the snapshot. Raises PlanError if it is not a Snapshot, or one of another store."""
+    """Return the snapshot. Raises PlanError if it is not a Snapshot, or if it is a snapshot of
+    another store.
+    """
     if not isinstance(snapshot, Snapshot):
         kind = type(snapshot).__name__
         raise PlanError(f"snapshot is a {kind}, not a Snapshot", hint="store.snapshot() gives one.")

@@ -123,7 +123,7 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
 def _is_agreed(
     pets: Mapping[int | None, Pet], moved: Mapping[int | None, Pet | None], pet_id: int
 ) -> bool:
-    """Return true if the base already has the category that the run left."""
+    """Return true if the base already has the category that the pet has after the run."""
     if pet_id not in moved:
         return True
     old, new = pets.get(pet_id), moved[pet_id]
@@ -308,7 +308,7 @@ class RowComparison:
         values. Units that differ keep their values from `old`. A pet that differs and is not in
         `old` is omitted. A pet of `old` that only one side has, or that is in another sheet
         (`elsewhere`), stays. If the round `fills` blank cells, a blank cell keeps its old value,
-        too: the sheet does not have the store's new one, and possibly does not get it.
+        too: the sheet does not have the store's new value, and may not get it.
         """
         pairs = [each for each in zip(self.rows, self.places, strict=True) if each[1] >= 0]
         before = None if old is None else restore_missing_columns(old)
@@ -376,8 +376,8 @@ class RowComparison:
         return {pet_id: units for pet_id, units in units_left.items() if units}
 
     def _find_unnumbered(self, old: Base | None) -> frozenset[int]:
-        """Return the pets of rows without an id, and earlier such pets that a row may still
-        mean.
+        """Return the pets of rows without an id, and the pets of earlier such rows that a row may
+        still refer to.
         """
         before = frozenset[int]() if old is None or not self.has_unknown else old.unnumbered
         return self.unnumbered | (before - self.named)
@@ -457,7 +457,9 @@ class RowComparison:
 def _find_different_units(
     one: pd.DataFrame, at: match.Positions, other: pd.DataFrame, places: match.Positions
 ) -> dict[Unit, match.Mask]:
-    """Return, by unit, a mask of the pets that differ; a value differs from no value, too."""
+    """Return, by unit, a mask of the pets that differ; a value also differs from a missing
+    value.
+    """
     masks = match.differences(one, at, other, places)
     back = match.differences(other, places, one, at)
     return {unit: masks[unit] | back[unit] for unit in UNITS}
@@ -474,7 +476,7 @@ def with_ids_by_name(sheet: Sheet, base: Base) -> Sheet:
     """Return the sheet with ids filled in by name: a row without an id gets the id of the base's
     pet with the same name.
 
-    A name counts if exactly one such row has it, and exactly one pet that is in no row. The values
+    A name counts only if exactly one such row and exactly one pet without a row have it. The values
     of such a row can then be compared with those that the sheet had; it may still be the row of
     another pet.
     """
@@ -510,7 +512,9 @@ def find_shared_pets(sheet: Sheet, pet_ids: Mapping[int, int]) -> set[int]:
 
 
 def as_exported(base: Base) -> Base:
-    """Return the base in a sheet, with the columns in which the export has values."""
+    """Return the base of an exported sheet, with its `columns` set to those that have values in the
+    export.
+    """
     if base.columns is not None:
         return base
     columns = {c for c in COLUMNS if c == "id" or not is_empty(base.frame[c]).all()}
@@ -798,7 +802,7 @@ def with_report(base: Base | None, report: Report) -> Base:
         moves[pet_id] = _apply_sent_change(
             change, pet_id, before, start.sheet_pets.get(pet_id, before), start
         )
-        # Both sides do not agree on the cells of a clashing category.
+        # The two sides disagree on the cells of a clashing category.
         if _changes_category(change) or (is_new and base is None and "category" not in clashes):
             cells[pet_id] = _cells_of(change, report.plan.categories)
     added = [each.assigned_id for each in report.results if each.outcome == "applied"]
@@ -997,7 +1001,7 @@ def _with_cells(pet: Pet, cells: Category | None, before: Pet | None) -> Pet:
     """Return the pet with the category's cells of its row. If `cells` is None, the pet stays the
     same.
 
-    `before` is the row's earlier pet. A blank cell counts as its earlier value. The number beside a
+    `before` is the row's earlier pet. A blank cell counts as its earlier value. The id beside a
     cleared name stays.
     """
     if cells is None:
@@ -1008,7 +1012,7 @@ def _with_cells(pet: Pet, cells: Category | None, before: Pet | None) -> Pet:
     pet = with_category(pet, cells)
     if before is None or cells.id is not None or pet.category is None:
         return pet
-    # The number's cell was blank before and is still to be filled.
+    # The id's cell was blank before and is still to be filled.
     blank = msgspec.structs.replace(pet.category, id=None)
     return msgspec.structs.replace(pet, category=blank)
 
@@ -1031,11 +1035,10 @@ def _build_empty_base(store: str, moment: str) -> Base:
 #
 # The file still has the base of its export. Both sides agree on what its runs have sent since, so
 # the next edit of a cell is compared with the sent value.
-#
 # A cell with the value from before a run may have been set back, or the file may be an older copy.
 # The other sent cells decide. A cell with a sent value is evidence of the newer file, and one with
-# an earlier value is evidence of an older file. If there is more of the latter, cells with earlier
-# values clash.
+# an earlier value is evidence of an older file. If there is more evidence of an older file, cells
+# with earlier values clash.
 
 
 class SentRun(NamedTuple):
@@ -1192,13 +1195,13 @@ class _SheetAfterRuns:
                     self._cells[pet_id, unit] = _Cell([*known.states, (number, row_pet)], is_seen)
 
     def _find_sheet_pet(self, run: SentRun, change: Update, row_pet: Pet) -> Pet:
-        """Return the row's pet when the run sent the change."""
+        """Return the sheet's pet as its row had it when the run sent the change."""
         cells = _cells_of(change, run.categories) if _changes_category(change) else None
         return _with_cells(_apply_update(change, row_pet), cells, row_pet)
 
     def _select_arrived(self, change: Update) -> Update | None:
-        """Return the update with only the fields in which the store's pet has its values, None for
-        none.
+        """Return the update, limited to the fields in which the store's pet has the update's
+        values; None if there are none.
         """
         pet = self._current.get(change.pet_id)
         if pet is None:
@@ -1231,7 +1234,9 @@ class _SheetAfterRuns:
         return older, newer
 
     def _find_matching_runs(self, row: Row, unit: Unit, cell: _Cell) -> list[int]:
-        """Return the numbers of the runs since which the row may have its value of the unit."""
+        """Return the numbers of the runs from which the row may have its current value of the
+        unit.
+        """
         return [
             number for number, pet in cell.states if _has_same_values(self._judge, row, unit, pet)
         ]

@@ -137,7 +137,7 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
     """A row that the store contradicts. It is always listed, whichever side wins.
 
     With `clashes`, it concerns only these fields, and an Update has the row's other changes.
-    Without, nothing is sent for the row until the user decides.
+    Without `clashes`, nothing is sent for the row until the user decides.
     """
 
     row: int | None
@@ -272,8 +272,8 @@ class Snapshot:
     read again by id.
     """
     whole: Snapshot | None = None
-    """A snapshot of the whole store, if the frame is a part of it: its categories and tags
-    count.
+    """A snapshot of the whole store, if the frame is only a part of it. The categories and tags are
+    taken from it.
     """
 
     @property

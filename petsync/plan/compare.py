@@ -101,7 +101,9 @@ _MIN_EXCHANGED = 2
 pairs.
 """
 _MIN_DIFFERING = 2
-"""A row with another pet's values differs from its own pet in the name and something else."""
+"""The minimum number of units in which a row with another pet's values differs from its own pet:
+the name and one more.
+"""
 
 
 class IdExchange(NamedTuple):
@@ -1179,18 +1181,20 @@ value on purpose.
 _REACH = 3
 """The maximum number of rows by which a column is shifted."""
 _PART = 0.8
-"""The share of the edits that must be explained."""
+"""The minimum share of the edits that an exchange or a shift must explain."""
 _BITS = 9.0
 """The improbability, in bits, above which agreeing edits do not count as chance."""
 _RARE = 3.0
-"""The minimum number of bits per value of the column for which any order of the values counts."""
+"""The minimum information content of a value of the column, in bits, for which an exchange in any
+order counts.
+"""
 
 _STRAY = 0.05
 """The share of the sorted rows that may have later edits."""
 _MIN_SORTED = 5
 """The minimum number of edits that prove an order."""
 _SURE = 12.0
-"""The limit like `_BITS` for one run of rows among many that are tried."""
+"""The limit like `_BITS`, for one sequence of rows among many that are tried."""
 _RUNS = 2000
 """The maximum number of runs of rows to try."""
 _PASSES = 20
@@ -1320,10 +1324,9 @@ def _is_along(edits: Values, was: Values) -> bool:
 
 
 def _log2_chance(matching: Collection[int], edits: Values, was: Values) -> float:
-    """Return the binary logarithm of the probability that these edits meet the expectation by
-    chance.
-
-    It assumes that each value occurs in the edits as often as in the column and the other edits.
+    """Return how improbable it is that these edits match by chance, in bits: the negative binary
+    logarithm of the probability. The frequency of each value is taken from the column and the other
+    edits.
     """
     share = Counter([*was.values(), *edits.values()])
     total = share.total() - 1

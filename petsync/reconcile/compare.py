@@ -205,7 +205,8 @@ class Comparer:
         snapshot = self._list_pets(self.job.statuses)
         usual = {*self.store.api.aio.session.profile.statuses}
         if self.job.mode == "pull" or usual <= {*snapshot.coverage.statuses}:
-            # The frame loses pets below; the categories and tags of all pets stay known.
+            # Pets are removed from the frame below; `whole` keeps the categories and tags of all
+            # pets.
             snapshot = replace(snapshot, whole=snapshot)
         keep = ~snapshot.frame["id"].isin(self.elsewhere)
         if self.job.tags:
@@ -244,9 +245,10 @@ class Comparer:
     ) -> Comparison:
         """Compare both sides; ids that only the sheet has are looked up.
 
-        Pets that another sheet has `claimed` are not missing. The rows of the pets in `may_lack`
-        had their id before. Other sheets have `left` pets that no row names now: a row without an
-        id may mean one of them. Without `has_inbound` the changes for the sheet are not planned.
+        Pets in `claimed` are not missing: another sheet may have their rows. Rows of the pets in
+        `may_lack` had an id before. `left` has pets that other sheets had in their last round and
+        that no row names now: a row without an id may be the row of such a pet. Without
+        `has_inbound` the changes for the sheet are not planned.
         """
         sheet = self._with_known_statuses(sheet, snapshot, base)
         own = None if base is None else base.without(self.elsewhere)
@@ -258,7 +260,7 @@ class Comparer:
         outside = self._find_outside(rows, snapshot, missing)
         near = self._with_namesakes(rows, snapshot)
         near = _with(near, [each for each in outside.values() if isinstance(each, Pet)])
-        # In two-way an undo is a change of the store; the rows must not reverse it.
+        # In mode two-way, an undo counts as a change in the store; the rows must not reverse it.
         compared = self.store.compared(
             replace(rows, base=None, base_refused=""),
             near,
@@ -341,7 +343,7 @@ class Comparer:
     ) -> Inbound:
         """Return the changes for the sheet of a comparison, given the plan.
 
-        `added` has, by row, the pets that a run of that plan added without an id.
+        `added` has the ids that a run of that plan assigned to pets of rows without an id, by row.
         """
         job = self.job
         pet_ids = {**comparison.pet_ids, **added}
@@ -416,8 +418,8 @@ class Comparer:
     ) -> dict[int, Match]:
         """Return the rows without an id that may belong to a pet whose row lacked its id before.
 
-        It is unknown which pet these rows belong to, and a pet that may be meant is in no row now.
-        Each of the rows may be its row, and would add the pet a second time.
+        It is unknown which pet these rows belong to, and at least one possible pet is in no row
+        now. If such a row were added, that pet could be in the store twice.
         """
         if base is None or self.job.match_on or not self._writes_ids(sheet):
             return {}
@@ -442,9 +444,9 @@ class Comparer:
     def find_stray_pets(self, sheet: Sheet, since: str) -> frozenset[int]:
         """Return the pets whose row may have moved from another file into this one without its id.
 
-        Since the given time runs added them from rows of the folder's other files, or their rows
-        lacked the id in the last round; now no row names them. A row without an id in this file may
-        be such a row, edited.
+        A run that started after `since` added these pets from rows of the folder's other files, or
+        their rows lacked the id in the last round. Now no row names them. A row without an id in
+        this file may be such a row after an edit.
         """
         if self.folder is None or self.job.mode != "two-way" or not slots_of(sheet):
             return frozenset()
@@ -478,8 +480,8 @@ class Comparer:
     ) -> dict[int, Match]:
         """Return the rows that may have moved from another sheet into this one and been edited.
 
-        The pet of such a row is unknown. The row is similar to a pet that no row names, and that
-        another sheet has `left`, or that a run added from another file of the folder.
+        It is unknown which pet such a row belongs to. The row is similar to a pet that no row
+        names. That pet is in `left`, or a run added it from another file of the folder.
         """
         if self.job.mode not in ("push", "two-way"):
             return {}
@@ -516,9 +518,9 @@ class Comparer:
     ) -> dict[int, Match]:
         """Return the rows without an id that may come from an older copy of another file.
 
-        A run added a similar pet from that file, and an older copy of the file was `restored` after
-        it. The row may have moved into this file from that copy, while the other file has the pet's
-        row again.
+        A run added a similar pet from that file, and an older copy of the file was restored after
+        the run, at the time `restored`. The row may have moved from that copy into this file, while
+        the other file has the pet's row again.
         """
         actions = actions_of(sheet, slots_of(sheet))
         rows = [row for row, does in actions.items() if not does and is_free(matches.get(row))]
@@ -541,7 +543,7 @@ class Comparer:
         }
 
     def _writes_ids(self, sheet: Sheet) -> bool:
-        """Return true if rows without an id get that of their pet."""
+        """Return true if petsync writes ids into rows without an id."""
         return self.job.mode == "two-way" or self.takes_ids(sheet)
 
     def _with_known_statuses(self, sheet: Sheet, snapshot: Snapshot, base: Base | None) -> Sheet:
@@ -555,9 +557,9 @@ class Comparer:
         return again if again.digest == sheet.digest else sheet
 
     def _with_namesakes(self, sheet: Sheet, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with pets outside of the scope that rows without an id may mean.
+        """Return the snapshot with pets outside of the scope that rows without an id may refer to.
 
-        The result knows the whole store.
+        If there are such rows, `whole` of the result has all pets of the store.
         """
         lacking = sheet.rows["id"].isna() if "id" in sheet.rows else slice(None)
         rows = sheet.rows[lacking]
@@ -573,9 +575,9 @@ class Comparer:
     def _complete_base(
         self, base: Base | None, sheet: Sheet, seen: Snapshot, pet_ids: Mapping[int, int]
     ) -> Base | None:
-        """Return the base; in two-way, also with the pets whose past is unknown.
+        """Return the base; in mode two-way, also with pets for which no agreed values are known.
 
-        The guard handles sentinels.
+        Sentinels are not added: the guard checks them.
         """
         if self.job.mode != "two-way":
             return base
@@ -618,10 +620,10 @@ class Comparer:
 
 
 def _with_open_rows(matches: Mapping[int, Match], lacking: Collection[int]) -> dict[int, Match]:
-    """Return the matches; a row stays open if it may belong to a pet whose row was `lacking` its
-    id.
+    """Return the matches, marked as an earlier conflict if a row may belong to a pet in `lacking`.
 
-    If that pet is deleted in the store in the meantime, the row does not add it again.
+    The rows of the pets in `lacking` lacked their id. If such a pet is deleted in the store in the
+    meantime, the row does not add it again.
     """
     return {
         row: match._replace(was_conflict=True)
@@ -666,7 +668,7 @@ def _is_later(one: str, other: str) -> bool:
 
 
 def _find_silence(found: Collection[Pet | FailedLookup | None]) -> str:
-    """Return why there is no answer at all; "" if there is one or nothing was looked up."""
+    """Return why the store answered no look-up; "" if it answered one, or nothing was looked up."""
     unanswered = [each for each in found if isinstance(each, FailedLookup)]
     if not unanswered or len(unanswered) < len(found):
         return ""
@@ -741,7 +743,7 @@ class Differences:
     job: Job
     comparison: Comparison
     pending: Pending = "drift"
-    """The kind of changes that are still to be made; those that failed are not included."""
+    """The kind for changes that are still to be made; changes that failed have their own kind."""
     report: Report | None = None
     """The results of a run, which show the changes that failed."""
     is_before: bool = False
@@ -836,9 +838,7 @@ class Differences:
                 yield _of_change(change, "failed", result.message or "it was not applied")
 
     def _sheet(self) -> Iterator[Difference]:
-        """Yield the changes for the sheet, and the notes on the differences that its rules
-        leave.
-        """
+        """Yield the changes for the sheet, and the notes on the differences that remain."""
         if self.comparison.inbound is None:
             return
         stuck = {each.row: each for each in self.stuck}
@@ -924,7 +924,7 @@ class Differences:
         return "is no longer in any row, and delete_missing is off: it stays in the store"
 
     def _rest(self, found: Sequence[Difference]) -> Iterator[Difference]:
-        """Yield the rows that differ although no rule changes them; none may be left out."""
+        """Yield the rows that differ and are not in `found`; every difference must be reported."""
         rows = {each.row for each in found}
         sight, kind = (
             self.comparison.row_comparison,

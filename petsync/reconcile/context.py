@@ -182,7 +182,7 @@ _KEYS = (
     (r"--allow-http (\S+), in Python allow_http=\['\1'\]", r'allow_http = ["\1"] in the job'),
     (r"--max-failures, in Python ", ""),
 )
-"""How the configuration writes options of the command line."""
+"""Patterns of command-line options in messages, and the configuration's text for each."""
 _FAULT = "This is a fault in petsync. Please report it; the log has its traceback."
 
 
@@ -252,7 +252,7 @@ class RoundContext:
         self.round = msgspec.structs.replace(self.round, **facts)
 
     def ends(self, status: Status, problem: str = "", hint: str = "") -> None:
-        """Set how the round ends, whatever differences are open."""
+        """Set the status of the round, regardless of its open differences."""
         self._has_status = True
         self._say(status, problem, hint)
 
@@ -264,7 +264,7 @@ class RoundContext:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Turn any error of the work inside into the round's status."""
+        """Turn any error inside the context into the round's status."""
         try:
             yield
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - reported, not swallowed

@@ -33,7 +33,7 @@ __all__ = ["Daemon", "DueJobs", "LiveConfiguration", "Load", "every", "interval"
 
 
 class DueJobs:
-    """The time of each job's last run, in this process or in the history before it."""
+    """Finds the jobs that are due, from each job's last run in this process or in the history."""
 
     def __init__(self, state: Path) -> None:
         self.began = datetime.now(UTC)
@@ -41,7 +41,9 @@ class DueJobs:
         self._last: dict[str, datetime] = {}
 
     def is_it(self, job: Job, *, all_of: bool) -> bool:
-        """Return true if the job is due; a job without a schedule is due if `all_of`."""
+        """Return true if the job is due; a job without a schedule is due if `all_of` (a full
+        pass).
+        """
         if not job.schedule:
             return all_of
         now = datetime.now(UTC)

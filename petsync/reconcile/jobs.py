@@ -28,7 +28,7 @@ def run_jobs(
     environ: Mapping[str, str] | None,
     watchers: Iterable[Watcher],
 ) -> Rounds:
-    """Return the rounds after the notices were sent; see `petsync.reconcile.run`."""
+    """Run the jobs, send the notices and return the rounds; see `petsync.reconcile.run`."""
     if not isinstance(config, Configuration):
         config = load(config, os.environ if environ is None else environ)
     StatePaths(config.state).check()

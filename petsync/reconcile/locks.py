@@ -60,8 +60,8 @@ def find_store_lock(store: str) -> Path | None:
 def _folder() -> Path | None:
     """Return `petsync-UID` in the temporary folder, None if it is not safe.
 
-    Others can write the temporary folder too. So it must be a real folder, owned by this user, and
-    closed to everyone else.
+    Other users can write to the temporary folder too. So `petsync-UID` must be a real folder that
+    this user owns and nobody else can access.
     """
     user = os.getuid() if hasattr(os, "getuid") else None
     folder = "the temporary folder"

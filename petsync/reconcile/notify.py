@@ -141,7 +141,7 @@ class Memory(msgspec.Struct):
     outbox: tuple[PendingNotice, ...] = ()
 
     def not_after(self, now: float) -> None:
-        """Set every time after `now` back to `now`.
+        """Replace each stored time that is later than `now` with `now`.
 
         If the clock was set back, a time in the future must not suppress a notice.
         """
@@ -564,7 +564,7 @@ Deliver = Callable[[Secret, Event, str, str, float], str]
 _MAX_WAITING = 100
 _WEEK = 7 * 86_400.0
 _EACH, _ALL = 15.0, 60.0
-"""Seconds for one notice to one address, and for all notices of a pass."""
+"""The time limits in seconds: for one notice to one address, and for all notices of a pass."""
 
 
 def mark_of(address: Secret) -> str:
@@ -777,7 +777,7 @@ def _exact(text: str) -> str:
 _TITLE, _BODY = 160, 3_500
 """Maximum length in characters; longer texts are cut."""
 _STARS = "\ue000"
-"""A placeholder for secrets while asterisks would be escaped as markup."""
+"""A placeholder for masked secrets; asterisks would be escaped as markup."""
 
 
 class Notifier:

@@ -172,7 +172,7 @@ _here: ContextVar[LogWatcher | None] = ContextVar("petsync_logged", default=None
 class LogWatcher(logging.Filter):
     """The watcher that logs rounds, and the filter that adds the round and the step to each record.
 
-    It accepts the records of the reconciliation in whose context they are made, and the records of
+    It accepts records that are made in the context of its own reconciliation, and records of
     threads without such a context.
     """
 
@@ -276,9 +276,10 @@ def _formatter(config: Log, handler: logging.Handler, clean: Redactor) -> loggin
 
 @contextmanager
 def _attach(handler: logging.Handler) -> Iterator[None]:
-    """Add the handler to petsync's logger, without other handlers (-v) of the same stream.
+    """Add the handler to petsync's logger, and remove the logger's other handlers of the same
+    stream (-v).
 
-    At the end, the former handlers are restored.
+    At the end, the removed handlers are restored.
     """
     mine, level = logging.getLogger("petsync"), logging.getLogger("petsync").level
     doubles = [each for each in mine.handlers if _doubles(each, handler)]
@@ -297,14 +298,14 @@ def _attach(handler: logging.Handler) -> Iterator[None]:
 
 
 def _doubles(other: logging.Handler, handler: logging.Handler) -> bool:
-    """Return true if both handlers write to one stream, and `other` is not a reconciliation's."""
+    """Return true if both handlers write to one stream, and no reconciliation added `other`."""
     is_own = any(isinstance(each, LogWatcher) for each in other.filters)
     stream = getattr(other, "stream", None)
     return not is_own and stream is not None and stream is getattr(handler, "stream", None)
 
 
 class _File(WatchedFileHandler):
-    """A log file that only its owner can write if petsync creates it."""
+    """A handler for a log file; if petsync creates the file, only its owner can write to it."""
 
     def _open(self) -> TextIOWrapper:
         path = self.baseFilename
@@ -636,7 +637,7 @@ class MetricsWatcher:
         self._write_textfile(note_round(self._config.state, report.round))
 
     def close(self) -> None:
-        """Remove the numbers of files that are no longer in their folder."""
+        """Remove the metrics of files that are no longer in their folder."""
         for job, rounds in self._seen.items():
             is_whole = job not in rounds or rounds[job].is_well
             if is_whole and all(each.exit_code != _INTERRUPTED for each in rounds.values()):

@@ -177,7 +177,7 @@ def _refusals_to_sheet(comparison: Comparison) -> tuple[Refusal, ...]:
 
 
 def _find_exchanged_ids(job: Job, comparison: Comparison) -> tuple[IdExchange, ...]:
-    """Return the rows whose ids were exchanged, if the store takes the rows' values."""
+    """Return the rows whose ids were exchanged; () in modes that send nothing to the store."""
     if job.mode not in ("push", "two-way"):
         return ()
     before = None if comparison.base is None else comparison.base.sheet_frame
@@ -234,8 +234,8 @@ def _refuse(
 
 
 def _undo_of(comparer: Comparer, comparison: Comparison) -> str:
-    """Return how to restore the pets whose rows would be removed: by an undo of the runs that
-    deleted them, or by their rows.
+    """Return how to restore the pets whose rows would be removed: undo the runs that deleted them,
+    or add the pets again from their rows.
     """
     removed_ids = (
         set[int]()
@@ -341,10 +341,10 @@ def write(
     inbound: Inbound,
     start: RoundStart,
 ) -> WriteResult:
-    """Write the inbound changes into the sheet, and store what was agreed on before.
+    """Store a version of the sheet, then write the inbound changes into the sheet.
 
-    A sheet that carries a base gets the new one. The base of `start` contains what a run sent.
-    Raises SheetError.
+    If the sheet carries a base, the new base replaces it. The base of `start` contains what a run
+    sent. Raises SheetError.
     """
     sheet, base = comparison.sheet, start.base
     edits = sheets.edits_of(inbound, sheet)
@@ -439,7 +439,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
         sheet = comparer.read()
         context.read_at = comparer.read_at or context.round.started
         context.note(rows=len(sheet) + len(sheet.blocked))
-        # Whatever ends the round from here on, a restored backup is recorded as one.
+        # From here on, a restored backup is recorded even if the round ends early.
         start = find_start(
             context, sheet, comparer.store, past, comparer.elsewhere, comparer.folder
         )
@@ -479,7 +479,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
 
 
 class _Execution:
-    """The rest of a round that is not held."""
+    """The remaining steps of a round after the guard accepts its plan."""
 
     def __init__(
         self, context: RoundContext, comparer: Comparer, comparison: Comparison, start: RoundStart
@@ -563,8 +563,8 @@ class _Execution:
                 left=start.left,
                 has_inbound=False,
             )
-            # What the run sent is agreed on: a cell beside it that was not edited gets the store's
-            # value.
+            # Both sides agree on what the run sent: an unedited cell beside such a value gets the
+            # store's value.
             now = now if start.base is None else replace(now, base=self.base)
         added = assigned_ids(self.context.report)
         beside = replace(now, pet_ids={**now.pet_ids, **self.comparison.pet_ids})
@@ -586,8 +586,8 @@ class _Execution:
             self._keep_base(self.base, result.digest or sheet.digest)
 
     def _write_ids(self) -> bool:
-        """Write the ids of pets into rows without one, whatever follows. Returns whether any was
-        written.
+        """Write the ids of pets into rows without one; a failure becomes a note. Return true if
+        there were ids to write.
         """
         added = assigned_ids(self.context.report)
         if not (added or self.comparison.pet_ids):
@@ -626,9 +626,9 @@ class _Execution:
     def _keep_base(self, base: Base, digest: str) -> None:
         """Store what both sides agree on, with the digest of the sheet.
 
-        Before that, the rows that moved here are removed from the folder's other bases: after a
-        kill in between, the next round finds them in the previous bases, but a pet in two bases
-        would stay in both.
+        Before that, the rows that moved here are removed from the folder's other bases. If the
+        process is killed in between, the next round finds these rows in the previous bases. In the
+        reverse order, a pet could stay in two bases.
         """
         lines, start = base.to_lines(), self.start
         give_up(self.context, base, start.own or frozenset(), named_ids(self.comparison.sheet))
@@ -740,7 +740,9 @@ def _run_rounds(owner: Reconciliation, job: Job) -> Iterator[RoundContext]:
 
 
 def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer]:
-    """Lock the job and connect to its store, until the end; return a comparer for each sheet."""
+    """Lock the job and connect to its store until `stack` is closed; return a comparer for each
+    sheet.
+    """
     if not owner.dry_run:
         stack.enter_context(lock_job(owner.paths, job.name))
         for former in owner.formers.values():
@@ -754,10 +756,10 @@ def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer
 
 
 def _find_former_names(owner: Reconciliation, job: Job) -> dict[str, str]:
-    """Return the job's former name, by its name.
+    """Return the job's former name, by its present name; {} if it was not renamed.
 
-    It is the name of a job that no longer exists and that ran the last round of one of this job's
-    files, if this job has no base of that file yet. Raises PetsyncError.
+    The former name is that of a job that no longer exists and that ran the last round of one of
+    this job's files, if this job has no base of that file yet. Raises PetsyncError.
     """
     paths = owner.paths
     parts = {each.name: each.part for each in sources_of(job) if each.path is not None}

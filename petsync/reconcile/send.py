@@ -122,7 +122,9 @@ def _why(warnings_seen: list[str], address: Secret) -> str:
 
 
 class _LogCapture(logging.Filter):
-    """A filter that drops all records of one thread, and gives `on_warning` apprise's warnings."""
+    """A filter that drops all records of one thread, and passes apprise's warnings to
+    `on_warning`.
+    """
 
     def __init__(self, on_warning: Callable[[str], None]) -> None:
         super().__init__()

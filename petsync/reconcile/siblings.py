@@ -65,12 +65,12 @@ _LISTED = 3
 def with_claims(
     context: RoundContext, sheet: Sheet, snapshot: Snapshot, start: RoundStart, comparer: Comparer
 ) -> RoundStart:
-    """Return the start with pets of its base that are in no row but may have a row in another sheet
-    of the store.
+    """Return the start with `claimed`: the pets of its base that are in no row but may have a row
+    in another sheet of the store.
 
-    These are pets that such a sheet names, or all if that is unknown, and those of a folder's file
-    that no longer exists. Pets in no sheet are removed from the base if an older copy of another
-    sheet, to which their rows may have moved, was restored.
+    A pet is claimed if such a sheet names it, if the other sheets cannot be read, or if it was in a
+    file that is no longer in its folder. If an older copy of another sheet was restored, the rows
+    of the other missing pets may have moved to that sheet: these pets become `lost`.
     """
     base, job = start.base, context.job
     own = frozenset[int]() if base is None else base.ids
@@ -151,8 +151,8 @@ def _list_orphaned_bases(context: RoundContext, job: Job) -> list[Path]:
 
 
 def _find_orphaned_pets(context: RoundContext, store: str, ids: Iterable[int]) -> dict[int, Path]:
-    """Return those of the pets that were in a file that is no longer in its folder, each with that
-    file's base. Raises PetsyncError.
+    """Return the given pets that were in a file that is no longer in its folder, each with the path
+    of that file's base. Raises PetsyncError.
     """
     wanted, found = {*ids}, dict[int, Path]()
     for job in _iter_leading_jobs(context, store):
@@ -166,8 +166,9 @@ def _find_orphaned_pets(context: RoundContext, store: str, ids: Iterable[int]) -
 def find_last_restore(
     context: RoundContext, sheet: Sheet, start: RoundStart, comparer: Comparer
 ) -> str:
-    """Return when an older copy of another file of the folder was last restored, ISO 8601, if rows
-    without an id may be from it; "" for never. A file that cannot be read may be one.
+    """Return when an older copy of another file of the folder was last restored, in ISO 8601, if
+    rows without an id may come from it; "" for never. A file that cannot be read counts as an older
+    copy.
     """
     base, found = start.base, ""
     if comparer.folder is None or context.job.mode != "two-way" or base is None:
@@ -190,9 +191,9 @@ def find_left_pets(
     """Return pets that other sheets of the store had in their last round and that no row names
     now, as those sheets had them.
 
-    A row without an id in this sheet may be the row of such a pet, moved here and edited. From
-    other jobs only pets with the name of such a row count; if a sheet of such a job cannot be
-    read, its pets count as being in no row.
+    A row without an id in this sheet may be the row of such a pet, moved here and edited. Of the
+    pets of other jobs, only those with the same name as such a row count; if a sheet of such a job
+    cannot be read, its pets count as being in no row.
     """
     slots = slots_of(sheet) if context.job.mode in ("push", "two-way") else {}
     store = comparer.store.url
@@ -326,10 +327,10 @@ def _iter_leading_jobs(context: RoundContext, store: str) -> Iterator[Job]:
 def _iter_named_ids(
     sheet: Sheet, pets: Mapping[int, Pet], unnumbered: Collection[int] = frozenset()
 ) -> Iterator[int]:
-    """Yield those of the pets that a row names, by its id or, without one, by its name or by
+    """Yield the given pets that a row refers to: by its id or, without one, by its name or by
     similar values.
 
-    Any row without an id may be that of a pet in `unnumbered`, whose row never had one.
+    Any row without an id may also be the row of a pet in `unnumbered`, whose row lacks its id.
     """
     yield from named_ids(sheet) & pets.keys()
     frame = sheet.rows
@@ -360,8 +361,8 @@ def with_siblings(
     """Return the start with pets on which the store and another sheet have agreed.
 
     These are pets that the base lacks, and that either differ from their row or are no longer in
-    the store. The base is unsure of them where an older copy of another sheet was restored. A pet
-    that is missing on both sides is added again from a row only if a user requests it.
+    the store. If an older copy of another sheet was restored, they are marked unsure in the base. A
+    pet that was missing on both sides is added again from a row only if a user requests it.
     """
     if context.job.mode != "two-way":
         return start
@@ -376,8 +377,8 @@ def with_siblings(
     wanted |= sight.cells.keys() - own
     new = {*sight.ids} - own if comparer.folder is not None else set[int]()
     others = [*_iter_other_bases(context, store)] if wanted or new else []
-    # A row that moved may have left a column behind: the row's values in it count when the column
-    # comes back.
+    # A moved row may have had values in a column that this sheet does not fill now. The row's
+    # values in it count when the column comes back.
     left = frozenset[str]()
     for each in others:
         lacking = (each.columns or frozenset()) - sight.filled_columns - {"id", "action"}
@@ -458,7 +459,8 @@ def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[in
     still has, else the newest.
     """
     parts: list[Base] = []
-    # A pet without a status has lost its row there: that base does not contain what was agreed on.
+    # A pet without a status is lost in that base (see `with_lost`): the base has no agreed values
+    # for it.
     known = [other.without(other.frame["id"][other.frame["status"].isna()]) for other in others]
     for is_any in (False, True):
         for other in known:
@@ -474,8 +476,8 @@ def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[in
 
 
 def _iter_other_bases(context: RoundContext, store: str) -> Iterator[Base]:
-    """Yield the bases of the store's other sheets, the newest first, then the previous bases with
-    pets that no newer base has: their rows existed once.
+    """Yield the bases of the store's other sheets, the newest first, then the previous bases,
+    limited to pets that no newer base has.
     """
     own = context.owner.paths.base(context.job.name, context.round.part)
     there = [path for path in own.parent.glob("*.base") if path != own]

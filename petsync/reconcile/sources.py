@@ -175,7 +175,7 @@ class _New(NamedTuple):
     """The file and the address of the row."""
     row_pet: Pet
     keys: tuple[Hashable, ...]
-    """The keys that a row of another file for the same pet has too."""
+    """The keys by which a row of another file for the same pet is found."""
 
 
 class Folder:
@@ -319,7 +319,9 @@ def _new_rows(sheet: Sheet) -> Iterator[Row]:
 
 
 def _may_be_one(one: Pet, other: Pet) -> bool:
-    """Return true if two rows with one name agree in all columns that both fill."""
+    """Return true if two rows with the same name agree in all columns in which both have a
+    value.
+    """
     columns = {*find_filled_columns(one)} & {*find_filled_columns(other)}
     return all(same(one, other, each) or same(other, one, each) for each in columns)
 
@@ -493,8 +495,8 @@ def _make_read_only(connection: Connection) -> None:
 def _authorize(action: int, name: str | None, argument: str | None, *_: str | None) -> int:
     """Return SQLITE_OK for reads and function calls, else SQLITE_DENY.
 
-    A read-only connection alone still attaches databases, copies one into a file (VACUUM INTO) and
-    sets pragmas.
+    Even a read-only connection can attach databases, copy one into a file (VACUUM INTO) and set
+    pragmas.
     """
     if action == sqlite3.SQLITE_PRAGMA:
         is_allowed = (name or "").lower() in _SQLITE_PRAGMAS

@@ -146,7 +146,9 @@ class RoundStart:
     claimed: frozenset[int] = frozenset()
     """Pets that are in no row, but not missing: another sheet may have their rows."""
     found: tuple[Version, ...] = ()
-    """Versions to store that manual runs wrote or that the sheet carries."""
+    """Versions that are still to be stored: those that manual runs wrote, or the export whose base
+    the sheet carries.
+    """
     has_ids_by_hand: bool = False
     """True if manual runs may have written ids since a version whose round was killed."""
     may_lack: frozenset[int] = frozenset()
@@ -166,15 +168,17 @@ class RoundStart:
     lost: frozenset[int] = frozenset()
     """Pets whose rows are not found by an id or a name."""
     lost_notes: tuple[Difference, ...] = ()
-    """The notes on `lost`, to report for those that stay lost."""
+    """The notes on the pets in `lost`; a note is reported if no row of its pet is recognised
+    later.
+    """
     before_loss: Base | None = None
     """The base that still contains `lost`."""
     restored_at: str = ""
     """When a round last found that the sheet is an older copy, ISO 8601, or ""."""
 
     def carrying(self, carried: Base | None) -> RoundStart:
-        """Return the start for a sheet that carries another base now; None: it still carries the
-        same one.
+        """Return the start with the digest of the base that the sheet carries now; None: the base
+        is still the same.
         """
         return self if carried is None else replace(self, carried=digest_of(carried))
 
@@ -236,11 +240,11 @@ def find_start(
     elsewhere: Collection[int] = (),
     folder: Folder | None = None,
 ) -> RoundStart:
-    """Return the base for this round, see `_find_base`, marked unsure where rows have older values
-    again.
+    """Return the start, see `_find_base`; units are marked unsure in its base if rows have older
+    values again.
 
-    If an older copy was restored, this applies to every column, else to columns that were missing
-    in the last round.
+    If an older copy was restored, every column is checked, else only columns that were missing in
+    the last round.
     """
     start = _find_base(context, sheet, service, past, elsewhere, folder)
     files = SheetFiles.of(context)
@@ -267,12 +271,12 @@ def _find_base(
     elsewhere: Collection[int],
     folder: Folder | None,
 ) -> RoundStart:
-    """Return the base for this round.
+    """Return the start with the base for this round.
 
-    It is the stored base with the results of later runs; or the older base if the sheet is a
+    The base is the stored one with the results of later runs; or the older base if the sheet is a
     restored backup; or the base that the sheet carries, if it is not the one from the last round,
     because a user exported the sheet again. A restored backup is noted until a round has finished
-    with the sheet. A folder's other sheets have the pets `elsewhere`. Raises SheetError if the
+    with the sheet. `elsewhere` has the pets in the folder's other sheets. Raises SheetError if the
     base is of another store, unless that store was moved.
     """
     store = service.url
@@ -281,7 +285,8 @@ def _find_base(
         return RoundStart(own_base)
     memory = SheetFiles.of(context).base.load(set_aside=not context.owner.dry_run)
     carried = digest_of(sheet.base)
-    # The last round saw another base in the sheet: it was exported again, or is an older file.
+    # The last round saw another base in the sheet: this sheet was exported again, or is an older
+    # file.
     other = carried if carried != memory.carried else ""
     if own_base is not None and other and not _is_backup(context, sheet, memory, other):
         return _start_from_export(context, sheet, own_base, service, memory)
@@ -376,11 +381,11 @@ def _find_base(
 def _with_moved_rows(
     sheet: Sheet, base: Base, versions: Sequence[Version], part: str, folder: Folder | None
 ) -> tuple[Sheet, tuple[Pet, ...]]:
-    """Return the sheet with the rows that moved to other files of the folder since its last round:
-    they are a part of an older copy, too.
+    """Return the sheet, extended by the rows that moved to other files of the folder since its last
+    round: an older copy contains these rows, too.
 
-    Also returns those of their pets that moved from the base to that of another file, as the last
-    version had them. That a row moved does not show that it is older.
+    Also returns, as the last version had them, the pets of these rows that moved from the sheet's
+    base to another file's base. The move of a row is no evidence of an older copy.
     """
     if folder is None:
         return sheet, ()
@@ -393,12 +398,12 @@ def _with_moved_rows(
 def _find_older_copy(
     context: RoundContext, sheet: Sheet, versions: Sequence[Version], base: Base, carried: str
 ) -> OlderCopy:
-    """Return which older copy the sheet is; a sure result is stored until a round has finished with
-    the sheet.
+    """Return the older copy if the sheet is one; a sure result is stored until a round has finished
+    with the sheet.
     """
     copy = find_older_copy(sheet, versions, base, carried)
     back = find_noted_backup(sheet, versions)
-    # Rows that were taken out or edited since may look like a newer copy.
+    # If rows were removed or edited since, the sheet may look like a newer copy.
     if back and not (copy.versions and copy.versions[0].number <= back[0].number):
         found = find_traces(sheet, Base.from_lines(back[0].base), base)
         if not found.is_newer:
@@ -414,11 +419,11 @@ def _find_copy_older_than_runs(
     base: Base,
     past: Sequence[RecentRun],
 ) -> OlderCopy:
-    """Return the older copy.
+    """Return the given older copy; if it is empty, use the runs to find one.
 
-    If there is none, the sheet may be the file that the last round left, restored after runs had
-    sent its later edits; or (not sure) a copy that lacks rows whose pets were added by runs since,
-    or that has the former values of pets changed by runs. `base` contains these runs.
+    The sheet may be the file that the last round left, restored after runs sent later edits. Or,
+    not sure: it lacks rows whose pets were added by later runs, or it has the former values of pets
+    that later runs changed. `base` contains these runs.
     """
     last = [each for each in versions[-1:] if (each.after or each.before) == sheet.digest]
     is_sent = any(
@@ -442,7 +447,7 @@ def _find_copy_older_than_runs(
 
 
 def _find_updated_pets(past: Iterable[RecentRun]) -> frozenset[int]:
-    """Return the pets that the runs' sheets changed."""
+    """Return the pets that the plans of these runs update."""
     return frozenset(
         change.before.id
         for each in past
@@ -519,10 +524,10 @@ def with_unnumbered(base: Base, pets: Collection[int]) -> Base:
 
 
 def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base:
-    """Return the base in which pets whose row lacks its id again have the values agreed on when the
-    row got the id.
+    """Return the base; a pet whose row lacks its id again has the values that were agreed on when
+    the row got the id.
 
-    Such a row is from a backup, whatever else is in the sheet.
+    Such a row comes from a backup, even if the other rows do not.
     """
     frame = sheet.rows
     if "name" not in frame:
@@ -554,12 +559,12 @@ def _with_doubts(
     elsewhere: Collection[int],
     is_seen: bool,
 ) -> tuple[Base, tuple[Difference, ...]]:
-    """Return the base of a sheet that may be from before the versions, and a note on each lost pet.
+    """Return the base for a sheet that may be from before the versions, and a note on each lost
+    pet.
 
-    The base is unsure of values that differ, and lacks pets whose rows may have been removed. If
-    an earlier round saw that the sheet is a backup (`is_seen`), some later values are in it; else
-    the base is unsure of all values that the versions wrote, and of other pets that have their old
-    values.
+    Values that changed since the versions are marked unsure: for all pets if an older copy was
+    recognised (`is_seen`), else only for pets that the versions wrote or that have their old
+    values. The base has no agreed values for pets whose rows may have been removed.
     """
     then = Base.from_lines(versions[0].base)
     older, written = (
@@ -595,8 +600,9 @@ def _with_doubts(
 def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
     """Return the start after rows without an id were recognised.
 
-    It again contains the agreed values of lost pets with such a row, and the notes on pets that
-    remain lost. Pets of recognised rows are not claimed by another sheet.
+    If rows of lost pets were recognised, its base has the agreed values of these pets again. Its
+    notes include those on pets that remain lost. Pets of recognised rows are no longer claimed by
+    another sheet.
     """
     base, before, known = start.base, start.before_loss, {*comparison.pet_ids.values()}
     if start.claimed & known:
@@ -618,12 +624,12 @@ def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
 
 
 def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
-    """Return the start with pets that its base lacks, that manual runs added, and whose rows
-    without an id are known.
+    """Return the start; its base also has pets that it lacked, that manual runs added, and whose
+    rows without an id were recognised.
 
     If the sheet is a backup, or was one since the run, pets that any run added are included. Each
-    pet has the values that its row had then. A row of the backup may have even older values, so it
-    is unknown whether a different value was edited.
+    pet has the values that its row had in that run. A row of the backup may have even older values,
+    so it is unknown whether a different value was edited.
     """
     base = start.base
     if base is None:
@@ -648,12 +654,13 @@ def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
 def with_new_rows(
     context: RoundContext, start: RoundStart, comparison: Comparison, comparer: Comparer
 ) -> RoundStart:
-    """Return the start with pets that its base lacks and that rows refer to.
+    """Return the start; its base also has pets that it lacked and that rows refer to.
 
-    A blank cell of such a row was never cleared, and takes the store's value. A pet found for a row
-    without an id, whose values agree with the store, has the row's values. A pet that a row names
-    by its id has the values that a run sent when it added the pet from a row, unsure if an older
-    copy was restored since; else nothing is agreed on where the two differ.
+    A blank cell of such a row was never cleared, so it takes the store's value. If a row without an
+    id agrees with the pet that was found for it, the base gets the row's values. For a row with an
+    id, the base gets the values that a run sent when it added the pet from a row; they are unsure
+    if an older copy was restored since. If no run added the pet, nothing is agreed on where the row
+    and the store differ.
     """
     base = start.base
     if base is None:
@@ -694,7 +701,7 @@ def _iter_all_rows(rows: pd.DataFrame) -> Iterable[Row]:
 
 
 def _find_blank_columns(row: Row, rows: pd.DataFrame) -> list[Column]:
-    """Return the columns of the units without values in the row, among the sheet's columns."""
+    """Return the sheet's columns that belong to units without a value in the row."""
     units = (unit for unit in UNITS if not says(row.values, unit))
     return [column for unit in units for column in COLUMNS_OF[unit] if column in rows]
 
@@ -715,12 +722,12 @@ def _find_runs_by_hand(
     versions: Sequence[Version] = (),
     last: Base | None = None,
 ) -> tuple[list[RecentRun], list[Difference]]:
-    """Return the manual runs of the sheet since a moment, except the job's `own`, and notes on
+    """Return the manual runs of the sheet since `taken_at`, except the job's `own`, and notes on
     undone ones.
 
-    If `bases` are given, only runs that compared with one of these bases count. They are given as
-    moments, or "" for a run that compared with the store alone. Cells that the `versions` wrote
-    after a run was planned, and cells with other values in the base that a later round left
+    If `bases` are given, only runs that compared with one of these bases count. A base is given by
+    its time; "" stands for a run that compared with the store alone. Cells that the `versions`
+    wrote after a run was planned, and cells with other values in the base that a later round left
     (`last`), do not have the values that the run sent.
     """
     past, notes = list[RecentRun](), list[Difference]()
@@ -784,10 +791,11 @@ def _find_pets_added_again(
 def _split_added_pets(
     past: Sequence[RecentRun], sheet: Sheet
 ) -> tuple[list[RecentRun], tuple[RecentRun, ...]]:
-    """Return the runs without the pets that they added and that no row names, and the runs with
-    these alone.
+    """Return the runs without their results for pets that they added and that no row names, and the
+    runs with only these results.
 
-    Which of these pets a row without an id means is known only after both sides have been compared.
+    Which of these pets a row without an id refers to is known only after both sides have been
+    compared.
     """
     added = {each.assigned_id for run in past for each in run.report.results} - {None}
     lacking = {pet_id for pet_id in added if pet_id is not None} - named_ids(sheet)
@@ -797,7 +805,9 @@ def _split_added_pets(
 
 
 def _limit_to(past: RecentRun, pets: Collection[int], *, is_rest: bool = False) -> RecentRun:
-    """Return the run with its results of these pets alone, or with the rest of them."""
+    """Return the run with only its results for these pets; with `is_rest`, only its other
+    results.
+    """
     changes = past.report.plan.changes
     results = tuple(
         each for each in past.report.results if is_rest is not (_pet_of(each, changes) in pets)
@@ -823,10 +833,10 @@ def _find_cells_written_later(report: Report, versions: Sequence[Version]) -> fr
 
 
 def _find_cells_set_back(report: Report, last: Base | None) -> frozenset[CellKey]:
-    """Return the cells with a value other than the one that the run sent, in a round after that
-    run was planned.
+    """Return the cells that have, in the base `last` of a round after the run was planned, a value
+    other than the one that the run sent.
 
-    The run was resumed since.
+    The run was resumed after that round.
     """
     if last is None or not is_before(report.plan.created, last.taken_at):
         return frozenset()
@@ -849,7 +859,7 @@ def _find_corrected_cells(report: Report) -> frozenset[CellKey]:
 
 
 def _with_run(base: Base | None, past: RecentRun) -> Base:
-    """Return the base with a run's results, except those from cells with other values."""
+    """Return the base with a run's results, except those for cells in `other_cells`."""
     report, cells = past.report, past.other_cells
     if not cells:
         return with_report(base, report)
@@ -881,8 +891,8 @@ def _without_cells(change: Change, cells: Collection[CellKey]) -> Change | None:
 def _iter_reports_by_hand(
     context: RoundContext, sheet: Sheet, store: Store, own: Collection[str], since: str
 ) -> Iterator[Report]:
-    """Yield the reports of manual runs of the sheet after a moment, the oldest first, except the
-    job's `own`.
+    """Yield the reports of manual runs of the sheet after the time `since`, the oldest first,
+    except the job's `own`.
     """
     if context.job.mode != "two-way" or not sheet.digest:
         return
@@ -914,8 +924,8 @@ def _iter_versions_by_hand(
     store: Store,
     versions: Sequence[Version],
 ) -> Iterator[Version]:
-    """Yield the versions that manual runs wrote into the sheet, ids or all results, if the sheet
-    still follows from them.
+    """Yield a version for each manual run that wrote ids or all results into the sheet; skip a run
+    if the sheet is still the file that it read.
 
     `base` is from before the `past` runs; `inbound` has the released changes of the sheet.
     """
@@ -959,7 +969,9 @@ def _iter_versions_by_hand(
 
 
 def _iter_later_runs(runs: Sequence[PastRun], since: datetime) -> Iterator[PastRun]:
-    """Yield the runs that applied something and were active after a moment, the oldest first."""
+    """Yield the runs that applied something and were active after the time `since`, the oldest
+    first.
+    """
     for run in reversed(runs):
         if run.kind == "apply" and (not run.ended or datetime.fromisoformat(run.ended) > since):
             yield run
@@ -1129,10 +1141,10 @@ def _build_notes(*texts: str) -> tuple[Difference, ...]:
 
 
 def with_lost(base: Base, ids: Collection[int]) -> Base:
-    """Return the base for pets whose rows are lost.
+    """Return the base; the pets with these ids are marked as lost.
 
-    Nothing is agreed on for them, so they stay, in conflict, until a row names them again or
-    somebody deletes them. They do not become rows again: a user may have removed their rows.
+    Nothing is agreed on for them, so they stay in conflict until a row names them again or somebody
+    deletes them. They do not become rows again: a user may have removed their rows.
     """
     return base.without(ids).with_pets([Pet(id=i) for i in sorted(ids)])
 
@@ -1158,8 +1170,8 @@ def build_state(
     digest: str = "",
     carried: str,
 ) -> Version:
-    """Return the state in which a round leaves the sheet: the file of this digest, and the lines of
-    the agreed base; without a round, the export.
+    """Return the version for the state in which a round leaves the sheet, with the file's digest
+    and the lines of the agreed base. Without a round id, the state is that of an export.
     """
     return Version(
         round=round_id,

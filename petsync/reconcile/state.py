@@ -347,9 +347,8 @@ def _read_error(path: Path, error: OSError) -> PetsyncError:
 
 
 # Pending runs: notes on the plans that a job applies, to find their results after a crash.
-#
 # The note is written before the run, and stays until both sides have been compared again and the
-# base is stored: both sides agree on what a run has sent, whatever is edited in between.
+# base is stored: both sides agree on what a run has sent, even if something is edited in between.
 
 
 class _Note(msgspec.Struct, frozen=True):
@@ -624,11 +623,12 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     is_undone: bool = False
     """True if a restored backup is from before the version, so the sheet does not contain it."""
     undone_at: str = ""
-    """When the sheet was read by the round that found this."""
+    """When the round that set `is_undone` read the sheet."""
     is_back: bool = False
-    """True if a round found this, and no round has finished with the sheet since.
+    """True if a round found that the sheet is from before this version, and no round has finished
+    with the sheet since.
 
-    It is stored in its own file.
+    This is stored in a separate file.
     """
     is_by_hand: bool = False
     """True if a manual run wrote into the sheet."""
@@ -723,7 +723,8 @@ class Versions:
                 self.put(current)
 
     def note_backup(self, versions: Collection[Version]) -> None:
-        """Store, flushed to disk, that the sheet is from before exactly these versions.
+        """Record that the sheet is from before exactly these versions, and flush the record to
+        disk.
 
         Raises PetsyncError.
         """
@@ -738,7 +739,7 @@ class Versions:
         return bool(self._read_backup_note())
 
     def undo(self, versions: Iterable[Version], digest: str, at: str) -> None:
-        """Mark these versions as undone, as the sheet that was read at this moment shows.
+        """Mark these versions as undone; `at` is when the sheet that shows this was read.
 
         Remove every undone version that starts from the present sheet, which has this digest.
         Raises PetsyncError.
@@ -751,7 +752,7 @@ class Versions:
         self.forget(each.number for each in known if each.before == digest)
 
     def put(self, version: Version) -> None:
-        """Write a version that has its number. Raises PetsyncError."""
+        """Write a version that already has a number. Raises PetsyncError."""
         own = msgspec.structs.replace(version, is_back=False)
         write(self._path(version.number), msgspec.json.encode(own))
 
@@ -791,8 +792,8 @@ class Versions:
 def _select_surplus(sizes: Mapping[int, int]) -> list[int]:
     """Return the numbers of the oldest versions to remove before one is added.
 
-    There are limits on the number of versions, and on the number of large ones. `sizes` are in
-    bytes, by number.
+    There are limits on the number of versions and on their total size; a minimum number is always
+    kept. `sizes` are in bytes, by number.
     """
     numbers = sorted(sizes)
     while len(numbers) >= _ALWAYS_KEPT and (
@@ -898,7 +899,8 @@ def find_older_copy(
         ):
             older = [each for each in upto_known if each.number <= some[0].number]
             return OlderCopy(since(_find_nearest_version(sheet, older)))
-    # A version unknown to the stored base starts from a newer base, which the sheet may have.
+    # Leave out versions that the stored base does not reflect: they start from a newer base, which
+    # the sheet may have.
     like = _find_similar_versions(
         sheet, [*undone_versions, *(each for each in known if each.is_agreed)], base
     )
@@ -930,10 +932,10 @@ def _find_similar_versions(sheet: Sheet, versions: Sequence[Version], base: Base
 def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
     """Return the older copy for a sheet with the bytes from before or after the first version.
 
-    A text file gets the same bytes again if edits are reverted by hand. If only one pet differs,
-    that is what happened, unless the sheet lacks a row that came with its id from another sheet. If
-    a round wrote that pet's cells, both are possible. The base of the next version shows whether a
-    killed round wrote the sheet.
+    A text file gets the same bytes again if edits are reverted by hand. If only one pet differs, a
+    manual revert is assumed, unless the sheet lacks a row that came with its id from another sheet.
+    If a round wrote that pet's cells, both are possible. The base of the next version shows whether
+    a killed round wrote the sheet.
     """
     copy = OlderCopy(tuple(versions))
     first, last = versions[0], versions[-1]
@@ -960,8 +962,8 @@ def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> Old
 def judge_by_sent_values(
     sheet: Sheet, last: Version, base: Base, updated: frozenset[int]
 ) -> OlderCopy:
-    """Return an older copy that is not sure, for a sheet with the values from before runs that
-    came after the last version: the `base` contains these runs, and `updated` are their pets.
+    """Return an unsure older copy if the sheet has the values from before runs that came after the
+    last version: the `base` contains these runs, and `updated` are their pets.
 
     A killed round leaves no version. If most of its pets, and at least two, have their former
     values again, they were reverted by hand, or an older copy was restored and edited.
@@ -1098,7 +1100,7 @@ def find_noted_backup(sheet: Sheet, versions: Sequence[Version]) -> tuple[Versio
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """A sheet compared with an older and a newer base."""
+    """The result of comparing a sheet with an older and a newer base."""
 
     older_ids: frozenset[int]
     """The pets whose rows have the values of the older base."""
@@ -1157,7 +1159,7 @@ def _select_newer(current: Iterable[Version], than: Version) -> list[Version]:
 def _may_be_from(sheet: Sheet, version: Version) -> bool:
     """Return true if the sheet has ids, or had none before the version.
 
-    If a column lost its header or its cells, no row shows which pet it is about.
+    If the id column lost its header or its cells, no row shows which pet it belongs to.
     """
     if named_ids(sheet):
         return True
@@ -1188,7 +1190,7 @@ def _is_from(sheet: Sheet, version: Version, newer: Base) -> bool:
 
 
 def _count_missing_rows(sheet: Sheet, version: Version, base: Base) -> int:
-    """Return how many rows from before the version the sheet lacks."""
+    """Return how many rows that existed before the version are missing from the sheet."""
     older = Base.from_lines(version.base)
     return max(0, len(older.ids - base.ids - named_ids(sheet)) - _count_unnumbered(sheet))
 
@@ -1196,11 +1198,12 @@ def _count_missing_rows(sheet: Sheet, version: Version, base: Base) -> int:
 def find_doubtful_versions(
     sheet: Sheet, versions: Sequence[Version], base: Base
 ) -> tuple[Version, ...]:
-    """Return the versions, oldest first, that the sheet lacks, with only one pet as proof.
+    """Return the versions, oldest first, that the sheet may lack; the evidence is not sufficient.
 
-    None of their values is left in the sheet, and only one pet is as before, or lacks its id again.
-    Either that pet was reverted by hand, or a backup was restored and edited. Or the rows of two or
-    more pets that got their ids are missing: they were removed by hand, or a backup was restored.
+    None of their values is left in the sheet. Either only one pet has its old values or lacks its
+    id again: that pet was reverted by hand, or a backup was restored and edited. Or the rows of two
+    or more pets that got their ids are missing: they were removed by hand, or a backup was
+    restored.
     """
     written = [each for each in versions if each.is_written and not each.is_state]
     digests = {versions[-1].after, written[-1].before, written[-1].after} if written else {""}
@@ -1221,7 +1224,7 @@ def find_doubtful_versions(
 
 
 def find_pets_lacking_id(sheet: Sheet, pets: Collection[int], base: Base) -> set[int]:
-    """Return those of the pets whose name in the base is in a row without an id."""
+    """Return the given pets whose name in the base is the name of a row without an id."""
     rows = sheet.rows
     if "name" not in rows:
         return set()
@@ -1278,8 +1281,8 @@ def find_undone_pets(
 
     Returns None if the sheet has any value that the versions wrote, or a changed value of the base.
     A cell with any other value was edited, and does not count. Nor does a missing column. A row
-    that got its id from a version lacks the id again, or is missing; rows that are only missing
-    count with `counts_missing`, otherwise a user removed them.
+    that got its id from a version must lack the id again or be missing. Rows that are only missing
+    count if `counts_missing`; otherwise it is assumed that a user removed them.
     """
     changed = find_replaced_texts(versions)
     changed = {
@@ -1335,10 +1338,10 @@ def _pets_of(versions: Sequence[Version]) -> frozenset[int]:
 
 
 def find_pets_lacking_id_again(sheet: Sheet, versions: Sequence[Version], base: Base) -> set[int]:
-    """Return the pets whose rows got their id from versions that the sheet may be from before.
+    """Return the pets whose rows may lack the ids again that versions gave them, because the sheet
+    may be older than these versions.
 
-    Nothing that was written then or later is left in such a sheet, nor any newer value of the
-    `base`.
+    Such a sheet has nothing that these or later versions wrote, and no newer value of the `base`.
     """
     found: set[int] = set()
     later: list[Version] = []

@@ -124,7 +124,7 @@ def build_behaviour(profile: ServiceProfile) -> tuple[Behaviour, tuple[str, ...]
 
 
 def _beyond(profile: ServiceProfile) -> tuple[str, ...]:
-    # The sandbox requires name and photoUrls of a pet, or nothing.
+    # The sandbox can require either both name and photoUrls of a pet, or no field.
     required = set(profile.required)
     unasked = sorted(required - _STRICT if required >= _STRICT else required)
     if not unasked:
@@ -143,7 +143,8 @@ _SHOWN = 5
 def notes(source: StoreCopy, listed: Snapshot, after: Collection[int]) -> Iterator[str]:
     """Yield what could not be copied, and which pets no status query finds after the run.
 
-    `listed` has the pets of the copy's status queries, `after` the ids of all its pets.
+    `listed` has the pets that the copy's status queries return; `after` has the ids of all its
+    pets.
     """
     for lookup in source.snapshot.coverage.failed:
         yield f"The copy has no pets of status {lookup.query}: {lookup.problem}."
@@ -230,7 +231,7 @@ def planned_again(
 
 
 def _of_copy(plan: Plan, url: str) -> Plan:
-    """Return the plan for the copy, without a guard: nothing can be lost there."""
+    """Return the plan for the copy, without a guard: no data can be lost in the copy."""
     if plan.verdict.ok:
         return msgspec.structs.replace(plan, store=url)
     return msgspec.structs.replace(plan, store=url, guard=_NO_LIMITS, verdict=Verdict())
@@ -248,7 +249,7 @@ def _ended_early(error: InterruptedRunError) -> Report:
     return error.report
 
 
-# The stage: a new sandbox with the store's pets, and a Store for it.
+# The environment of a rehearsal: a new sandbox with the store's pets, and a Store for it.
 #
 # It uses no secret of the real store: the sandbox has its own token, which is never shown.
 
@@ -280,7 +281,9 @@ def stage(
 
 
 def must_be_new(keep: Path) -> Path:
-    """Return the path. Raises SettingsError if it exists: it may be a store."""
+    """Return the path. Raises SettingsError if a file exists there, because it may be the file of a
+    store.
+    """
     if lexists(keep):
         raise SettingsError(
             f"{keep} already exists, and the copy needs a new file", hint="Name another one."
@@ -335,8 +338,8 @@ def rehearse(
 ) -> Rehearsal:
     """Apply the plan to a copy of the store on this machine, and return the result.
 
-    `plan` is a Plan, the path of a saved one (`.json`), or anything that `store.plan` accepts,
-    with its `options`. petsync only reads from the store, and the plan stays unused. `sheet` is
+    `plan` is a Plan, the path of a saved one (`.json`), or anything that `store.plan` accepts, with
+    its `options`. petsync only reads from the store, and the plan can still be applied. `sheet` is
     the sheet of a Plan, by default the file from which it was made; `snapshot` avoids another read
     of the store. `faults` makes the copy fail during the run, as `petsync serve` does; with
     `concurrency` 1, the same `seed` makes the same answers fail. `keep` is a new file for the

@@ -46,7 +46,7 @@ def account_sentence(account: Account) -> str:
 
 
 def account_facts(account: Account) -> Iterator[tuple[str, str]]:
-    """Yield the account's facts as names and values, in visible text."""
+    """Yield the account's facts as names and values, as printable text."""
     yield "at", visible(account.url)
     if account.signed_in:
         program = f", for the program {visible(account.client_id)}" if account.client_id else ""

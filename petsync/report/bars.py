@@ -44,7 +44,7 @@ class _Bar(_Auto):
 
     monitor_interval = 0
     container: Any
-    """The widget; None without one."""
+    """The widget; None if there is none."""
 
     def __init__(self, meter: Meter, **options: Any) -> None:
         self.meter = meter

@@ -53,7 +53,7 @@ FATE_MARK: Mapping[str, Mark] = {
     "conflict": "conflict",
     "blocked": "blocked",
 }
-"""The mark of a fate; a fate that is missing here changes nothing and has the mark of a note."""
+"""The mark of each fate. A fate that is not listed changes nothing, and has the mark of a note."""
 
 
 def headline(explanation: Explanation) -> str:
@@ -74,7 +74,7 @@ def format_reason(rule: str, text: str) -> str:
 
 
 def side_cells(reason: Reason) -> list[Cell]:
-    """Return the field's values in the order of `SIDES`, as visible items; `-` for no value."""
+    """Return the field's values in the order of `SIDES`, as printable items; `-` for no value."""
     texts = (reason.base, reason.sheet, reason.store, reason.after)
     return [_side_cell(reason, text) for text in texts]
 
@@ -85,8 +85,8 @@ def is_changed(reason: Reason) -> bool:
 
 
 def find_common_value(reason: Reason) -> Cell | None:
-    """Return the value as visible items, if it is the same on all sides that have one and does not
-    change; else None.
+    """Return the value as printable items, if it is the same on all sides that have one and does
+    not change; else None.
     """
     sides = {reason.base, reason.sheet, reason.store, reason.after} - {None}
     if is_changed(reason) or len(sides) > 1:

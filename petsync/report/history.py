@@ -157,7 +157,7 @@ class Column:
 
 def parse_moment(text: str, otherwise: datetime = _EPOCH) -> datetime:
     """Return the time in an ISO 8601 string, in UTC; `otherwise` for any other string, and for a
-    time that no round can have.
+    time outside the possible range.
     """
     try:
         given = datetime.fromisoformat(text)
@@ -483,7 +483,7 @@ class PlotArea:
         )
 
     def dates(self, y: float) -> str:
-        """Return the moments below the columns."""
+        """Return the dates or times below the columns."""
         last = self.right + _LABEL_DISTANCE
         parts: list[str] = []
         for x, label in reversed(date_labels(self)):
@@ -547,7 +547,7 @@ def figure(
     return element("figure", caption + svg + paragraph)
 
 
-# Axes of a plot: round steps, and a limit for outliers.
+# Axes of a plot: ticks at round numbers, and a limit for outliers.
 
 
 _OUTLIER_FACTOR = 8
@@ -568,8 +568,8 @@ def axis_limit(values: Iterable[float]) -> float:
 
 
 def steps(top: float, limit: int = 4) -> list[float]:
-    """Return round whole numbers from 0 up to `top` or a little less, at most `limit` of them above
-    0.
+    """Return the ticks of an axis: round numbers (integers) from 0 up to `top` or a little less, at
+    most `limit` of them above 0.
     """
     needed = max(top / limit, 1)
     size = 10 ** math.floor(math.log10(needed))
@@ -586,7 +586,7 @@ def steps_in_time(top: float, limit: int = 4) -> list[float]:
 
 
 def round_up_to_mark(top: float, marks: Sequence[float]) -> float:
-    """Return the first mark at or above `top`, because an axis ends with a mark."""
+    """Return the first tick at or above `top`, because an axis ends with a tick."""
     step = marks[1] if len(marks) > 1 else top
     return step * math.ceil(top / step - 1e-9) if step else top
 
@@ -620,7 +620,7 @@ _MIN_BAR_HEIGHT = 1.5
 _MARK_DISTANCE = 34.0
 _SIDES = ("\u2191 store", "\u2193 sheet")
 Stack = Sequence[tuple[str, float]]
-"""Classes and values, the lowest first."""
+"""The parts of a stacked bar, the lowest first: the CSS class and the value of each."""
 _CHANGES: Mapping[str, str] = {
     "add": "added",
     "update": "changed",
@@ -938,7 +938,8 @@ _STATES: Mapping[str, tuple[str, str]] = {
     "running": ("~", "look"),
     "stopped": ("x", "bad"),
 }
-# Browsers do not use the patterns of an image that is not displayed: this one has no size instead.
+# Browsers ignore the patterns of an image that is not displayed, so this image is displayed with
+# size 0.
 _PATTERNS = "".join(
     [
         '<svg width="0" height="0" aria-hidden="true" class="ps-patterns"><defs>',
@@ -1094,7 +1095,9 @@ def _round_row(round_: Round) -> str:
 
 
 def _format_start(moment: str) -> str:
-    """Return the moment without seconds: `2026-11-20 09:30`; another text stays as it is."""
+    """Return the time without seconds: `2026-11-20 09:30`; a text that is not a time is returned
+    unchanged.
+    """
     label = words.moment(moment)
     return label[: -len(":00 UTC")] if label.endswith(" UTC") else label
 
@@ -1124,7 +1127,9 @@ def _runs_section(runs: Sequence[PastRun], limit: int | None) -> str:
     rows = (_run_row(each, undone.get(each.run_id)) for each in shown)
     table = records_table(_RUNS, rows, "Runs") if shown else ""
     note = element(
-        "p", prose("`petsync runs RUN` shows what a run did, or a round found."), class_="ps-kept"
+        "p",
+        prose("`petsync runs RUN` shows what a run did, or what a round found."),
+        class_="ps-kept",
     )
     return section(
         "runs", "Runs", note + table + more_html(len(runs) - len(shown)) if table else ""

@@ -134,7 +134,9 @@ def describe_image(picture: Picture) -> str:
 
 
 def describe_picture(picture: Picture) -> str:
-    """Return the description of a picture after its pet and file, with its metadata."""
+    """Return the description of a picture, with its metadata. It is shown after the pet and the
+    file.
+    """
     description = describe_image(picture)
     if picture.fate in ("already", "confirm", "retry", "doubtful") and picture.run:
         description = (

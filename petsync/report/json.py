@@ -166,7 +166,9 @@ def _second_plan(again: Plan | None, rehearsal: Rehearsal) -> dict[str, Any] | N
 
 
 FORMAT = 1
-"""Increased when a key is removed or changes its meaning, not when one is added."""
+"""The version of the JSON format. It is increased when a key is removed or changes its meaning, not
+when a key is added.
+"""
 
 
 def round_json(round_report: RoundReport) -> bytes:

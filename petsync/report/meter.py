@@ -16,14 +16,14 @@ _MIN_BAR_WIDTH = 5
 _WIDE = 99
 _BORDERS_WIDTH = len("| | ")
 _MAX_RANK, _LINE_RANK = 6, 2
-"""The highest rank, and the highest rank in a separate line."""
+"""The highest rank of a part beside the bar, and the highest rank of a part in a separate line."""
 _MAX_SECONDS = 100 * 3600
 """A longer remaining time is not shown, because it would be a guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meter:
-    """The progress of a run at one moment."""
+    """The progress of a run at one point in time."""
 
     text: str
     unit: str

@@ -905,7 +905,9 @@ def table_head() -> str:
 
 
 def pager(place: str) -> str:
-    """Return the buttons that turn pages; above the rows, with the number of rows."""
+    """Return the buttons for changing the page; those above the rows also have the number of
+    rows.
+    """
     inner = "".join(_pager(place))
     nav = element("nav", inner, aria_label=f"Pages, {place} the rows", class_="ps-pages")
     status = _status() if place == "above" else ""

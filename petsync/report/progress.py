@@ -76,7 +76,7 @@ def run_bar(
     `on_step` and without `show`, nothing is shown at all. The bar disappears at the end of the
     block; a block that is shorter than `delay` seconds has no bar.
 
-    `traffic` returns the current state of the requests, with which a pause is shown at once.
+    `traffic` returns the current state of the requests, so that a pause is shown immediately.
     Without it, the newest step's traffic is shown.
     """
     state = _State(text, unit, total, traffic)
@@ -139,7 +139,7 @@ class Lines:
         self._file.flush()
 
     def end(self) -> None:
-        """Do nothing: lines stay."""
+        """Do nothing: the lines remain in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class _State:
         self._past: deque[tuple[float, int]] = deque(maxlen=_RATE_WINDOW)
 
     def record(self, step: Step) -> None:
-        """Record the step. Only this runs in the thread of the run."""
+        """Record the step. This is the only method that runs in the run's thread."""
         now = time.monotonic()
         if not self._past:
             self._past.append((now, step.done))

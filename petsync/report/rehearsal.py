@@ -56,7 +56,7 @@ _REASON_WORDS: Mapping[Why, str] = {
     "not-applied": "not applied on the copy:",
     "left-out": "left out of this plan:",
     "new": "new since the first plan:",
-    "not-settled": "applied, and still not in agreement:",
+    "not-settled": "applied, but sheet and store still differ:",
 }
 
 

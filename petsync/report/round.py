@@ -98,7 +98,9 @@ __all__ = [
 
 Level = Literal["well", "look", "bad"]
 LEVELS: Mapping[Level, Mark] = {"well": "applied", "look": "warning", "bad": "blocked"}
-"""The mark of each level: `well` needs nothing, `look` may need attention, `bad` does."""
+"""The mark of each level: `well` needs no action, `look` may need attention, `bad` needs
+attention.
+"""
 Kind = Literal["conflict", "waiting", "failed", "finding", "drift", "note"]
 
 
@@ -250,7 +252,7 @@ def reason(round_: Round) -> str:
 
 
 def facts(round_report: RoundReport) -> Iterator[tuple[str, str]]:
-    """Yield the facts of a round in visible text: mode, store, sheet, time, backup, id."""
+    """Yield the facts of a round as printable text: mode, store, sheet, time, backup, id."""
     round_ = round_report.round
     mode = MODE_WORDS[round_.mode]
     yield "mode", f"{mode} (dry run)" if round_.dry_run else mode
@@ -428,7 +430,7 @@ def describe_written(round_report: RoundReport) -> str:
         (ids, "with the id of a new pet"),
     )
     counts = [f"{count(total, 'row')} {what}" for total, what in parts if total]
-    return ", ".join(counts) or "ids of pets that rows lacked"
+    return ", ".join(counts) or "ids of pets, in rows that had no id"
 
 
 def commands(round_: Round) -> Iterator[Command]:
@@ -654,8 +656,8 @@ def _differences_section(kind: Kind, differences: Sequence[Difference], round_: 
 
 
 def _single_differences(kind: Kind, differences: Sequence[Difference]) -> str:
-    """Return the table of differences that are in no group. It is collapsed if many of them wait,
-    because the plans below it show these too.
+    """Return the table of differences that are in no group. It is collapsed if many of them wait
+    for release, because the plans below it also show those.
     """
     table = _differences_table(kind, differences) if differences else ""
     is_long = kind == "waiting" and len(differences) > _MAX_SINGLE

@@ -93,7 +93,9 @@ def next_step(findings: Sequence[Finding]) -> str:
 
 
 def snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Yield the store, the time, and the number of pets that it listed in different versions."""
+    """Yield the store, the time, and the number of pets that the store listed in different
+    versions.
+    """
     yield "store", visible(snapshot.source)
     yield "taken", moment(snapshot.taken_at)
     if snapshot.reread:

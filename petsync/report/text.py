@@ -61,7 +61,7 @@ def heading(text: str, width: int, *, style: str = "bold") -> Iterator[Text]:
 
 
 def paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> Iterator[Text]:
-    """Yield the visible text, wrapped, with each line indented."""
+    """Yield the printable text, wrapped, with each line indented."""
     for line in wrap(shorten(text, _MAX_CELLS), width - indent):
         yield Text(" " * indent + line, style)
 
@@ -69,7 +69,7 @@ def paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> Ite
 def wrap_keeping_paths(
     text: str, width: int, *, indent: int = 0, style: str = ""
 ) -> Iterator[Text]:
-    """Yield the visible text, wrapped, without breaking a path, which users copy. A path that is
+    """Yield the printable text, wrapped, without breaking a path, which users copy. A path that is
     too long for an indented line is not indented.
     """
     line = ""
@@ -100,7 +100,7 @@ def _indent(line: str, width: int, indent: int) -> str:
 
 
 def item(mark: Mark, text: str, width: int) -> Iterator[Text]:
-    """Yield the visible text, wrapped, after its coloured symbol."""
+    """Yield the printable text, wrapped, after its coloured symbol."""
     prefix = f"{_INDENT}{SYMBOL[mark]} "
     for n, line in enumerate(wrap(shorten(text, _MAX_CELLS), width - len(prefix))):
         yield Text.assemble((prefix if n == 0 else " " * len(prefix), STYLE[mark]), line)
@@ -127,7 +127,7 @@ def style_pieces(pieces: Iterable[Piece], style: str) -> Text:
 
 
 def facts(rows: Iterable[tuple[str, str]], width: int) -> Iterator[Text]:
-    """Yield visible names and values in two columns, each value in one line."""
+    """Yield printable names and values in two columns, each value in one line."""
     rows = list(rows)
     column = max(cell_len(name) for name, _ in rows) + 4
     for name, value in rows:

@@ -66,7 +66,8 @@ def mark_differences(before: str, after: str) -> tuple[list[Piece], list[Piece]]
     old, new = _words(before), _words(after)
     common = _find_common_words(old, new)
     if not any(_is_word(old[i]) for i, _ in common):
-        # Common brackets and spaces alone would only scatter the marks.
+        # If the texts have only brackets and spaces in common, mark the whole texts: many short
+        # marks would be hard to read.
         common = []
     left: list[Piece] = []
     right: list[Piece] = []
@@ -260,7 +261,7 @@ class Detail:
     """One changed field: from `before` to `after`; or the `removed` and `added` items of a list;
     or, if only their order changed, the numbered items in both `orders`.
 
-    All texts are visible and complete.
+    All texts are printable and complete.
     """
 
     column: Column
@@ -371,7 +372,7 @@ _CONTEXT_BEFORE = 6
 
 
 def fit_texts(texts: Sequence[str], width: int) -> list[str]:
-    """Return each visible text in at most `width` cells; if one is too long, the common start of
+    """Return each printable text in at most `width` cells; if one is too long, the common start of
     all texts is cut first.
     """
     excess = max((cell_len(text) for text in texts), default=0) - width
@@ -398,7 +399,7 @@ def _cut_start(text: str, cut: int) -> str:
 
 
 Cell = Sequence[str]
-"""The value of one side as visible text: the items of a list, or one text."""
+"""The value of one side as printable text: the items of a list, or one text."""
 _GAP = "  "
 _LINES = 6
 """The approximate number of lines of a long text or item."""
@@ -410,8 +411,8 @@ first.
 
 
 def items(column: Column, text: str) -> list[str]:
-    """Return the visible items of a list's cell, each as in the cell's grammar; for another column,
-    its text. An empty cell is `(empty)`.
+    """Return the printable items of a list's cell, each as in the cell's grammar; for another
+    column, its text. An empty cell is `(empty)`.
     """
     try:
         if column == "tags":

@@ -119,7 +119,8 @@ def count_beyond(groups: Sequence[tuple[str, list[T]]], limit: int | None) -> in
     return 0 if limit is None else sum(len(things) for _, things in groups[limit:])
 
 
-# Visible text fitted into cells of a terminal: widths are in cells, not characters.
+# Printable text (the result of `visible`), fitted into cells of a terminal: widths are in cells,
+# not characters.
 
 
 EMPTY = "(empty)"
@@ -129,7 +130,7 @@ _AMBIGUOUS = re.compile(r"^\s|\s$|^[\"(+-]| -> ")
 
 
 def quote_text(text: str) -> str:
-    """Return a field's visible text: `(empty)`, or in quotes if it could be misread."""
+    """Return a field's value as printable text: `(empty)`, or in quotes if it could be misread."""
     if not text:
         return EMPTY
     shown = visible(text)
@@ -137,7 +138,7 @@ def quote_text(text: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return the visible text in at most `width` cells, with `...` in the middle if it is
+    """Return the printable text in at most `width` cells, with `...` in the middle if it is
     longer.
     """
     if len(text) <= _MARKS_PER_CELL * width and cell_len(text) <= width:
@@ -150,7 +151,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Return the visible text as lines of at most `width` cells, broken between words if
+    """Return the printable text as lines of at most `width` cells, broken between words if
     possible.
     """
     lines: list[str] = []
@@ -263,8 +264,8 @@ CAUSES: Mapping[Cause, CauseText] = {
     ),
     "superseded": CauseText(
         "left to a later run",
-        "A later run has changed the pet since, or has started with the same sheet: this one adds "
-        "no more of its rows.",
+        "A later run has changed the pet since, or has started with the same sheet: this run adds "
+        "no more rows of that sheet.",
         "Resume the later run if it was stopped; otherwise plan again from the sheet.",
     ),
     "undone": CauseText(
@@ -667,7 +668,9 @@ def count(value: int, noun: str) -> str:
 
 
 def moment(when: str | datetime) -> str:
-    """Format a moment: `2026-11-20 09:30:12 UTC`; a text that is not ISO 8601 stays as it is."""
+    """Format a timestamp: `2026-11-20 09:30:12 UTC`; a text that is not ISO 8601 is returned
+    unchanged.
+    """
     try:
         value = when if isinstance(when, datetime) else datetime.fromisoformat(when)
     except ValueError:
@@ -695,8 +698,8 @@ def name_of(pet: Pet) -> str:
 
 
 def result_names(plan: Plan) -> tuple[str, ...]:
-    """Return the names of the pets of a run's results, by the results' numbers: of the changes, the
-    open conflicts and the blocked rows; "" for a pet without a name.
+    """Return the names of the pets of a run's results, in the order of the results' numbers: first
+    the changes, then the open conflicts, then the blocked rows; "" for a pet without a name.
     """
     return (
         *(pet_of(change).name or "" for change in plan.changes),
@@ -1100,13 +1103,15 @@ class EqualFindings:
 
     @property
     def shown(self) -> str:
-        """The value as visible text in quotes; "" if there is none to show."""
+        """The value as printable text in quotes; "" if there is none to show."""
         return f'"{shorten(visible(self.value), _VALUE)}"' if self.value else ""
 
 
 @dataclass(slots=True)
 class FindingGroup:
-    """The findings of one rule: `problem` and `suggestion` are those that all of them have."""
+    """The findings of one rule. `problem` and `suggestion` are set only if all findings share the
+    text.
+    """
 
     severity: str
     rule: str
@@ -1158,7 +1163,9 @@ def totals(findings: Sequence[Finding]) -> str:
 
 
 def _group(severity: str, rule: str, same: list[EqualFindings]) -> FindingGroup:
-    """Return the group, with the texts that all its findings share only once."""
+    """Return the group. A text that all its findings share is only in the group, not in the
+    findings.
+    """
     problem, *other_problems = {each.problem for each in same}
     suggestion, *other_suggestions = {each.suggestion for each in same}
     group = FindingGroup(severity, rule, sum(len(each.places) for each in same))

@@ -73,7 +73,9 @@ two.
 """
 _MAX_LINES = 25
 _WIDE, _SLACK = 1.15, 0.1
-"""Widths are counted in digits, and letters are narrower; words do not fill a line completely."""
+"""Corrections for the estimated number of lines: letters are narrower than the digits in which
+widths are counted, and words do not fill a line completely.
+"""
 _NOT_TEXT = ("=", "+", "-", "@", "#")
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _NEEDS_ESCAPE = re.compile(r"[&<>_\n\ufffe\uffff]|^\s|\s$")
@@ -238,8 +240,8 @@ def colour(
     repeated_columns: str,
     rows: int,
 ) -> None:
-    """Add a filter and colours for `rows` rows. The first of the `repeated_columns` are pale in
-    rows in which all of them repeat the row above.
+    """Add a filter and colours for `rows` rows. If a row has the same values as the row above in
+    all `repeated_columns`, those of them that form a sequence from column A are pale in this row.
     """
     last, end = letters(columns)[-1], rows + 1
     sheet.auto_filter.ref = f"A1:{last}{end}"
@@ -256,7 +258,7 @@ def colour(
 
 
 def _last_in_a_row(letters: str) -> str:
-    """Return the last of the letters that follow A without a gap."""
+    """Return the last letter of the sequence that starts with A and has no gap: C for `ABCE`."""
     return max(letter for n, letter in enumerate(letters) if ord(letter) - ord("A") == n)
 
 
@@ -296,7 +298,9 @@ class Tab:
     colours: Mapping[str, str] = field(default_factory=dict)
     """RGB colours for values of the first column."""
     repeated_columns: str = ""
-    """Letters of columns in which a value is pale if all of them repeat the row above."""
+    """Letters of columns. Their values are pale in a row that has the same values as the row above
+    in all of them.
+    """
 
 
 class _RowsEnd(NamedTuple):
@@ -322,7 +326,9 @@ def write(path: Path, tabs: Iterable[Tab], *, like: str | None = None) -> None:
 
 
 def _write_rows(book: Workbook, tab: Tab, body: IO[bytes]) -> Iterator[_RowsEnd]:
-    """Add the tab's worksheets without rows, write the rows to `body`, and yield their ends."""
+    """Add the tab's worksheets without rows, write the rows to `body`, and yield for each worksheet
+    where its rows end.
+    """
     rows = iter(tab.rows)
     row = next(rows, None)
     page = 0
@@ -374,7 +380,7 @@ def _chunks(size: int) -> Iterator[int]:
         size -= _CHUNK
 
 
-# Otherwise Excel shows a green triangle at each id.
+# Without this element, Excel shows a green triangle at each id.
 _IDS_ARE_TEXT = (
     b'<ignoredErrors><ignoredError sqref="A2:Z1048576" numberStoredAsText="1"/></ignoredErrors>'
 )

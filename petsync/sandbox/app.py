@@ -175,7 +175,9 @@ def application(service: Service, *, hosts: tuple[str, ...] = ("*",)) -> ASGIApp
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """One operation of the interface: counted, guarded, and hit by faults."""
+    """One operation of the interface. It counts its requests, checks their permission, and applies
+    the faults.
+    """
 
     name: str
     service: Service

@@ -139,8 +139,8 @@ Move = tuple[int, str]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
     """The changes of one response. `twice` and `stale` are the shares of its pets that it repeats,
-    unchanged or with a wrong name; `moves` are carried out after it. The same `seed` always
-    affects the same pets.
+    unchanged or with a wrong name; `moves` are carried out after the response's snapshot is taken.
+    The same `seed` always affects the same pets.
     """
 
     twice: float = 0.0

@@ -87,7 +87,7 @@ class _StrictLabel(msgspec.Struct):
 
 
 class _StrictPet(msgspec.Struct, rename="camel"):
-    """Other fields may have any value."""
+    """The checked fields of a pet in the standard profile. Other fields may have any value."""
 
     name: str
     photo_urls: list[str]
@@ -111,7 +111,9 @@ def check_json(content: bytes, statuses: Collection[str] | None = STATUSES) -> N
 
 
 def check_xml(content: bytes, statuses: Collection[str] | None = STATUSES) -> None:
-    """Check the same for XML that the decoder has accepted. Raises ResponseError."""
+    """Check a pet as `check_json` does, but in XML that the decoder has accepted. Raises
+    ResponseError.
+    """
     root = ET.fromstring(content)  # noqa: S314  the decoder has refused a DTD
     if _name(root) != "Pet":
         raise ResponseError(f"the root element is {_name(root)}, not Pet")
@@ -196,7 +198,7 @@ class Behaviour:
     parallel adds can get the same id, and the later pet replaces the earlier.
     """
     own_ids: bool = False
-    """addPet replaces the id of a pet that has one."""
+    """addPet assigns a new id even if the pet already has one."""
     capacity: int | None = None
     """The number of pets above which an add drops the oldest pet; None for no limit."""
     statuses: frozenset[str] | None = STATUSES
@@ -285,7 +287,9 @@ _XML_INTEGER = re.compile(r"\s*[+-]?\d{1,19}\s*", re.ASCII)
 
 
 class Bound(NamedTuple):
-    """A pet, and those of its lists that were null: they are stored and returned as absent."""
+    """A pet, and the names of its lists that were null in the body: these lists are stored and
+    returned as absent.
+    """
 
     pet: Pet
     nulls: frozenset[str] = frozenset()
@@ -355,7 +359,7 @@ def _label_in(element: ET.Element) -> tuple[int, str | None]:
 
 
 def _assignable(number: int) -> int | None:
-    """An id below 1 counts as none."""
+    """Return the id; None if it is below 1, because the server then assigns an id."""
     return number if number > 0 else None
 
 
@@ -442,7 +446,9 @@ def _range(item: str) -> tuple[str, float] | None:
 
 
 def _score(media: str, ranges: dict[str, float]) -> float:
-    """The most specific range decides."""
+    """Return the quality of the media type, from the most specific range that contains it; 0 if
+    there is none.
+    """
     for name in (media, media.partition("/")[0] + "/*", "*/*"):
         if name in ranges:
             return ranges[name]
@@ -510,7 +516,9 @@ class RefusedError(Exception):
 
 
 _UNROUTED = frozenset({405, 415})
-"""Refusals without an operation: without Accept, the original server sends them as XML."""
+"""The statuses of refusals that belong to no operation. If the request has no Accept header, the
+original server sends them as XML.
+"""
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

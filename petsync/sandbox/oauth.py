@@ -253,11 +253,10 @@ def _error_response(failure: _ProtocolError, request: Request) -> Response:
 
 
 # Consent: the page on which the user allows a program to use the store.
-#
-# There is no sign-in: anybody who can reach the sandbox's page owns the sandbox. An answer is
-# accepted only from the browser that got the question (a cookie), for an open question (a key in
-# the form), and from this page (Origin). Source: RFC 6749, section 4.1; RFC 9207 for `iss`; RFC
-# 9700, section 4.
+# There is no sign-in: anybody who can reach the sandbox's page has full control of the sandbox. An
+# answer is accepted only from the browser that got the question (a cookie), for an open question (a
+# key in the form), and from this page (Origin). Source: RFC 6749, section 4.1; RFC 9207 for `iss`;
+# RFC 9700, section 4.
 
 
 _COOKIE = "petsync_consent"
@@ -327,7 +326,9 @@ class Consent:
         return self._redirect(authorization, {"code": code})
 
     async def _token(self, authorization: AuthorizationRequest) -> dict[str, str]:
-        """The parameters at the end of an implicit flow. Source: RFC 6749, section 4.2.2."""
+        """Return the parameters of the redirect that ends an implicit flow. Source: RFC 6749,
+        section 4.2.2.
+        """
         issued = await self._service.tokens.issue(authorization.client_id, authorization.scopes)
         return {
             "access_token": issued.access_token,

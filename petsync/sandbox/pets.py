@@ -223,7 +223,9 @@ def not_found(number: int | None, original: Original | None = None) -> RefusedEr
 
 
 async def _receive_pet(service: Service, request: Request) -> tuple[tuple[str, ...], Bound]:
-    """Return the media types for the response, and the pet, which one of them can represent."""
+    """Return the media types for the response, and the pet that was sent. At least one of these
+    types can represent the pet.
+    """
     media = http.accepted_media_types(request, service.behaviour)
     sent = await http.pet(request, service.behaviour)
     if JSON not in media and not storage.is_xml(sent.pet, json.encode_pet(sent.pet)):

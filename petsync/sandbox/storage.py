@@ -440,7 +440,8 @@ class Storage:
 
     def _unlock(self) -> None:
         if self._lock is not None:
-            # Delete it before the release: filelock does not accept a lock on a deleted file.
+            # Delete the lock file before the lock is released: filelock does not accept a lock on a
+            # deleted file.
             self._side_path.unlink(missing_ok=True)
             self._lock.release()
             self._lock = None

@@ -148,7 +148,7 @@ def _parse_columns(
     data: bytes, start: int, size: int, delimiter: str, width: int
 ) -> list[Any] | None:
     if data.startswith(_BOM, start):
-        # Arrow would drop it; here it is text of the first cell.
+        # Arrow would drop a byte order mark here, but it is part of the first cell's text.
         return None
     names = [str(n) for n in range(width)]
     text = pa.large_string()
@@ -282,8 +282,8 @@ def records(source: Source, dialect: Dialect, start: Mark | None = None) -> Iter
 
 
 def _read_record(reader: Iterator[list[str]]) -> list[str]:
-    """Return the next record. A long cell is read, too: it is a finding, and the rest stays
-    readable.
+    """Return the next record. A cell that is too long is read, too, so that it becomes a finding
+    and the rest of the file can be read.
     """
     before = csv.field_size_limit(MAX_LINE)
     try:
@@ -644,7 +644,7 @@ class _RecordWriter:
         added = [escape_formula(edit.get(name, "")) for name in self.new]
         cells = line.cells
         if cells is None or is_ragged(cells, self.width):
-            # The record stays broken: its cells may belong to other columns.
+            # Keep the cells of an invalid record: they may belong to other columns.
             return self._behind(line.body, added)
         # Blank cells after the table's columns stay unless new columns take their place.
         changed = [*cells[: self.width], *added] if self.new else list(cells)

@@ -171,13 +171,13 @@ def identify_foreign(name: str, data: bytes) -> FileKind | None:
 
 
 def is_workbook(data: bytes) -> bool:
-    """Return true if these are the bytes of a ZIP file, which every workbook is."""
+    """Return true if these are the bytes of a ZIP file; every workbook is a ZIP file."""
     return data.startswith(_ZIP)
 
 
 def unreadable_text(data: bytes) -> FileKind | None:
-    """Return why a text file cannot be read, as a kind of file: its encoding, or the NUL bytes at
-    its end. Return None if it can be read.
+    """Return the reason why a text file cannot be read, as a `FileKind`: its encoding, or the NUL
+    bytes at its end. Return None if it can be read.
     """
     if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return FileKind("UTF-32, not UTF-8", AS_ENCODED.format("utf-32"), "utf-32")
@@ -276,18 +276,18 @@ def _read_lock(lock: Path) -> bytes:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file without waiting, if the system can do that."""
+    """Open a file in non-blocking mode if the system supports it."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _excel_user(data: bytes) -> str:
-    """Return the name at the start, after its length, as Excel writes it."""
+    """Return the user's name from Excel's lock file, which begins with the length of the name."""
     length = data[0] if data else 0
     return _printable_name(data[1 : 1 + min(length, _MAX_USER_LENGTH)])
 
 
 def _office_user(data: bytes) -> str:
-    """Return the first of the lock's comma-separated words."""
+    """Return the user's name from LibreOffice's lock file: its first comma-separated field."""
     return _printable_name(data.partition(b",")[0])
 
 
@@ -328,7 +328,7 @@ class EncodingError(SheetError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file, read once, so that all of its data is from the same moment."""
+    """One file, read once, so that all of its data belongs to the same version of the file."""
 
     path: Path
     kind: Literal["workbook", "text"]

@@ -221,11 +221,13 @@ class Grid:
     corrections: Sequence[Correction] = ()
     """The cells whose text differs from the file."""
     elsewhere: Sequence[str] = ()
-    """Those of `tabs` with headers of petsync, if the caller named no worksheet."""
+    """The worksheets in `tabs` with headers that petsync recognises, if the caller named no
+    worksheet.
+    """
     heads: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
-    """The first rows of those of `tabs` without such headers."""
+    """The first rows of the worksheets in `tabs` without such headers."""
     emptied: Sequence[int] = ()
-    """The positions of the rows of a DataFrame with an empty text for a category."""
+    """The positions of a DataFrame's rows whose category is an empty text."""
 
     def without_blank_rows(self) -> Grid:
         """Return the grid without the rows in which every cell is blank."""

@@ -201,7 +201,8 @@ class Mapper:
             for text, position in headers
             if text.removeprefix(RESULT_PREFIX) not in RESULTS
         }
-        # Columns with other numbers beside the ids, such as `No.` and `SKU`, do not affect pets.
+        # If the sheet has ids, similar columns with other numbers, such as `No.` and `SKU`, do not
+        # affect pets.
         return {
             position: name
             for position, name in near.items()
@@ -275,8 +276,8 @@ def present_headers(mapping: Mapping[str, str], header: Sequence[str]) -> dict[s
 
 
 def own_results(headers: Collection[str]) -> frozenset[str]:
-    """Return the headers that petsync wrote with results, if all headers of one spelling are
-    present. A single one may be the user's own.
+    """Return the headers of the result columns that petsync wrote. All headers of one spelling must
+    be present, because a single one may be the user's own.
     """
     spellings = (RESULTS, tuple(f"{RESULT_PREFIX}{name}" for name in RESULTS))
     return frozenset(

@@ -457,7 +457,7 @@ class _SheetReader:
         # The cells of a faulty row may be in the wrong columns, so it gets no other findings.
         self.notes.forget(self.grid.faults, but="id")
         for at, fault in self.grid.faults.items():
-            # The note is on the id, which may belong to another row.
+            # The note is on the column `id`, although the id there may belong to another row.
             self.notes.add(at, "id", Note(fault.rule, fault.value, fault.problem))
         self._validate_rows()
         renamed = self._note_renamed()
@@ -671,7 +671,7 @@ def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:
 
 
 def _find_emptied(frame: pd.DataFrame, column_of_header: Mapping[str, str]) -> list[int]:
-    """Return the positions of the rows with an empty text for a category."""
+    """Return the positions of the rows whose category is an empty text."""
     columns = [
         frame[name] for name in frame.columns if column_of_header.get(str(name)) == "category"
     ]
@@ -987,8 +987,9 @@ def _count_known(mapper: Mapper, row: Sequence[str]) -> int:
 
 
 def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES, digest: str = "") -> Sheet | None:
-    """Return the sheet of the plan, read with the plan's options; None if it is missing or has
-    changed since. `digest` is its SHA-256 if the plan's run has written into it.
+    """Return the sheet of the plan, read with the plan's options; None if the file is missing or
+    has changed since the plan was made. `digest` is the file's SHA-256 if the plan's run has
+    written into it.
     """
     source = Path(plan.source)
     try:

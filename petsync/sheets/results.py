@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 
-# Check arguments and files: a copy is made from the bytes that were read, at another path.
+# Check arguments and files. A copy has the bytes that were read, and is written to another path.
 
 
 Results = Report | pd.DataFrame
@@ -111,7 +111,7 @@ def check_same_sheet(sheet: Sheet, results: Results) -> None:
         raise SheetError(
             f"{sheet.source}: the report is for another sheet, or for other content of this one: "
             f"{results.plan.source}",
-            hint="Pass the sheet that the plan was made from, with the content that was read then.",
+            hint="Pass the sheet that the plan was made from, with its content at that time.",
         )
 
 
@@ -174,9 +174,9 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
     that other cells use. In a workbook, everything else is kept (macros only if the copy is an
     `.xlsm`); in a CSV file, every other byte.
 
-    Without `follow`, for a path that petsync chose, a symbolic link at `path` is an error. Raises
-    SheetError if the file has changed since it was read, the copy cannot be written, or an argument
-    has the wrong type.
+    If `follow` is false (for a path that petsync chose), a symbolic link at `path` is an error.
+    Raises SheetError if the file has changed since it was read, the copy cannot be written, or an
+    argument has the wrong type.
     """
     sheet, results, path = as_sheet(sheet), as_results(results), as_path(path)
     source = load_unchanged(sheet, "The report has the outcome of each row.")
@@ -391,10 +391,10 @@ def write_back(
     return the path of a backup. With `only_ids`, write no result columns but only the ids, and
     `merge` for an `add` whose pet now exists.
 
-    The backup is a copy of the old file in the same folder, with the `moment` in its name, by
-    default now in UTC (`catalogue.backup-20261121-103000.xlsx`); no earlier backup is replaced.
-    The sidecar of a CSV file gets a backup too. The file is replaced atomically, after the backup
-    is complete. Symbolic links are followed and kept.
+    The backup is a copy of the old file in the same folder, with the time `moment` in its name, by
+    default the current time in UTC (`catalogue.backup-20261121-103000.xlsx`); no earlier backup is
+    replaced. The sidecar of a CSV file gets a backup too. The file is replaced atomically, after
+    the backup is complete. Symbolic links are followed and kept.
 
     Raises SheetError, and changes nothing, if the file has changed since it was read, is open in
     Excel or LibreOffice, or cannot be written.
@@ -481,7 +481,7 @@ def _has_content(path: Path) -> bool:
     try:
         return path.is_file() and path.stat().st_size > 0
     except OSError:
-        # No file can have this name: writing it raises the error.
+        # No file can have this name, so writing the file raises the error.
         return False
 
 
@@ -604,8 +604,9 @@ _EXPORT_CHECKS = {
 
 
 def create_backup(file: Path, data: bytes, moment: dt.datetime) -> Path:
-    """Make a backup of the file and of its sidecar beside it, with the moment in its name, and
-    return its path. Both are completely on disk; no earlier backup is replaced.
+    """Write a backup of the file, and one of its sidecar, into the same folder, with the time in
+    their names. Return the path of the file's backup. Both are completely on disk; no earlier
+    backup is replaced.
     """
     sidecar = sidecar_path(file)
     for attempt in count(1):

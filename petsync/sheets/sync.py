@@ -97,7 +97,7 @@ class _Comparison:
         return ["id"] if more and "id" not in self.sheet.columns else []
 
     def _names(self) -> Iterator[str]:
-        """Yield the names of the columns in edits, "" for a column without one."""
+        """Yield the names of the columns in edits, "" for a column that petsync does not use."""
         by_place = {place: name for name, place in self.sheet.columns.items()}
         yield from (by_place.get(place, "") for place in self.before.places)
         yield from self._new_columns()
@@ -164,7 +164,7 @@ def _kinds(cells: Cells) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
     return np.full(len(cells), CellKind.TEXT, dtype=np.int8) if cells.kinds is None else cells.kinds
 
 
-# write_synced: changes of the store in the user's own sheet, after a backup.
+# write_synced: write the changes of the store into the user's own sheet, after a backup.
 
 
 _READ_AGAIN = "Nothing was written. Read the sheet again, or wait for the next round to write it."

@@ -92,11 +92,11 @@ def write_sheet(
     """Write a table of the canonical columns, or an object with such a `frame`, to `path`. Return
     the path of a backup of the replaced file; None if nothing can be lost.
 
-    The suffix selects the format: `.xlsx`, `.csv`, `.tsv`, `.json` (the list of pets as the service
-    has it), `.jsonl` (the same, one pet per line) or `.parquet`. Sheets have all canonical columns
-    and `action`. A missing or empty value is a blank cell; in a Sheet, "" and [] empty a field, and
-    are written as the `clear` marker. The drop-down of a workbook offers the `statuses` and those
-    that occur. The file is written completely or not at all.
+    The suffix selects the format: `.xlsx`, `.csv`, `.tsv`, `.json` (the list of pets in the
+    service's format), `.jsonl` (the same, one pet per line) or `.parquet`. Sheets have all
+    canonical columns and `action`. A missing or empty value is a blank cell; in a Sheet, "" and []
+    empty a field, and are written as the `clear` marker. The drop-down of a workbook offers the
+    `statuses` and those in the table. The file is written completely or not at all.
 
     A workbook, CSV or TSV carries its base, with which a plan distinguishes the sheet's changes
     from the store's: a Snapshot is its own base, a Sheet keeps its base, and `base` gives another

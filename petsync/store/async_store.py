@@ -151,7 +151,7 @@ class SheetComparison:
 
 _EDIT_SOURCE = "edit"
 _OTHERS_NOTE = "nothing happens to"
-"""Part of a note about the store's other pets, which an edit omits."""
+"""An edit omits notes that contain this text: they are about the store's other pets."""
 _NO_GUARD = Guard()
 
 
@@ -188,9 +188,9 @@ class PetEdits(ABC):
 
         A field that is None stays as it is; an empty text or list empties it. `tags` and
         `photo_urls` are lists, or text as in a cell of a sheet. `seen` is the pet as it was when
-        the change was decided: later changes by others stay, and a field that both sides changed
-        is a conflict. `snapshot` saves another read of the whole store; petsync reads the pet
-        itself again in any case.
+        the change was decided: later changes by others stay, and a field that both sides changed is
+        a conflict. With a `snapshot`, petsync does not read the whole store again; it always reads
+        the pet itself again.
 
         Raises NotFoundError if the pet does not exist, and FindingsError for a value that is an
         error in a sheet too.
@@ -329,7 +329,7 @@ class ImageUploads:
         sheet are relative to its folder, or to `folder`. `metadata` is for every image for which
         neither the `metadata_column` nor metadata.csv in the folder has a text.
 
-        Embedded metadata (place, time, camera, comments) are removed unless `keep_metadata` is set.
+        Embedded metadata (place, time, camera, comments) is removed unless `keep_metadata` is set.
         `max_side` (pixels) reduces larger images; `max_bytes` and `max_pixels` are limits. Images
         that an earlier run uploaded are not uploaded again, unless `again` is set. Raises
         SheetError if folder, sheet or column cannot be read, SettingsError for invalid options, and
@@ -384,8 +384,8 @@ class ImageUploads:
     ) -> Pictures:
         """Return the images that `upload` would send to one pet.
 
-        They are these files, with any names, in the given order. `row` of a picture or problem is
-        the index of its file. The options are those of `pictures`.
+        The images are these files in the given order; their names do not matter. `row` of a picture
+        or problem is the index of its file. The options are those of `pictures`.
         """
         (number,) = arguments.pet_ids(pet_id)
         options = PictureOptions(
@@ -608,7 +608,7 @@ class SignInMethods:
     async def sign_out(self) -> Account:
         """Delete the sign-in, in the keyring too; return the account.
 
-        The service ends it first, if it offers that. PETSYNC_TOKEN and token files stay.
+        The service revokes it first, if it supports that. PETSYNC_TOKEN and token files stay.
         """
         return await self._sign_in_service.sign_out()
 
@@ -724,11 +724,11 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         has the limits.
 
         An exported sheet contains a base, the store's values at the time of the export: a cell that
-        was not edited since changes nothing. If both sides changed a field to different values, the
-        plan lists a conflict; the store's value stays, or `on_conflict="sheet"` sends the sheet's.
-        `two_way` ignores the base. Raises PlanError if the base cannot be used, GuardError if an
-        export has lost its ids or the header of a column, and FindingsError if `strict` and the
-        sheet has findings.
+        has not been edited since then changes nothing. If both sides changed a field to different
+        values, the plan lists a conflict; the store's value stays, or `on_conflict="sheet"` sends
+        the sheet's. `two_way` ignores the base. Raises PlanError if the base cannot be used,
+        GuardError if an export has lost its ids or the header of a column, and FindingsError if
+        `strict` and the sheet has findings.
 
         petsync looks up the ids that the snapshot lacks; `on_progress` gets their number.
         """
@@ -936,7 +936,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         """Return the sheet as this store reads it.
 
         The store's statuses count as known, and so do the columns that `mapping` or else
-        petsync.toml maps. `encoding` and `corrections`, texts by the address of a cell, are as in
+        petsync.toml maps. `encoding` and `corrections` (texts by cell address) are as in
         `read_sheet`. With corrections, a Sheet is read again from its file, with the corrections
         that it already has. Raises SheetError if the file has changed, and for corrections of a
         DataFrame.
@@ -1024,7 +1024,9 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         )
 
     async def _continue_base(self, compared: SheetComparison) -> SheetComparison:
-        """Return the comparison with the sheet's base updated by the changes that its runs sent."""
+        """Return the comparison, with the sheet's base updated by the changes that the sheet's runs
+        sent.
+        """
         base = compared.sheet.base
         if base is None or base.store != self._session.base_url:
             return compared

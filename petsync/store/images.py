@@ -254,7 +254,9 @@ class StoreImages:
             return uploads_to(journal, self.api.session.base_url)
 
     def begun_again(self, source: str) -> Uploads:
-        """Return the completed part of an unfinished upload of this source with `again`."""
+        """Return the uploads of the newest runs of this source that used the option `again` and did
+        not finish.
+        """
         with closing(Journal.open(self.settings.state, create=False)) as journal:
             return repeated_uploads(journal, self.api.session.base_url, source)
 

@@ -249,9 +249,8 @@ class History:
             return journal.read_restored(store)
 
     def continue_base(self, sheet: Sheet, now: pd.DataFrame | None = None) -> Sheet:
-        """Return the sheet with its base, updated by the changes that its runs sent.
-
-        `now` are the store's pets. See `petsync.plan.base.continue_base`. Runs of a missing file
+        """Return the sheet, with its base updated by the changes that the sheet's runs sent. `now`
+        has the store's current pets. See `petsync.plan.base.continue_base`. Runs of a missing file
         count as the sheet's own if the sheet results from them: in that case the file was renamed.
         """
         if sheet.base is None or not sheet.digest:
@@ -296,7 +295,9 @@ class History:
             return journal.read_removed(store)
 
     def find_id_writers(self, runs: Iterable[str]) -> set[str]:
-        """Return the runs among these, of this state folder, that wrote ids into a sheet."""
+        """Return those of the runs that wrote ids into a sheet, without the runs of other state
+        folders.
+        """
         found = set[str]()
         with self.open_journal() as journal:
             for run in runs:
@@ -400,7 +401,7 @@ class OutputRequest(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
     """The sheet's SHA-256 after the run wrote into it, "" before."""
     intended: str = ""
-    """The digest of a write that may not have happened."""
+    """The SHA-256 that the sheet has after a write that may not have happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,9 +452,9 @@ class Outputs:
     ) -> Path | None:
         """Write the results file, and return the path of the backup of an existing file.
 
-        Returns None if there was none, or if petsync wrote it and it was not changed since. Raises
-        SheetError, also if the file is open in another program, or if it is a symbolic link and
-        `follow` is false.
+        Returns None if no file existed, or if petsync wrote the existing file and it has not been
+        changed since. Raises SheetError, also if the file is open in another program, or if it is a
+        symbolic link and `follow` is false.
         """
         backup = None
         if path.is_file() and not path.is_symlink():
@@ -491,7 +492,9 @@ def assigns_ids(plan: Plan) -> bool:
 
 
 def _report_for_sheet(report: Report, sheet: Sheet) -> Report:
-    """Return the report, with the digest of the sheet after its own run changed it."""
+    """Return the report with the sheet's current digest, because the report's run may have changed
+    the sheet.
+    """
     if report.plan.source_digest == sheet.digest:
         return report
     plan = msgspec.structs.replace(report.plan, source_digest=sheet.digest)
@@ -625,7 +628,7 @@ class Runs:
     def find_unfinished(self, sheet: str) -> PastRun | None:
         """Return the newest run of the sheet, if it was stopped and can be resumed; else None.
 
-        `sheet` is its real path.
+        `sheet` is the sheet's real path.
         """
         with closing(Journal.open(self.state, create=False)) as journal:
             runs = journal.runs(self.session.base_url)
@@ -752,7 +755,9 @@ def _find_overtaken(plan: Plan, journal: Journal, run_session: RunSession) -> Ea
 
 
 def _is_of_table(plan: Plan, record: RowRecord) -> bool:
-    """Return true if both belong to a DataFrame, which has no digest, and to this state folder."""
+    """Return true if the plan and the record are of a DataFrame, which has no digest, and belong to
+    this state folder.
+    """
     return record.source == plan.source and not (record.digest or record.folder)
 
 

@@ -1,4 +1,4 @@
-"""Base: the records of the store at the moment of an export, and their encoding in a sheet."""
+"""Base: the records of the store at the time of an export, and their encoding in a sheet."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _compute_size_limit(packed: bytes) -> int:
     return max(_MIN_LIMIT, len(packed) * _MAX_RATIO)
 
 
-# Base: the store's records at the moment of a sheet's export.
+# Base: the store's records at the time of a sheet's export.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -145,14 +145,14 @@ class Base:
     tab: str = ""
     """The worksheet with the pets; "" for CSV, or if it is not known."""
     sheet_pets: Mapping[int, Pet] = field(default_factory=dict)
-    """By id, the pets as the sheet last had them, if they differ from `frame`, because the row has
-    a category's new name with the old number, or because the column was missing when the store
+    """By id, the pets as the sheet last had them, if they differ from `frame`. They differ if the
+    row has a category's new name with the old number, or if the column was missing when the store
     changed.
     """
     columns: frozenset[str] | None = None
     """The columns in which the sheet has had values so far; None if that is not known."""
     missing: frozenset[str] = frozenset()
-    """Those of `columns` that had no values in the last round."""
+    """The columns in `columns` that had no values in the last round."""
     headers: tuple[str, ...] = ()
     """The sheet's headers that petsync does not use."""
     unnumbered: frozenset[int] = frozenset()
@@ -162,8 +162,8 @@ class Base:
     in UTC.
     """
     unsure_units: Mapping[int, Collection[str]] = field(default_factory=dict)
-    """By id, the units of the row that may be from a backup, so that their values may be older
-    than the store's.
+    """By id, the units of the pet's row that may come from a backup: their values may be older than
+    the store's.
     """
     _sheet_frames: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
 
@@ -180,7 +180,7 @@ class Base:
         """`frame` with the pets as the sheet last had them."""
         if not self.sheet_pets:
             return self.frame
-        if not self._sheet_frames:  # A round uses it many times.
+        if not self._sheet_frames:  # Cached, because a round uses it many times.
             ids = self.ids
             pets = [pet for pet_id, pet in self.sheet_pets.items() if pet_id in ids]
             self._sheet_frames.append(self.with_pets(pets).frame if pets else self.frame)

@@ -345,7 +345,7 @@ def is_like_marker(text: str, marker: str) -> bool:
 
 
 def marker_word(core: str) -> str:
-    """Return the word of a marker in brackets; "" for another marker."""
+    """Return the word inside the brackets of a marker; "" for a marker without brackets."""
     word = core.strip(BRACKETS + BLANKS)
     return word if core[:1] in BRACKETS and core[-1:] in BRACKETS else ""
 

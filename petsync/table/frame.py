@@ -33,9 +33,8 @@ __all__ = [
 
 
 # Equal tags as one object: a catalogue has few different tags on many pets.
-#
-# That saves most of their memory, and makes comparisons of lists several times as fast. A Tag is
-# immutable, so sharing it is safe.
+# Sharing equal tags saves most of their memory, and makes comparisons of lists several times as
+# fast. A Tag is immutable, so sharing it is safe.
 
 
 _MAX_SHARED = 50_000
@@ -44,7 +43,7 @@ _shared_tags: dict[tuple[int | None, str | None], Tag] = {}
 
 def share_tags(lists: Iterable[list[Tag]]) -> None:
     """Replace, in place, each tag by an equal tag that is already shared. Tags with unknown fields
-    are not replaced. If a store has very many different tags, the further ones are not shared.
+    are not replaced. If a store has very many different tags, those above a maximum are not shared.
     """
     find, free_slots = _shared_tags.get, _MAX_SHARED - len(_shared_tags)
     for tags in lists:
@@ -114,7 +113,7 @@ def pets_at(frame: pd.DataFrame, places: Sequence[int] | npt.NDArray[np.intp]) -
 
 
 def without_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with one row for each id, the last one; rows without an id all stay."""
+    """Return the table with one row for each id, the last one; all rows without an id are kept."""
     numbers = frame["id"].array
     repeated = numbers.duplicated(keep="last") & ~numbers.isna()
     return frame[~repeated].reset_index(drop=True) if repeated.any() else frame

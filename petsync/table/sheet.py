@@ -199,7 +199,7 @@ class Sheet:
     header_row: int = 1
     """The row of the headers; 0 in a DataFrame."""
     mapping: Mapping[str, str] = field(default_factory=dict)
-    """The columns of the headers that the caller mapped and the file has."""
+    """The caller's mapping from headers to columns, without headers that the file does not have."""
     encoding: str = ""
     """The encoding that the caller gave for a CSV file, else ""."""
     tabs: tuple[str, ...] = ()
@@ -211,11 +211,11 @@ class Sheet:
     base_refused: str = ""
     """The reason why the sheet's base cannot be used; "" if it can, or if there is no base."""
     ids_elsewhere: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
-    """By worksheet, the ids in those of `tabs` with a column of ids; None if it could not be
-    read.
+    """The ids in each worksheet of `tabs` that has a column of ids; None for a worksheet that could
+    not be read.
     """
     heads: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict, repr=False)
-    """The first rows of those of `tabs` without a known header, if the caller named no
+    """The first rows of each worksheet of `tabs` that has no known headers, if the caller named no
     worksheet.
     """
     corrections: tuple[Correction, ...] = ()

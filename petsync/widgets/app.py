@@ -39,7 +39,7 @@ _STEPS = {
 """The title of each step, and the function that does the same."""
 _BESIDE = frozenset(("images", "catalogue"))
 _NO_PLAN = "There is no plan yet: open a sheet first."
-_NO_REPORT = "Nothing was applied yet: review a plan, and apply it."
+_NO_REPORT = "Nothing has been applied yet: review a plan, and apply it."
 
 
 def app(store: Store | None = None) -> AppForm:
@@ -285,8 +285,8 @@ _REQUEST = ("VOILA_REQUEST_URL", "QUERY_STRING", "HTTP_COOKIE", "HTTP_REFERER")
 
 @dataclass(frozen=True, slots=True)
 class AppConfig:
-    """`folder` and `umask` are those with which petsync was started; `options` are the options of
-    `connect`, without secrets.
+    """The configuration that the server passes to its kernels. `folder` and `umask` are those with
+    which petsync was started; `options` are the options of `connect`, without secrets.
     """
 
     folder: str

@@ -161,7 +161,7 @@ class Work:
             self._failed(error)
 
 
-# Enter in a field: it does the same as the button beside the field.
+# The Enter key in a field: it does the same as the button beside the field.
 
 
 _SUBMIT_DELAY_S = 0.2
@@ -357,7 +357,7 @@ class Form(ABC):
     def _ipython_display_(self) -> None:
         """Display two outputs in a live notebook: the saved one, and the widgets."""
         if self._is_closed or not is_live() or _is_page():
-            raise NotImplementedError  # IPython then shows the bundle
+            raise NotImplementedError  # IPython then shows the MIME bundle
         self._still.show()
         plain = f"{self.title}: run this cell to show the form"
         display({_VIEW: self._view(), "text/plain": plain}, raw=True)  # type: ignore[no-untyped-call]

@@ -319,7 +319,7 @@ class ReviewForm(Form):
             self.work.start(self._find_unfinished(), self._show_past)
 
     async def _find_unfinished(self) -> ReportView | None:
-        """Return the report of the run that used this plan or the draft's."""
+        """Return the report of the run that used this plan, or the plan built from the draft."""
         made = await asyncio.to_thread(self._draft.build_plan)
         return await ended_run(self.store.aio.history, (made, self.plan), self._wait_for)
 

@@ -105,7 +105,7 @@ class Tally:
 
 class Draft:
     """A plan with ticks (initially all set), choices and overrides. For each change, `kinds` has
-    its index in KINDS, and `units` a bit for each of the UNITS that it changes.
+    the index of its kind in KINDS, and `units` has a bit for each of the UNITS that it changes.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -134,7 +134,7 @@ class Draft:
         return "sheet" if conflict.winner == "sheet" and self._is_sent(conflict.row) else "store"
 
     def choose(self, conflict: Conflict, clash: Clash, side: Side) -> None:
-        """Choose a side; the sheet only if its value can be sent."""
+        """Choose a side. The sheet can be chosen only if its value can be sent."""
         key = conflict.pet_id or 0, clash.column
         self.choices.pop(key, None)
         if self.winner(conflict, clash) != side and not (side == "sheet" and clash.refused):
@@ -155,8 +155,8 @@ class Draft:
         return self._over(refusal) <= self._allowed.get(refusal.limit, -1)
 
     def allow(self, refusal: Refusal, on: bool) -> None:
-        """Allow the current number although it exceeds the limit; sentinels cannot be
-        overridden.
+        """Allow the current number although it exceeds the limit. Some refusals, such as those
+        because of sentinels, cannot be overridden.
         """
         self._allowed.pop(refusal.limit, None)
         if on and refusal.override:
@@ -196,7 +196,8 @@ class Draft:
     def _judge(self, plan: Plan) -> Verdict:
         is_of_part = plan.shifted or any(add.namesake for add in plan.adds)
         if plan.guard.sentinels or plan.capacity is not None or is_of_part:
-            # Only the selected part shows which of these refusals still apply.
+            # Which of these refusals still apply depends on the selected changes, so the selected
+            # part of the plan is checked.
             part = plan.select(numbers=np.flatnonzero(self.ticked).tolist())
             return part.resolve(self.choices).verdict
         tally = self.tally()
@@ -341,7 +342,9 @@ def held_columns() -> list[Row]:
 
 
 def held_row(key: str, conflict: Conflict) -> Row:
-    """The table row for a conflict that blocks its sheet row, or whose pet is in no row."""
+    """The table row for a conflict that blocks its sheet row, or that is about a pet without a
+    row.
+    """
     name = _name(conflict.pet_id, conflict.name)
     cells = {
         "kind": {"symbol": words.SYMBOL["conflict"], "text": "Conflict"},
@@ -560,7 +563,7 @@ class LeftFiles:
         if plan.undoes or not plan.changes:
             return
         if self._received is not None and self._received.digest != plan.source_digest:
-            return  # a finished earlier run, of an earlier version of the sheet
+            return  # the report is of an earlier run, of an earlier version of the sheet
         sheet = self._received or self.outputs.sheet(plan, self._statuses)
         if sheet is None:
             return
@@ -606,8 +609,9 @@ def _link(name: str, data: bytes, label: str) -> str:
 
 
 class Pages:
-    """Fills the table's pages of `size` rows. `row` returns the row of a number, and `ticked`
-    whether it is ticked. `on_tick` gets the numbers of the rows that the user ticks or unticks.
+    """Fills the table's pages of `size` rows. `row` returns the table row for a number, and
+    `ticked` returns whether that row is ticked. `on_tick` gets the numbers of the rows that the
+    user ticks or unticks.
     """
 
     def __init__(
@@ -665,7 +669,7 @@ class Pages:
             return
         shown, ticked = self.shown_numbers, set(self.table.ticked)
         if not ticked <= {str(number) for number in shown}:
-            # A tick on an earlier page; it must not count for this one.
+            # The ticks include rows of an earlier page; they must not apply to this page.
             self._again()
             return
         for on in (True, False):

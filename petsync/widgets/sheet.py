@@ -1319,7 +1319,7 @@ class SheetForm(Form):
             self.review.close()
             self.review = None
 
-    # One thing at a time
+    # One task at a time
 
     def _begin(
         self,

@@ -144,7 +144,7 @@ class Finder:
         self._show(places)
         number = _number(text)
         if number is not None and self._catalogue.pet(number) is None:
-            # A pet with a status that no query includes is only found by its id.
+            # A pet with a status that no query includes can be found only by its id.
             self._work.start(self._store.aio.look_up([number]), self._found_by_id)
         else:
             self._say(len(places))
@@ -442,7 +442,7 @@ def _is_plain(path: Path) -> bool:
 
 
 _FILES_A_PAGE = 10
-_NO_PET = "No pet is chosen yet: find the pet in these pictures."
+_NO_PET = "No pet is chosen yet: find the pet that these pictures show."
 _KINDS = "JPEG, PNG, GIF or WebP. Drop several at once, or choose them."
 _WIDE = {"width": "min(36rem, 100%)"}
 _STYLE = {"description_width": "initial"}
@@ -983,7 +983,9 @@ class UploadForm(Form):
 
 
 def _is_bad(result: UploadedFile) -> bool:
-    """Whether the user must act on the result of a file that was not left out."""
+    """Whether the user must act on the result. A file whose upload did not begin needs no
+    action.
+    """
     return result.outcome not in ("applied", "unchanged") and result.cause != "not-begun"
 
 

@@ -79,7 +79,8 @@ class Journal:
 
     @classmethod
     def open(cls, state: Path, *, create: bool) -> Journal:
-        """Open the journal of a state folder. A missing one is empty; with `create` it is created.
+        """Open the journal of a state folder. A missing journal counts as empty; with `create` it
+        is created.
 
         Raises PetsyncError if it cannot be opened, is damaged (then it is renamed), or belongs to
         another program or a newer petsync (then it stays as it is).
@@ -106,7 +107,7 @@ class Journal:
     def find_run_of_process(self, since: str) -> str | None:
         """Return the run that this process last worked on; None if there is none.
 
-        Only sessions count that started at or after `since` (ISO 8601, UTC, in milliseconds).
+        Only sessions that started at or after `since` count (ISO 8601, UTC, in milliseconds).
         """
         with self._connection() as connection:
             return find_run_of_process(connection, since)
@@ -253,7 +254,9 @@ class Journal:
         return LaterRun(newest, [each for each in records if run.may_have_left(each)])
 
     def _by_id(self, store: str, ask: Callable[[sqlite3.Connection], dict[int, T]]) -> dict[int, T]:
-        """Return the results of this journal, by id, completed from the user's other journals."""
+        """Return the results of `ask`, by id, from this journal and the user's other journals. This
+        journal takes precedence.
+        """
         with self._connection() as connection:
             own = ask(connection)
         found: dict[int, T] = {}
@@ -264,7 +267,9 @@ class Journal:
     def _elsewhere(
         self, store: str, ask: Callable[[sqlite3.Connection], T]
     ) -> Iterator[tuple[Path, T]]:
-        """Yield the result of each of the user's other journals; unreadable ones are skipped."""
+        """Yield the path of each of the user's other journals with the result of `ask`. Unreadable
+        journals are skipped.
+        """
         for path in other_journals(store, self.path.parent):
             try:
                 with open_for_reading(path) as connection:

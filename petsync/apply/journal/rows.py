@@ -461,7 +461,9 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     pet_id: int | None = None
     """Its pet, if known."""
     row_pet: Pet | None = None
-    """Its values, if they are new."""
+    """Its values, if it has a pet or may be the row of one, unless an earlier run has recorded
+    them.
+    """
     run: str = ""
     """The run that recorded its pet."""
     on: str = ""
@@ -469,7 +471,9 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     action: str = ""
     """Its action, "" for `merge`."""
     open: Literal["", "change", "held"] = ""
-    """"change" if the run changes its pet, "held" if it is in a conflict or blocked."""
+    """"change" if the run changes the row's pet, "held" if the row is in a conflict or blocked,
+    else "".
+    """
     may_be: tuple[Identity, ...] = ()
     """The pets that a row in conflict may refer to."""
 
@@ -486,7 +490,7 @@ class _Rows(msgspec.Struct, frozen=True):
     vacant: tuple[VacantId, ...] = ()
     """The rows with an id that no pet had."""
     categories: dict[int, Category] = {}
-    """The plan's categories of the rows that it changes."""
+    """The entries of `Plan.categories` for rows without an id."""
 
 
 _Place = tuple[str, str]
@@ -534,7 +538,7 @@ class RunSheet(NamedTuple):
         return bool(digest and self.digest) and (is_same or bool(base and base == self.base))
 
     def may_have_left(self, record: RowRecord) -> bool:
-        """Return true if the record may be of a row of this sheet that another run added."""
+        """Return true if the record may belong to a row of this sheet that another run added."""
         is_new = record.state == "added" and record.pet_id not in self.known
         return is_new and self.is_of(record.source, record.digest, record.base)
 

@@ -71,7 +71,9 @@ APPLICATION = 0x70657473
 VERSION = 3
 """SQLite's user_version of a journal; an older petsync refuses it and does not change it."""
 _READABLE = frozenset({2, VERSION})
-"""Version 2 has one more table, `used`, which is always empty."""
+"""The versions that this petsync reads. Version 2 has one more table, `used`, which is always
+empty.
+"""
 
 TABLES = """
 CREATE TABLE run (
@@ -182,7 +184,8 @@ def translate_read_errors(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise build_damaged_error(path, error) from None
     except sqlite3.Error as error:
-        # Code 0: Python's module, not SQLite, raised the error: text is not UTF-8.
+        # Code 0: not SQLite but Python's sqlite3 module raised the error, because a text is not
+        # UTF-8.
         if get_sqlite_code(error) in (0, *DAMAGE):
             raise build_damaged_error(path, error) from None
         raise _build_unreadable_error(path, str(error)) from None
@@ -444,7 +447,9 @@ def renew_lock(connection: sqlite3.Connection, lock: Lock) -> bool:
 
 
 def release_lock(connection: sqlite3.Connection, lock: Lock, now: str) -> None:
-    """Release the lock if this holder still has it; a session without an end was interrupted."""
+    """Release the lock if this holder still has it, and mark its session as interrupted if no end
+    was recorded.
+    """
     deleted = connection.execute(
         "DELETE FROM lock WHERE store = ? AND claim = ?", (lock.store, lock.claim)
     )
@@ -580,7 +585,7 @@ def check_integrity(path: Path) -> bool:
         None if _side_file(path, "-wal").exists() else _inspect_file(path, "mode=ro&immutable=1")
     )
     if facts is None or facts.problem:
-        # Check again with SQLite's locks: apparent damage may be another process's checkpoint.
+        # Check again with SQLite's locks: another process's checkpoint can look like damage.
         facts = _inspect_file(path, "mode=ro")
     if facts.problem:
         raise _move_damaged(path, facts.problem)
@@ -590,9 +595,8 @@ def check_integrity(path: Path) -> bool:
 
 
 def _inspect_file(path: Path, mode: str) -> _DatabaseFacts:
-    """Return the facts about the file, which is opened without writing.
-
-    With `immutable` not even a log file is created.
+    """Open the file read-only, and return the facts about it. If `mode` has `immutable`, no log
+    file is created either.
     """
     try:
         return _read_header(f"{path.absolute().as_uri()}?{mode}")

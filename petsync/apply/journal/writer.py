@@ -180,9 +180,9 @@ _FINISH_SESSION = "UPDATE sitting SET ended = ?, stopped = ? WHERE run = ? AND n
 _BUSY_TIMEOUT_MS = 200
 """Milliseconds that SQLite itself waits for a lock."""
 _BUSY_INTERVAL_S, _GATHER_S = 0.0005, 0.001
-"""Seconds. If the first intent of a group arrives within the first value, more will follow soon.
-
-The writer then gathers items for the second value: one disk sync is enough for all of them.
+"""Seconds. If the first item of a group arrives within `_BUSY_INTERVAL_S` after the last group,
+more intents probably follow soon. The writer then gathers items for `_GATHER_S`: one disk sync is
+enough for all of them.
 """
 _MAX_DELAY_S = 0.05
 """The maximum delay in seconds before a result is written, if no intent follows it."""

@@ -222,7 +222,7 @@ _PAGE = Template(
     "<body><main><h1>$title</h1><p>$text</p></main>$script</body></html>"
 )
 Page = tuple[str, str]
-"""A heading and a sentence."""
+"""The heading and the text of a page."""
 OnReturn = Callable[[Secret], Awaitable[Page]]
 """Gets the part after the address's `?` or `#`, and returns the page for the user."""
 
@@ -280,7 +280,7 @@ class Loopback:
             _, incomplete = await asyncio.wait(self._reading, timeout=_CLOSE_GRACE_S)
             for reading in incomplete:
                 reading.cancel()
-            await asyncio.sleep(0)  # Let the responses to complete requests start.
+            await asyncio.sleep(0)  # Let the responses to fully received requests start.
         if self._responding:
             await asyncio.wait(self._responding, timeout=_CLOSE_TIMEOUT_S)
 
@@ -299,7 +299,7 @@ class Loopback:
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         except asyncio.CancelledError:
-            pass  # The loop ends. Otherwise, asyncio would log an error.
+            pass  # Without this clause, asyncio would log an error when the event loop ends.
         finally:
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
@@ -438,7 +438,7 @@ class AuthorizationQuestion:
         return str(add_params_to_uri(self.endpoints.authorize, given))
 
     def grant(self) -> Grant:
-        """Return the grant of the sign-in before the response."""
+        """Return the grant with the values that are known before the response."""
         return Grant(
             kind="implicit" if self.request.implicit else "code",
             kept="memory",

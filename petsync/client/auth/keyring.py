@@ -177,7 +177,7 @@ class CredentialStore:
             self._write_index({**index, self._url: name})
 
     async def forget(self, current: Credentials) -> None:
-        """Delete the stored sign-in, unless it is a newer one."""
+        """Delete the stored sign-in, unless another sign-in has replaced `current`."""
         async with self._hold_lock():
             index, name = self._read_index(), self._name()
             if name is None:

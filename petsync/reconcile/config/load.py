@@ -160,8 +160,8 @@ _LONGEST = 60
 _NAMED = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ENV_FILE = "A file of variables is named by --env-file."
 _THERE, _OWN_URL = ("PETSYNC_URL",), "${PETSYNC_URL}"
-"""A URL that consists only of this variable is the user's own; the value goes to no other
-server.
+"""A URL that consists only of this variable may use it without confirmation: the user sets it, and
+no other server gets the value.
 """
 _IN_ENVIRONMENT = ("token", "api_key", "client_secret", "client_id")
 
@@ -188,8 +188,9 @@ class Reader:
     """Reads tables, and collects mistakes in `found`.
 
     If `is_partial`, an option whose variable is not set is left out without a mistake, and `lacks`
-    becomes true. A schedule is never left out. `names` are the variables that may be used, None for
-    all. `secrets` must never be shown; `in_addresses` has the values of variables in URLs.
+    becomes true. In a schedule, an unset variable is always a mistake. `names` are the variables
+    that may be used, None for all. `secrets` must never be shown; `in_addresses` has the values of
+    variables in URLs.
     """
 
     def __init__(
@@ -1236,7 +1237,7 @@ def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
     if found.secrets or signed_in or away:
         does = "decides where secrets go"
         if away:
-            does = f"reaches {read.reader.as_written(str(away[0]))}"
+            does = f"uses {read.reader.as_written(str(away[0]))}"
         raise ConfigurationError(
             f"{file} {does}, and is not confirmed",
             hint=f"Look at it; then confirm it once (`petsync trust {file}`), or name it: "
@@ -1308,7 +1309,7 @@ def _text(file: Path) -> str:
         return read_file(file)
     except FileNotFoundError:
         raise ConfigurationError(
-            f"there is no {file}", hint="`petsync init` writes one that is explained."
+            f"there is no {file}", hint="`petsync init` writes an example with explanations."
         ) from None
     except UnicodeDecodeError as error:
         problem = encoding(str(file), error)

@@ -510,7 +510,7 @@ CRON = ValueType(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The entries of such a table."""
+    """The type of the entries in a table with free keys, or with keys from other modules."""
 
     words: str
     """A description for users."""

@@ -66,7 +66,7 @@ _SECRETS = {"token": "a token", "api_key": "an api key", "client_secret": "a cli
 
 
 def lines(configuration: Configuration, now: datetime) -> Iterator[tuple[str, str]]:
-    """Yield labelled texts on each job, then on all of them; the label of some is ""."""
+    """Yield texts with labels, first on each job, then on all jobs together; some labels are ""."""
     count = len(configuration.jobs)
     jobs = "1 job" if count == 1 else f"{count} jobs"
     yield "", f"{configuration.path}: {jobs}, no mistakes"

@@ -228,7 +228,7 @@ def _formula(text: str) -> SuspectText:
 
 
 NBSP = "\u00a0"
-# What the bytes 80 to BF, which follow the first in UTF-8, look like in Windows-1252.
+# The characters that Windows-1252 has for the bytes 80 to BF, the continuation bytes of UTF-8.
 _FOLLOWERS = "".join(
     {bytes([b]).decode("cp1252", "ignore") or chr(b) for b in range(0x80, 0xC0)} - {"-", "^"}
 )
@@ -397,7 +397,7 @@ class Reading(NamedTuple):
 
 
 def read_id(text: str, *, is_number: bool = False) -> Reading:
-    """Return the reading of a trimmed text, or of a cell that is a number (`is_number`)."""
+    """Return the `Reading` of a trimmed text, or of a cell that is a number (`is_number`)."""
     if not is_number and _AMBIGUOUS.fullmatch(text):
         small, large = text.partition(".")[0], text.replace(".", "")
         return Reading(None, "id-ambiguous", f"{text} may be {small} or {large}.")
@@ -576,7 +576,9 @@ def _read_kind(kind: CellKind, text: str) -> Reading:
 
 
 def _note(column: Column, at: int, reading: Reading) -> None:
-    """Note a reading, worded for the column, because a category's id is not a pet's id."""
+    """Note the problem in a reading. The wording depends on the column, because a category's id is
+    not a pet's id.
+    """
     number, rule, problem, suggestion, meant = reading
     if column.name == "category_id":
         problem = (problem or RULES[rule].meaning).replace("The id", "The category's id", 1)
@@ -756,7 +758,8 @@ def validate_tags(text: str) -> TextResult:
     if LIST_LITERAL.match(trim(text)):
         return TextResult(None, [note_list(text, program_tags(trim(text)), format_tags)])
     parsed, notes = _parse(text, parse_tags, format_tags, "tags-unreadable", "tag-repeated")
-    # An empty list empties the field, which no text without the marker can express.
+    # An empty list would empty the field. Only the marker can express that, so no text is
+    # suggested.
     meant = format_tags(parsed) if parsed else None
     if NBSP in text and text.count(NBSP) > sum(
         (tag.name or "").count(NBSP) for tag in parsed or ()

@@ -169,7 +169,7 @@ _MAX_VALUE_LENGTH = 200
 
 
 class Note(NamedTuple):
-    """One problem of one cell; without a suggestion, the rule's cure is suggested."""
+    """One problem of one cell; without a suggestion, the rule's `cure` is used."""
 
     rule: str
     value: str
@@ -191,7 +191,7 @@ class Notes:
 
     def add(self, at: int, column: str, *notes: Note) -> None:
         """Note problems of the cell of `column` in the row at position `at`; `column` is a name,
-        the place of a column without one, or "" for the whole sheet.
+        the place of a column without a name, or "" for the whole sheet.
         """
         self._notes.extend((at, column, note) for note in notes)
 

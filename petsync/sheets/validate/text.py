@@ -66,7 +66,7 @@ _BEFORE_QUOTE = f'^[{re.escape(_BLANKS)}]+"'
 
 
 def errors(text: Any) -> Iterator[int]:
-    """Yield the positions of texts in an Arrow array that are such an error."""
+    """Yield the positions of texts in an Arrow array that are an error of a spreadsheet program."""
     rows = rows_starting_with(text, b"#E")
     for at, value in _matching_texts(text, rows, r"^(?:#|Err:5)"):
         if _error_cause(value) is not None:
@@ -102,8 +102,8 @@ def cells(text: Any, special_kinds: Mapping[int, CellKind]) -> Cells:
 
 
 def explain_error(value: str) -> tuple[str, str]:
-    """Return the problem of a cell with this error, and a suggestion; "" if those of the rule are
-    enough.
+    """Return the problem of a cell with this error, and a suggestion; "" if the texts of the rule
+    are enough.
     """
     cause = _error_cause(value)
     if not cause:
@@ -136,11 +136,11 @@ def _error_cause(text: str) -> str | None:
 
 
 _DAY_ZERO = dt.date(1899, 12, 30)
-"""Day 0 of the calendar that Excel counts days in, from March 1900 on."""
+"""The date of Excel's day number 0, for dates from March 1900 on."""
 _ENGLISH = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _OTHER_MONTHS = "Mrz|Mär|Mai|Okt|Dez|janv|févr|mars|avr|mai|juin|juil|août"
 _MONTHS = f"{'|'.join(_ENGLISH)}|{_OTHER_MONTHS}"
-# For Arrow's regular expressions, which have no backreferences.
+# Without backreferences, because Arrow's regular expressions do not support them.
 _CONVERTED = (
     rf"^\s*(?:[0-9](?:[.,][0-9]+)?E\+[0-9]{{2,3}}"
     rf"|[0-9]{{1,2}}(?:-|\. )(?:{_MONTHS})\.?(?:[- ][0-9]{{2,4}})?"
@@ -217,7 +217,9 @@ _LEADS = {
     for n in range(*span)
 }
 _PAIRS = np.zeros((256, 256), dtype=bool)
-"""The first two bytes of such characters in UTF-8; for single bytes, with any second byte."""
+"""A mask of the first two bytes of invisible characters in UTF-8; for a single byte, any second
+byte matches.
+"""
 _PAIRS[[*range(9), 11, 12, *range(14, 32), 127]] = True
 _PAIRS[tuple(zip(*_LEADS, strict=True))] = True
 _GENERAL = np.zeros(256, dtype=bool)
@@ -228,7 +230,7 @@ _FLAG = "\U0001f3f4"
 
 
 def find_invisible(text: Any) -> Iterator[tuple[int, str]]:
-    """Yield the cells of an Arrow array with such characters: `(position, characters)`."""
+    """Yield the cells of an Arrow array with invisible characters: `(position, characters)`."""
     cell_bytes = text_bytes(text)
     places = cell_bytes.places(lambda data: (data < ord(" ")) | (data > ord("~")))
     places = places[_PAIRS[cell_bytes.data[places], cell_bytes.following(places)]]
@@ -331,7 +333,7 @@ def are_missing_values(trimmed: Any) -> Bools:
     return result
 
 
-# The word that a similar word may mean.
+# The known word that a similar word probably means.
 
 
 # Small letters of the Cyrillic and Greek alphabets that look like Latin ones.

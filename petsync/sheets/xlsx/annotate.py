@@ -172,7 +172,7 @@ _FONT = (
     '<{0}rPr><{0}sz val="9"/><{0}color indexed="81"/><{0}rFont val="Tahoma"/>'
     '<{0}family val="2"/></{0}rPr>'
 )
-# One finding in a comment: the problem in one line, the cure and the code in the next.
+# One finding in a comment: the problem in one line, the suggestion and the code in the next.
 _OWN_TEXT = re.compile(r"(?:\A|(?<=\n))petsync: [^\n]+(?:\n[^\n]+)?? \([a-z0-9-]+\)(?:\n+|\Z)")
 _ILLEGAL = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -185,8 +185,8 @@ def new_comments(namespace: str) -> bytes:
 class Comments:
     """The comments of one worksheet, without the earlier ones of petsync.
 
-    `removed_addresses` has the addresses of comments that were only petsync's, `others` those of
-    the comments that stay, `removed` the text of petsync that was removed from these, `threaded`
+    `removed_addresses` has the addresses of comments that had only petsync's text, `others` those
+    of the comments that stay, `removed` the text of petsync that was removed from these, `threaded`
     the addresses of threaded comments, to which nothing can be added. Raises MarkupError if the
     part has no comments.
     """
@@ -775,7 +775,9 @@ def _cells(number: int, one: str, many: str) -> str:
 
 
 ERROR, WARNING = "FFB9BE", "FFE985"
-"""The colours. Spreadsheet programs do not offer them, so petsync recognises its own."""
+"""The colours of errors and warnings. Spreadsheet programs do not offer these colours, so petsync
+recognises its own marks.
+"""
 
 
 @dataclass(slots=True)
@@ -818,7 +820,7 @@ def _is_hidden(row: Element | None) -> bool:
     return row is not None and row.get("hidden") in ("1", "true")
 
 
-# One workbook annotated: cells coloured, comments and the boxes that show them added.
+# Annotate a workbook: colour cells, and add comments with the boxes that show them.
 
 
 MAX_COMMENTS = 5_000

@@ -94,7 +94,7 @@ def _tag(tag: Tag | str) -> Tag:
 
 
 GUIDE = "How to use this sheet"
-"""The worksheet that an export adds for its reader."""
+"""The name of the worksheet with instructions that an export adds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +106,13 @@ class Contents:
     tab: str
     """The worksheet's name."""
     file: str
-    """The workbook's name."""
+    """The workbook's file name."""
     statuses: Sequence[str] = ()
     """The usual statuses."""
     clear: str = ""
     """The marker that empties a field."""
     base: Base | None = None
-    """The records for the workbook."""
+    """The base that is written into the workbook; None for no base."""
     exact: bool = True
     """Whether the workbook also has the exact texts of cells that LibreOffice would change."""
 

@@ -431,7 +431,7 @@ def stretch_ranges(worksheet: WorksheetPart, extension: RangeExtension) -> str:
         if each.local in _RULES and each.get("sqref"):
             _retag(splices, each, "sqref", extension.stretch)
         elif each.local == "sqref" and each.text:
-            # Newer programs write this in an extension.
+            # Newer programs write the range as an element in an extension.
             splices.replace(each.inside, each.close, xml_text(extension.stretch(each.text)))
     filter_element = worksheet.root.one("autoFilter")
     return (
@@ -445,7 +445,7 @@ def stretch_tables(parts: WorkbookParts, part: str, extension: RangeExtension) -
     """Extend the worksheet's tables."""
     for name in _tables(parts, part):
         root, splices = parts.outline(name), Splices()
-        # The filter first: it is inside the table's element.
+        # Replace the filter's range first, because the filter is inside the table's element.
         filter_element = root.one("autoFilter")
         if filter_element is not None:
             _retag(splices, filter_element, "ref", extension.stretch)
@@ -466,7 +466,9 @@ def find_totals_table(parts: WorkbookParts, part: str, extension: RangeExtension
 
 
 def name_ranges(parts: WorkbookParts, part: str, extension: RangeExtension, filtered: str) -> None:
-    """Set the hidden name of the filter's range to that range, and extend the print area."""
+    """Extend the ranges of two defined names of the worksheet: the filter's hidden name, to the
+    range `filtered`, and the print area.
+    """
     book = parts.package.workbook
     root, splices = parts.outline(book), Splices()
     targets = {each.id: each.target.casefold() for each in parts.relations(book)}

@@ -349,7 +349,9 @@ class WorkbookParts:
         return next((target for target in targets if self._has(target)), "")
 
     def worksheet(self, tab: str) -> str:
-        """Return the part of the worksheet with that name. Raises SheetError if two have it."""
+        """Return the part of the worksheet with that name. Raises SheetError if two worksheets have
+        that name.
+        """
         if sum(each.name == tab for each in self.package.tabs) > 1:
             raise SheetError(
                 f"{self._source.path}: two worksheets have the name {tab[:31]!r}",

@@ -1,4 +1,6 @@
-"""The package of a workbook: ZIP parts with limits, shared texts, and markup that is misread."""
+"""The package of a workbook: ZIP parts with limits, shared texts, and markup that calamine
+misreads.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ __all__ = [
 
 
 def pack_parts(parts: Mapping[str, bytes]) -> io.BytesIO:
-    """Return the file, with these parts by their names."""
+    """Return a ZIP file with these parts, given by their names."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, data in parts.items():
@@ -52,8 +54,8 @@ def pack_parts(parts: Mapping[str, bytes]) -> io.BytesIO:
 _SHEET_DATA = re.compile(rb"<(?:[^\s<>/]+:)?sheetData[\s/>]")
 _REFERENCE = re.compile(rb"&#")
 _HEAD = 1 << 16
-# The pieces of a formula's text (`t="str"`) are joined, so only a text that begins like a number
-# counts.
+# calamine joins the pieces of a formula's text (`t="str"`), so only a text that begins like a
+# number is misread.
 _PIECES = re.compile(rb"v>[0-9.eE+\-]*(?:<!|&#(?:4[3-9]|5[0-7]|x2[bBdDeE]|x3[0-9]);)")
 
 
@@ -85,7 +87,7 @@ def _tables(data: bytes) -> int:
 
 
 _COUNT = b"uniqueCount"
-# Up to the next element: only blanks are between the two.
+# The start tag and the whitespace up to the next element.
 _STRING_TABLE = re.compile(rb"<(?:[^\s<>/]+:)?sst\s[^<]*")
 _INDEX = re.compile(rb">([0-9]{1,9})<")
 _END_OF_STRING = b"</si>"
@@ -200,7 +202,7 @@ _ENTRY, _END_OF_ARCHIVE = b"PK\x01\x02", b"PK\x05\x06"
 # The archive's last record may be followed by a comment of 65,535 bytes.
 _TAIL = 22 + (1 << 16)
 _CUT_OFF = (
-    "Where it is still being saved, copied or downloaded, wait until that is done; else fetch it "
+    "If it is still being saved, copied or downloaded, wait until that is done; otherwise get it "
     "again."
 )
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)

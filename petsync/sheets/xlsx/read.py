@@ -60,7 +60,8 @@ def halves(data: bytes, least: int) -> tuple[bytes, ...]:
     return data[:middle] + data[end:], data[:first] + data[middle:]
 
 
-# Reading XLSX: values by calamine, and what calamine does not report by a survey of the XML.
+# Reading XLSX: calamine reads the values, and a survey of the XML finds what calamine does not
+# report.
 
 
 _KINDS = {str: CellKind.TEXT, float: CellKind.NUMBER, int: CellKind.NUMBER, bool: CellKind.BOOLEAN}
@@ -68,8 +69,8 @@ LARGE = 1 << 23
 _TOGETHER = 1000
 _TOP = 20
 _TAB_HEAD, _TABS, _SEVERAL = 1 << 16, 20, 2
-"""The number of bytes and of other worksheets that are searched, and the number of petsync's
-headers that must be found in them.
+"""The number of bytes that are searched in each other worksheet, the number of these worksheets,
+and the number of petsync's headers that one of them must have.
 """
 _EXACT = 2.0**53
 _MAX_TABS, _LISTED = 200, 5
@@ -105,7 +106,7 @@ def read_grid(
     searched = 0
     for each in candidates:
         if each.part.casefold() in read_parts:
-            continue  # Another name for a part that has no header.
+            continue  # Another worksheet has the same part, in which no header was found.
         read_parts.add(each.part.casefold())
         searched += package.size(each)
         if failure is not None and searched > MAX_SEARCHED:
@@ -134,8 +135,8 @@ def own_tab(source: Source, mapper: Mapper, base: Base | None) -> str | None:
 
 
 def ids_elsewhere(source: Source, mapper: Mapper, tab: str) -> Mapping[str, frozenset[int] | None]:
-    """Return the ids in each other visible worksheet with a column for them, by its name; None if
-    it is too large or cannot be read.
+    """Return the ids in each other visible worksheet with a column for ids, by the worksheet's
+    name; None if the worksheet is too large or cannot be read.
     """
     package = Package(source)
     chosen = package.tab(tab).part
@@ -177,7 +178,7 @@ class _NoHeaderError(SheetError):
 
 
 class _WorksheetData(NamedTuple):
-    """A worksheet."""
+    """The data of an opened worksheet."""
 
     data: bytes
     surveyed: Survey
@@ -226,9 +227,9 @@ def _read_tab(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
 
 
 def _find_base_tab(package: Package, mapper: Mapper, base: Base | None) -> Tab | None:
-    """Return the worksheet of the base: the one with its name; else, because it may have been
-    renamed, the only one with ids, if it has all ids of the base. None if the base names no
-    worksheet.
+    """Return the worksheet of the base: the one with the name that the base has for it. If that
+    name no longer exists, the worksheet may have been renamed: then return the only worksheet with
+    ids, if it has all ids of the base. Return None if the base names no worksheet.
     """
     if base is None or not base.tab:
         return None
@@ -289,8 +290,8 @@ def _ids_or_none(package: Package, tab: Tab, mapper: Mapper) -> frozenset[int] |
 def _other_tabs(
     package: Package, chosen: Tab, mapper: Mapper
 ) -> tuple[list[str], dict[str, list[list[str]]]]:
-    """Return the other visible tabs with several headers of petsync in their first rows, and the
-    first rows of those with none, by name.
+    """Return the names of the other visible tabs that have several petsync headers in their first
+    rows; and, by name, the first rows of the tabs without such headers.
     """
     others = {
         tab.part: tab for tab in package.tabs if _is_user_tab(tab) and tab.part != chosen.part
@@ -413,7 +414,9 @@ def _check_places(data: bytes, where: str) -> None:
 
 
 def _widen_row(row: list[str], surveyed: Survey, first_column: int) -> list[str]:
-    """Return the row, extended by cells after the table that calamine read as blank."""
+    """Return the row, extended with blank cells so that it includes the cells after the table that
+    calamine does not return.
+    """
     last = max((column for _, column in surveyed.special), default=0)
     return row + [""] * (last - first_column + 1 - len(row))
 

@@ -54,10 +54,9 @@ class Extent(NamedTuple):
 
 
 def extent(data: bytes) -> Extent | None:
-    """Return the extent of a worksheet part, including formatted cells; None if only parsing shows
-    it.
-
-    It is known if each cell begins with `<c r="`, a column of one letter and a row.
+    """Return the extent of a worksheet part, including formatted cells; None if it can only be
+    determined by parsing. No parsing is needed if each cell begins with `<c r="`, a column of one
+    letter and a row.
     """
     if b"<sheetData" not in data or _PREFIXED.search(data) or b"<c" in data[-_BEHIND:]:
         return None
@@ -117,11 +116,13 @@ def _between(values: np.ndarray[Any, Any], ends: bytes) -> np.ndarray[Any, np.dt
 
 MAX_ROW, MAX_COLUMN = 1 << 20, 1 << 14
 FREE_AREA = 4_000_000
-"""The number of cells in the rectangle around all values that is always permitted: calamine keeps
-the whole rectangle in memory, with about 64 bytes for each cell.
+"""The size, in cells, up to which the rectangle around all values is always permitted: calamine
+keeps the whole rectangle in memory, with about 64 bytes for each cell.
 """
 MAX_SPARSENESS = 10
-"""The largest ratio of a larger rectangle to its cells with a value."""
+"""For a larger rectangle, the highest permitted ratio of its size to the number of cells with a
+value.
+"""
 
 # For short texts in many bytes, `re` is faster than `in`; for a single byte, `in` is the fastest.
 _FORMULAS = (re.compile(rb"<f[\s>/]"), re.compile(rb":f[\s>/]"))
@@ -138,9 +139,11 @@ class Survey:
     special: dict[tuple[int, int], tuple[CellKind, str]] = field(default_factory=dict)
     """By row (from 1) and column (from 0), the cells whose value calamine does not return."""
     empty: dict[tuple[int, int], bool] = field(default_factory=dict)
-    """The formulas with a value without text, and whether the formula may give an empty text."""
+    """By row and column, the formulas whose value element has no text; true if the formula may
+    return an empty text.
+    """
     calculated: bool = False
-    """Whether other formulas have a value."""
+    """Whether at least one formula has a value."""
     hidden: list[int] = field(default_factory=list)
     """The hidden rows."""
     merged: list[str] = field(default_factory=list)
@@ -188,10 +191,10 @@ class Survey:
         return b"".join([*pieces, data[done:]])
 
     def settle(self) -> None:
-        """Treat formulas without a text as blank cells, if formulas were calculated: some programs
-        write an empty text this way, and others every formula that they did not calculate. If no
-        formula has a value, all are blank if each may give an empty text; they are then EMPTY,
-        which gets a note.
+        """Decide which formulas without a value are blank cells. Some programs omit the value of a
+        formula that returns an empty text, and others that of every formula that they did not
+        calculate. If another formula has a value, the formulas in `empty` are blank. If none has
+        one, and each may return an empty text, all are EMPTY, which gets a note.
         """
         unknown = [at for at, (kind, _) in self.special.items() if kind is CellKind.UNCALCULATED]
         if self.calculated:
@@ -227,8 +230,8 @@ def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
 
 
 def is_irregular(seen: Extent | None) -> bool:
-    """Return true if there may be cells too far away to be read, or if only parsing finds the
-    cells.
+    """Return true if there may be cells too far away to be read, or if the cells can only be found
+    by parsing.
     """
     return seen is None or _is_too_large(seen.rows, seen.columns, seen.cells)
 

@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 
-# Drop-downs that suggest values, and exclude none that petsync accepts.
+# Drop-downs that suggest values; users can still type any other value that petsync accepts.
 
 
 LISTS = "petsync lists"
@@ -98,7 +98,9 @@ def offer(book: Workbook, sheet: Worksheet, contents: Contents) -> None:
 
 
 def _others(texts: Sequence[str], offered: Sequence[str], clear: Sequence[str]) -> list[str]:
-    """Return the texts that occur and are not offered yet, if a list can offer them."""
+    """Return those texts of a column that are not offered yet and that a drop-down list can
+    offer.
+    """
     found = set(texts) - {"", *offered, *clear}
     return sorted(filter(_can_be_offered, found), key=lambda text: (text.casefold(), text))[
         :_MAX_CHOICES
@@ -185,7 +187,9 @@ OWN_RULE = re.compile(
     rf'TRIM\(\$[A-Z]+[0-9]+\)="(?:{"|".join(_ROW_COLOURS)})"|'
     r"COUNTA\(\$[A-Z]+[0-9]+:\$[A-Z]+[0-9]+\)>0"
 )
-"""The formulas of the conditional formats that `lay_out` makes, wherever their columns are now."""
+"""Matches the formulas of the conditional formats that `lay_out` makes, even if their columns have
+been moved.
+"""
 
 
 def lay_out(sheet: Worksheet, contents: Contents) -> list[int]:
@@ -208,7 +212,7 @@ def lay_out(sheet: Worksheet, contents: Contents) -> list[int]:
 
 
 def _style_column(sheet: Worksheet, n: int, name: str, texts: Sequence[str]) -> int:
-    # The column's style is that of its blank cells: a new id is text too.
+    # The column's style applies to its blank cells, so that a new id is stored as text too.
     dimension = sheet.column_dimensions[letter(n)]
     for styled in (sheet.cell(2, n + 1), dimension):
         styled.number_format = "@"
@@ -260,7 +264,7 @@ def _last() -> str:
     return letter(len(OUT) - 1)
 
 
-# The second worksheet of an export: a guide to the first one for people.
+# The second worksheet of an export: a guide that explains the first worksheet to users.
 
 
 _LEFT, _RIGHT, _FITTING = 18, 84, 95
@@ -372,7 +376,7 @@ _COLUMNS = {
     "name": "The pet's name. A pet must have one.",
     "status": "Choose from the list in the cell.",
     "category": "Choose from the list, or type a new one.",
-    "category_id": "The category's number. If you change the category, leave it: petsync finds it.",
+    "category_id": "The category's number. petsync finds the new one if you change the category.",
     "tags": "Separated by a semicolon: friendly; small. A number before a tag (7:small) is its id.",
     "photo_urls": "One address per line: Alt+Enter (in LibreOffice Ctrl+Enter) begins a new line.",
     "action": "What petsync should do with the row; usually blank.",
@@ -461,7 +465,9 @@ def height_of(lines: int) -> float:
 
 
 def name_base(book: Workbook) -> None:
-    """Add the defined name of the base's worksheet, which later shows that it existed."""
+    """Add the defined name of the base's worksheet, which later shows that the workbook had a
+    base.
+    """
     book.defined_names[BASE_NAME] = DefinedName(
         BASE_NAME, attr_text=f"'{BASE_TAB}'!$A$1", hidden=True
     )
@@ -556,7 +562,9 @@ def _insert_seal(core: bytes, seal: bytes) -> bytes:
 
 
 def seal(archive: zipfile.ZipFile) -> bytes:
-    """Return the element of the properties with the checksum of all other parts."""
+    """Return the seal: the element of the document properties that has the checksum of all other
+    parts.
+    """
     parts = sorted(
         f"{each.filename}:{each.CRC:08x}:{each.file_size}"
         for each in archive.infolist()
@@ -592,7 +600,7 @@ def _with_rows(part: bytes, body: bytes, rows: int) -> bytes:
     last = letter(len(OUT) - 1)
     part = _DIMENSION.sub(f'<dimension ref="A1:{last}{rows + 1}"'.encode(), part)
     head, end, tail = part.partition(b"</sheetData>")
-    # Digits as text are intended: no green triangle for them.
+    # Numbers are stored as text intentionally, so Excel should show no green triangle for them.
     ignored = (
         f'<ignoredErrors><ignoredError sqref="A2:{last}{rows + 1 + SPARE}" '
         'numberStoredAsText="1"/></ignoredErrors>'

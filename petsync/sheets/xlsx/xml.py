@@ -145,9 +145,9 @@ class Walk:
         row.cells.append(CellMark(column, self._parser.CurrentByteIndex, kind, style))
 
     def _column(self, reference: str, after: int) -> int:
-        """Return the column of a cell, which its reference may name. Raises MarkupError for a
-        reference to another row, or to the place of an earlier cell: the value would replace
-        another one.
+        """Return the column that a cell's reference names; `after` if the cell has no reference.
+        Raises MarkupError for a reference to another row, or to the place of an earlier cell: the
+        value would replace another one.
         """
         if not reference:
             return after
