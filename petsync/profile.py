@@ -35,7 +35,9 @@ class ServiceProfile:
     array_style: Literal["csv", "multi"] = "csv"
     """The form of `status` and `tags` in the query: `status=a,b` or `status=a&status=b`."""
     one_value_a_query: bool = False
-    """Whether only the first value of an array parameter counts: petsync sends one per request."""
+    """Whether only the first value of an array parameter counts. If so, petsync sends one value per
+    request.
+    """
     unknown_status: Literal["invalid", "empty"] = "invalid"
     """The response of findPetsByStatus for a status that is not one of `statuses`."""
     statuses: tuple[str, ...] = ("available", "pending", "sold")

@@ -36,6 +36,9 @@ if (
 ):
     os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
+# One thread per process for Arrow's calls: the workers already use all processors.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Each user's notes on journals are in a temporary folder, separate for each test.
 _USERS = tempfile.TemporaryDirectory(prefix="petsync-users-", ignore_cleanup_errors=True)
 _NUMBERS = itertools.count()
@@ -97,11 +100,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exempt the collected tests and the loaded modules from garbage collection: a worker has
-    millions of such objects, and each full collection would visit them again.
+    """Exempt the collected tests and the loaded modules from garbage collection, because a worker
+    has millions of such objects, and each full collection would visit them again. Collect less
+    often than by default.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
 
 
 def pytest_unconfigure() -> None:

@@ -272,7 +272,7 @@ def test_a_missing_table_is_damage(state: Path) -> None:
     """A journal without one of its tables is refused as damaged."""
     filled(state)
     database(state / "journal.db", "DROP TABLE sitting")
-    with pytest.raises(PetsyncError, match="it has no table session"):
+    with pytest.raises(PetsyncError, match="it has no table sitting"):
         Journal.open(state, create=True)
 
 

@@ -1358,7 +1358,9 @@ def _is_sorted(
 
 
 def _blanks(sheet: Sheet, unit: Unit, rows: Collection[int]) -> dict[int, str]:
-    """Return the column's blank cells in these rows: their old values may be elsewhere."""
+    """Return the column's blank cells in these rows. Their old values may have moved to other
+    cells.
+    """
     if unit not in sheet.rows:
         return {}
     blank = sheet.rows.index[sheet.rows[unit].isna().to_numpy()]
@@ -1366,17 +1368,16 @@ def _blanks(sheet: Sheet, unit: Unit, rows: Collection[int]) -> dict[int, str]:
 
 
 def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | None:
-    """Return the first row of a run of rows with the same values in another order, None for none.
-
-    The order is sorted, reversed, or exchanged by neighbours. Other edits may be outside the run,
-    and a few inside it. The first run spans all edits. A run that fails is split at its widest
-    gap. The largest runs are tried first.
+    """Return the first row of a block of rows with the same values in another order; None if there
+    is no such block. The new order is sorted or reversed, or neighbours are swapped. Other edits
+    may be outside the block, and a few inside it. The first block spans all edits. A block that
+    fails the test is split at its widest gap. The largest blocks are tried first.
     """
     codes, _ = pd.factorize(np.array([*was.values(), *now.values()], dtype=object))
     before, after = codes[: len(was)], codes[len(was) :]
     edited = np.flatnonzero(before != after)
     bounds = np.flatnonzero(np.diff(after, prepend=-1, append=-1))
-    # New values, and the value whose count changes most, exclude most runs.
+    # Cheap tests that exclude most blocks: new values, and the value whose count changes most.
     new = np.cumsum(np.append(0, after > before.max(initial=-1)))
     size = int(codes.max(initial=0)) + 1
     most = np.abs(np.bincount(before, minlength=size) - np.bincount(after, minlength=size)).argmax()
@@ -1391,7 +1392,7 @@ def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | No
         if len(at) < _MIN_SORTED:
             break
         room -= len(at)
-        # An edit close to either end may be an unrelated one.
+        # An edit close to either end may be unrelated.
         for first, last in ((0, -1), (1, -1), (0, -2), (1, -2)):
             run = slice(int(at[first]), int(at[last]) + 1)
             strays = _STRAY * (run.stop - run.start)
@@ -1413,8 +1414,8 @@ def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | No
 
 
 def _is_longer(bounds: match.Positions, edited: match.Positions, run: slice) -> bool:
-    """Return true if the edits at either end of a run continue beyond it, as when cells are filled
-    down.
+    """Return true if the edits at either end of a run continue beyond it, for example because cells
+    were filled down.
 
     `bounds` are the rows in which the column's value changes.
     """
@@ -1463,7 +1464,9 @@ def _log2_chance_of_order(before: match.Positions, after: match.Positions) -> fl
 
 
 def _log2_choices(count: int, some: int) -> float:
-    """Return the binary logarithm of the number of ways to choose `some` of `count`."""
+    """Return the binary logarithm of the number of ways to choose `some` items from `count`
+    items.
+    """
     ways = math.lgamma(count + 1) - math.lgamma(some + 1) - math.lgamma(count - some + 1)
     return ways / math.log(2)
 
@@ -1504,8 +1507,10 @@ def base_of(sheet: Sheet, store: str, *, two_way: bool) -> Base | None:
     if sheet.base is not None and sheet.base.store != store:
         raise PlanError(
             f"{sheet.source} was exported from {sheet.base.store}, and this store is {store}",
-            hint="Name the other store, or compare with this one alone (--two-way, two_way=True): "
-            "every filled cell then overrides the store.",
+            hint=(
+                "Name the other store, or compare with this store alone (--two-way, "
+                "two_way=True): every filled cell then overrides the store."
+            ),
         )
     return sheet.base
 
@@ -1536,14 +1541,15 @@ def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
     if like:
         raise GuardError(
             f"the column id of {sheet.source} is empty, and had the ids of {len(base):,} pets when "
-            f"it was exported; {sheet.address(int(str(like[0])), 'name')} has the name of one",
+            f"it was exported; {sheet.address(int(str(like[0])), 'name')} has the name of one of "
+            "these pets",
             hint="Nothing is planned: rows without their ids would become new pets. Put the ids "
             "back beside their rows, or export again. If such a row is another pet, write "
             "`add-another` in its action cell.",
         )
 
 
-# The comparison of a snapshot with a sheet. Pure: same input, same plan.
+# The comparison of a snapshot with a sheet. A pure function: the same input gives the same plan.
 
 
 _ORDER = {"add": 0, "update": 2, "delete": 3}
@@ -1578,10 +1584,10 @@ def compare(
     not list photos from `uploads` does not remove them. A pet that is `outside` of the caller's
     scope is not deleted as missing.
 
-    From earlier runs: `matches` has rows without an id, as `identify` finds them; `undone` the
-    undone run of each pet that an undo deleted; `restored` the pets that undos changed, in the
-    state after the undo; `renumbered` the pets whose id in the store differs from the one they were
-    added with; `suspects` the rows whose id the service has since assigned to another row's pet.
+    From earlier runs: `matches` has rows without an id, as `identify` finds them; `undone` has the
+    undone run of each pet that an undo deleted; `restored` has the pets that undos changed, in the
+    state after the undo; `renumbered` has the pets whose id in the store differs from the id in
+    their add; `suspects` has the rows whose id the service has since assigned to another row's pet.
 
     The sheet's base shows which values were edited since the export. Raises PlanError if the base
     cannot be used, unless `options.two_way` is set.
@@ -1757,11 +1763,9 @@ def _build_below_one_conflict(add: Add) -> Conflict:
 def _build_slots(
     sheet: Sheet, changes: Iterable[Change], decisions: Decisions, matches: Mapping[int, Match]
 ) -> dict[int, Slot]:
-    """Return the slots of rows without an id that have a pet, get one, or are in conflict because
-    they may be the row of one.
-
-    They include the values of rows that have a pet or may be the row of one, unless an earlier run
-    has recorded them.
+    """Return the slots of the rows without an id that have a pet, get a pet, or are in conflict
+    because they may be the row of a pet. A slot includes the values if the row has a pet or may be
+    the row of a pet, unless an earlier run recorded them.
     """
     remarks = decisions.remarks
     here = (sheet.source, sheet.tab)
@@ -1830,7 +1834,9 @@ def _find_vacant_ids(
 def _find_edited_columns(
     changes: Iterable[Change], conflicts: Iterable[Conflict]
 ) -> dict[int, frozenset[Column]]:
-    """Return, by row, the columns in which it differs from its pet, whichever side wins a clash."""
+    """Return, by row, the columns in which the row differs from its pet. Clashes count, whichever
+    side wins.
+    """
     edited: dict[int, frozenset[Column]] = {}
     for each in changes:
         if isinstance(each, Update) and each.row is not None:
@@ -1867,8 +1873,8 @@ def _note_lost_columns(
 
 
 def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
-    """Yield notes on the sheet's warnings; a header that is almost one of petsync's is named in
-    full, because its whole column is ignored.
+    """Yield notes on the sheet's warnings; warnings about headers are given in full, because the
+    whole column is ignored.
     """
     warnings = [finding for finding in sheet.problems if finding.severity == "warning"]
     headers = [finding for finding in warnings if finding.rule.startswith("header")]

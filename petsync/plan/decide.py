@@ -132,20 +132,20 @@ class Judge:
     intended to remove them.
     """
     base: Base | None = None
-    """The base, used only for the sheet's side: the row's last values if both sides differed in
-    them, the missing columns, and the units in which the row may be older than the base.
-
-    A different value in such a unit is a clash, whatever the store has.
+    """The base. It is used only for data about the sheet: the last values of rows that differed
+    from the store, the columns that were missing, and the units in which a row may be older than
+    the base. In such a unit, a value that differs from both base and store is a clash, even if the
+    store did not change.
     """
     last_row_pets: dict[int, Pet] = field(default_factory=dict)
-    """The rows of pets that the base lacks, as a run last read them, by the pet's id."""
+    """The values of rows whose pets the base lacks, as a run last read them, by the pet's id."""
 
     def judge(
         self, values: RowValues, current: Pet, old: Pet | None, units: Iterable[Unit]
     ) -> Judgement:
         """Judge a row against the `current` pet; `old` is the exported pet, None if it is unknown.
 
-        Units that are not given agree.
+        Units that are not in `units` count as equal.
         """
         after = current
         fields: list[Column] = []
@@ -359,8 +359,8 @@ class Decisions:
 
     The attributes are complete after `changes()`. `conflicts` are the conflicts, and `unchanged` is
     a number of rows. `sides.named` is a mask of the pets that rows name. `may_be` has, by row, the
-    pets that a row in conflict may be. `uncertain` has the addresses of rows that may mean any pet:
-    rows without an id that are blocked, ignored or in conflict.
+    pets to which a row in conflict may belong. `uncertain` has the addresses of rows that may
+    belong to any pet: rows without an id that are blocked, ignored or in conflict.
     """
 
     def __init__(
@@ -559,7 +559,7 @@ class Decisions:
         """Return the places of the pets that rows became in earlier runs, -1 outside of the
         snapshot.
 
-        Rows that name such a pet by its id come first, so no row gets it twice.
+        A pet that another row names by its id is omitted, so that no pet gets two rows.
         """
         certain = {
             row: match.record.pet_id
@@ -579,7 +579,8 @@ class Decisions:
     def _select_suspects(self, suspects: Mapping[int, Suspect]) -> Mapping[int, Suspect]:
         """Return the suspect rows that become conflicts.
 
-        These are the certain ones, and those with the id of a pet that a row without an id may be.
+        These are the rows that are certainly suspect, and the rows whose id is that of a pet to
+        which a row without an id may belong.
         """
         if not suspects:
             return {}
@@ -916,7 +917,9 @@ class Decisions:
             )
 
     def _check_marker(self, row: Row, fields: Sequence[Column], pet_id: int | None) -> None:
-        """Raise _RowConflict if a DataFrame would write a cell's marker as a text."""
+        """Raise _RowConflict if a value of a DataFrame is the marker `[clear]`, which would be sent
+        as plain text.
+        """
         if not self._sheet.is_table:
             return
         for column, hint in _INSTEAD.items():
@@ -946,7 +949,7 @@ class Decisions:
 
     @cached_property
     def _damaged(self) -> Mapping[tuple[int, str], str]:
-        """The probable texts of damaged cells, by row and column."""
+        """The probable original texts of damaged cells, by row and column."""
         return {
             (each.row, each.column): each.meant
             for each in self._sheet.problems
@@ -1069,7 +1072,9 @@ class Decisions:
 
     @cached_property
     def _identical(self) -> Mapping[int, tuple[int, Pet]]:
-        """The unnamed pet with all values of each row without an id, by row number."""
+        """For each row without an id, by row number: a pet that no row names and that has all
+        values of the row.
+        """
         if self._options.match_on:
             return {}
         free = [row for row in self._rows if row.pet_id is None and row.action == "merge"]
@@ -1204,7 +1209,7 @@ def _conflict_of_removed_pet(match: Match) -> _RowConflict:
 
 
 _MAY_BE = frozenset({"looks-alike", "lost-id", "misplaced-id"})
-"""The rules of conflicts in which the row may be one particular pet."""
+"""The rules of conflicts in which the row may belong to one particular pet."""
 
 
 def _column(column: Column, values: RowValues) -> Column:

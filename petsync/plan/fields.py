@@ -64,7 +64,7 @@ __all__ = [
 def pair_rows(
     rows: Sequence[Hashable], pets: Sequence[Hashable], fits: Callable[[int, int], bool]
 ) -> list[int | None]:
-    """Return the place of each row's pet, None for none. No pet is assigned twice.
+    """Return the place of each row's pet, None if it has no pet. No pet is assigned twice.
 
     Equal rows fit the same pets, and equal pets fit the same rows: `fits` is called with the
     places of one row and one pet of each kind. The number of rows with a pet is the maximum. A row
@@ -458,8 +458,8 @@ def _merge_urls(old: Urls, first: Urls, other: Urls) -> Urls:
 def _place(result: Sequence[str], before: Sequence[str], known: set[str], there: set[str]) -> int:
     """Return the place for the item that follows `before`.
 
-    It is after the last item of `before` in the result, and after the next items that are not
-    `known` to the other side.
+    It comes after the last item of `before` that the result has, and after any directly following
+    items that are not `known` to the other side.
     """
     leader = next((url for url in reversed(before) if url in there), None)
     place = 0 if leader is None else result.index(leader) + 1
@@ -468,7 +468,8 @@ def _place(result: Sequence[str], before: Sequence[str], known: set[str], there:
     return place
 
 
-# Vocabulary: the store's categories and tags, to complete those that a sheet gives in part.
+# Vocabulary: the store's categories and tags, to complete categories and tags of which a sheet
+# gives only the name or the id.
 
 
 T = TypeVar("T", Category, Tag)

@@ -24,7 +24,7 @@ __all__ = [
 
 _Kind = Literal["add", "update", "delete"]
 _SMALL_UPDATES = 10
-"""The number of updates that a share always allows: 30 % of three pets would be none."""
+"""The number of updates that a share always allows, because 30 % of three pets would be 0."""
 _SMALL_NAMESAKES = 10
 """The number of adds that may have the name of a pet that is in no row."""
 
@@ -88,8 +88,8 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
     max_add: Limit | None = Limit(0.50, at_least=100)
     """The limit of adds: by default 50 % of the store and at least 100. None for no limit.
 
-    If many adds have the name of a pet that is in no row, the plan passes only if this is a number
-    or None.
+    If many adds have the name of a pet that is in no row, the plan passes only if this limit is
+    None or a number, not a share.
     """
     allow_empty: bool = False
     """True to allow deleting every pet, and a sheet without a usable row."""

@@ -39,7 +39,7 @@ from petsync.table.sheet import Sheet
 __all__ = ["Inbound", "IntakeRows", "Lead", "build_inbound", "find_uncertain_rows", "note_rows"]
 
 
-# Rows of a sheet without a pet, and the reasons why they stay: notes of a round.
+# Notes of a round on the rows without a pet: the reasons why they stay in the sheet.
 
 
 _GONE = "its pet is no longer in the store, and the row stays, because delete_missing is off"
@@ -180,8 +180,8 @@ def build_inbound(
     unless the plan says that their lookup failed.
 
     `pet_ids` has the pets of rows without an id, by row: pets that the plan recognised or that a
-    run added. Of the pets in no row only `adds` become rows (None: all), except `candidates`: pets
-    that a row without an id may be, with that row's address.
+    run added. Of the pets in no row, only those in `adds` become rows (None: all). Pets in
+    `candidates` never do: a row without an id may be theirs; its address is the value.
     """
     with no_collection():
         intake = _IntakeInput(sheet, snapshot, base, lead, plan, pet_ids or {}, on_conflict)
@@ -401,7 +401,7 @@ class _IntakeInput:
 
     @cached_property
     def _find_candidates(self) -> Mapping[int | None, str]:
-        """The pets that a conflict's row may be, with that row's address."""
+        """The pets to which a row in conflict may belong, with that row's address."""
         if self._plan is None:
             return {}
         conflicts = [each for each in self._plan.conflicts if each.row is not None]

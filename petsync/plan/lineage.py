@@ -85,9 +85,9 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     """A row without an id: its place, and the pet that it has or may be."""
 
     above: int | None = None
-    """The nearest id in a row above, None for none."""
+    """The nearest id in a row above, None if there is none."""
     below: int | None = None
-    """The nearest id in a row below, None for none."""
+    """The nearest id in a row below, None if there is none."""
     row_pet: Pet | None = None
     """The row's values, if it counts as a pet's row and no change of the plan has them."""
     run: str = ""
@@ -97,7 +97,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     action: str = ""
     """The row's action; "" for `merge`."""
     may_be: tuple[Identity, ...] = ()
-    """The pets that a row in conflict may be."""
+    """The pets to which a row in conflict may belong."""
 
 
 class RestoredPet(NamedTuple):
@@ -112,7 +112,7 @@ class RestoredPet(NamedTuple):
 
 
 class RenumberedPet(NamedTuple):
-    """A pet that an add with an id created under another id."""
+    """A pet that was added with an id, and that the service created under another id."""
 
     pet_id: int
     """The id in the store."""
@@ -164,8 +164,8 @@ class RemovedPet(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A row that names the id of a reused or removed pet, and seems to mean an earlier pet with
-    this id.
+    """A row that names the id of a reused or removed pet, and seems to belong to an earlier pet
+    with this id.
     """
 
     reused: ReusedId | RemovedPet
@@ -227,7 +227,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     action: str = ""
     """The row's action; "" for `merge`, and if the run did not record it."""
     may_be: tuple[Identity, ...] = ()
-    """The pets that a row in conflict may be."""
+    """The pets to which a row in conflict may belong."""
     is_undone: bool = False
     """True if an undo removed the pet."""
     is_sure: bool = True
@@ -314,10 +314,9 @@ def read_row_pets(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> 
 def find_suspects(
     sheet: Sheet, reused: Mapping[int, ReusedId], pets: pd.DataFrame
 ) -> dict[int, Suspect]:
-    """Return the rows that name the id of a reused pet and may mean an earlier pet, by row number.
-
-    A row with the pet's name means that pet, unless the row has not changed since before the pet
-    got the id.
+    """Return the rows that name the id of a reused pet and may belong to an earlier pet, by row
+    number. A row with the pet's name belongs to that pet, unless the row has not changed since
+    before the pet got the id.
     """
     frame = sheet.rows
     if not reused or "id" not in frame:
@@ -332,7 +331,7 @@ def find_suspects(
         each, name = reused[numbers[row]], normal(row_pet.name)
         name_now = names.get(numbers[row])
         if name and name_now == name != normal(each.pet.name):
-            continue  # The row's own pet is back.
+            continue  # The store has the row's own pet again.
         is_named = bool(name) and name == normal(each.pet.name)
         harms = actions[row] == "delete" or content(row_pet) != content(each.pet)
         is_same = any(_is_unchanged(old, row_pet, actions[row]) for old in each.rows)
@@ -465,8 +464,8 @@ def _is_named_otherwise(record: RowRecord, row_pet: Pet) -> bool:
 def find_added_pets(
     changes: Sequence[Change], tab: str, records: Iterable[RowRecord], *, skip: Container[int]
 ) -> dict[int, int]:
-    """Return the pets that later runs of a sheet created from rows without an id, by the numbers of
-    an earlier plan's adds of the same rows, except those to `skip`.
+    """Return the pets that later runs created from the rows of an earlier plan's adds without an
+    id. The keys are the numbers of these adds. Adds in `skip` are omitted.
 
     A row in the same place counts, even if it was edited, and so does a row elsewhere with the
     same values.
@@ -537,8 +536,8 @@ def _looks_of(pet: Pet) -> Iterator[Hashable]:
 
 
 def _is_of_series(one: Pet, other: Pet) -> bool:
-    """Return true if the names differ only in their numbers, and no photos show that the pets are
-    one.
+    """Return true if the names differ only in their numbers, and the photos do not show that it is
+    the same pet.
     """
     names = normal(one.name), normal(other.name)
     letters = normal(_letters(names[0])), normal(_letters(names[1]))
@@ -628,8 +627,8 @@ _MAX_PAIRS = 10_000
 """The maximum number of pairs of rows to compare for similarity."""
 _FEW = 100
 _SEVERAL = 2
-"""The minimum number of equal values for a row to count as a possible edit of the one in the same
-place.
+"""The minimum number of equal values for a row to count as a possible edit of the recorded row in
+the same place.
 """
 _Trust = Literal["file", "kin", "any"]
 """The origin of a record: this file, a copy or the original of this file, or any other file."""
@@ -744,7 +743,7 @@ def _group_by_file(
         conflicts, known = _split_conflicts(of_file)
         newest = _select_newest(known)
         trust = _judge_trust(sheet, lines, newest or conflicts, of_file, units)
-        # A new export that replaced an older one does not have its new rows.
+        # A new export does not have the rows that were added to the older export that it replaced.
         expected = _select_newest(r for r in known if not base or r.base in ("", base))
         tie = _judge_tie(sheet, expected, trust, ids)
         files.append(_File(trust, tie, newest, expected if tie else [], conflicts))
@@ -805,7 +804,8 @@ def _match_lost_rows(
     matched = {id(record) for record in certain}
     by_row = {line.row: line for line in lines}
     free_lines = [line for line in lines if is_free(found.get(line.row))]
-    # If a single row is in doubt because of its name or action, another row must have the name.
+    # If a row is in doubt about this record only, because of its name or action, another row counts
+    # only if it has the record's name.
     alone = [(m.record, by_row[row]) for row, m in found.items() if m.kind == "doubt"]
     has_row = {
         record.identity
@@ -868,10 +868,10 @@ def _match_conflict_rows(
 ) -> dict[int, Match]:
     """Match the rows that a run left in conflict and that the user has not resolved.
 
-    Each of them may still be any of its possible pets, whatever was edited. A row whose match is
-    certain by its place, but not by its name, is in doubt if it is such a row, or if such a row may
-    be the same pet. The conflict is resolved if a row with the id of one of the possible pets has
-    the record's values: `numbered` has the contents of these rows.
+    Each of them may still be any of its possible pets, whatever was edited. A match by place,
+    without the name, becomes a doubt in two cases: the row may be one of these rows, or one of
+    these rows may belong to the same pet. The conflict is resolved if a row with the id of one of
+    the possible pets has the record's values: `numbered` has the contents of these rows.
     """
     certain = {
         match.record.identity: row for row, match in found.items() if match.kind == "certain"
@@ -971,7 +971,9 @@ def _iter_conflict_rows(
 
 
 def _is_open(match: Match | None, possible: Container[Identity]) -> bool:
-    """Return true if the row may be any pet, or one of the `possible` pets by its place alone."""
+    """Return true if the row has no certain match with a pet, or its match is one of the `possible`
+    pets of rows in conflict.
+    """
     return (
         match is None
         or match.kind != "certain"
@@ -981,7 +983,7 @@ def _is_open(match: Match | None, possible: Container[Identity]) -> bool:
 
 
 def _find_possible_pets(files: Iterable[_File]) -> set[Identity]:
-    """Return the pets that rows in conflict may be."""
+    """Return the pets to which rows in conflict may belong."""
     return {each for file in files for view in file.conflicts for each in view.may_be}
 
 
@@ -1436,7 +1438,7 @@ _RULES: Mapping[_Trust, Sequence[_Rule]] = {
 }
 """The rules for a row in the place of a record, by the record's origin.
 
-The first that holds decides.
+The first rule that applies decides.
 """
 
 

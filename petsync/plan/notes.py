@@ -25,11 +25,11 @@ class Remarks:
     older: list[int] = field(default_factory=list)
     """Rows with exported values, while the store has newer ones."""
     restored: dict[int, RestoredPet] = field(default_factory=dict)
-    """Those of `older` whose pets are as an undo left them."""
+    """The rows of `older` whose pets are in the state after an undo."""
     deleted_in_store: list[int] = field(default_factory=list)
     """Unedited rows whose pets are deleted from the store."""
     undone: dict[int, str] = field(default_factory=dict)
-    """Those of `deleted_in_store` whose pets an undo deleted, with the undone run."""
+    """The rows of `deleted_in_store` whose pets an undo deleted, with the undone run."""
     by_name: list[int] = field(default_factory=list)
     """Rows whose category's name and id contradict each other."""
     recognised: dict[int, int] = field(default_factory=dict)
@@ -45,15 +45,15 @@ class Remarks:
     renamed: dict[int, tuple[RowRecord, str]] = field(default_factory=dict)
     """The records and the new names of rows that are linked to their pets only by their place."""
     replaced: list[int] = field(default_factory=list)
-    """Rows in whose place an earlier run found another row."""
+    """Rows in places where an earlier run found other rows."""
     uploaded: list[int] = field(default_factory=list)
-    """Rows that lack photos which uploads added, and which stay."""
+    """Rows that lack photos added by uploads. These photos stay."""
     categories: dict[str, list[int]] = field(default_factory=dict)
     """The rows that name each category that the store lacks, by the category's name."""
     converted: dict[int, tuple[str, str]] = field(default_factory=dict)
     """The old and new names of rows in which a program may have changed the name."""
     misnamed: dict[int, tuple[Pet, str]] = field(default_factory=dict)
-    """The pets, and the rows' names for them, of rows that delete a pet under another name."""
+    """For each row that deletes a pet but has another name: the pet, and the name in the row."""
 
     def forget(self, rows: Collection[int | None]) -> None:
         """Remove the remarks on the adds of these rows."""

@@ -477,7 +477,7 @@ def _check_choices(
                 f"pet {pet_id} has no conflict of {column!r} in this plan",
                 hint=f"Some of its conflicts: {', '.join(known)}."
                 if known
-                else "It has no conflicts of fields.",
+                else "None of its fields is in conflict.",
             )
         if side not in ("store", "sheet"):
             raise PlanError(
@@ -587,7 +587,7 @@ def frame_of(changes: Sequence[Change], address: Address) -> pd.DataFrame:
 
     Its columns are source, kind, id, name, column, before and after.
     """
-    # Objects first: with a missing id, pandas would convert the ids to floats.
+    # Use dtype object first: if an id is missing, pandas would convert the ids to floats.
     rows = [row for change in changes for row in _selectable_rows(change, address)]
     frame = pd.DataFrame(rows, columns=_NAMES, dtype=object)
     return frame.astype({"id": "Int64"}).infer_objects()
@@ -687,7 +687,7 @@ def _whole(columns: frozenset[str]) -> frozenset[str]:
 def _query_columns(
     changes: Sequence[Change], address: Address, query: str
 ) -> dict[int, frozenset[str]]:
-    """Return the columns that the query selects, by the change's place."""
+    """Return the columns that the query selects, by the place of the change in `changes`."""
     frame = frame_of(changes, address)
     frame["place"] = [
         n for n, change in enumerate(changes) for _ in _selectable_rows(change, address)
@@ -819,7 +819,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     deleted_in_store: int
     """The number of rows with the exported values, while the store has deleted their pets."""
     reset_by_undo: int = 0
-    """The number of `older` rows whose pets an undo set back."""
+    """The number of `older` rows whose pets an undo restored."""
     deleted_by_undo: int = 0
     """The number of `deleted_in_store` rows whose pets an undo deleted."""
     ignored: int
@@ -886,7 +886,8 @@ class _SavedCounts(_StaleRowIndex, Protocol):
 
 
 def iter_stale_rows(plan: _StaleRowIndex) -> Iterator[StaleRows]:
-    """Yield the unedited rows that differ from the store, grouped by the change to their pets.
+    """Yield the unedited rows that differ from the store, grouped by the kind of change to their
+    pets.
 
     If an undo made the change, the text names it: no other user changed these pets.
     """
@@ -1006,7 +1007,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     order.
     """
     conflicts: tuple[Conflict, ...] = ()
-    """The rows that the store contradicts."""
+    """The rows in conflict, including those in which the sheet wins."""
     blocked: tuple[Blocked, ...] = ()
     """The rows that are excluded because of an error in the sheet."""
     unchanged: int = 0
@@ -1106,7 +1107,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def require_ok(self, pets: int | None = None) -> None:
         """Raise GuardError if the guard refuses the plan, or refuses it for a store of `pets`."""
-        # Judge again: a verdict that a file claims is not trusted.
+        # Judge again: the verdict in a file is not trusted.
         refusals = {*self.verdict.refusals, *self.judged().verdict.refusals}
         if pets is not None:
             refusals |= {*msgspec.structs.replace(self, pets=pets).judged().verdict.refusals}

@@ -179,7 +179,7 @@ def _statuses(pets: pd.DataFrame) -> pd.Series[str]:
     return pets.set_index("id")["status"].fillna("")
 
 
-# Surprises: the pets that a run did not leave as planned.
+# Unexpected results: pets whose state after a run is not the planned one.
 
 
 Pets = Mapping[int, Pet]
@@ -221,7 +221,7 @@ def surprises(report: Report, before: Pets, after: Pets) -> pd.DataFrame:
             change, result, pet_id, _build_wanted_pet(change, pet_id, before), current
         )
     rows += _of_others(before, after, touched)
-    # Objects first: with a missing id, pandas would convert the ids to floats.
+    # Use dtype object first: if an id is missing, pandas would convert the ids to floats.
     frame = pd.DataFrame(rows, columns=_NAMES, dtype=object)
     return frame.astype({"id": "Int64"}).infer_objects()
 

@@ -193,7 +193,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             for r in self.results
         ]
         integers = dict.fromkeys(("row", "id", "assigned_id"), "Int64")
-        # Objects first: with a missing id, pandas would convert the ids to floats.
+        # Use dtype object first: if an id is missing, pandas would convert the ids to floats.
         frame = pd.DataFrame(rows, columns=names, dtype=object)
         return frame.astype(integers).infer_objects()
 
@@ -275,7 +275,7 @@ def _describe(result: Result) -> str:
     return "; ".join(filter(None, (f"applied: {', '.join(result.fields)}", result.message)))
 
 
-# A journal's records of the past: runs, and the effect of each on each pet.
+# A journal's records: past runs, and the effect of each run on each pet.
 
 
 RunKind = Literal["apply", "undo", "upload"]

@@ -64,7 +64,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     `finding`: the row has an error. `failed`: the change was sent, or was to be sent, and did not
     reach the store. `waiting`: it is part of a plan that waits for approval. `drift`: the round
     makes no changes (check, dry run), or the difference appeared during it. `note`: the job's
-    policy leaves it, for example a removed row if deletes are not enabled.
+    settings leave the difference as it is, for example a removed row if deletes are not enabled.
     """
     problem: str
     """The problem."""
@@ -83,7 +83,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SheetChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of the sheet from the store, for one pet."""
+    """A change that the sheet takes from the store, for one pet."""
 
     kind: Literal["add", "update", "delete"]
     """`add` made a row for the pet, `delete` removed its row."""

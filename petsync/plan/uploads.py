@@ -96,7 +96,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     """The SHA-256 of the file."""
     metadata: str | None = None
-    """The caption, sent as `additionalMetadata`; None for none."""
+    """The caption, sent as `additionalMetadata`; None if there is none."""
     done: tuple[Literal["metadata", "scaled", "exif", "upright"], ...] = ()
     """The steps before the upload: `metadata` (removed), `scaled`. In journals of version 0.2 also
     `exif` (metadata removed) and `upright` (rotated).
@@ -573,7 +573,7 @@ class Attempt(NamedTuple):
         entry = self.entry
         if entry.before is None:
             return False
-        # With `after`, the pet was read again after a request without an answer.
+        # If `after` is set, the pet was read again after the request got no answer.
         is_lost = entry.outcome == "failed" and entry.after is not None
         return entry.outcome in (None, "unknown") or is_lost
 

@@ -232,7 +232,7 @@ def add_pet(
     """Return the call of addPet. It is never repeatable: a second add without an id would create a
     second pet.
 
-    In XML the pet has the given shape; None for the profile's.
+    In XML the pet has the given shape; None for the profile's shape.
     """
     return _send_pet("addPet", "POST", pet, profile, shape, read=read_added_pet, repeatable=False)
 
@@ -240,8 +240,8 @@ def add_pet(
 def update_pet(
     pet: Pet, *, profile: ServiceProfile = STANDARD, shape: xml.Shape | None = None
 ) -> Call[Pet]:
-    """Return the call of updatePet: the given pet replaces the whole pet. In XML it has the given
-    shape; None for the profile's.
+    """Return the call of updatePet: the given pet replaces the whole pet. In XML the pet has the
+    given shape; None for the profile's shape.
     """
     pet_id = _check_pet(pet, "updatePet").id
     if pet_id is None:
@@ -508,7 +508,7 @@ def error_for(
     subject = "" if request.pet_id is None else f" of pet {request.pet_id}"
     message = f"{request.operation}{subject}: {response.status} {message_text}".rstrip()
     kind = _error_type(response.status)
-    # Neither a success nor a refusal: a change may have been made.
+    # The status shows neither a success nor a refusal: the change may have been made.
     is_ambiguous = response.status < 400 and request.method != "GET"
     error = kind(
         message,

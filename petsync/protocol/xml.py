@@ -183,8 +183,8 @@ def _leaf(parent: ET.Element, name: str, value: object) -> None:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if illegal := _ILLEGAL.search(text):
         raise InvalidInputError(
-            f"{name} holds the character U+{ord(illegal.group()):04X}, which XML cannot carry",
-            hint="Send it as JSON, or take the character out.",
+            f"{name} holds the character U+{ord(illegal.group()):04X}, which XML cannot represent",
+            hint="Send it as JSON, or remove the character.",
         )
     _child(parent, name).text = text
 

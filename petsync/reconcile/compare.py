@@ -71,8 +71,10 @@ def note_copies(plan: Plan) -> Iterator[Difference]:
         if change.alike:
             yield Difference(
                 kind="note",
-                problem="has no id, and the values of a pet of the store that another row is "
-                "about: it is added as another pet",
+                problem=(
+                    "has no id, and has the values of a pet in the store to which another row "
+                    "belongs: it is added as another pet"
+                ),
                 name=change.after.name or "",
                 row=change.row,
                 address=change.source,
@@ -111,7 +113,7 @@ def _count_added_contents(report: Report) -> dict[Hashable, int]:
     }
 
 
-# Comparison: both sides of a job at one moment, and the changes for each side.
+# Comparison: both sides of a job at one point in time, and the changes for each side.
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +146,11 @@ class Comparison:
     silence: str = ""
     """Why the store gave no answer for any of the pets that were looked up, "" if it gave one."""
     outside: Mapping[int, Found] = field(default_factory=dict)
-    """Pets outside of the scope whose rows were removed, or why a pet is unknown, by id."""
+    """Pets outside of the scope whose rows were removed, by id; a failed look-up if the store gave
+    no answer about the pet.
+    """
     records: Mapping[int, RowRecord] = field(default_factory=dict)
-    """The record of the run that added a row without an id, by pet."""
+    """The records of rows without an id whose pets runs added or recognised, by the pet's id."""
     unclear_names: Mapping[str, str] = field(default_factory=dict)
     """Addresses of rows whose pet a run may or may not have added, by the pet's name at that
     time.

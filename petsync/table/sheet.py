@@ -222,11 +222,14 @@ class Sheet:
     """The cells that were read as a correction instead of the file's text."""
     validate_again: Callable[[Collection[str]], Sheet] | None = field(default=None, repr=False)
     """Validates the same cells again with further known statuses; None if no status is unknown."""
+    _rows: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
 
     @property
     def rows(self) -> pd.DataFrame:
         """The frame for comparisons: with CLEARED, and names without the escaping apostrophe."""
-        return rows_of(self.frame)
+        if not self._rows:  # A comparison reads it many times.
+            self._rows.append(rows_of(self.frame))
+        return self._rows[0]
 
     @property
     def is_table(self) -> bool:

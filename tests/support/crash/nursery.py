@@ -20,7 +20,6 @@ LOADED = (
     "petsync.apply.planfile",
     "petsync.cli.entry",
     "petsync.report.show",
-    "petsync.report.show",
     "petsync.sandbox.app",
     "petsync.store",
 )
