@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,6 @@ from petsync.client.target import ServiceTarget
 from petsync.models import Category, Pet
 from petsync.plan.change import Add, Change, Delete
 from petsync.plan.plan import Plan
-from petsync.plan.report import Result
 from petsync.protocol.operations import Request, Traffic
 
 __all__ = [
@@ -78,29 +77,8 @@ async def carried_out(
     return target.traffic
 
 
-class Nowhere:
-    """A recorder that records nothing."""
-
-    async def intend(
-        self, number: int, change: Change, *, before: Pet | None, after: Pet | None
-    ) -> None:
-        """Return at once."""
-
-    def repeats(self, number: int, why: str) -> None:
-        """Do nothing."""
-
-    def done(self, result: Result, *, after: Pet | None = None) -> None:
-        """Do nothing."""
-
-    async def record_known_ids(self, ids: Iterable[int]) -> None:
-        """Return at once."""
-
-    def get_known_ids(self) -> Collection[int] | None:
-        """Return None."""
-        return None
-
-    async def flush(self) -> None:
-        """Return at once."""
+class Nowhere(engine.Recorder):
+    """A recorder that records nothing: the methods of the protocol do nothing."""
 
 
 @asynccontextmanager
