@@ -45,7 +45,7 @@ Fate = Literal["new", "again", "retry", "confirm", "already", "twice", "doubtful
 FATES: Mapping[Fate, str] = {
     "new": "is uploaded",
     "again": "was uploaded before, and is uploaded again",
-    "retry": "an earlier upload failed: is uploaded",
+    "retry": "an earlier upload has not arrived: is uploaded",
     "confirm": "an earlier upload arrived: only recorded",
     "already": "was uploaded before: not sent again",
     "twice": "the same picture is listed twice for this pet: sent once",

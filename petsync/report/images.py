@@ -70,7 +70,7 @@ FATE_TITLES: Mapping[Fate, str] = {
     "doubtful": "sent before without an answer, and nothing shows whether they were uploaded: "
     "--again sends them once more",
     "new": "to upload",
-    "retry": "to upload, as an earlier upload failed",
+    "retry": "to upload, as an earlier upload has not arrived",
     "again": "to upload once more",
     "confirm": "uploaded in an earlier run that could not confirm it: only recorded",
     "already": "uploaded before: not sent again",

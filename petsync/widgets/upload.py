@@ -157,7 +157,9 @@ class Finder:
         self._say(self.table.total)
 
     def _say(self, found: int) -> None:
-        """Announce that no pet matches; the table announces how many do."""
+        """Announce it if no pet matches, else clear that notice; the table itself announces the
+        number of matches.
+        """
         if not found:
             self._notice.say(_NONE)
         elif self._notice.text == _NONE:
@@ -238,7 +240,10 @@ _LEFT_OUT = {
 }
 _NO_PET_CHOSEN = "Choose the pet first: find it above."
 _CHECK_AGAIN = "Choose the pet again to check all files again."
-_AGAIN = "An earlier upload of this file failed."
+_EARLIER = {
+    "retry": "An earlier upload of this file has not arrived.",
+    "confirm": "An earlier upload of this file arrived: it is only recorded, not sent again.",
+}
 _WAITS = "Waiting while the earlier upload may still arrive."
 _NOWHERE = "The service stored it, but returned no address."
 _CUT = "cut-off"
@@ -280,8 +285,8 @@ class Item:
         self.state = "ready" if found.is_item else "left out"
         if not found.is_item:
             self.message = _LEFT_OUT.get(found.fate, "")
-        elif found.fate in ("retry", "confirm"):
-            self.message = _AGAIN
+        elif found.fate in _EARLIER:
+            self.message = _EARLIER[found.fate]
         elif not found.pet_id:
             self.message = _NO_PET_CHOSEN
         elif found.done and found.sent_size != found.size:

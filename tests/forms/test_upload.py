@@ -16,6 +16,7 @@ from PIL import Image
 
 import petsync as ps
 from petsync.images.inspect import thumbnail
+from petsync.plan.uploads import Uploads
 from petsync.sandbox import Sandbox
 from petsync.widgets.upload import UploadForm, limit_in, plain, upload_images
 
@@ -405,6 +406,19 @@ def test_what_failed_is_reported_and_sent_again(box: Sandbox, tmp_path: Path) ->
         assert states(form) == {"a.png": "done"}
         assert any("may still arrive" in each for each in heard)
         form.close()
+
+
+@pytest.mark.parametrize(
+    ("fate", "expected"), [("retry", "has not arrived"), ("confirm", "only recorded")]
+)
+def test_an_earlier_upload_is_named(
+    form: UploadForm, monkeypatch: pytest.MonkeyPatch, fate: str, expected: str
+) -> None:
+    """A file shows whether an earlier upload of it has arrived."""
+    monkeypatch.setattr(Uploads, "fate", lambda *_, **__: fate)
+    drop(form, a__png=image())
+    assert states(form) == {"a.png": "ready"}
+    assert expected in said(form, "a.png")
 
 
 def test_too_large_names_the_services_own_limit(box: Sandbox, form: UploadForm) -> None:
