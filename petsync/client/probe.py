@@ -548,7 +548,7 @@ async def _check_xml(site: Site) -> Check:
         return Check("XML", "unknown", "no pet was seen")
     response = await site.by_id(site.sample.id, MEDIA["xml"])
     if not response.media.endswith("xml"):
-        finding = f"not supported: asked for XML, it sends {response.media or 'nothing named'}"
+        finding = f"not supported: asked for XML, it sends {response.media or 'no media type'}"
         return Check("XML", "noted" if site.fits("media") else "fails", finding)
     site.facts.media |= {"xml"}
     try:
@@ -558,9 +558,9 @@ async def _check_xml(site: Site) -> Check:
     finding = "supported" if pet.id == site.sample.id else "supported, but it sent another pet"
     shape = xml.detect_shape(response.body, xml.Shape(photo_item="", tag_item=""))
     if shape.photo_item:
-        finding += f"; {shape.photo_array or 'without'}/{shape.photo_item}"
+        finding += f"; photos as {_element_path(shape.photo_array, shape.photo_item)}"
     if shape.tag_item:
-        finding += f"; {shape.tag_array or 'without'}/{shape.tag_item}"
+        finding += f"; tags as {_element_path(shape.tag_array, shape.tag_item)}"
     site.facts.xml_photo_item = _element_name(shape.photo_item, ("photoUrls", "photoUrl"))
     site.facts.xml_tag_item = _element_name(shape.tag_item, ("tags", "tag"))
     if site.profile.media == "json":
@@ -571,6 +571,11 @@ async def _check_xml(site: Site) -> Check:
         return Check("XML", "fits", finding)
     lost = "the profile writes pets in another shape, so the service would read no tags or photos"
     return Check("XML", "fails", f"{finding}; {lost}")
+
+
+def _element_path(array: str, item: str) -> str:
+    """Return the XML elements of an array's items, in words."""
+    return f"<{array}><{item}>" if array else f"<{item}> without an enclosing element"
 
 
 def _element_name(item: str, known: tuple[str, ...]) -> str | None:
