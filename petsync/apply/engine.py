@@ -1783,7 +1783,7 @@ class _Engine:
         for pet_id, numbers in groups.items():
             found[pet_id] = pets.get(pet_id)
             if not self._claims.is_stored(numbers, found[pet_id]):
-                # A list may lack a pet, or show other values: that proves nothing.
+                # A list may be incomplete or out of date: read the pet itself.
                 found[pet_id] = await self._stopper.wait_for(self._target.get(pet_id))
         lost = self._claims.find_lost(found)
         for number in (number for numbers in groups.values() for number in numbers):

@@ -139,7 +139,9 @@ def _find_added_urls(entry: Entry) -> frozenset[str]:
 
 
 def _join_uploads(uploads: Iterable[Effect]) -> dict[int | None, Effect]:
-    """Return one effect for each pet: from before its first image to after its last one."""
+    """Return one effect for each pet, which joins its uploads: `before` is from the first one,
+    `after` from the last one that has it.
+    """
     pets: dict[int | None, Effect] = {}
     for effect in uploads:
         first = pets.get(effect.pet_id)

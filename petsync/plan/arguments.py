@@ -112,7 +112,7 @@ def checked_plan(plan: object) -> Plan:
 
 
 def checked_pictures(pictures: object) -> Pictures:
-    """Return the pictures. Raises PlanError if they are not Pictures."""
+    """Return `pictures`. Raises PlanError if it is not a Pictures object."""
     if not isinstance(pictures, Pictures):
         kind = type(pictures).__name__
         raise PlanError(

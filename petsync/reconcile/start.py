@@ -158,8 +158,8 @@ class RoundStart:
     lacks.
     """
     returning: frozenset[int] = frozenset()
-    """Pets whose rows are missing from a restored older copy of the folder's file, and are written
-    again.
+    """Pets of the base whose rows the sheet lacks because it is a restored older copy; their rows
+    are written again.
     """
     left: Mapping[int, Pet] = field(default_factory=dict)
     """Pets of the store's other sheets that no row names now, as those sheets last had them."""

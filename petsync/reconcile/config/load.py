@@ -486,7 +486,9 @@ class Draft:
     """The folder of the file."""
 
     def resolve(self, path: Path) -> Path:
-        """Return a path of the file as an absolute path."""
+        """Return a path that is written in the file as an absolute path; a relative one starts at
+        the file's folder.
+        """
         return self.home / path.expanduser()
 
     def mistake(self, key: str, message: str, suggestion: str) -> ConfigMistake:

@@ -168,8 +168,8 @@ _INT64 = "Create the column again from its source, as Int64 or as text."
 
 
 class SuspectText(NamedTuple):
-    """The finding of a cell whose content is not text. `is_value`: its text is used as the value
-    anyway.
+    """The finding for a cell whose content is not text. `is_value`: the cell's text is still used
+    as its value.
     """
 
     rule: str
@@ -428,7 +428,7 @@ def is_rounded(number: int) -> bool:
 def _respelled_id(number: int, rule: str) -> Reading:
     cause = {
         "id-decimal": "The id went through a program that made it a decimal",
-        "id-respelled": "The id has leading zeros or a plus sign, which do not count",
+        "id-respelled": "The id has leading zeros or a plus sign, which petsync ignores",
     }[rule]
     problem = f"{cause}; it is read as {number}."
     return Reading(number, rule, problem, f"Write {number}.", str(number))
@@ -954,8 +954,9 @@ def _position(
     split: Callable[[str], Iterable[str]],
     exported: set[str],
 ) -> int | None:
-    """Return the position of the unused column with most of the exported values of the column
-    `name`; a column with a similar header takes precedence.
+    """Return the position of the unused column that is probably `name` under another header: the
+    one with the largest share of values that the export had in `name`, at least `_MIN_SHARE`. A
+    column with a similar header wins whatever its share. None if there is no such column.
     """
     shares = {}
     result_headers = own_results(headers.others)

@@ -498,7 +498,7 @@ IDS = (
     ),
     warning(
         "id-respelled",
-        "The id has leading zeros or a plus sign, which do not count.",
+        "The id has leading zeros or a plus sign, which petsync ignores.",
         "007",
         "7",
         "Write the number without them.",
