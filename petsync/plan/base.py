@@ -1035,6 +1035,7 @@ def _build_empty_base(store: str, moment: str) -> Base:
 #
 # The file still has the base of its export. Both sides agree on what its runs have sent since, so
 # the next edit of a cell is compared with the sent value.
+#
 # A cell with the value from before a run may have been set back, or the file may be an older copy.
 # The other sent cells decide. A cell with a sent value is evidence of the newer file, and one with
 # an earlier value is evidence of an older file. If there is more evidence of an older file, cells

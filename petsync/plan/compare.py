@@ -1309,7 +1309,7 @@ def _is_along(edits: Values, was: Values) -> bool:
         places = ((row, start + sign * at[row]) for row in edits)
         there = ((row, rows[place]) for row, place in places if 0 <= place < len(rows))
         matching = [row for row, other in there if was[other] == edits[row]]
-        if len(matching) < _PART * len(edits) or _log2_chance(matching, edits, was) < _BITS:
+        if len(matching) < _PART * len(edits) or _improbability(matching, edits, was) < _BITS:
             continue
         beside = {n for row in matching for n in (at[row] - 1, at[row] + 1) if 0 <= n < len(rows)}
         quiet = [n for n in beside if rows[n] not in edits]
@@ -1323,7 +1323,7 @@ def _is_along(edits: Values, was: Values) -> bool:
     return False
 
 
-def _log2_chance(matching: Collection[int], edits: Values, was: Values) -> float:
+def _improbability(matching: Collection[int], edits: Values, was: Values) -> float:
     """Return how improbable it is that these edits match by chance, in bits: the negative binary
     logarithm of the probability. The frequency of each value is taken from the column and the other
     edits.
@@ -1403,9 +1403,9 @@ def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | No
                 and not _is_longer(bounds, edited, run)
             ):
                 room -= run.stop - run.start
-                if room >= 0 and _log2_chance_of_order(
-                    before[run], after[run]
-                ) >= _SURE + math.log2(tried):
+                if room >= 0 and _order_improbability(before[run], after[run]) >= _SURE + math.log2(
+                    tried
+                ):
                     return [*was][run.start]
         half = int(np.argmax(np.diff(at))) + 1
         heapq.heappush(runs, (-half, start))
@@ -1425,9 +1425,9 @@ def _is_longer(bounds: match.Positions, edited: match.Positions, run: slice) -> 
     return bool(np.ptp(np.searchsorted(edited, outer)) > np.ptp(np.searchsorted(edited, inner)))
 
 
-def _log2_chance_of_order(before: match.Positions, after: match.Positions) -> float:
-    """Return the binary logarithm of the probability that these values are in an order that
-    programs produce by chance.
+def _order_improbability(before: match.Positions, after: match.Positions) -> float:
+    """Return how improbable it is that these values are by chance in an order that programs
+    produce, in bits: the negative binary logarithm of the probability.
 
     It assumes that rows are edited as often as here, and that the new values occur as often as in
     these edits.

@@ -347,6 +347,7 @@ def _read_error(path: Path, error: OSError) -> PetsyncError:
 
 
 # Pending runs: notes on the plans that a job applies, to find their results after a crash.
+#
 # The note is written before the run, and stays until both sides have been compared again and the
 # base is stored: both sides agree on what a run has sent, even if something is edited in between.
 

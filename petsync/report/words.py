@@ -750,18 +750,18 @@ def format_changed_fields(summary: Summary) -> str:
 def iter_unanswered(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield the queries that failed, each with its problem, and the consequence."""
     for failed in plan.coverage.failed:
-        question = visible(failed.query)
+        query = visible(failed.query)
         if plan.undoes:
-            yield f"status {question}: {visible(failed.problem)}", _NOT_COUNTED
+            yield f"status {query}: {visible(failed.problem)}", _NOT_COUNTED
             continue
-        if question.lstrip("-").isdigit():
+        if query.lstrip("-").isdigit():
             yield (
-                f"pet {question}: {visible(failed.problem)}",
+                f"pet {query}: {visible(failed.problem)}",
                 "Nothing is sent for a row that names it.",
             )
             continue
         yield (
-            f"status {question}: {visible(failed.problem)}",
+            f"status {query}: {visible(failed.problem)}",
             _NOT_LISTED,
         )
 

@@ -253,6 +253,7 @@ def _error_response(failure: _ProtocolError, request: Request) -> Response:
 
 
 # Consent: the page on which the user allows a program to use the store.
+#
 # There is no sign-in: anybody who can reach the sandbox's page has full control of the sandbox. An
 # answer is accepted only from the browser that got the question (a cookie), for an open question (a
 # key in the form), and from this page (Origin). Source: RFC 6749, section 4.1; RFC 9207 for `iss`;

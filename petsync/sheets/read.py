@@ -454,8 +454,8 @@ class _SheetReader:
             self._validate_column(name, validators[name])
         self.values.setdefault(ACTION, texts(["merge"] * len(self.grid.rows)))
         self.notes.take(cell_notes)
-        # The cells of a faulty row may be in the wrong columns, so drop the row's
-        # findings, except those on its id.
+        # The cells of a faulty row may be in the wrong columns, so drop the row's findings, except
+        # those on its id.
         self.notes.forget(self.grid.faults, but="id")
         for at, fault in self.grid.faults.items():
             # The note is on the column `id`, although the id there may belong to another row.

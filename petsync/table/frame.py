@@ -33,6 +33,7 @@ __all__ = [
 
 
 # Equal tags as one object: a catalogue has few different tags on many pets.
+#
 # Sharing equal tags saves most of their memory, and makes comparisons of lists several times as
 # fast. A Tag is immutable, so sharing it is safe.
 

@@ -435,6 +435,7 @@ def _parts(authorization: Secret) -> Iterator[Secret]:
 
 
 # TokenEndpoint: one request to the authorization server and its response, with limits for both.
+#
 # No stack frame that an error passes through has a plain secret as a local variable: a verbose
 # traceback shows variables. Errors of httpx are dropped with their frames.
 
