@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -1235,8 +1235,8 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
         }
         if len(edits) < _MIN_SHIFTED:
             continue
-        was = {row: unit_key(pet, unit) for row, pet in exported.items()}
-        texts = {row: _text(pet, unit) for row, pet in exported.items()}
+        was = _map_units(exported, unit, unit_key)
+        texts = _map_units(exported, unit, _text)
         edited = {u.row: _text(u.after, unit) for u in updates if u.row in edits}
         after = {**texts, **edited}
         there = {*was.values()}
@@ -1257,6 +1257,25 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
         found += [column for column in COLUMNS_OF[unit] if column in sheet.rows]
         places.append(f"{sheet.address(first, unit)} ({unit})")
     return _build_shifted(found, places)
+
+
+_T = TypeVar("_T")
+
+
+def _map_units(
+    pets: Mapping[int, Pet], unit: Unit, function: Callable[[Pet, Unit], _T]
+) -> dict[int, _T]:
+    """Return the function's result for each pet. Pets with an equal unit share one result, because
+    a catalogue has few different values.
+    """
+    known: dict[Hashable, _T] = {}
+    results: dict[int, _T] = {}
+    for row, pet in pets.items():
+        value = getattr(pet, unit)
+        if value not in known:
+            known[value] = function(pet, unit)
+        results[row] = known[value]
+    return results
 
 
 def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedColumns:
