@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from petsync.models import Category, Pet, Tag
 from petsync.plan.change import Add, Delete, Update
 from petsync.plan.fields import normal
 from petsync.plan.guard import Guard
+from petsync.plan.match import names_among
 from petsync.plan.plan import Plan
 from petsync.profile import LIVE, STANDARD, ServiceProfile
 from petsync.table.columns import CLEARED
@@ -167,6 +169,19 @@ def test_the_same_input_gives_the_same_plan(store: list[Pet], wanted: list[Pet])
     """The same input gives a plan with the same order and fingerprint."""
     one, other = (plan_of(store, sheet_of(wanted)) for _ in range(2))
     assert one.fingerprint == other.fingerprint
+
+
+@given(
+    st.lists(st.none() | st.text("aeé\u0301\u0308\u212b \t\x85\xa0\u2003\x1c가각", max_size=4)),
+    st.sets(st.text("aeé\u0301\u0308\u212b가각", min_size=1, max_size=3).map(normal), min_size=1),
+)
+def test_names_are_found_in_their_normal_form(
+    names: Sequence[str | None], wanted: frozenset[str]
+) -> None:
+    """The quick search by name finds the same names as a comparison one by one."""
+    column = pd.Series(names, dtype="str")
+    expected = [normal(name) in wanted for name in names]
+    assert names_among(column, wanted).tolist() == expected
 
 
 @given(texts)

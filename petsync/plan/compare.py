@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
+import operator
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
@@ -12,7 +14,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -57,7 +59,7 @@ from petsync.plan.uploads import Uploads
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, COLUMNS, Column
-from petsync.table.frame import no_collection, pets_at, pets_from_frame
+from petsync.table.frame import no_collection, pets_at, pets_from_frame, plain_values
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = [
@@ -151,14 +153,16 @@ def _find_others(
     places = match.positions(frame["id"], before)
     acts = frame["action"].isin(("ignore", "delete", *ADDING)).to_numpy()
     is_asked = frame.index.isin(list(rows))
-    # Compare all rows, to know which pets' own rows have other values.
-    at = np.flatnonzero(~acts & (places >= 0) & (is_asked if unnamed is not None else True))
+    is_merged = ~acts & (places >= 0)
+    at = np.flatnonzero(is_merged & frame.index.isin(list(rows)))
     masks = match.differences(frame, at, before, places[at])
-    is_renamed, differs = masks["name"] & is_asked[at], np.sum([*masks.values()], axis=0)
+    is_renamed = masks["name"]
     if unnamed is not None:
-        is_renamed &= differs >= _MIN_DIFFERING
+        is_renamed &= np.sum([*masks.values()], axis=0) >= _MIN_DIFFERING
     renamed = at[is_renamed]
-    others = before.iloc[places[at[differs > 0]]] if unnamed is None else unnamed
+    others = unnamed
+    if others is None:
+        others = _find_changed(frame, frame["name"].iloc[renamed], before, is_merged, places)
     found = find_twins(frame.iloc[renamed], others)
     if unnamed is not None:
         found[find_twins(frame.iloc[renamed], before, is_sole=True) < 0] = -1
@@ -167,6 +171,21 @@ def _find_others(
         for row, place in zip(renamed, found, strict=True)
         if place >= 0
     ]
+
+
+def _find_changed(
+    frame: pd.DataFrame,
+    names: pd.Series[Any],
+    pets: pd.DataFrame,
+    is_merged: match.Mask,
+    places: match.Positions,
+) -> pd.DataFrame:
+    """Return the pets with these names whose own rows, if they are merged, have other values."""
+    wanted = frozenset(normal(None if pd.isna(name) else name) for name in names) - {""}
+    is_named = np.append(names_among(pets["name"], wanted), False)
+    at = np.flatnonzero(is_merged & is_named[places])
+    masks = match.differences(frame, at, pets, places[at])
+    return pets.iloc[places[at[np.logical_or.reduce([*masks.values()])]]]
 
 
 def split_misplaced(
@@ -706,7 +725,15 @@ def _index_pets(
     photos = {photo_keys(add.after.photo_urls) for add in adds if add.after.photo_urls}
     wanted = names_among(pets["name"], names)
     if photos:
-        wanted |= np.array([photo_keys(each) in photos for each in pets["photo_urls"]], dtype=bool)
+        # Most pets have another first photo: compare only the lists of the rest.
+        first = {each[0] for each in photos}
+        wanted |= np.array(
+            [
+                bool(each) and normal(each[0]) in first and photo_keys(each) in photos
+                for each in pets["photo_urls"]
+            ],
+            dtype=bool,
+        )
     by_name: dict[str, list[Pet]] = defaultdict(list)
     by_photos: dict[tuple[str, ...], list[Pet]] = defaultdict(list)
     for pet in pets_from_frame(pets[wanted]):
@@ -1220,23 +1247,22 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
     updates = [each for each in changes if isinstance(each, Update) and each.row is not None]
     if base is None or len(updates) < _MIN_SHIFTED or "id" not in sheet.rows:
         return ShiftedColumns()
-    ids = sheet.rows["id"].dropna()
-    old = {pet.id: pet for pet in pets_of(ids.tolist(), base.frame)}
-    pairs = zip(ids.index.tolist(), ids.tolist(), strict=True)
-    exported = {int(row): old[pet_id] for row, pet_id in pairs if pet_id in old}
+    ids = sheet.rows["id"]
+    at = match.positions(ids, base.frame)
+    exported, at = ids.index[at >= 0].tolist(), at[at >= 0]
+    has_base = frozenset(exported)
     found: list[Column] = []
     places: list[str] = []
     for unit in UNITS:
         edits = {
             row: unit_key(update.after, unit)
             for update in updates
-            if (row := update.row or 0) in exported
+            if (row := update.row or 0) in has_base
             and not {*COLUMNS_OF[unit]}.isdisjoint(update.fields)
         }
         if len(edits) < _MIN_SHIFTED:
             continue
-        was = _map_units(exported, unit, unit_key)
-        texts = _map_units(exported, unit, _text)
+        was, texts = _read_unit(base.frame, at, exported, unit)
         edited = {u.row: _text(u.after, unit) for u in updates if u.row in edits}
         after = {**texts, **edited}
         there = {*was.values()}
@@ -1259,23 +1285,27 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
     return _build_shifted(found, places)
 
 
-_T = TypeVar("_T")
+def _read_unit(
+    frame: pd.DataFrame, at: match.Positions, rows: Sequence[int], unit: Unit
+) -> tuple[Values, Mapping[int, str]]:
+    """Return the unit's key and its text, by row, of the pets at these places.
 
-
-def _map_units(
-    pets: Mapping[int, Pet], unit: Unit, function: Callable[[Pet, Unit], _T]
-) -> dict[int, _T]:
-    """Return the function's result for each pet. Pets with an equal unit share one result, because
-    a catalogue has few different values.
+    A catalogue has few different values, so each is computed once.
     """
-    known: dict[Hashable, _T] = {}
-    results: dict[int, _T] = {}
-    for row, pet in pets.items():
-        value = getattr(pet, unit)
-        if value not in known:
-            known[value] = function(pet, unit)
-        results[row] = known[value]
-    return results
+    columns = [plain_values(frame[column].array[at]) for column in COLUMNS_OF[unit]]
+    if unit in ("tags", "photo_urls"):
+        # Lists with the same items in the same order are equal.
+        columns = [[tuple(map(id, items or ())) for items in column] for column in columns]
+    values: list[Hashable] = columns[0] if len(columns) == 1 else [*zip(*columns, strict=True)]
+    # The place of one pet for each value.
+    places = dict(zip(values, at.tolist(), strict=True))
+    pets = pets_at(frame, [*places.values()])
+    keys = dict(zip(places, (unit_key(pet, unit) for pet in pets), strict=True))
+    texts = dict(zip(places, (_text(pet, unit) for pet in pets), strict=True))
+    return (
+        dict(zip(rows, map(keys.__getitem__, values), strict=True)),
+        dict(zip(rows, map(texts.__getitem__, values), strict=True)),
+    )
 
 
 def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedColumns:
@@ -1364,16 +1394,17 @@ def _is_sorted(
 
     `others` is the number of rows that were not exported and were sorted, too.
     """
-    if len(edits) * _bits(was.values()) < _BITS:
+    if (Counter(edits.values()) - Counter(was[row] for row in edits)).total() > max(others, 0):
         return False
-    there = Counter({**was, **edits}.values())
-    if (there - Counter(was.values())).total() > max(others, 0):
-        return False
-    return any(
-        [*after.values()] == sorted(after.values(), reverse=turned)
-        and [*before.values()] != sorted(before.values(), reverse=turned)
-        for turned in (False, True)
+    is_sorted_now = any(
+        _is_in_order(after.values(), turned) and not _is_in_order(before.values(), turned)
+        for turned in (operator.le, operator.ge)
     )
+    return is_sorted_now and len(edits) * _bits(was.values()) >= _BITS
+
+
+def _is_in_order(values: Iterable[str], compare: Callable[[str, str], bool]) -> bool:
+    return all(itertools.starmap(compare, itertools.pairwise(values)))
 
 
 def _blanks(sheet: Sheet, unit: Unit, rows: Collection[int]) -> dict[int, str]:

@@ -436,7 +436,10 @@ def _list_values(column: pd.Series[Any]) -> list[Any]:
 # Applying a sheet a second time therefore adds no pet twice.
 
 
-_TRIMMED = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"
+_TRIMMED = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0"
+"""White space below U+0300, as `str.strip` removes it."""
+_UNUSUAL = r"[^\x00-\x{2ff}]"
+"""Matches the characters that NFC may change. It keeps all below U+0300 as they are."""
 
 
 class Candidates:
@@ -490,8 +493,9 @@ def names_among(names: pd.Series[Any], wanted: Collection[str]) -> Mask:
     """Return a mask of the names whose normal form is among the wanted names."""
     array = pa.array(names, from_pandas=True)
     mask: Mask = np.array(pc.is_in(array, value_set=pa.array(sorted(wanted), array.type)))
-    # A name with other characters or outer white space may still be a wanted one.
-    plain = pc.and_(pc.string_is_ascii(array), pc.equal(pc.ascii_trim(array, _TRIMMED), array))
+    # A name with unusual characters or outer white space may still be a wanted one.
+    is_trimmed = pc.equal(pc.utf8_trim(array, _TRIMMED), array)
+    plain = pc.and_not(is_trimmed, pc.match_substring_regex(array, _UNUSUAL))
     odd = np.flatnonzero(~np.array(pc.fill_null(plain, fill_value=True)))
     mask[odd] = [normal(name) in wanted for name in names.iloc[odd].tolist()]
     return mask
