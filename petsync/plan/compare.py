@@ -152,7 +152,6 @@ def _find_others(
         return []
     places = match.positions(frame["id"], before)
     acts = frame["action"].isin(("ignore", "delete", *ADDING)).to_numpy()
-    is_asked = frame.index.isin(list(rows))
     is_merged = ~acts & (places >= 0)
     at = np.flatnonzero(is_merged & frame.index.isin(list(rows)))
     masks = match.differences(frame, at, before, places[at])
