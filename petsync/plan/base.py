@@ -189,7 +189,7 @@ def _iter_agreed_rows(
     rows = frame[is_done]
     edited = _mask_edited(rows, base)
     rows = rows[edited | (rows["action"] == "delete").to_numpy(dtype=bool)]
-    yield from iter_rows(rows, match.positions(rows["id"], base.frame))
+    yield from iter_rows(rows, places=match.positions(rows["id"], base.frame))
 
 
 def _mask_edited(rows: pd.DataFrame, base: Base) -> match.Mask:
@@ -662,7 +662,7 @@ def _find_category_differences(
         return mask, {}
     vocabulary = Vocabulary(snapshot.words)
     pets = pets_at(snapshot.frame, places[some])
-    lines = [*iter_rows(rows.iloc[some], places[some])]
+    lines = [*iter_rows(rows, some, places[some])]
     judge = Judge(vocabulary, base=base)
     ids = [pet.id or 0 for pet in pets]
     known = {} if base is None else {pet.id: pet for pet in pets_of(ids, base.frame)}
@@ -770,8 +770,7 @@ def categories_of(
     # Include conflicts: their rows' cells are then known, whatever the user decides.
     pets |= {each.row: each.after for each in conflicts if each.clashes}
     sent = {row: category_cells(pet) for row, pet in pets.items() if row is not None and pet}
-    frame = sheet.rows[sheet.rows.index.isin([*sent])]
-    lines = iter_rows(frame, np.full(len(frame), -1, dtype=np.intp))
+    lines = iter_rows(sheet.rows, sheet.rows.index.isin([*sent]))
     cells = {line.number: read_category(line.values) for line in lines}
     return {
         row: each
@@ -882,7 +881,7 @@ def find_remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, i
         return {}
     free = ~base.frame["id"].isin(named_ids(sheet)).to_numpy(dtype=bool)
     names = {normal(name) for name in rows["name"].dropna()}
-    lines = list(iter_rows(rows, np.full(len(rows), -1, dtype=np.intp)))
+    lines = list(iter_rows(rows))
     vocabulary = Vocabulary(pets)
     found: dict[int, int] = {}
     # A row may have its own last values, or the values on which both sides agreed.
@@ -1323,9 +1322,10 @@ def find_changed_units(older: Base, newer: Base) -> dict[int, tuple[Unit, ...]]:
 
 def _rows_of(sheet: Sheet, ids: Collection[int]) -> dict[int, Row]:
     """Return the rows of these pets, by pet id."""
-    rows = sheet.rows[sheet.rows["id"].isin([*ids])] if "id" in sheet.rows else sheet.rows[:0]
-    lines = iter_rows(rows, np.full(len(rows), -1, dtype=np.intp))
-    return {row.pet_id or 0: row for row in lines}
+    if "id" not in sheet.rows:
+        return {}
+    is_named = sheet.rows["id"].isin([*ids]).to_numpy(dtype=bool)
+    return {row.pet_id or 0: row for row in iter_rows(sheet.rows, is_named)}
 
 
 def _has_same_values(judge: Judge, row: Row, unit: Unit, pet: Pet) -> bool:

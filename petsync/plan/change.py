@@ -281,8 +281,10 @@ class Snapshot:
         """The known pets of the whole store, for its categories and tags."""
         if self.whole is None:
             return self.frame
-        others = self.frame[~self.frame["id"].isin(self.whole.frame["id"])]
-        return pd.concat([self.whole.frame, others]) if len(others) else self.whole.frame
+        is_other = ~self.frame["id"].isin(self.whole.frame["id"])
+        if not is_other.any():
+            return self.whole.frame
+        return pd.concat([self.whole.frame, self.frame[is_other]])
 
     @property
     def unheard(self) -> tuple[FailedLookup, ...]:

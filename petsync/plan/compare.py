@@ -1859,7 +1859,7 @@ def _find_vacant_ids(
     changed = {change.row for change in plan.changes}
     ids = sheet.rows["id"].dropna() if "id" in sheet.rows else pd.Series(dtype="Int64")
     ids_by_row = {**dict(zip(ids.index.tolist(), ids.tolist(), strict=True)), **sheet.blocked_pets}
-    places = match.positions(pd.Series([*ids_by_row.values()], dtype="Int64"), decisions.sides.pets)
+    places = match.positions_of(ids_by_row.values(), decisions.sides.pets)
     lacking = {
         row: pet_id
         for (row, pet_id), place in zip(ids_by_row.items(), places.tolist(), strict=True)

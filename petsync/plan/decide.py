@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
-import pandas as pd
 
 from petsync.models import Category, Pet, Tag
 from petsync.plan.change import Add, Change, Clash, Conflict, Delete, FailedLookup, Snapshot, Update
@@ -65,7 +64,7 @@ from petsync.plan.match import (
     is_nameless_category,
     merge_row,
     names_among,
-    positions,
+    positions_of,
 )
 from petsync.plan.notes import Remarks, is_converted, some
 from petsync.plan.plan import PlanOptions, Side, both_changed, hint_of
@@ -422,7 +421,7 @@ class Decisions:
         """Record the `older` rows that differ from the store because of an undo."""
         if not self._restored or not self.remarks.older:
             return
-        places = positions(pd.Series([*self._restored], dtype="Int64"), self.sides.pets).tolist()
+        places = positions_of(self._restored, self.sides.pets).tolist()
         as_left = {
             pet_id: each
             for (pet_id, each), place in zip(self._restored.items(), places, strict=True)
@@ -572,7 +571,7 @@ class Decisions:
         named = set(frame["id"].dropna().tolist()) if "id" in frame else set()
         named |= self._sheet.blocked_ids
         free = {row: pet_id for row, pet_id in certain.items() if pet_id not in named}
-        places = positions(pd.Series(list(free.values()), dtype="Int64"), self.sides.pets)
+        places = positions_of(free.values(), self.sides.pets)
         self.sides.named[places[places >= 0]] = True
         return dict(zip(free, places.tolist(), strict=True))
 
@@ -686,7 +685,7 @@ class Decisions:
         known = self._renumbered.get(row.pet_id or 0)
         if known is None or row.action == "add-another":
             return
-        (place,) = positions(pd.Series([known.pet_id], dtype="Int64"), self.sides.pets).tolist()
+        (place,) = positions_of([known.pet_id], self.sides.pets).tolist()
         is_there = place >= 0 or isinstance(self._found.get(known.pet_id), Pet)
         is_same = normal(row.values.get("name")) == normal(known.name)
         if is_there and (is_same or known.source == self._sheet.source):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
-import numpy as np
 
 from petsync._display import as_html, as_text
 from petsync.models import Pet
@@ -213,7 +212,7 @@ class _Case:
         mask = frame.index.isin(known)
         if "id" in frame:
             mask |= (frame["id"] == self.pet_id).fillna(value=False).to_numpy(dtype=bool)
-        return iter_rows(frame[mask], np.full(int(mask.sum()), -1, dtype=np.intp))
+        return iter_rows(frame, mask)
 
     def _of_row(self, row: Row, current: Pet | None, old: Pet | None) -> Explanation:
         change = next((c for c in self.plan.changes if c.row == row.number), None)

@@ -256,12 +256,11 @@ class _IntakeInput:
         edited = self._mask_edited(at)
         wanted = {unit: differs[unit] | fills[unit] for unit in UNITS}
         some = np.flatnonzero(np.logical_or.reduce(list(wanted.values())))
-        frame = self.rows.iloc[at[some]]
         current = pets_at(self._pets, self._places[at[some]])
         old = self._find_exported_pets(at[some])
         units = [tuple(unit for unit in UNITS if wanted[unit][n]) for n in some.tolist()]
         own = [frozenset(unit for unit in UNITS if edited[unit][n]) for n in some.tolist()]
-        lines = iter_rows(frame, self._places[at[some]], units)
+        lines = iter_rows(self.rows, at[some], self._places[at[some]], units)
         for row, pet, was, mine in zip(lines, current, old, own, strict=True):
             fields = tuple(self._fields(row, pet, was, mine))
             if fields:
@@ -280,6 +279,8 @@ class _IntakeInput:
         """
         own = self._sheet.rows
         known_rows = self._pet_ids.keys() - self._shared
+        if not known_rows:
+            return
         rows = own.loc[sorted(row for row in known_rows if row in own.index)]
         adds = rows["action"].isin(ADDING).tolist()
         ids = rows["id"].tolist() if "id" in own else [pd.NA] * len(rows)
@@ -335,6 +336,8 @@ class _IntakeInput:
         is_lacking = ~self._mask_named()
         if adds is not None:
             is_lacking &= self._pets["id"].isin(adds).to_numpy(dtype=bool)
+        if not is_lacking.any():
+            return [], []
         lacking = self._pets[is_lacking]
         lacking = lacking[_in_scope(lacking, statuses, tags)]
         old = _positions(lacking["id"], self._base) >= 0
@@ -413,8 +416,8 @@ class _IntakeInput:
         }
 
     def _mask_named(self) -> match.Mask:
-        ids = [*self.rows["id"].dropna(), *self._sheet.blocked_ids, *self._pet_ids.values()]
-        places = match.positions(pd.Series(ids, dtype="Int64"), self._pets)
+        ids = [*self._sheet.blocked_ids, *self._pet_ids.values()]
+        places = np.concatenate([self._places, match.positions_of(ids, self._pets)])
         named = np.zeros(len(self._pets), dtype=bool)
         named[places[places >= 0]] = True
         return named
@@ -500,7 +503,7 @@ class _IntakeInput:
 
     def _iter_rows(self, mask: match.Mask) -> Iterator[Row]:
         at = np.flatnonzero(mask)
-        return iter_rows(self.rows.iloc[at], self._places[at])
+        return iter_rows(self.rows, at, self._places[at])
 
 
 def _positions(ids: pd.Series[Any], base: Base | None) -> match.Positions:

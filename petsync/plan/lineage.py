@@ -28,7 +28,6 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
-import numpy as np
 import pandas as pd
 
 from petsync.models import Category, Pet
@@ -290,25 +289,25 @@ def slots_of(sheet: Sheet) -> dict[int, _Gap]:
     active = (frame["action"] != "ignore").to_numpy(dtype=bool)
     if "id" not in frame:
         return dict.fromkeys(frame.index[active].tolist(), (None, None))
-    lacking = active & frame["id"].isna().to_numpy()
+    lacking = active & frame["id"].array.isna()
+    if not lacking.any():
+        return {}
     pairs = (_values(ids[lacking]) for ids in (frame["id"].ffill(), frame["id"].bfill()))
     return dict(zip(frame.index[lacking].tolist(), zip(*pairs, strict=True), strict=True))
 
 
 def actions_of(sheet: Sheet, rows: Iterable[int]) -> dict[int, str]:
     """Return the actions of these rows, by row number; "" for `merge`."""
-    actions = sheet.rows.loc[sorted(rows), "action"]
-    pairs = zip(actions.index.tolist(), actions.tolist(), strict=True)
+    frame = sheet.rows
+    some = frame.index.isin([*rows])
+    pairs = zip(frame.index[some].tolist(), frame["action"].array[some].tolist(), strict=True)
     return {row: "" if action == "merge" else action for row, action in pairs}
 
 
 def read_row_pets(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> dict[int, Pet]:
     """Return these rows' values, each as a pet, by row number."""
-    frame = sheet.rows.loc[sorted(rows)]
-    nowhere = np.full(len(frame), -1, dtype=np.intp)
-    return {
-        row.number: merge_row(Pet(), row.values, vocabulary) for row in iter_rows(frame, nowhere)
-    }
+    lines = iter_rows(sheet.rows, sheet.rows.index.isin([*rows]))
+    return {row.number: merge_row(Pet(), row.values, vocabulary) for row in lines}
 
 
 def find_suspects(

@@ -61,6 +61,7 @@ __all__ = [
     "pet_of",
     "pets_of",
     "positions",
+    "positions_of",
 ]
 
 
@@ -77,6 +78,8 @@ _SPARSE = 4
 """The average distance between ids above which they are looked up by hashing."""
 _BLOCK = 4_096
 """The number of lists to compare at once, so that their items stay in the processor's cache."""
+_FEW = 200
+"""The maximum number of texts to compare in a loop, which costs less than Arrow's calls."""
 
 
 def positions(ids: pd.Series[Any], pets: pd.DataFrame) -> Positions:
@@ -99,10 +102,16 @@ def find_unproved_ids(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
     return [int(identity) for identity in named.unique()]
 
 
+def positions_of(ids: Collection[int], pets: pd.DataFrame) -> Positions:
+    """Return the place in `pets` of each id, -1 if no pet has it."""
+    known = pets["id"].to_numpy(dtype=np.int64)
+    return _find_positions(np.fromiter(ids, np.int64, len(ids)), known)
+
+
 def find_absent_ids(ids: Iterable[int], pets: pd.DataFrame) -> list[int]:
     """Return the ids that no pet has, without duplicates."""
     unique = list(dict.fromkeys(ids))
-    places = positions(pd.Series(unique, dtype="Int64"), pets).tolist()
+    places = positions_of(unique, pets).tolist()
     return [identity for identity, place in zip(unique, places, strict=True) if place < 0]
 
 
@@ -114,6 +123,8 @@ def differences(
     The two arrays have the same length. The result is exact for all units except the category,
     whose name and id may contradict each other.
     """
+    if not len(at):
+        return {unit: np.zeros(0, dtype=bool) for unit in UNITS}
     result: dict[Unit, Mask] = {}
     for unit in UNITS:
         masks = [
@@ -142,14 +153,22 @@ _Array = pd.api.extensions.ExtensionArray
 def _take_rows(rows: pd.DataFrame, column: Column, at: Positions) -> _Array:
     """Return the column at these rows, without a copy if they are consecutive."""
     is_range = len(at) and at[-1] - at[0] + 1 == len(at)
-    taken: _Array = rows[column].array[slice(at[0], at[-1] + 1) if is_range else at]
+    array: _Array = rows[column].array
+    taken: _Array = array[at[0] : at[-1] + 1] if is_range else array.take(at)
     return taken
 
 
 def _texts(
     meaning: Callable[[str | None], str], *, clears: bool = False
 ) -> Callable[[_Array, _Array, Positions], Mask]:
+    def differs(one: str | None, other: str | None) -> bool:
+        return meaning(one) != meaning(other) or (clears and not meaning(one))
+
     def compare(cells: _Array, old: _Array, places: Positions) -> Mask:
+        if len(cells) <= _FEW:
+            texts = zip(plain_values(cells), plain_values(old.take(places)), strict=True)
+            few = [one is not None and one != other and differs(one, other) for one, other in texts]
+            return np.array(few, dtype=bool)
         left, right = _arrow(cells), _arrow(old).take(pa.array(places))
         unequal = pc.fill_null(pc.not_equal(left, right), fill_value=True)
         mask = _bools(pc.and_(pc.is_valid(left), unequal))
@@ -161,9 +180,7 @@ def _texts(
             right.take(pa.array(where)).to_pylist(),
             strict=True,
         )
-        mask[where] = [
-            meaning(one) != meaning(other) or (clears and not meaning(one)) for one, other in pairs
-        ]
+        mask[where] = [differs(one, other) for one, other in pairs]
         return mask
 
     return compare
@@ -224,7 +241,10 @@ _COMPARE: Mapping[Column, Callable[[_Array, _Array, Positions], Mask]] = {
 
 def pets_of(ids: Iterable[int], frame: pd.DataFrame) -> tuple[Pet, ...]:
     """Return the pets with these ids in the frame, each once."""
-    places = positions(pd.Series(list(dict.fromkeys(ids)), dtype="Int64"), frame)
+    unique = dict.fromkeys(ids)
+    if not unique:
+        return ()
+    places = positions_of(unique, frame)
     return tuple(pets_at(frame, places[places >= 0]))
 
 
@@ -405,28 +425,45 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 
 def iter_rows(
-    frame: pd.DataFrame, places: Positions, units: Sequence[tuple[Unit, ...]] | None = None
+    frame: pd.DataFrame,
+    at: Positions | Mask | None = None,
+    places: Positions | None = None,
+    units: Sequence[tuple[Unit, ...]] | None = None,
 ) -> Iterator[Row]:
-    """Yield the rows of a sheet's frame, each with the place of its pet."""
+    """Yield the rows of a sheet's frame, only those `at` these positions, each with the place of
+    its pet.
+    """
+    some = at if at is None or at.dtype != np.bool_ else np.flatnonzero(at)
+    count = len(frame) if some is None else len(some)
+    if not count:
+        return
+
+    def values_of(column: str) -> list[Any]:
+        array = frame[column].array
+        return _list_values(array if some is None else array.take(some))
+
     names: list[Column] = [c for c in COLUMNS if c in frame and c != "id"]
-    columns = [_list_values(frame[c]) for c in names]
-    ids = _list_values(frame["id"]) if "id" in frame else [None] * len(frame)
-    cells = zip(*columns, strict=True) if columns else iter([()] * len(frame))
-    units_of_rows = units or [UNITS] * len(frame)
-    heads = zip(frame.index.tolist(), frame["action"].tolist(), ids, strict=True)
+    cells = zip(*map(values_of, names), strict=True) if names else iter([()] * count)
+    ids = values_of("id") if "id" in frame else [None] * count
+    numbers = (frame.index if some is None else frame.index[some]).tolist()
+    heads = zip(numbers, values_of("action"), ids, strict=True)
     for head, values, place, may_differ in zip(
-        heads, cells, places.tolist(), units_of_rows, strict=True
+        heads,
+        cells,
+        [-1] * count if places is None else places.tolist(),
+        [UNITS] * count if units is None else units,
+        strict=True,
     ):
         pairs = zip(names, values, strict=True)
         row_values: dict[Column, Any] = {name: value for name, value in pairs if value is not None}
         yield Row(*head, row_values, place, may_differ)
 
 
-def _list_values(column: pd.Series[Any]) -> list[Any]:
+def _list_values(column: _Array) -> list[Any]:
     """Return the values, with None for blank cells."""
-    if column.dtype == object:
+    if isinstance(column, pd.arrays.NumpyExtensionArray):
         return [value if isinstance(value, list) else None for value in column.tolist()]
-    return plain_values(column.array)
+    return plain_values(column)
 
 
 # Rows without an id: find the pet, if any, that each of them matches.
@@ -562,7 +599,7 @@ class Alignment:
     def rows(self) -> Iterator[Row]:
         """Yield the rows that may differ from their pet, in the sheet's order."""
         units = [_UNITS_OF[bits] for bits in self._bits.tolist()]
-        return iter_rows(self._frame.iloc[self._at], self._places[self._at], units)
+        return iter_rows(self._frame, self._at, self._places[self._at], units)
 
     def pet(self, place: int) -> Pet:
         """Return the pet at a place of the snapshot."""
@@ -579,15 +616,13 @@ class Alignment:
 
     def names(self, ids: Iterable[int]) -> dict[int, str]:
         """Return the store's names of the pets with these ids, for those in the snapshot."""
-        series = pd.Series(list(dict.fromkeys(ids)), dtype="Int64")
-        places = positions(series, self.pets)
+        places = positions_of(dict.fromkeys(ids), self.pets)
         there = self.pets.iloc[places[places >= 0]]
         named = there[there["name"].notna()]
         return dict(zip(named["id"].tolist(), named["name"].tolist(), strict=True))
 
     def _mask_named(self, sheet: Sheet) -> Mask:
-        blocked = pd.Series(sorted(sheet.blocked_ids), dtype="Int64")
-        places = np.concatenate([self._places, positions(blocked, self.pets)])
+        places = np.concatenate([self._places, positions_of(sheet.blocked_ids, self.pets)])
         named = np.zeros(len(self.pets), dtype=bool)
         named[places[places >= 0]] = True
         return named

@@ -960,9 +960,8 @@ class Differences:
 
     def _describe_both(self, row: int, pet: Pet, fields: Sequence[Column]) -> str:
         """Return the values of a row and its pet in the fields that differ."""
-        (line,) = iter_rows(
-            self.comparison.row_comparison.frame.loc[[row]], np.array([-1], dtype=np.intp)
-        )
+        frame = self.comparison.row_comparison.frame
+        (line,) = iter_rows(frame, frame.index == row)
         row_pet = build_pet(line.values)
         texts = [(c, cell(pet, c), cell(row_pet, c)) for c in fields if c in line.values]
         other = [each for each in texts if each[1] != each[2]]

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-import numpy as np
 import pandas as pd
 
 from petsync import sheets
@@ -315,7 +314,7 @@ def _new_rows(sheet: Sheet) -> Iterator[Row]:
     rows = frame[is_new]
     if "name" in rows and len(rows):
         rows = rows[rows["name"].notna()]
-        yield from iter_rows(rows, np.full(len(rows), -1, dtype=np.intp))
+        yield from iter_rows(rows)
 
 
 def _may_be_one(one: Pet, other: Pet) -> bool:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import msgspec
-import numpy as np
 import pandas as pd
 
 from petsync.errors import GuardError, SheetError
@@ -674,7 +673,7 @@ def with_new_rows(
     rows = comparison.sheet.rows
     added = [
         msgspec.structs.replace(build_pet(row.values), id=pets[row.number])
-        for row in _iter_all_rows(rows[rows.index.isin(pets)])
+        for row in iter_rows(rows[rows.index.isin(pets)])
     ]
     named = named_ids(comparison.sheet) - base.ids - {*context.job.guard.sentinels}
     if context.job.mode == "two-way" and named:
@@ -688,16 +687,12 @@ def with_new_rows(
         known = {pet.id: pet for pet in pets_of(named, whole.frame)}
         added += [
             with_fields(known[row.pet_id], Pet(id=row.pet_id), _find_blank_columns(row, merged))
-            for row in _iter_all_rows(merged)
+            for row in iter_rows(merged)
             if row.pet_id in known
         ]
         named_pets = [pet for pet in added if pet.id in named]
         base = with_blank_columns(base, named_pets)
     return replace(start, base=base.with_pets(added)) if added else start
-
-
-def _iter_all_rows(rows: pd.DataFrame) -> Iterable[Row]:
-    return iter_rows(rows, np.full(len(rows), -1, dtype=np.intp)) if len(rows) else ()
 
 
 def _find_blank_columns(row: Row, rows: pd.DataFrame) -> list[Column]:

@@ -1053,7 +1053,7 @@ def find_reverted(
             older.setdefault(pet.id or 0, []).append(pet)
     rows = sheet.rows[sheet.rows["id"].isin(list(older))]
     found: dict[int, tuple[Unit, ...]] = {}
-    for row in iter_rows(rows, np.full(len(rows), -1, dtype=np.intp)):
+    for row in iter_rows(rows):
         pet_id, row_pet = row.pet_id or 0, build_pet(row.values)
         stated = {column for column in row.values if column in columns}
         units = tuple(
@@ -1430,7 +1430,7 @@ def _cell_texts(sheet: Sheet, cells: Iterable[CellKey]) -> dict[CellKey, Text]:
     if not wanted or "id" not in rows:
         return {}
     rows = rows[rows["id"].isin(list(wanted))]
-    lines = iter_rows(rows, np.full(len(rows), -1, dtype=np.intp))
+    lines = iter_rows(rows)
     row_pets = ((line.pet_id or 0, build_pet(line.values)) for line in lines)
     return {(pet_id, c): cell(pet, c) for pet_id, pet in row_pets for c in wanted[pet_id]}
 

@@ -109,7 +109,8 @@ def pets_at(frame: pd.DataFrame, places: Sequence[int] | npt.NDArray[np.intp]) -
     if positions.size == 0:
         return []
     return _pets(
-        [frame[name].array[positions] if name in frame else None for name in names], len(positions)
+        [frame[name].array.take(positions) if name in frame else None for name in names],
+        len(positions),
     )
 
 
