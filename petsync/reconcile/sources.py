@@ -7,7 +7,7 @@ import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
@@ -96,6 +96,15 @@ With an argument, most others change a setting, even on a read-only connection.
 """
 
 
+class _Version(NamedTuple):
+    """What determines a sheet that is read from a file."""
+
+    digest: str
+    sidecar: str
+    tab: str | None
+    statuses: frozenset[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One sheet of a job, or its query."""
@@ -109,18 +118,32 @@ class Source:
     """None for a query."""
     last: Callable[[], Base | None] | None = None
     """Returns the base of the last round, which records the worksheet that was read."""
+    _last_read: dict[_Version, Sheet] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """The sheet that was read last, by its version."""
 
     def read(self, store: Store, known_statuses: Collection[str] = ()) -> Sheet:
-        """Return the sheet as read for the store; `known_statuses` are accepted too.
+        """Return the sheet as read for the store; `known_statuses` are accepted too. A round reads
+        a sheet several times: a file that has not changed since is not validated again.
 
         Raises SheetError, and SettingsError if a package for a database is missing.
         """
         if self.path is None:
             return self._query(store, known_statuses)
         try:
-            return store.aio.read(
+            tab = self.job.tab or self._last_tab(self.path, store)
+            version = _Version(
+                sheets.digest_of(self.path),
+                sheets.sidecar_digest(self.path),
+                tab,
+                frozenset(known_statuses),
+            )
+            if version in self._last_read:
+                return self._last_read[version]
+            sheet = store.aio.read(
                 self.path,
-                tab=self.job.tab or self._last_tab(self.path, store),
+                tab=tab,
                 known_statuses=known_statuses,
                 encoding=self.job.encoding and sheets.encoding_of(self.path, self.job.encoding),
             )
@@ -131,6 +154,10 @@ class Source:
                 f"If there never was one, `petsync export {self.path}` creates it from the store's"
             )
             raise SheetError(error.message, hint=f"{error.hint} {cure} pets.".strip()) from None
+        self._last_read.clear()
+        if sheet.digest == version.digest:
+            self._last_read[version] = sheet
+        return sheet
 
     def _last_tab(self, path: Path, store: Store) -> str | None:
         """Return the worksheet of the last round; None if there was none or it is unknown.

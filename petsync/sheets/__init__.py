@@ -5,10 +5,11 @@ from __future__ import annotations
 from petsync.sheets.annotate import AnnotatedCopy, annotate_sheet
 from petsync.sheets.corrected import write_corrected
 from petsync.sheets.edits import Obstacle, SheetEdits, cells_of, edits_of
-from petsync.sheets.files import EncodingError, encoding_of
+from petsync.sheets.files import EncodingError, digest_of, encoding_of
 from petsync.sheets.headers import HeaderNotFoundError
 from petsync.sheets.read import Peek, peek, read_sheet, sheet_from_frame, worksheet_of
 from petsync.sheets.results import must_take_results, write_back, write_results
+from petsync.sheets.sidecar import sidecar_digest
 from petsync.sheets.sync import load_edits, must_take_edits, obstacles, save_edits, write_synced
 from petsync.sheets.write import write_sheet
 
@@ -21,6 +22,7 @@ __all__ = [
     "SheetEdits",
     "annotate_sheet",
     "cells_of",
+    "digest_of",
     "edits_of",
     "encoding_of",
     "load_edits",
@@ -31,6 +33,7 @@ __all__ = [
     "read_sheet",
     "save_edits",
     "sheet_from_frame",
+    "sidecar_digest",
     "worksheet_of",
     "write_back",
     "write_corrected",

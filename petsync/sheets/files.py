@@ -24,6 +24,7 @@ __all__ = [
     "EncodingError",
     "FileKind",
     "Source",
+    "digest_of",
     "encoding_of",
     "identify_foreign",
     "identify_zip",
@@ -455,6 +456,14 @@ def encoding_of(path: Path, usual: str) -> str | None:
         return None
     name, fitting = _detect_mark(data)
     return (None if name == _UTF8 else fitting[0]) if name else usual
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of the file's bytes, in hexadecimal, as in a sheet that is read from it.
+
+    Raises SheetError if the file cannot be read.
+    """
+    return hashlib.sha256(_read_bytes(path)).hexdigest()
 
 
 def _read_bytes(path: Path) -> bytes:

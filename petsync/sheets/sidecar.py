@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ __all__ = [
     "INTERRUPTED",
     "read_sidecar",
     "read_sidecar_lines",
+    "sidecar_digest",
     "sidecar_path",
     "write_with_sidecar",
 ]
@@ -102,6 +104,16 @@ def read_sidecar(sidecar: Path) -> bytes:
     if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
         raise OSError(errno.EINVAL, "it is not a regular file")
     return sidecar.read_bytes()
+
+
+def sidecar_digest(path: Path) -> str:
+    """Return the SHA-256 of the bytes of the sidecar of the file at `path`, in hexadecimal; "" if
+    it has none or it cannot be read.
+    """
+    try:
+        return hashlib.sha256(read_sidecar(sidecar_path(path))).hexdigest()
+    except OSError:
+        return ""
 
 
 def _read_if_there(sidecar: Path) -> bytes | None:
