@@ -47,7 +47,7 @@ def test_every_explanation_is_what_the_plan_does(triple: Triple) -> None:
             assert each.pet_id == number
             assert each.sentence
             assert each.rule in CONFLICTS | set(PET_RULES)
-            check_fate(each, plan)
+            check_decision(each, plan)
             for reason in each.fields:
                 check_values(reason, old, now, left(plan, number, now))
                 check_rule(reason, each, plan)
@@ -55,8 +55,8 @@ def test_every_explanation_is_what_the_plan_does(triple: Triple) -> None:
                 assert (reason.sheet is None) == (line.get(reason.column) is None)
 
 
-def check_fate(told: Explanation, plan: Plan) -> None:
-    """Check that fate and rule are those of the change, of the conflict, or of a row with
+def check_decision(told: Explanation, plan: Plan) -> None:
+    """Check that decision and rule are those of the change, of the conflict, or of a row with
     neither.
     """
     place = told.row, told.pet_id
@@ -65,11 +65,11 @@ def check_fate(told: Explanation, plan: Plan) -> None:
     rows = {(c.row, told.pet_id): c for c in plan.conflicts if c.row is not None}
     conflict = (rows | {(c.row, c.pet_id): c for c in plan.conflicts}).get(place)
     if change is not None:
-        assert told.fate == change.kind
+        assert told.decision == change.kind
     elif conflict is not None:
-        assert (told.fate, told.rule) == ("conflict", conflict.rule)
+        assert (told.decision, told.rule) == ("conflict", conflict.rule)
     else:
-        assert told.fate in ("unchanged", "ignored", "absent")
+        assert told.decision in ("unchanged", "ignored", "absent")
         assert told.rule not in CONFLICTS | {"new", "updated", "asked", "missing"}
 
 
@@ -95,6 +95,6 @@ def check_rule(reason: Reason, told: Explanation, plan: Plan) -> None:
     clashes = {clash.column for c in plan.conflicts if c.row == told.row for clash in c.clashes}
     if reason.column in clashes:
         assert reason.rule.startswith("clash-") or reason.rule == "together"
-    if told.fate == "conflict" and not clashes:
+    if told.decision == "conflict" and not clashes:
         assert reason.rule not in SENT
         assert reason.after == reason.store

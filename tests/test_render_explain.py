@@ -62,7 +62,7 @@ def explanation(*fields: Reason, **more: object) -> Explanation:
     values = {
         "pet_id": 17,
         "name": "Bella",
-        "fate": "update",
+        "decision": "update",
         "row": 18,
         "source": "Pets!B18",
         "rule": "updated",
@@ -94,20 +94,24 @@ BELLA = explanation(
 
 
 def test_an_explanation_as_text() -> None:
-    """The text and the repr of an explanation have exactly this form: the fate, then each field."""
+    """The text and the repr of an explanation have exactly this form: the decision, then each
+    field.
+    """
     assert explanations_text([BELLA]) == TEXT
     assert repr(BELLA) == TEXT
 
 
 def test_explanations_stand_below_each_other() -> None:
     """Explanations of several pets are shown in the requested order."""
-    nobody = explanation(pet_id=4711, name="", fate="absent", row=None, source="", sentence="No.")
+    nobody = explanation(
+        pet_id=4711, name="", decision="absent", row=None, source="", sentence="No."
+    )
     text = explanations_text([BELLA, nobody])
     assert text == f"{TEXT}\n\n* Pet 4711: there is none.\n  No. [updated]"
 
 
 @pytest.mark.parametrize(
-    ("fate", "sentence"),
+    ("decision", "sentence"),
     [
         ("add", "+ Pet 17, Bella (Pets!B18): it will be added."),
         ("delete", "- Pet 17, Bella (Pets!B18): it will be deleted."),
@@ -117,14 +121,14 @@ def test_explanations_stand_below_each_other() -> None:
         ("unchanged", "* Pet 17, Bella (Pets!B18): nothing changes."),
     ],
 )
-def test_every_fate_is_a_sentence(fate: str, sentence: str) -> None:
-    """Every fate is a sentence with the sign that a plan uses for it."""
-    assert explanations_text([explanation(fate=fate)]).splitlines()[0] == sentence
+def test_every_decision_is_a_sentence(decision: str, sentence: str) -> None:
+    """Every decision is a sentence with the sign that a plan uses for it."""
+    assert explanations_text([explanation(decision=decision)]).splitlines()[0] == sentence
 
 
 def test_a_new_pet_has_no_id() -> None:
     """A row without an id is explained as a new pet."""
-    text = explanations_text([explanation(pet_id=None, fate="add")])
+    text = explanations_text([explanation(pet_id=None, decision="add")])
     assert text.startswith("+ A new pet, Bella (Pets!B18): it will be added.")
 
 
@@ -216,7 +220,7 @@ def test_no_name_breaks_out_of_an_explanation(name: str, width: int) -> None:
 
 
 def test_an_explanation_as_html() -> None:
-    """An explanation in HTML has the fate as a sentence and a row for each field, with the new
+    """An explanation in HTML has the decision as a sentence and a row for each field, with the new
     value in bold.
     """
     html = BELLA._repr_html_()

@@ -84,9 +84,15 @@ def test_changed_characters_are_coloured() -> None:
 
 
 def test_explanations_on_a_terminal() -> None:
-    """The sign of a pet's fate has its colour, and the text is the plain one."""
+    """The sign of a pet's decision has its colour, and the text is the plain one."""
     result = Explanation(
-        pet_id=7, name="Rex", fate="delete", row=None, source="", rule="missing", sentence="Gone."
+        pet_id=7,
+        name="Rex",
+        decision="delete",
+        row=None,
+        source="",
+        rule="missing",
+        sentence="Gone.",
     )
     out = console(force_terminal=True, color_system="standard")
     show_explanations([result], out)

@@ -28,7 +28,9 @@ __all__ = ["FIELD_RULES", "PET_RULES", "Explanation", "Explanations", "Reason", 
 # Explanation: the values of base, sheet and store that led to a plan's result for one pet.
 
 
-Fate = Literal["add", "update", "delete", "conflict", "blocked", "ignored", "unchanged", "absent"]
+RowDecision = Literal[
+    "add", "update", "delete", "conflict", "blocked", "ignored", "unchanged", "absent"
+]
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,8 +75,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The pet's id."""
     name: str
     """The pet's name."""
-    fate: Fate
-    """The result. "absent": neither the sheet nor the store has the pet."""
+    decision: RowDecision
+    """The decision. "absent": neither the sheet nor the store has the pet."""
     row: int | None
     """The row's number, None if no row names the pet."""
     source: str
@@ -217,13 +219,13 @@ class _Case:
     def _of_row(self, row: Row, current: Pet | None, old: Pet | None) -> Explanation:
         change = next((c for c in self.plan.changes if c.row == row.number), None)
         conflict = next((c for c in self.plan.conflicts if c.row == row.number), None)
-        fate, rule, sentence = self._fate(row, change, conflict)
+        decision, rule, sentence = self._decide(row, change, conflict)
         is_held = conflict is not None and not conflict.clashes
         after = change.after if change is not None else current
         return Explanation(
             pet_id=self.pet_id,
             name=_name(current, after, old),
-            fate=fate,
+            decision=decision,
             row=row.number,
             source=self.sheet.address(row.number),
             rule=rule,
@@ -231,13 +233,13 @@ class _Case:
             fields=tuple(self._reasons(row, current, old, after, is_held=is_held)),
         )
 
-    def _fate(
+    def _decide(
         self, row: Row, change: Change | None, conflict: Conflict | None
-    ) -> tuple[Fate, str, str]:
+    ) -> tuple[RowDecision, str, str]:
         if conflict is not None and (change is None or conflict.is_open):
             sentence = f"The row {conflict.problem}. {conflict.suggestion}"
-            fate: Fate = "conflict" if change is None else change.kind
-            return fate, conflict.rule, sentence
+            decision: RowDecision = "conflict" if change is None else change.kind
+            return decision, conflict.rule, sentence
         if change is not None:
             rule = {"add": "new", "update": "updated", "delete": "asked"}[change.kind]
             return change.kind, rule, f"{_of_change(change)}{self._how(row)}"
@@ -270,7 +272,7 @@ class _Case:
         return Explanation(
             pet_id=self.pet_id,
             name=_name(current, old),
-            fate="blocked",
+            decision="blocked",
             row=blocked.row,
             source=blocked.source,
             rule="blocked",
@@ -298,17 +300,22 @@ class _Case:
         return "uncertain" if self.plan.options.delete_missing else "left-alone"
 
     def _without_row(
-        self, fate: Fate, rule: str, current: Pet | None, old: Pet | None, sentence: str = ""
+        self,
+        decision: RowDecision,
+        rule: str,
+        current: Pet | None,
+        old: Pet | None,
+        sentence: str = "",
     ) -> Explanation:
-        after = None if fate == "delete" else current
-        why = "deleted" if fate == "delete" else "no-row"
+        after = None if decision == "delete" else current
+        why = "deleted" if decision == "delete" else "no-row"
         reasons = (
             _reason(c, old, None, current, after, why) for c in COLUMNS[1:] if current is not None
         )
         return Explanation(
             pet_id=self.pet_id,
             name=_name(current, old),
-            fate=fate,
+            decision=decision,
             row=None,
             source="",
             rule=rule,

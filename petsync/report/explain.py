@@ -17,7 +17,7 @@ from petsync.report.words import SYMBOL, Mark, shorten
 from petsync.table.cells import visible
 
 __all__ = [
-    "FATE_MARK",
+    "DECISION_MARK",
     "SIDES",
     "explanation_lines",
     "explanations_html",
@@ -36,7 +36,7 @@ __all__ = [
 SIDES = ("exported", "sheet", "store", "then")
 """The titles of a field's values: in the base, the sheet, the store, and the store afterwards."""
 _NO_VALUE = "-"
-_FATE_WORDS: Mapping[str, str] = {
+_DECISION_WORDS: Mapping[str, str] = {
     "add": "it will be added",
     "update": "it will be changed",
     "delete": "it will be deleted",
@@ -46,14 +46,16 @@ _FATE_WORDS: Mapping[str, str] = {
     "unchanged": "nothing changes",
     "absent": "there is none",
 }
-FATE_MARK: Mapping[str, Mark] = {
+DECISION_MARK: Mapping[str, Mark] = {
     "add": "add",
     "update": "update",
     "delete": "delete",
     "conflict": "conflict",
     "blocked": "blocked",
 }
-"""The mark of each fate. A fate that is not listed changes nothing, and has the mark of a note."""
+"""The mark of each decision. A decision that is not listed changes nothing, and has the mark of a
+note.
+"""
 
 
 def headline(explanation: Explanation) -> str:
@@ -63,7 +65,7 @@ def headline(explanation: Explanation) -> str:
     pet = "A new pet" if explanation.pet_id is None else f"Pet {explanation.pet_id}"
     name = f", {visible(explanation.name)}" if explanation.name else ""
     where = f" ({visible(explanation.source)})" if explanation.source else ""
-    return f"{pet}{name}{where}: {_FATE_WORDS[explanation.fate]}."
+    return f"{pet}{name}{where}: {_DECISION_WORDS[explanation.decision]}."
 
 
 def format_reason(rule: str, text: str) -> str:
@@ -149,7 +151,7 @@ def _items(side: Cell) -> str:
     return "".join(element("div", html.bdi(item)) for item in side)
 
 
-# Explanations as lines: the pet's fate, and for each field its values and rule.
+# Explanations as lines: the pet's decision, and for each field its values and rule.
 
 
 _INDENT = 2
@@ -169,7 +171,7 @@ def explanation_lines(explanations: Iterable[Explanation], *, width: int = 80) -
 
 
 def _explanation_text(explanation: Explanation, width: int) -> Iterator[Text]:
-    mark = FATE_MARK.get(explanation.fate, "note")
+    mark = DECISION_MARK.get(explanation.decision, "note")
     head = text.paragraph(headline(explanation), width - 2)
     for n, line in enumerate(head):
         sign = f"{SYMBOL[mark]} " if n == 0 else "  "

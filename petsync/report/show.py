@@ -78,7 +78,7 @@ def show_plan(plan: Plan, console: Console, *, limit: int | None = 20) -> None:
 
 
 def show_explanations(explanations: Iterable[Explanation], console: Console) -> None:
-    """Print each pet's fate, and the reason for each field."""
+    """Print each pet's decision, and the reason for each field."""
     _show(explanation_lines(explanations, width=_width(console)), console)
 
 
@@ -180,7 +180,7 @@ def plan_text(plan: Plan, *, limit: int | None = 20, width: int = 80) -> str:
 
 
 def explanations_text(explanations: Iterable[Explanation], *, width: int = 80) -> str:
-    """Return each pet's fate, and the reason for each field, as text."""
+    """Return each pet's decision, and the reason for each field, as text."""
     return _join_lines(explanation_lines(explanations, width=width))
 
 

@@ -243,7 +243,7 @@ def test_why_as_json(shell: Shell, box: Sandbox) -> None:
     """With --json each explanation has its rule, and each field its values and its rule."""
     done = shell("plan", _sheet(CHANGED), *to(box), "--why", "1", "--json")
     (one,) = done.json["explanations"]
-    assert (one["pet_id"], one["fate"], one["rule"]) == (1, "update", "updated")
+    assert (one["pet_id"], one["decision"], one["rule"]) == (1, "update", "updated")
     name = next(field for field in one["fields"] if field["column"] == "name")
     assert (name["sheet"], name["store"], name["after"], name["rule"]) == (
         "Max",
