@@ -165,11 +165,11 @@ def test_one_new_photo_settles_one_of_two_doubts() -> None:
     attempts = [Attempt("r", entry, (entry.digest,)) for entry in entries]
     now = ps.Pet(id=7, photo_urls=(*PHOTOS, "x"))
     uploads = Uploads.of(attempts)
-    assert uploads.fate((7, ("a",)), now, adds=True) == "confirm"
+    assert uploads.decide((7, ("a",)), now, adds=True) == "confirm"
     settled = Entry(
         number=0, kind="upload", pet_id=7, before=before, after=now, digest="a", outcome="applied"
     )
     uploads.take(Attempt("s", settled, ("a",)))
-    assert uploads.fate((7, ("a",)), now, adds=True) == "already"
-    assert uploads.fate((7, ("b",)), now, adds=True) == "retry"
-    assert uploads.fate((7, ("b",)), now, adds=False) == "doubtful"
+    assert uploads.decide((7, ("a",)), now, adds=True) == "uploaded"
+    assert uploads.decide((7, ("b",)), now, adds=True) == "retry"
+    assert uploads.decide((7, ("b",)), now, adds=False) == "unknown"

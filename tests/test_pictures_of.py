@@ -118,7 +118,7 @@ def test_what_is_cancelled_before_its_turn_is_not_sent(
     }
     assert box.requests["uploadFile"] == 2
     again = store.pictures_of(7, files)
-    assert [one.fate for one in again.pictures] == ["already", "new", "already"]
+    assert [one.decision for one in again.pictures] == ["uploaded", "new", "uploaded"]
 
 
 def test_what_is_cancelled_on_its_way_is_in_doubt(
@@ -139,7 +139,7 @@ def test_what_is_cancelled_on_its_way_is_in_doubt(
     }
     assert len(box.pets()[0].photo_urls) == 2
     again = store.pictures_of(7, files)
-    assert [one.fate for one in again.pictures] == ["retry", "already", "already"]
+    assert [one.decision for one in again.pictures] == ["retry", "uploaded", "uploaded"]
     assert outcomes(store.upload(again, settle=0.0))["c.png"] == ("applied", "")
     assert len(box.pets()[0].photo_urls) == 3
 

@@ -12,9 +12,15 @@ import petsync as ps
 import petsync.report
 from petsync.errors import PlanError
 from petsync.plan.report import OUTCOMES
-from petsync.plan.uploads import FATES, PictureOptions, result_of, result_of_problem, treatment
+from petsync.plan.uploads import (
+    UPLOAD_DECISIONS,
+    PictureOptions,
+    result_of,
+    result_of_problem,
+    treatment,
+)
 from petsync.report.images import (
-    FATE_TITLES,
+    DECISION_TITLES,
     pictures_html,
     pictures_text,
     size,
@@ -70,8 +76,11 @@ def report(*results: ps.types.UploadedFile, **more: Any) -> ps.types.UploadRepor
 
 
 def everything() -> ps.types.Pictures:
-    """Return pictures of every fate, and two problems."""
-    members = [picture(fate=fate, file=f"{n}.jpg", run="r0") for n, fate in enumerate(FATES)]
+    """Return pictures of every decision, and two problems."""
+    members = [
+        picture(decision=decision, file=f"{n}.jpg", run="r0")
+        for n, decision in enumerate(UPLOAD_DECISIONS)
+    ]
     problems = (
         ps.types.PictureProblem(file="a.png", problem="it is text", cure="Look."),
         ps.types.PictureProblem(file="b.txt", problem="it is not a picture", blocks=False),
@@ -79,14 +88,14 @@ def everything() -> ps.types.Pictures:
     return pictures(*members, problems=problems, ignored=2)
 
 
-def test_every_fate_is_shown() -> None:
+def test_every_decision_is_shown() -> None:
     """Text and HTML show each file once, and files that are not uploaded before the others."""
     value = everything()
     for shown in (repr(value), value._repr_html_()):
         for file in [p.file for p in value.pictures] + ["a.png", "b.txt"]:
             assert shown.count(file) == 1
         assert shown.index("a.png") < shown.index("1.jpg") < shown.index("b.txt")
-    assert set(FATE_TITLES) == set(FATES)
+    assert set(DECISION_TITLES) == set(UPLOAD_DECISIONS)
 
 
 def test_summary_adds_up() -> None:
@@ -116,7 +125,7 @@ def test_what_is_the_same_is_reported_once() -> None:
         ps.types.PictureProblem(file=f"{n}.png", problem="too large", cure="Shrink it.")
         for n in range(9)
     ]
-    before = [picture(file=f"{n}.gif", fate="already", run="r-0") for n in range(9)]
+    before = [picture(file=f"{n}.gif", decision="uploaded", run="r-0") for n in range(9)]
     looked = pictures(
         *before, problems=(*problems, ps.types.PictureProblem(file="z.png", problem="no"))
     )
@@ -191,7 +200,7 @@ def test_frame_of_pictures() -> None:
     frame = pictures(picture(pet_id=big), problems=everything().problems).to_frame()
     assert frame["id"].tolist()[0] == big
     assert str(frame["id"].dtype) == "Int64"
-    assert frame["fate"].tolist() == ["new", "problem", "left out"]
+    assert frame["decision"].tolist() == ["new", "problem", "left out"]
 
 
 def test_round_trip() -> None:
@@ -199,9 +208,24 @@ def test_round_trip() -> None:
     value = everything()
     assert ps.types.Pictures.from_json(value.to_json()) == value
     assert hash(ps.types.Pictures.from_json(value.to_json())) == hash(value)
-    for body in (b"", b"[]", b"\xff", b'{"format":1}', b"[" * 100_000):
+    newer = value.to_json().replace(b'"format":2', b'"format":3', 1)
+    for body in (b"", b"[]", b"\xff", b'{"format":1}', b'{"format":2}', newer, b"[" * 100_000):
         with pytest.raises(PlanError):
             ps.types.Pictures.from_json(body)
+
+
+def test_pictures_of_petsync_0_2_are_read() -> None:
+    """The JSON of petsync 0.2 (format 1) reads as the same value; its key and words were others."""
+    value = everything()
+    body = value.to_json().replace(b'"format":2', b'"format":1', 1)
+    body = body.replace(b'"decision":', b'"fate":')
+    for now, before in (("uploaded", "already"), ("duplicate", "twice"), ("unknown", "doubtful")):
+        body = body.replace(f'"fate":"{now}"'.encode(), f'"fate":"{before}"'.encode())
+    assert body.count(b'"already"') == body.count(b'"twice"') == body.count(b'"doubtful"') == 1
+    assert ps.types.Pictures.from_json(body) == value
+    for wrong in (b"null", b"[]", b'"other"'):
+        with pytest.raises(PlanError):
+            ps.types.Pictures.from_json(body.replace(b'"already"', wrong))
 
 
 def test_treatment_says_all() -> None:

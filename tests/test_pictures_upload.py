@@ -120,7 +120,7 @@ def test_each_picture_is_sent_once_byte_for_byte(
     store = connect(box)
     pictures = store.pictures(folder)
     assert box.requests["uploadFile"] == 0
-    assert [(p.pet_id, p.place, p.fate) for p in pictures.pictures] == [
+    assert [(p.pet_id, p.place, p.decision) for p in pictures.pictures] == [
         (7, 0, "new"),
         (7, 2, "new"),
         (8, 0, "new"),
@@ -131,7 +131,7 @@ def test_each_picture_is_sent_once_byte_for_byte(
     assert report.exit_code == 0
     assert sorted(stored(box)) == sorted(path.read_bytes() for path in folder.iterdir())
     again = store.pictures(folder)
-    assert [p.fate for p in again.pictures] == ["already"] * 4
+    assert [p.decision for p in again.pictures] == ["uploaded"] * 4
     for value in (again, pictures):
         second = store.upload(value)
         assert (second.counts["applied"], second.counts["unchanged"]) == (0, 4)
@@ -163,7 +163,7 @@ def test_again_sends_once_more(
     store = connect(box)
     store.upload(store.pictures(folder))
     again = store.pictures(folder, again=True)
-    assert {p.fate for p in again.pictures} == {"again"}
+    assert {p.decision for p in again.pictures} == {"again"}
     assert store.upload(again).counts["applied"] == 4
     assert store.upload(again).counts["applied"] == 0
     assert box.requests["uploadFile"] == 8
@@ -199,11 +199,11 @@ def test_again_that_was_stopped_is_finished(
     standard.break_with(None)
     time.sleep(0.1)
     rest = store.pictures(folder, again=True)
-    first = {0.3: "already", 600.0: "retry"}[latency]
-    assert [p.fate for p in rest.pictures] == [first, *["again"] * 3]
-    assert store.upload(rest, settle=0).counts["applied"] == (3 if first == "already" else 4)
+    first = {0.3: "uploaded", 600.0: "retry"}[latency]
+    assert [p.decision for p in rest.pictures] == [first, *["again"] * 3]
+    assert store.upload(rest, settle=0).counts["applied"] == (3 if first == "uploaded" else 4)
     assert sum(len(each.photo_urls) for each in standard.pets()) == 2 + 4 + 4
-    assert {p.fate for p in store.pictures(folder, again=True).pictures} == {"again"}
+    assert {p.decision for p in store.pictures(folder, again=True).pictures} == {"again"}
 
 
 def test_undone_upload_is_sent_again(
@@ -217,13 +217,13 @@ def test_undone_upload_is_sent_again(
     plan = store.undo()
     back = store.apply(plan.select(ids=[7]))
     assert back.counts["applied"] == 1
-    fates = [(p.pet_id, p.fate) for p in store.pictures(folder).pictures]
-    assert fates == [(7, "new"), (7, "new"), (8, "already"), (2**63 - 2, "already")]
+    decisions = [(p.pet_id, p.decision) for p in store.pictures(folder).pictures]
+    assert decisions == [(7, "new"), (7, "new"), (8, "uploaded"), (2**63 - 2, "uploaded")]
     store.apply(store.undo(back.run_id))
-    assert {p.fate for p in store.pictures(folder).pictures} == {"already"}
+    assert {p.decision for p in store.pictures(folder).pictures} == {"uploaded"}
     third = store.apply(store.undo(store.upload(store.pictures(folder, again=True)).run_id))
     assert third.exit_code == 0
-    assert {p.fate for p in store.pictures(folder).pictures} == {"already"}
+    assert {p.decision for p in store.pictures(folder).pictures} == {"uploaded"}
 
 
 def test_same_picture_scaled_otherwise_is_no_new_one(
@@ -239,9 +239,9 @@ def test_same_picture_scaled_otherwise_is_no_new_one(
     store.upload(pictures)
     (sent,) = stored(standard)
     assert len(sent) == pictures.total_bytes
-    assert store.pictures(folder).already
-    assert store.pictures(put(tmp_path / "two", p7__jpg=sent)).already
-    assert not store.pictures(put(tmp_path / "three", p8__jpg=sent)).already
+    assert store.pictures(folder).uploaded
+    assert store.pictures(put(tmp_path / "two", p7__jpg=sent)).uploaded
+    assert not store.pictures(put(tmp_path / "three", p8__jpg=sent)).uploaded
 
 
 def test_same_picture_twice_in_a_folder_is_sent_once(
@@ -252,7 +252,7 @@ def test_same_picture_twice_in_a_folder_is_sent_once(
     folder = put(tmp_path / "same", p7__png=same, p7_1__png=same, p8__png=same)
     store = connect(standard)
     pictures = store.pictures(folder)
-    assert [p.fate for p in pictures.pictures] == ["new", "twice", "new"]
+    assert [p.decision for p in pictures.pictures] == ["new", "duplicate", "new"]
     report = store.upload(pictures)
     assert [r.outcome for r in report.results] == ["applied", "unchanged", "applied"]
 
@@ -357,7 +357,7 @@ def test_lost_upload_is_sent_by_the_next_run(
     assert (report.exit_code, stored(standard)) == (3, [])
     standard.break_with(None)
     pictures = store.pictures(folder)
-    assert [p.fate for p in pictures.pictures] == ["retry", "new", "retry", "retry"]
+    assert [p.decision for p in pictures.pictures] == ["retry", "new", "retry", "retry"]
     assert store.upload(pictures, settle=0).counts["applied"] == 4
     first, second = pet(standard, 7).photo_urls
     assert httpx.get(first).content == (folder / "7.jpg").read_bytes()
@@ -377,7 +377,7 @@ def test_late_arrival_is_no_second_upload(
     late = msgspec.structs.replace(pet(standard, 7), photo_urls=("https://shop.example/late.jpg",))
     standard.put(late)
     pictures = store.pictures(folder)
-    assert [p.fate for p in pictures.pictures] == ["confirm", "retry", "retry"]
+    assert [p.decision for p in pictures.pictures] == ["confirm", "retry", "retry"]
     report = store.upload(pictures, settle=0)
     assert [r.cause for r in report.results] == ["confirmed", "", ""]
     assert len(stored(standard)) == 2
@@ -398,7 +398,7 @@ def test_unknown_where_the_service_shows_nothing(
         assert [r.outcome for r in report.results] == ["unknown", "applied", "applied"]
         assert report.exit_code == 3
         pictures = store.pictures(folder)
-        assert [p.fate for p in pictures.pictures] == ["doubtful", "already", "already"]
+        assert [p.decision for p in pictures.pictures] == ["unknown", "uploaded", "uploaded"]
         listed = store.upload(pictures)
         assert (listed.counts["unknown"], listed.counts["unchanged"]) == (1, 2)
         assert box.requests["uploadFile"] == 3
@@ -469,12 +469,12 @@ def test_killed_between_intent_and_outcome(
         assert len(stored(box)) == (moment == "after")
         store = connect(box)
         pictures = store.pictures(folder)
-        fates = [p.fate for p in pictures.pictures]
+        decisions = [p.decision for p in pictures.pictures]
         if profile == "live":
-            assert fates == ["doubtful", "new", "new", "new"]
+            assert decisions == ["unknown", "new", "new", "new"]
             assert store.upload(pictures, settle=0).counts["unknown"] == 1
             return
-        assert fates == ["confirm" if moment == "after" else "retry", "new", "new", "new"]
+        assert decisions == ["confirm" if moment == "after" else "retry", "new", "new", "new"]
         assert store.upload(pictures, settle=0).counts["applied"] == 4
         assert len(stored(box)) == 4
         assert httpx.get(pet(box, 7).photo_urls[0]).content == (folder / "7.jpg").read_bytes()

@@ -31,11 +31,11 @@ from petsync.models import Pet
 from petsync.plan.change import FailedLookup
 from petsync.plan.uploads import (
     Attempt,
-    Fate,
     Picture,
     PictureOptions,
     PictureProblem,
     ScanProgress,
+    UploadDecision,
     Uploads,
 )
 
@@ -47,7 +47,7 @@ __all__ = [
     "Orientation",
     "Part",
     "UnusableImageError",
-    "decide_fates",
+    "decide_uploads",
     "digest_of",
     "exif_of",
     "frames_of",
@@ -668,7 +668,7 @@ def read_prepared(picture: Picture, options: PictureOptions) -> bytes:
     return prepare_image(content, path.suffix, options).content
 
 
-def decide_fates(
+def decide_uploads(
     pictures: Iterable[Picture],
     pets: Mapping[int, Pet],
     uploads: Uploads,
@@ -676,7 +676,7 @@ def decide_fates(
     adds: bool,
     again: Uploads | None = None,
 ) -> list[Picture]:
-    """Return the pictures, sorted by pet and place, each with its fate.
+    """Return the pictures, sorted by pet and place, each with its decision.
 
     `again` is given if earlier uploads are to be repeated: it has the uploads that unfinished runs
     with this option have already repeated. If these runs have repeated all of the pictures, every
@@ -688,9 +688,9 @@ def decide_fates(
         again = Uploads()
     judge = _UploadJudge(pets, uploads, adds, again)
     return [
-        msgspec.structs.replace(picture, fate="twice")
+        msgspec.structs.replace(picture, decision="duplicate")
         if position in repeated
-        else judge.decide_fate(picture)
+        else judge.decide(picture)
         for position, picture in enumerate(members)
     ]
 
@@ -702,25 +702,27 @@ class _UploadJudge:
     adds: bool
     again: Uploads | None
 
-    def decide_fate(self, picture: Picture) -> Picture:
-        """Return the picture with its fate, and the earlier run that it depends on."""
+    def decide(self, picture: Picture) -> Picture:
+        """Return the picture with its decision, and the earlier run that it depends on."""
         key = _upload_key(picture)
         if self.again is None:
-            return self._with_fate(
-                picture, self._fate(self.uploads, picture), self.uploads.last(key)
+            return self._with_decision(
+                picture, self._decide(self.uploads, picture), self.uploads.last(key)
             )
-        fate = self._fate(self.again, picture)
-        if fate in ("already", "confirm", "retry"):
-            return self._with_fate(picture, fate, self.again.last(key))
+        decision = self._decide(self.again, picture)
+        if decision in ("uploaded", "confirm", "retry"):
+            return self._with_decision(picture, decision, self.again.last(key))
         earlier = self.uploads.last(key)
-        return self._with_fate(picture, "again" if earlier else "new", earlier)
+        return self._with_decision(picture, "again" if earlier else "new", earlier)
 
-    def _fate(self, uploads: Uploads, picture: Picture) -> Fate:
-        return uploads.fate(_upload_key(picture), self.pets[picture.pet_id], adds=self.adds)
+    def _decide(self, uploads: Uploads, picture: Picture) -> UploadDecision:
+        return uploads.decide(_upload_key(picture), self.pets[picture.pet_id], adds=self.adds)
 
-    def _with_fate(self, picture: Picture, fate: Fate, earlier: Attempt | None) -> Picture:
+    def _with_decision(
+        self, picture: Picture, decision: UploadDecision, earlier: Attempt | None
+    ) -> Picture:
         run = "" if earlier is None else earlier.run_id
-        return msgspec.structs.replace(picture, fate=fate, run=run)
+        return msgspec.structs.replace(picture, decision=decision, run=run)
 
 
 def _upload_key(picture: Picture) -> tuple[int, tuple[str, str]]:

@@ -127,13 +127,13 @@ class ImageRecorder(Protocol):
 
 def result_without_upload(picture: Picture) -> UploadedFile:
     """Return the result of a picture that is not uploaded in this run."""
-    if picture.fate == "doubtful":
+    if picture.decision == "unknown":
         why = (
             f"run {picture.run} sent it and got no response, and the service does not show whether "
             "the upload succeeded"
         )
         return result_of(picture, "unknown", "no-answer", why, cure=_LOOK_CURE)
-    if picture.fate == "twice":
+    if picture.decision == "duplicate":
         return result_of(picture, "unchanged", "already-so", "the same picture was selected twice")
     return result_of(picture, "unchanged", "already-so", f"uploaded before, in run {picture.run}")
 
@@ -293,7 +293,7 @@ class PictureSender:
         ):
             why = f"uploaded before, in run {attempt.run_id}"
             raise UnsentError(result_of(picture, "unchanged", "already-so", why))
-        return None if picture.fate == "again" else self.earlier.doubt(key)
+        return None if picture.decision == "again" else self.earlier.doubt(key)
 
     async def _confirm_arrived(self, number: int, doubt: Attempt, now: Pet) -> UploadedFile | None:
         """Return the result of a picture whose earlier upload has succeeded; None if the pet shows
@@ -701,7 +701,7 @@ class _Engine:
     def _finish(self, number: int, result: UploadedFile) -> None:
         self._results[number] = result
         self._problems += result.outcome in ("failed", "unknown")
-        if self._items[number].fate != "confirm":
+        if self._items[number].decision != "confirm":
             self._count(number, self._items[number].sent_size)
         self._report_file(number, result=result)
         self._report_progress()

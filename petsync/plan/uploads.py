@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import pandas as pd
@@ -18,15 +18,15 @@ from petsync.plan.report import OUTCOMES, Cause, Entry, Outcome
 from petsync.protocol.operations import Traffic
 
 __all__ = [
-    "FATES",
+    "UPLOAD_DECISIONS",
     "Attempt",
-    "Fate",
     "FileProgress",
     "Picture",
     "PictureOptions",
     "PictureProblem",
     "Pictures",
     "ScanProgress",
+    "UploadDecision",
     "UploadProgress",
     "UploadReport",
     "UploadedFile",
@@ -39,22 +39,22 @@ __all__ = [
 # Pictures: the images to upload, each with its pet, as one frozen value.
 
 
-FORMAT = 1
+FORMAT = 2
 
-Fate = Literal["new", "again", "retry", "confirm", "already", "twice", "doubtful"]
-FATES: Mapping[Fate, str] = {
+UploadDecision = Literal["new", "again", "retry", "confirm", "uploaded", "duplicate", "unknown"]
+UPLOAD_DECISIONS: Mapping[UploadDecision, str] = {
     "new": "is uploaded",
     "again": "was uploaded before, and is uploaded again",
     "retry": "an earlier upload has not arrived: is uploaded",
     "confirm": "an earlier upload arrived: only recorded",
-    "already": "was uploaded before: not sent again",
-    "twice": "the same picture is listed twice for this pet: sent once",
-    "doubtful": "an earlier upload got no answer, and its result is unknown: not sent again",
+    "uploaded": "was uploaded before: not sent again",
+    "duplicate": "the same picture is listed twice for this pet: sent once",
+    "unknown": "an earlier upload got no answer, and its result is unknown: not sent again",
 }
-"""The action for each picture, decided from what is known before anything is sent."""
+"""The decisions about pictures, made before anything is sent, and what each one means."""
 
-_SENT: frozenset[Fate] = frozenset({"new", "again", "retry"})
-_MEMBER: frozenset[Fate] = _SENT | {"confirm"}
+_SENT: frozenset[UploadDecision] = frozenset({"new", "again", "retry"})
+_MEMBER: frozenset[UploadDecision] = _SENT | {"confirm"}
 
 
 class ScanProgress(msgspec.Struct, frozen=True):
@@ -111,15 +111,15 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """The width in pixels of the uploaded image."""
     sent_height: int
     """The height in pixels of the uploaded image."""
-    fate: Fate = "new"
-    """The action for the picture."""
+    decision: UploadDecision = "new"
+    """The decision about the picture."""
     run: str = ""
     """The run that uploaded it, or tried to."""
 
     @property
     def is_item(self) -> bool:
         """True if an upload processes the picture."""
-        return self.fate in _MEMBER
+        return self.decision in _MEMBER
 
 
 class PictureProblem(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,17 +199,17 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def to_send(self) -> tuple[Picture, ...]:
         """The pictures that are sent."""
-        return tuple(picture for picture in self.pictures if picture.fate in _SENT)
+        return tuple(picture for picture in self.pictures if picture.decision in _SENT)
 
     @property
-    def already(self) -> tuple[Picture, ...]:
+    def uploaded(self) -> tuple[Picture, ...]:
         """The pictures that were uploaded to the same pet before."""
-        return tuple(picture for picture in self.pictures if picture.fate == "already")
+        return tuple(picture for picture in self.pictures if picture.decision == "uploaded")
 
     @property
-    def doubtful(self) -> tuple[Picture, ...]:
+    def unknown(self) -> tuple[Picture, ...]:
         """The pictures for which it is unknown if an earlier run uploaded them."""
-        return tuple(picture for picture in self.pictures if picture.fate == "doubtful")
+        return tuple(picture for picture in self.pictures if picture.decision == "unknown")
 
     @property
     def blocked(self) -> tuple[PictureProblem, ...]:
@@ -232,9 +232,9 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
     def to_frame(self) -> pd.DataFrame:
         """Return the pictures and the problems as a frame, one per row.
 
-        Its columns are file, source, id, pet, fate, format, width, height, size (bytes), done,
-        sent_width, sent_height, sent_size, metadata, digest, problem and cure. For problems, `fate`
-        is "problem" or "left out".
+        Its columns are file, source, id, pet, decision, format, width, height, size (bytes), done,
+        sent_width, sent_height, sent_size, metadata, digest, problem and cure. For problems,
+        `decision` is "problem" or "left out".
         """
         rows = [_row(picture) for picture in self.pictures]
         rows += [_problem_row(problem) for problem in self.problems]
@@ -247,9 +247,17 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_json(cls, body: bytes) -> Pictures:
-        """Return the value that `to_json` wrote. Raises PlanError if the content is invalid."""
+        """Return the value that `to_json` wrote, also that of petsync 0.2.
+
+        Raises PlanError if the content is invalid or has another format.
+        """
         try:
-            return msgspec.json.decode(body, type=cls)
+            found = msgspec.json.decode(body, type=_FormatOnly).format
+            if found not in (1, FORMAT):
+                raise PlanError(
+                    f"this list of pictures has format {found}; this petsync reads {FORMAT}"
+                )
+            return _read_format_1(body) if found == 1 else msgspec.json.decode(body, type=cls)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise PlanError(f"this is not a list of pictures: {error}") from None
 
@@ -261,6 +269,30 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         return as_html(self)
+
+
+class _FormatOnly(msgspec.Struct):
+    format: int = FORMAT
+
+
+class _Format1(msgspec.Struct):
+    pictures: list[dict[str, Any]] = []
+
+
+_FORMAT_1_DECISIONS = {"already": "uploaded", "twice": "duplicate", "doubtful": "unknown"}
+"""The decisions that have another name in format 1, where their key is `fate`."""
+
+
+def _read_format_1(body: bytes) -> Pictures:
+    """Return the value of a text in format 1, of petsync 0.2. Raises DecodeError if it is
+    invalid.
+    """
+    pictures = msgspec.json.decode(body, type=_Format1).pictures
+    for picture in pictures:
+        fate = picture.pop("fate", "new")
+        picture["decision"] = _FORMAT_1_DECISIONS.get(str(fate), fate)
+    content = {**msgspec.json.decode(body), "format": FORMAT, "pictures": pictures}
+    return msgspec.convert(content, Pictures)
 
 
 def treatment(picture: Picture) -> str:
@@ -288,7 +320,7 @@ _PICTURE_COLUMNS = [
     "source",
     "id",
     "pet",
-    "fate",
+    "decision",
     "format",
     "width",
     "height",
@@ -311,7 +343,7 @@ def _row(one: Picture) -> dict[str, object]:
         "source": one.source,
         "id": one.pet_id,
         "pet": one.pet,
-        "fate": one.fate,
+        "decision": one.decision,
         "format": one.format,
         "width": one.width,
         "height": one.height,
@@ -332,7 +364,7 @@ def _problem_row(one: PictureProblem) -> dict[str, object]:
         "file": one.file,
         "source": one.source,
         "id": one.pet_id,
-        "fate": "problem" if one.blocks else "left out",
+        "decision": "problem" if one.blocks else "left out",
         "problem": one.problem,
         "cure": one.cure,
     }
@@ -611,20 +643,22 @@ class Uploads:
             self.doubts.update(dict.fromkeys(keys, attempt))
         self._remember(entry.pet_id, attempt)
 
-    def fate(self, picture: tuple[int, Sequence[str]], current: Pet, *, adds: bool) -> Fate:
-        """Return the action for a picture, which is given by its pet's id and its digests.
+    def decide(
+        self, picture: tuple[int, Sequence[str]], current: Pet, *, adds: bool
+    ) -> UploadDecision:
+        """Return the decision about a picture, which is given by its pet's id and its digests.
 
         `current` is the pet now. `adds` is true if the service adds an address to a pet for each
         upload.
         """
         if self.attempt(picture) is not None:
-            return "already"
+            return "uploaded"
         doubt = self.doubt(picture)
         if doubt is None:
             return "new"
         if self.find_arrived_urls(doubt, current):
             return "confirm"
-        return "retry" if adds else "doubtful"
+        return "retry" if adds else "unknown"
 
     def attempt(self, picture: tuple[int, Sequence[str]]) -> Attempt | None:
         """Return the successful upload of this picture to this pet."""

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from petsync.plan.report import OUTCOMES, Outcome
 from petsync.plan.uploads import (
-    Fate,
     Picture,
     PictureProblem,
     Pictures,
+    UploadDecision,
     UploadedFile,
     UploadReport,
     treatment,
@@ -34,8 +34,8 @@ from petsync.report.words import (
 from petsync.table.cells import visible
 
 __all__ = [
-    "FATES_OF_RUNS",
-    "FATE_TITLES",
+    "DECISIONS_OF_RUNS",
+    "DECISION_TITLES",
     "LEFT_OUT_TITLE",
     "PROBLEMS_TITLE",
     "describe_image",
@@ -63,33 +63,33 @@ __all__ = [
 ]
 
 
-# The words of images: sizes, fates, and the summary of an upload.
+# The words of images: sizes, decisions, and the summary of an upload.
 
 
-FATE_TITLES: Mapping[Fate, str] = {
-    "doubtful": "sent before without an answer, and nothing shows whether they were uploaded: "
+DECISION_TITLES: Mapping[UploadDecision, str] = {
+    "unknown": "sent before without an answer, and nothing shows whether they were uploaded: "
     "--again sends them once more",
     "new": "to upload",
     "retry": "to upload, as an earlier upload has not arrived",
     "again": "to upload once more",
     "confirm": "uploaded in an earlier run that could not confirm it: only recorded",
-    "already": "uploaded before: not sent again",
-    "twice": "listed twice for the same pet: one copy is enough",
+    "uploaded": "uploaded before: not sent again",
+    "duplicate": "listed twice for the same pet: one copy is enough",
 }
-"""The titles of the fates; those that need attention come first."""
-FATES_OF_RUNS: frozenset[Fate] = frozenset(("already", "confirm", "doubtful"))
-"""Fates that depend on an earlier run, which is shown."""
+"""The titles of the decisions; those that need attention come first."""
+DECISIONS_OF_RUNS: frozenset[UploadDecision] = frozenset(("uploaded", "confirm", "unknown"))
+"""Decisions that depend on an earlier run, which is shown."""
 PROBLEMS_TITLE = "not uploaded"
 LEFT_OUT_TITLE = "left out"
 
-_MARKS: Mapping[Fate, Mark] = {
-    "doubtful": "conflict",
+_MARKS: Mapping[UploadDecision, Mark] = {
+    "unknown": "conflict",
     "new": "add",
     "retry": "add",
     "again": "add",
     "confirm": "applied",
-    "already": "note",
-    "twice": "note",
+    "uploaded": "note",
+    "duplicate": "note",
 }
 _OUTCOME_WORDS: Mapping[Outcome, str] = {
     "unknown": "unknown: no answer arrived, and the store does not show whether it happened",
@@ -109,9 +109,9 @@ def size(value: int) -> str:
     return f"{value / 1024**3:,.1f} GiB"
 
 
-def group_mark(fate: Fate) -> Mark:
-    """Return the mark of pictures with this fate."""
-    return _MARKS[fate]
+def group_mark(decision: UploadDecision) -> Mark:
+    """Return the mark of pictures with this decision."""
+    return _MARKS[decision]
 
 
 def format_pet(pet_id: int | None, name: str) -> str:
@@ -138,10 +138,10 @@ def describe_picture(picture: Picture) -> str:
     file.
     """
     description = describe_image(picture)
-    if picture.fate in ("already", "confirm", "retry", "doubtful") and picture.run:
+    if picture.decision in ("uploaded", "confirm", "retry", "unknown") and picture.run:
         description = (
             f"run {picture.run}"
-            if picture.fate != "retry"
+            if picture.decision != "retry"
             else f"{description} (run {picture.run})"
         )
     return (
@@ -199,12 +199,12 @@ def pictures_summary(pictures: Pictures) -> str:
     """
     sent = pictures.to_send
     pets = len({picture.pet_id for picture in sent})
-    fates = Counter(picture.fate for picture in pictures.pictures)
+    decisions = Counter(picture.decision for picture in pictures.pictures)
     other_counts = [
-        (fates["already"], "uploaded before"),
-        (fates["confirm"], "to record as uploaded"),
-        (fates["twice"], "listed twice"),
-        (fates["doubtful"], "unknown"),
+        (decisions["uploaded"], "uploaded before"),
+        (decisions["confirm"], "to record as uploaded"),
+        (decisions["duplicate"], "listed twice"),
+        (decisions["unknown"], "unknown"),
         (len(pictures.blocked), "not uploaded"),
         (len(pictures.problems) - len(pictures.blocked), "left out"),
         (pictures.ignored, "ignored"),
@@ -267,12 +267,12 @@ def _pictures_html(pictures: Pictures, limit: int | None) -> Iterator[str]:
     yield html.summary(pictures_summary(pictures))
     yield html.facts(pictures_facts(pictures))
     yield _problems_html(PROBLEMS_TITLE, pictures.blocked, limit)
-    groups = defaultdict[Fate, list[Picture]](list)
+    groups = defaultdict[UploadDecision, list[Picture]](list)
     for picture in pictures.pictures:
-        groups[picture.fate].append(picture)
-    for fate, title in FATE_TITLES.items():
-        heading = f"{words.count(len(groups[fate]), 'picture')} {title}"
-        shown = first(groups[fate], limit)
+        groups[picture.decision].append(picture)
+    for decision, title in DECISION_TITLES.items():
+        heading = f"{words.count(len(groups[decision]), 'picture')} {title}"
+        shown = first(groups[decision], limit)
         yield html.listing(heading, shown, _PICTURES, _picture_row, fold_over=fold_over)
     left_out = [problem for problem in pictures.problems if not problem.blocks]
     yield _problems_html(LEFT_OUT_TITLE, left_out, limit)
@@ -353,7 +353,7 @@ def _total_row(name: str, value: int) -> str:
 
 def _picture_row(picture: Picture) -> str:
     return html.row(
-        group_mark(picture.fate),
+        group_mark(picture.decision),
         table_cell(file_place(picture), kind="ps-where"),
         table_cell(str(picture.pet_id), kind="ps-number"),
         table_cell(picture.pet),
@@ -390,11 +390,11 @@ def pictures_lines(
     blocked = pictures.blocked
     left_out = [problem for problem in pictures.problems if not problem.blocks]
     yield from _problems_text(PROBLEMS_TITLE, blocked, limit, width)
-    groups = defaultdict[Fate, list[Picture]](list)
+    groups = defaultdict[UploadDecision, list[Picture]](list)
     for picture in pictures.pictures:
-        groups[picture.fate].append(picture)
-    for fate, title in FATE_TITLES.items():
-        yield from _pictures_text(fate, title, groups[fate], limit, width)
+        groups[picture.decision].append(picture)
+    for decision, title in DECISION_TITLES.items():
+        yield from _pictures_text(decision, title, groups[decision], limit, width)
     yield from _problems_text(LEFT_OUT_TITLE, left_out, limit, width)
     for note in pictures.notes:
         yield from text.item("note", visible(note), width)
@@ -475,12 +475,12 @@ def _grouped_file_lines(
 
 
 def _pictures_text(
-    fate: Fate, title: str, pictures: Sequence[Picture], limit: int | None, width: int
+    decision: UploadDecision, title: str, pictures: Sequence[Picture], limit: int | None, width: int
 ) -> Iterator[Text]:
     if not pictures:
         return
     yield from text.heading(f"{words.count(len(pictures), 'picture')} {title}", width)
-    if fate not in FATES_OF_RUNS:
+    if decision not in DECISIONS_OF_RUNS:
         yield from _render_pictures(pictures, limit, width, each=True)
         return
     groups = group_by_text(pictures, describe_picture)
@@ -497,7 +497,9 @@ def _render_pictures(
     listing = first(pictures, limit)
     for picture in listing.shown:
         identity, name = f"pet {picture.pet_id}", visible(picture.pet)
-        yield text.spread_item(group_mark(picture.fate), identity, name, file_place(picture), width)
+        yield text.spread_item(
+            group_mark(picture.decision), identity, name, file_place(picture), width
+        )
         if each:
             yield from text.paragraph(
                 describe_picture(picture), width, indent=_SUBJECT_INDENT, style="dim"

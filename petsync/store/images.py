@@ -21,7 +21,7 @@ from petsync.client.target import ServiceTarget, photo, target_of
 from petsync.errors import InterruptedRunError, PetsyncError, PlanError
 from petsync.images import upload
 from petsync.images.find import Candidate, ImageMatches, Patterns, find_in_folder, find_in_sheet
-from petsync.images.inspect import decide_fates, inspect_files, with_pet
+from petsync.images.inspect import decide_uploads, inspect_files, with_pet
 from petsync.images.upload import (
     RERUN_CURE,
     UploadCanceller,
@@ -229,7 +229,7 @@ class StoreImages:
         problems += [each for each in inspected if isinstance(each, PictureProblem)]
         existing = {pet_id: pet for pet_id, pet in pets.items() if isinstance(pet, Pet)}
         profile = self.api.session.profile
-        decide = partial(decide_fates, adds=profile.upload_adds_photo)
+        decide = partial(decide_uploads, adds=profile.upload_adds_photo)
         uploads = await asyncio.to_thread(self.load_earlier)
         repeated = await asyncio.to_thread(self.begun_again, source) if options.again else None
         pictures = [each for each in inspected if isinstance(each, Picture)]

@@ -233,9 +233,9 @@ _MARKS: dict[State, tuple[str, str]] = {
     "unknown": ("?", "conflict"),
 }
 _LEFT_OUT = {
-    "already": "It was uploaded to this pet before.",
-    "twice": "The same picture is in this list twice.",
-    "doubtful": "It was sent before but got no response, and the service does not show whether it "
+    "uploaded": "It was uploaded to this pet before.",
+    "duplicate": "The same picture is in this list twice.",
+    "unknown": "It was sent before but got no response, and the service does not show whether it "
     "was stored. Check the pet's pictures in the store.",
 }
 _NO_PET_CHOSEN = "Choose the pet first: find it above."
@@ -284,9 +284,9 @@ class Item:
         self.picture, self.bytes, self.message = found, found.size, ""
         self.state = "ready" if found.is_item else "left out"
         if not found.is_item:
-            self.message = _LEFT_OUT.get(found.fate, "")
-        elif found.fate in _EARLIER:
-            self.message = _EARLIER[found.fate]
+            self.message = _LEFT_OUT.get(found.decision, "")
+        elif found.decision in _EARLIER:
+            self.message = _EARLIER[found.decision]
         elif not found.pet_id:
             self.message = _NO_PET_CHOSEN
         elif found.done and found.sent_size != found.size:
@@ -307,7 +307,7 @@ class Item:
             return
         if self.state not in ("cancelled",):
             self.state = "sending"
-        if self.picture is not None and self.picture.fate == "retry":
+        if self.picture is not None and self.picture.decision == "retry":
             self.message = "" if step.sent else _WAITS
         if step.why:
             self.message = f"Attempt {step.attempt}; the previous one failed: {plain(step.why)}"

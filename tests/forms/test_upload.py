@@ -409,13 +409,13 @@ def test_what_failed_is_reported_and_sent_again(box: Sandbox, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("fate", "expected"), [("retry", "has not arrived"), ("confirm", "only recorded")]
+    ("decision", "expected"), [("retry", "has not arrived"), ("confirm", "only recorded")]
 )
 def test_an_earlier_upload_is_named(
-    form: UploadForm, monkeypatch: pytest.MonkeyPatch, fate: str, expected: str
+    form: UploadForm, monkeypatch: pytest.MonkeyPatch, decision: str, expected: str
 ) -> None:
     """A file shows whether an earlier upload of it has arrived."""
-    monkeypatch.setattr(Uploads, "fate", lambda *_, **__: fate)
+    monkeypatch.setattr(Uploads, "decide", lambda *_, **__: decision)
     drop(form, a__png=image())
     assert states(form) == {"a.png": "ready"}
     assert expected in said(form, "a.png")
