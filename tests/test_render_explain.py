@@ -27,18 +27,18 @@ TEXT = """\
 
 SUMMARY = """\
 petsync plan, in numbers
-  to add            1
-  to change         1  name 1, status 1, tags 1, photo_urls 1
-  to delete         2
-  conflicts         1
-  needs fixing      1  errors in the sheet
-  in agreement    870
-  older             0
-  gone              0
-  ignored           3
-  left out          0
-  rows            878  of the sheet
-  pets          1,200  in the store
+  to add                1
+  to change             1  name 1, status 1, tags 1, photo_urls 1
+  to delete             2
+  conflicts             1
+  needs fixing          1  errors in the sheet
+  in agreement        870
+  older                 0
+  deleted in store      0
+  ignored               3
+  left out              0
+  rows                878  of the sheet
+  pets              1,200  in the store
 
 The guard refuses this plan: nothing will be sent."""
 
@@ -252,15 +252,15 @@ def test_a_summary_says_who_won_and_what_is_left_out() -> None:
 
 
 def test_rows_that_the_store_left_behind_are_no_agreement() -> None:
-    """Older and gone rows are not counted as in agreement, neither in the summary nor in the plan's
-    sentence.
+    """Older rows, and rows whose pets are no longer in the store, are not counted as in agreement,
+    neither in the summary nor in the plan's sentence.
     """
     plan = plan_with(
         UPDATE, base="2026-11-19T08:00:00Z", unchanged=870, older=(3, 4), deleted_in_store=(5,)
     )
     text = summary_text(plan.summary())
     assert re.search(r"in agreement +867\n  older +2  not edited", text)
-    assert re.search(r"\n  gone +1  not edited", text)
+    assert re.search(r"\n  deleted in store +1  not edited", text)
     shown = repr(plan).replace("\n", " ")
     assert "867 in agreement, 2 older than the store, 1 no longer in the store" in shown
 

@@ -1140,9 +1140,9 @@ def summary_rows(summary: Summary) -> Iterator[tuple[str, int, str]]:
             summary.reset_by_undo,
             "not edited since the export, and unchanged since an undo",
         )
-    gone_note = "not edited since the export, and the pet does not exist any more"
+    deleted_note = "not edited since the export"
     remaining = summary.deleted_in_store - summary.deleted_by_undo
-    yield "gone", remaining, gone_note if remaining else ""
+    yield "deleted in store", remaining, deleted_note if remaining else ""
     if summary.deleted_by_undo:
         deleted_by_undo_note = "not edited since the export, and an undo deleted the pets"
         yield "removed", summary.deleted_by_undo, deleted_by_undo_note
