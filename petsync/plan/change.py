@@ -57,7 +57,7 @@ class Add(_Change, frozen=True, kw_only=True, tag="add"):
     alike: int = 0
     """The number of pets in the store with the same values, if the row has no id."""
     namesake: int | None = None
-    """The id of a pet with this name that is in no row, None for none.
+    """The id of a pet with this name that is in no row, None if there is none.
 
     It is set only if the row has no id, or one that no pet has.
     """

@@ -1909,7 +1909,7 @@ def _note_lost_columns(
         own = ", ".join(repr(str(name)) for name in sheet.others.columns)
         unused = f" Columns that are not used: {own}." if own else ""
         way = "(--column HEADER=COLUMN, in Python mapping={HEADER: COLUMN})"
-        hint = f" Map a header that was renamed {way}." if own else ""
+        hint = f" If a header was renamed, map it {way}." if own else ""
         which = "column" if len(absent) == 1 else "columns"
         sent = frozenset[Column]().union(*edited)
         unsent = [column for column in absent if column != "id" and column not in sent]

@@ -92,15 +92,15 @@ _CURES = {
     "empty": "Restore the sheet from one of its backups or with `petsync export`; or set "
     "allow_empty in the guard of the job, if the sheet is to be empty.",
     "everything": "Set allow_empty in the guard of the job, if everything is to be deleted.",
-    "shifted": "Move the cells back to their rows, and sort whole rows only. If it is intended: "
-    "`petsync plan SHEET`, and `petsync apply SHEET --allow-shifted`.",
+    "shifted": "Move the cells back to their rows, and sort whole rows only. If the cells are "
+    "in the right rows, run `petsync plan SHEET` and then `petsync apply SHEET --allow-shifted`.",
     "sentinel": "Find out what happened to the sentinels: nothing overrides them.",
     "capacity": CAPACITY_CURE,
 }
 
 _MIXED = (
     "Nothing was changed, on either side. Move the ids back to their rows, and sort whole rows "
-    "only. If pets are to exchange their values: `petsync plan SHEET`, and `petsync apply`."
+    "only. If pets are to exchange their values, run `petsync plan SHEET` and then `petsync apply`."
 )
 _NAMED = 5
 

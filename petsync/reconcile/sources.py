@@ -425,7 +425,7 @@ def _files(job: Job, folder: Path) -> list[Path]:
     if not found:
         raise SheetError(
             f"no sheet in {folder} matches {job.files}, the pattern of job {job.name}",
-            hint=f"Sheets end in {', '.join(_ENDINGS)}. Nothing was changed.",
+            hint=f"The names of sheets end in {', '.join(_ENDINGS)}. Nothing was changed.",
         )
     for path in found:
         _check_name(path, folder)

@@ -186,8 +186,8 @@ def collapsible(title: str, inner: str, *, aside: str = "", open_: bool = False)
 
 
 def fold_limit(limit: int | None) -> int:
-    """Return the number of rows above which a part is collapsed: few with a `limit`, many
-    without.
+    """Return the number of rows above which a part is collapsed: 10 if there is a `limit`, else
+    1,000.
     """
     return 10 if limit is not None else 1_000
 

@@ -546,8 +546,9 @@ def browse(store: Store) -> BrowseForm:
     """Return a form that finds the store's pets by status, tags and text, shows their pictures,
     and edits one pet.
 
-    As plain functions: `store.snapshot().frame`, and `plan = store.edit(7, status="sold")`, which
-    shows what would change, then `store.apply(plan)`.
+    Without the form, `store.snapshot().frame` has the pets. To edit one, call
+    `plan = store.edit(7, status="sold")`, which shows what would change, and then
+    `store.apply(plan)`.
     """
     return BrowseForm(store)
 

@@ -651,8 +651,8 @@ def upload_images(store: Store, pet_id: int | None = None) -> UploadForm:
     """Return a form that uploads pictures to one pet: the one with this id, or one that the user
     finds.
 
-    As plain functions: `pictures = store.pictures_of(7, ["a.jpg", "b.png"])`, which shows what
-    would be sent, then `store.upload(pictures)`.
+    To upload without the form, call `pictures = store.pictures_of(7, ["a.jpg", "b.png"])`, which
+    shows what would be sent, and then `store.upload(pictures)`.
     """
     return UploadForm(store, pet_id)
 
