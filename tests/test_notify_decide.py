@@ -90,9 +90,9 @@ def test_a_row_that_moves_is_no_new_violation() -> None:
 def test_differences_that_only_the_numbers_tell_count_too() -> None:
     """A round that reports only the number of differences is a violation too."""
     nights = Nights()
-    assert nights.night(told("drift", left=3)) == ["violation"]
-    assert nights.night(told("drift", left=3)) == []
-    assert nights.night(told("drift", left=4)) == ["violation"]
+    assert nights.night(told("drift", unexplained=3)) == ["violation"]
+    assert nights.night(told("drift", unexplained=3)) == []
+    assert nights.night(told("drift", unexplained=4)) == ["violation"]
 
 
 def test_a_failure_with_conflicts_is_one_notice() -> None:

@@ -108,7 +108,11 @@ def test_a_like_pet_that_somebody_else_added_meanwhile_is_drift(night: Night) ->
     """
     night.write([*PETS, other(PETS[0], id=None, name="New")])
     report = night.run(mode="push", watchers=[Somebody(night)])
-    assert (report.round.status, report.round.exit_code, report.round.left) == ("drift", 2, 1)
+    assert (report.round.status, report.round.exit_code, report.round.unexplained) == (
+        "drift",
+        2,
+        1,
+    )
     assert ("drift", 500) in kinds(report)
     assert "was added by another user" in next(e.problem for e in report.open if e.pet_id == 500)
 
@@ -118,7 +122,7 @@ def test_like_rows_of_one_sheet_are_nobody_else_s(night: Night) -> None:
     new = other(PETS[0], id=None, name="New")
     night.write([*PETS, new, new])
     report = night.run(mode="push")
-    assert (report.round.status, report.round.left) == ("done", 0)
+    assert (report.round.status, report.round.unexplained) == ("done", 0)
     assert [pet.name for pet in night.stored().values()].count("New") == 2
 
 

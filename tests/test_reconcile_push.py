@@ -88,7 +88,11 @@ def test_check_tells_and_changes_nothing(night: Night) -> None:
     """A check reports drift with exit code 2, and changes neither the base nor the store."""
     night.write(changed(PETS, 1, name="Rex"))
     report = night.run(mode="check")
-    assert (report.round.status, report.round.exit_code, report.round.left) == ("drift", 2, 1)
+    assert (report.round.status, report.round.exit_code, report.round.unexplained) == (
+        "drift",
+        2,
+        1,
+    )
     assert night.stored()[1].name == "Pet 1"
     assert night.kept_files() == {"reconcile/history.jsonl", "reconcile/locks/catalogue.lock"}
 

@@ -192,7 +192,7 @@ def test_a_dry_run_says_that_it_would_wait(night: Night) -> None:
     night.write([ps.Pet(id=pet.id, name="A", status=pet.status) for pet in PETS])
     report = night.run(dry_run=True)
     assert (report.round.status, report.round.exit_code) == ("waiting", 4)
-    assert (report.round.waiting, report.round.left) == ("", 0)
+    assert (report.round.waiting, report.round.unexplained) == ("", 0)
     assert "max_update 2" in report.round.problem
     assert report.open[0].problem.startswith("name: 'Pet 1' -> 'A'")
     assert not (night.state / "reconcile" / "waiting").exists()

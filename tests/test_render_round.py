@@ -187,7 +187,7 @@ def test_rounds_show_themselves() -> None:
     assert "No round" in Rounds()._repr_html_()
     assert rounds.exit_code == 1
     frame = rounds.to_frame()
-    assert list(frame.columns) == list(Round.__struct_fields__)
+    assert list(frame.columns) == list(Round.__struct_encode_fields__)
     assert list(frame["to_store"]) == [0, 4, 0]
     assert str(frame["started"].dtype).endswith("UTC]")
     assert Rounds().to_frame().empty
@@ -199,7 +199,7 @@ def test_json_tells_all_for_machines() -> None:
     """
     output = json.loads(round_json(told_of()))
     assert output["format"] == FORMAT
-    assert set(output["round"]) == set(Round.__struct_fields__)
+    assert set(output["round"]) == set(Round.__struct_encode_fields__)
     assert [each["kind"] for each in output["open"]] == [each.kind for each in OPENS]
     assert output["commands"][0] == "petsync apply .petsync/reconcile/waiting/catalogue.json"
     assert output["report"]["counts"]["failed"] == 1
@@ -215,7 +215,7 @@ def test_the_json_is_documented() -> None:
     page = (Path(__file__).parents[1] / "docs" / "history.md").read_text("utf-8")
     tables = {
         "## The JSON of a report": json.loads(round_json(told_of())),
-        "### A round": Round.__struct_fields__,
+        "### A round": Round.__struct_encode_fields__,
         "### What is open": Difference.__struct_fields__,
         "### What the sheet takes": SheetChange.__struct_fields__,
     }
@@ -246,9 +246,11 @@ def test_what_is_refused_is_not_promised() -> None:
     person as the way to resolve the drift.
     """
     drift = (Difference(kind="drift", problem="would be deleted in the store", pet_id=1),)
-    refused = rounds_text([RoundReport(round=round_of(status="refused", left=1), open=drift)])
+    refused = rounds_text(
+        [RoundReport(round=round_of(status="refused", unexplained=1), open=drift)]
+    )
     assert "until the reason for the refusal is fixed" in " ".join(refused.split())
-    checked = round_of(status="drift", mode="check", left=1, dry_run=True, exit_code=2)
+    checked = round_of(status="drift", mode="check", unexplained=1, dry_run=True, exit_code=2)
     checked = replace(checked, to_store=Counts(add=1))
     text = rounds_text([RoundReport(round=checked, open=drift)])
     assert "only another job, or a person, can resolve them" in " ".join(text.split())

@@ -414,12 +414,13 @@ class Rounds(tuple[RoundReport, ...]):
         return exit_code_of(report.round.exit_code for report in self)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the rounds as a frame, one per row, with the fields of `Round` as columns.
+        """Return the rounds as a frame, one per row, with the fields of `Round` in JSON as
+        columns.
 
         `started` is a time in UTC. `to_store` and `to_sheet` are numbers of pets.
         """
         rows = [_row(report.round) for report in self]
-        frame = pd.DataFrame(rows, columns=list(Round.__struct_fields__))
+        frame = pd.DataFrame(rows, columns=list(Round.__struct_encode_fields__))
         return frame.assign(started=pd.to_datetime(frame["started"], utc=True, format="ISO8601"))
 
     def __repr__(self) -> str:
@@ -430,8 +431,8 @@ class Rounds(tuple[RoundReport, ...]):
 
 
 def _row(round_: Round) -> dict[str, object]:
-    row = msgspec.structs.asdict(round_)
-    return {k: v.total if isinstance(v, Counts) else v for k, v in row.items()}
+    row = zip(Round.__struct_encode_fields__, msgspec.structs.astuple(round_), strict=True)
+    return {k: v.total if isinstance(v, Counts) else v for k, v in row}
 
 
 # Runs that are in effect, and runs that were undone.

@@ -152,8 +152,10 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     """The number of failed changes."""
     notes: int = 0
     """The number of notes."""
-    left: int = 0
-    """The number of differences that the comparison at the end found without an explanation."""
+    unexplained: int = msgspec.field(default=0, name="left")
+    """The number of differences that the comparison at the end found without an explanation. Its
+    name in JSON, frames, logs, metrics and notices is `left`.
+    """
     waiting: str = ""
     """The path of the waiting plan, "" for none."""
     report: str = ""

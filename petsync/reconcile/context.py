@@ -330,7 +330,7 @@ class RoundContext:
             findings=kinds["finding"],
             failed=kinds["failed"],
             notes=kinds["note"],
-            left=kinds["drift"],
+            unexplained=kinds["drift"],
         )
         if not self._has_status:
             self._say(self._end(kinds))

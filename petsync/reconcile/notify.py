@@ -323,7 +323,9 @@ def _violation(health: JobHealth, report: RoundReport, *, after_failure: bool) -
     if not _saw_both(report.round):
         return
     keys = {_key(each) for each in open_of(report)}
-    count = max(len(keys), report.round.conflicts + report.round.findings + report.round.left)
+    count = max(
+        len(keys), report.round.conflicts + report.round.findings + report.round.unexplained
+    )
     new = keys.difference(health.open)
     has_grown = bool(new) or count > health.open_count
     is_first = not health.is_violated or (after_failure and not _is_failing(report.round))
@@ -703,8 +705,9 @@ def _numbers(notice: Notice) -> Mapping[str, str]:
     Exit code and number of pets are those of the first sheet: all have the same.
     """
     rounds = [report.round for report in (notice.report, *notice.others)]
-    names = ("rows", "drift", "applied", "conflicts", "findings", "failed", "left", "notes")
+    names = ("rows", "drift", "applied", "conflicts", "findings", "failed", "notes")
     totals = {name: str(sum(getattr(each, name) for each in rounds)) for name in names}
+    totals["left"] = str(sum(each.unexplained for each in rounds))
     return totals | {name: str(getattr(rounds[0], name)) for name in ("exit_code", "pets")}
 
 

@@ -241,8 +241,8 @@ class LogWatcher(logging.Filter):
 
 
 def _numbers(round_: Round) -> dict[str, Any]:
-    names = ("status", "exit_code", "drift", "applied", "conflicts", "findings", "failed", "left")
-    numbers = {name: getattr(round_, name) for name in names}
+    names = ("status", "exit_code", "drift", "applied", "conflicts", "findings", "failed")
+    numbers = {name: getattr(round_, name) for name in names} | {"left": round_.unexplained}
     paths = {"waiting": round_.waiting, "report": round_.report}
     return {"event": "ended", "seconds": round(round_.seconds, 3), **numbers, **paths}
 
@@ -601,7 +601,7 @@ GAUGES: Mapping[str, tuple[str, Callable[[LatestRound], float]]] = {
     "petsync_round_findings": ("Rows that are blocked", lambda each: each.round.findings),
     "petsync_round_left": (
         "Differences that nothing explains yet",
-        lambda each: each.round.left,
+        lambda each: each.round.unexplained,
     ),
     "petsync_round_waiting": (
         "1 if a plan waits to be released",
@@ -785,7 +785,6 @@ _NUMBERS = (
     "findings",
     "failed",
     "notes",
-    "left",
     "resumed",
 )
 _EXPORT_TIMEOUT = 10.0
@@ -837,6 +836,7 @@ class TraceWatcher:
         span.set_attribute("petsync.runs", round_.runs)
         for name in _NUMBERS:
             span.set_attribute(f"petsync.{name}", getattr(round_, name))
+        span.set_attribute("petsync.left", round_.unexplained)
         if round_.exit_code in (1, 7, 64) or round_.failed:
             self._note_failure(span, round_.status, round_.problem)
         span.end()

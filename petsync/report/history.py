@@ -631,7 +631,7 @@ _OPEN: Mapping[str, tuple[str, str]] = {
     "conflict": ("conflicts", "conflicts"),
     "finding": ("findings", "errors in the sheet"),
     "failed": ("failed", "not applied"),
-    "left": ("left", "other differences"),
+    "left": ("unexplained", "other differences"),
 }
 
 

@@ -215,7 +215,7 @@ def _describe_end(round_: Round) -> str:
             f"{count(round_.applied, 'change')} made" if round_.applied else "nothing to change"
         )
         return f"{changes}, and sheet and store agree{_except_notes(round_.notes)}"
-    differences = count(round_.left, "difference")
+    differences = count(round_.unexplained, "difference")
     if round_.status == "drift" and round_.mode != "check" and not round_.dry_run:
         return f"{differences} appeared while the round was running"
     if round_.dry_run and round_.status == "waiting":
@@ -311,7 +311,7 @@ def open_counts(round_: Round) -> Iterator[tuple[Kind, int]]:
     yield "conflict", round_.conflicts
     yield "finding", round_.findings
     yield "failed", round_.failed
-    yield "drift", round_.left
+    yield "drift", round_.unexplained
 
 
 def format_open(round_: Round) -> str:

@@ -85,7 +85,7 @@ def told(
         "started": datetime.now(UTC).isoformat(),
         "conflicts": kinds.count("conflict"),
         "findings": kinds.count("finding"),
-        "left": kinds.count("drift"),
+        "unexplained": kinds.count("drift"),
         "failed": kinds.count("failed"),
         **facts,
     }

@@ -98,7 +98,7 @@ def told_of(**more: Any) -> RoundReport:
                 "conflicts": 1,
                 "findings": 1,
                 "failed": 1,
-                "left": 1,
+                "unexplained": 1,
                 "notes": 1,
                 "waiting": ".petsync/reconcile/waiting/catalogue.json",
                 "backup": "catalogue.backup.xlsx",
