@@ -446,8 +446,8 @@ class TestCopy:
         moment = dt.datetime(2026, 11, 21, 10, 30, tzinfo=dt.UTC)
         copy = tmp_path / "copy.csv"
         copy.write_text("mine")
-        first = write_corrected(sheet, copy, moment=moment)
-        second = write_corrected(sheet, copy, moment=moment)
+        first = write_corrected(sheet, copy, now=moment)
+        second = write_corrected(sheet, copy, now=moment)
         assert first is not None
         assert first.name == "copy.backup-20261121-103000.csv"
         assert first.read_text() == "mine"

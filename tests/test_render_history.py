@@ -21,7 +21,7 @@ from petsync.report.history import (
     group_into_turns,
     history_page,
     job_facts,
-    parse_moment,
+    parse_timestamp,
     plots,
     round_up_to_mark,
     short_duration,
@@ -201,7 +201,7 @@ def test_a_clock_that_was_set_back_does_no_harm() -> None:
         each.id for each in rounds
     ]
     assert history_page(rounds, [], now=FIRST.replace(year=9_000, tzinfo=UTC))
-    assert parse_moment("2026-10-23T02:00:00") == FIRST
+    assert parse_timestamp("2026-10-23T02:00:00") == FIRST
 
 
 @pytest.mark.parametrize("every", [0.25, 24.0, 700.0])

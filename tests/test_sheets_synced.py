@@ -137,7 +137,7 @@ def test_of_a_workbook_everything_else_stays(book):
     """Chart, picture, other sheets and cells without an edit stay, with the formulas' values."""
     before = parts(book)
     sheet = read_sheet(book)
-    backup = write_synced(sheet, SheetEdits({2: {"name": "Max"}}, [NEW]), moment=NOW)
+    backup = write_synced(sheet, SheetEdits({2: {"name": "Max"}}, [NEW]), now=NOW)
     assert backup.name == "pets.backup-20261121-103000.xlsx"
     assert parts(backup) == before
     touched = {name for name, data in parts(book).items() if data != before[name]}

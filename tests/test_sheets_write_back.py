@@ -38,7 +38,7 @@ def test_the_file_gets_the_results_and_the_backup_is_the_file(book):
     """The file gets the result columns, and its backup is the old file byte for byte."""
     before = book.read_bytes()
     book.chmod(0o640)
-    backup = write_back(read_sheet(book), RESULTS, moment=NOW)
+    backup = write_back(read_sheet(book), RESULTS, now=NOW)
     assert backup == book.with_name("pets.backup-20261121-103000.xlsx")
     assert backup.read_bytes() == before
     assert backup.stat().st_mode & 0o777 == book.stat().st_mode & 0o777 == 0o640
@@ -49,7 +49,7 @@ def test_the_file_gets_the_results_and_the_backup_is_the_file(book):
 def test_no_earlier_backup_is_replaced(book):
     """Two backups of one second get different names, and none is replaced."""
     before = book.read_bytes()
-    names = [write_back(read_sheet(book), RESULTS, moment=NOW).name for _ in range(3)]
+    names = [write_back(read_sheet(book), RESULTS, now=NOW).name for _ in range(3)]
     stem = "pets.backup-20261121-103000"
     assert names == [f"{stem}.xlsx", f"{stem}-2.xlsx", f"{stem}-3.xlsx"]
     assert book.with_name(names[0]).read_bytes() == before
@@ -60,7 +60,7 @@ def test_a_csv_is_written_back_with_its_sidecar(tmp_path):
     path = tmp_path / "pets.csv"
     path.write_text("id,name\n1,Rex\n")
     sidecar_path(path).write_text("petsync-base 1 1 0\nAAAA\n")
-    backup = write_back(read_sheet(path), RESULTS, moment=NOW)
+    backup = write_back(read_sheet(path), RESULTS, now=NOW)
     assert backup.read_text() == "id,name\n1,Rex\n"
     assert (
         sidecar_path(backup).read_text()
@@ -75,7 +75,7 @@ def test_a_link_stays_a_link(book, tmp_path):
     (tmp_path / "desk").mkdir()
     link = tmp_path / "desk" / "today.xlsx"
     link.symlink_to(book)
-    backup = write_back(read_sheet(link), RESULTS, moment=NOW)
+    backup = write_back(read_sheet(link), RESULTS, now=NOW)
     assert link.is_symlink()
     assert backup.parent == book.parent
     assert read_sheet(book).others["outcome"].iloc[0] == "applied"
@@ -98,7 +98,7 @@ def test_a_file_that_is_open_is_left_alone(book, lock, content, program):
     book.with_name(lock).write_bytes(content)
     for refused in (
         lambda: must_take_results(sheet),
-        lambda: write_back(sheet, RESULTS, moment=NOW),
+        lambda: write_back(sheet, RESULTS, now=NOW),
     ):
         with pytest.raises(SheetError, match=program) as caught:
             refused()
@@ -132,7 +132,7 @@ def test_a_file_that_changed_meanwhile_is_left_alone(book):
     plain(book, [["id"], ["1"]])
     saved = book.read_bytes()
     with pytest.raises(SheetError, match="changed since it was read") as caught:
-        write_back(sheet, RESULTS, moment=NOW)
+        write_back(sheet, RESULTS, now=NOW)
     assert "report" in caught.value.hint
     assert book.read_bytes() == saved
     assert names(book) == [book.name]
@@ -145,7 +145,7 @@ def test_a_read_only_file_is_left_alone(book):
     with pytest.raises(SheetError, match="read-only"):
         must_take_results(sheet)
     with pytest.raises(SheetError, match="read-only"):
-        write_back(sheet, RESULTS, moment=NOW)
+        write_back(sheet, RESULTS, now=NOW)
     assert names(book) == [book.name]
 
 
@@ -164,7 +164,7 @@ from petsync.sheets import read_sheet, write_back
 path, kept = Path(sys.argv[1]), Path(sys.argv[2])
 results = pd.DataFrame({"outcome": ["applied"], "message": [""], "assigned_id": [None]}, index=[2])
 sheet = read_sheet(path)
-write_back(sheet, results, moment=dt.datetime(2026, 11, 21))   # everything is imported now
+write_back(sheet, results, now=dt.datetime(2026, 11, 21))   # everything is imported now
 seen = 0
 
 def until(number):
@@ -188,7 +188,7 @@ while True:
     child = os.fork()
     if not child:
         sys.addaudithook(until(number))
-        write_back(sheet, results, moment=dt.datetime(2026, 11, 21))
+        write_back(sheet, results, now=dt.datetime(2026, 11, 21))
         os._exit(0)
     if os.waitpid(child, 0)[1] == 0:
         break

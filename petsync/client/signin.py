@@ -167,11 +167,11 @@ def _short(value: object) -> str:
 
 
 def _until(claims: Mapping[str, Any]) -> datetime | None:
-    moment = claims.get("exp")
-    if isinstance(moment, bool) or not isinstance(moment, int | float):
+    expiry = claims.get("exp")
+    if isinstance(expiry, bool) or not isinstance(expiry, int | float):
         return None
     try:
-        return datetime.fromtimestamp(moment, UTC)
+        return datetime.fromtimestamp(expiry, UTC)
     except (ValueError, OverflowError, OSError):
         return None
 

@@ -1025,9 +1025,9 @@ def _fill_category(cells: Category, before: Pet | None) -> Category:
     return Category(number, old.name if cells.name is None else cells.name)
 
 
-def _build_empty_base(store: str, moment: str) -> Base:
+def _build_empty_base(store: str, taken_at: str) -> Base:
     none = frozenset[str]()
-    return Base(frame=frame_from_pets([]), store=store, taken_at=moment, columns=none)
+    return Base(frame=frame_from_pets([]), store=store, taken_at=taken_at, columns=none)
 
 
 # Continuation: the base of a sheet that was applied before, updated with what its runs sent.
@@ -1377,6 +1377,6 @@ def with_unknown(
         for pet, row in zip(pets, rows, strict=True)
     ]
     if base is None:
-        moment = snapshot.taken_at.isoformat(timespec="microseconds")
-        return Base(frame=frame_from_pets(updated), store=snapshot.source, taken_at=moment)
+        taken_at = snapshot.taken_at.isoformat(timespec="microseconds")
+        return Base(frame=frame_from_pets(updated), store=snapshot.source, taken_at=taken_at)
     return base.with_pets(updated) if updated else base

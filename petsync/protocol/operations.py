@@ -548,19 +548,19 @@ def retry_after(value: str, now: datetime) -> float | None:
     text = value.strip()
     if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
         return min(float(text), _MAX_WAIT_S)
-    moment = _parse_date(text)
+    date = _parse_date(text)
     try:
-        return None if moment is None else max(0.0, (moment - now).total_seconds())
+        return None if date is None else max(0.0, (date - now).total_seconds())
     except OverflowError:
         return None
 
 
 def _parse_date(text: str) -> datetime | None:
     try:
-        moment = parsedate_to_datetime(text)
+        date = parsedate_to_datetime(text)
     except (ValueError, TypeError, ArithmeticError, LookupError):
         return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 
 def _error_type(status: int) -> type[errors.ApiError]:

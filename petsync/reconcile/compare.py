@@ -648,11 +648,11 @@ def compare_planned_rows(
     return compare_rows(sheet, seen, pet_ids, base, unclear)
 
 
-def _unrecorded(pet: Pet, sheet: Sheet, moment: str) -> RowRecord:
+def _unrecorded(pet: Pet, sheet: Sheet, now: str) -> RowRecord:
     """Return a record of a pet whose row no run has sent."""
     return RowRecord(
         run_id="",
-        on=moment[:10],
+        on=now[:10],
         source=sheet.source,
         row=0,
         row_pet=pet,

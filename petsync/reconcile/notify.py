@@ -711,8 +711,8 @@ def _numbers(notice: Notice) -> Mapping[str, str]:
     return totals | {name: str(getattr(rounds[0], name)) for name in ("exit_code", "pets")}
 
 
-def _local(moment: datetime) -> str:
-    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S %z}"
+def _local(time: datetime) -> str:
+    return f"{time.astimezone():%Y-%m-%d %H:%M:%S %z}"
 
 
 def _few(names: tuple[str, ...]) -> str:

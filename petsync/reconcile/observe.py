@@ -138,8 +138,8 @@ def _fields(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
 
 
 def _time(record: logging.LogRecord) -> str:
-    moment = datetime.fromtimestamp(record.created, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    created = datetime.fromtimestamp(record.created, UTC)
+    return created.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _trace(record: logging.LogRecord) -> str:

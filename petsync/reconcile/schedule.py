@@ -32,12 +32,12 @@ def is_overdue(schedule: str, since: datetime, now: datetime) -> bool:
     return due is not None and due > since
 
 
-def _wall(moment: datetime) -> datetime:
+def _wall(time: datetime) -> datetime:
     """Return the local time without a zone, as cron reads it.
 
     A day with 23 hours still has one 2 o'clock.
     """
-    return moment.astimezone().replace(tzinfo=None, microsecond=0)
+    return time.astimezone().replace(tzinfo=None, microsecond=0)
 
 
 def _find_time(schedule: str, start: datetime, *, reverse: bool) -> datetime | None:

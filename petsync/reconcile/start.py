@@ -1097,8 +1097,8 @@ def _load_versions(context: RoundContext, base: Base, inbound: Inbound | None) -
 def _note_backup(versions: Sequence[Version], mode: str) -> Difference:
     what = "an older copy or a backup" if versions[0].is_state else "a backup"
     problem = (
-        f"the sheet looks as it did {_moment_of(versions[0])}: {what} may have been restored. It "
-        "is compared using the values agreed on at that time"
+        f"the sheet looks as it did {_format_time_of(versions[0])}: {what} may have been restored. "
+        "It is compared using the values agreed on at that time"
     )
     hint = (
         "The changes since then are written into the sheet again. To reverse them: change the "
@@ -1109,7 +1109,7 @@ def _note_backup(versions: Sequence[Version], mode: str) -> Difference:
     return Difference(kind="note", problem=problem, hint=hint)
 
 
-def _moment_of(version: Version) -> str:
+def _format_time_of(version: Version) -> str:
     """Return a phrase for the time when the sheet had its content from before the version."""
     if not version.is_state:
         return f"before {'run' if version.is_by_hand else 'round'} {version.round}"
@@ -1121,8 +1121,8 @@ def _note_doubts(mixed: Sequence[Version]) -> tuple[Difference, ...]:
     return tuple(
         Difference(
             kind="note",
-            problem=f"some pets have the values that the sheet had {_moment_of(first)}: an older "
-            "copy was restored, or these edits were undone. Neither side is changed for these pets",
+            problem=f"some pets have the values that the sheet had {_format_time_of(first)}: an "
+            "older copy was restored, or these edits were undone. Neither side is changed for these pets",
             hint="To keep the store's values, write them into the sheet. If the sheet is right, "
             'change the store, or set on_conflict = "sheet" for one round.',
         )

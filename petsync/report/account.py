@@ -8,7 +8,7 @@ from rich.text import Text
 
 from petsync.models import READ, WRITE, Account, Kept, Kind
 from petsync.report import html, text
-from petsync.report.words import moment
+from petsync.report.words import format_timestamp
 from petsync.table.cells import visible
 
 __all__ = ["account_facts", "account_html", "account_lines", "account_sentence", "account_text"]
@@ -80,7 +80,7 @@ def _describe_expiry(account: Account) -> str:
     if account.expires is None:
         return "renewed when it ends" if account.renews else "not reported by the service"
     renewal = ", then renewed automatically" if account.renews else ""
-    return f"{moment(account.expires)}{renewal}"
+    return f"{format_timestamp(account.expires)}{renewal}"
 
 
 # An account as HTML.

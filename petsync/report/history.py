@@ -26,7 +26,7 @@ from petsync.report.round import (
     section,
     two_columns,
 )
-from petsync.report.words import count, duration, moment, number
+from petsync.report.words import count, duration, format_timestamp, number
 from petsync.table.cells import visible
 
 __all__ = [
@@ -50,7 +50,7 @@ __all__ = [
     "history_page",
     "job_facts",
     "page_summary",
-    "parse_moment",
+    "parse_timestamp",
     "plots",
     "round_up_to_mark",
     "rounds_to_look_at",
@@ -155,7 +155,7 @@ class Column:
         return max(sums, default=0)
 
 
-def parse_moment(text: str, otherwise: datetime = _EPOCH) -> datetime:
+def parse_timestamp(text: str, otherwise: datetime = _EPOCH) -> datetime:
     """Return the time in an ISO 8601 string, in UTC; `otherwise` for any other string, and for a
     time outside the possible range.
     """
@@ -174,7 +174,7 @@ def group_into_turns(rounds: Iterable[Round]) -> list[RoundGroup]:
     turns: list[RoundGroup] = []
     for each in rounds:
         last = turns[-1] if turns else None
-        at = parse_moment(each.started, last.at if last else _EPOCH)
+        at = parse_timestamp(each.started, last.at if last else _EPOCH)
         if last is None or not _is_together(last, each, at):
             turns.append(RoundGroup((each,), at))
         else:
@@ -278,7 +278,7 @@ def describe_column(column: Column) -> str:
 def _column_lines(column: Column) -> Iterator[str]:
     rounds = list(column.rounds)
     if len(rounds) == 1:
-        yield f"{moment(column.since)}: {round_view.headline(rounds[0])}"
+        yield f"{format_timestamp(column.since)}: {round_view.headline(rounds[0])}"
     else:
         ends = Counter(round_view.STATUS_WORDS[each.status].title for each in rounds)
         endings = ", ".join(f"{number(total)} {title}" for title, total in ends.items())
@@ -381,9 +381,12 @@ def job_facts(
     """
     last = turns[-1]
     files = f", {count(len(last.rounds), 'file')}" if last.rounds[0].part else ""
-    yield "last round", f"{moment(last.at)}, took {duration(last.seconds)}{files}"
+    yield "last round", f"{format_timestamp(last.at)}, took {duration(last.seconds)}{files}"
     last_success = next((turn for turn in reversed(turns) if turn.is_well), None)
-    yield "last success", "none so far" if last_success is None else moment(last_success.at)
+    yield (
+        "last success",
+        "none so far" if last_success is None else format_timestamp(last_success.at),
+    )
     yield "streak", _streak(turns)
     if open_ := round_view.format_open_total(round_view.open_counts(each) for each in last.rounds):
         yield "left open", open_
@@ -403,7 +406,7 @@ def _describe_manual_runs(turns: Sequence[RoundGroup], runs: Sequence[PastRun]) 
     if not manual_runs:
         return ""
     changes = count(sum(run.counts.get("applied", 0) for run in manual_runs), "change")
-    last = f"the last {moment(manual_runs[0].started)}, {manual_runs[0].run_id}"
+    last = f"the last {format_timestamp(manual_runs[0].started)}, {manual_runs[0].run_id}"
     return f"{count(len(manual_runs), 'run')} outside rounds, {changes} for the store; {last}"
 
 
@@ -513,11 +516,11 @@ def date_labels(frame: PlotArea) -> list[tuple[float, str]]:
     return sorted((x, label) for label, x in x_of_label.items())
 
 
-def _date(moment: datetime, span: timedelta) -> str:
+def _date(time: datetime, span: timedelta) -> str:
     if timedelta() < span < timedelta(hours=36):
-        return f"{moment:%H:%M}"
-    month = _MONTHS[moment.month - 1]
-    return f"{moment.day} {month}" if span < timedelta(days=300) else f"{month} {moment.year}"
+        return f"{time:%H:%M}"
+    month = _MONTHS[time.month - 1]
+    return f"{time.day} {month}" if span < timedelta(days=300) else f"{month} {time.year}"
 
 
 def figure(
@@ -996,7 +999,7 @@ def _page_header(
     now: datetime | None,
 ) -> Iterator[str]:
     yield "<header>"
-    made_at = f", made {words.moment(now)}" if now else ""
+    made_at = f", made {words.format_timestamp(now)}" if now else ""
     yield element("p", f"petsync{made_at}", class_="ps-kicker")
     yield element("h1", text(title))
     yield html.summary(page_summary(jobs, len(rounds)))
@@ -1009,7 +1012,7 @@ def _page_header(
 def _job_item(name: str, turns: Sequence[RoundGroup]) -> str:
     worst = turns[-1].worst
     inner = f"{round_badge(worst)} {element('strong', bdi(name))} "
-    inner += element("span", text(words.moment(turns[-1].at)[:16]), class_="ps-when")
+    inner += element("span", text(words.format_timestamp(turns[-1].at)[:16]), class_="ps-when")
     return element("li", inner)
 
 
@@ -1094,11 +1097,11 @@ def _round_row(round_: Round) -> str:
     )
 
 
-def _format_start(moment: str) -> str:
+def _format_start(started: str) -> str:
     """Return the time without seconds: `2026-11-20 09:30`; a text that is not a time is returned
     unchanged.
     """
-    label = words.moment(moment)
+    label = words.format_timestamp(started)
     return label[: -len(":00 UTC")] if label.endswith(" UTC") else label
 
 

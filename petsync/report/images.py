@@ -26,8 +26,8 @@ from petsync.report.words import (
     count,
     count_beyond,
     first,
+    format_timestamp,
     group_by_text,
-    moment,
     number,
     shorten,
 )
@@ -185,7 +185,7 @@ def pictures_facts(pictures: Pictures) -> Iterator[tuple[str, str]]:
     """Yield the store, the source of the pictures, the time of the inspection, and the options."""
     yield "store", visible(pictures.store)
     yield "pictures", visible(pictures.source)
-    yield "inspected", moment(pictures.created)
+    yield "inspected", format_timestamp(pictures.created)
     options = pictures.options
     options_text = ["metadata kept"] if options.keep_metadata else []
     options_text += [f"no side over {number(options.max_side)} pixels"] if options.max_side else []
@@ -223,7 +223,7 @@ def uploaded_facts(report: UploadReport) -> Iterator[tuple[str, str]]:
     """Yield the store, the source of the pictures, and the time of the upload."""
     yield "store", visible(report.store)
     yield "pictures", visible(report.source)
-    yield "begun", f"{moment(report.started)}, took {words.duration(report.seconds)}"
+    yield "begun", f"{format_timestamp(report.started)}, took {words.duration(report.seconds)}"
 
 
 def uploaded_summary(report: UploadReport) -> str:

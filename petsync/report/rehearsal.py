@@ -73,7 +73,7 @@ def rehearsal_facts(rehearsal: Rehearsal) -> Iterator[tuple[str, str]]:
     plan = rehearsal.plan
     pets = words.count(len(rehearsal.before), "pet")
     yield "store", visible(plan.store)
-    yield "copied", f"{pets}, as they were at {words.moment(rehearsal.taken_at)}"
+    yield "copied", f"{pets}, as they were at {words.format_timestamp(rehearsal.taken_at)}"
     yield words.origin(plan)
     yield "tried", f"on the copy, on this machine (profile {visible(rehearsal.profile)})"
     if rehearsal.broken is not None:

@@ -32,8 +32,8 @@ from petsync.report.words import (
     count,
     duration,
     first,
+    format_timestamp,
     group_by_text,
-    moment,
     number,
     sentences,
     shorten,
@@ -260,7 +260,7 @@ def facts(round_report: RoundReport) -> Iterator[tuple[str, str]]:
         yield "store", f"{visible(round_.store)}{_size(round_.pets, 'pet')}"
     if round_.source:
         yield "sheet", f"{visible(round_.source)}{_size(round_.rows, 'row')}"
-    yield "begun", f"{moment(round_.started)}, took {duration(round_.seconds)}"
+    yield "begun", f"{format_timestamp(round_.started)}, took {duration(round_.seconds)}"
     if round_.resumed:
         yield "resumed", f"{count(round_.resumed, 'run')} that an earlier round left unfinished"
     if round_.backup:
@@ -577,7 +577,7 @@ def rounds_page(rounds: Sequence[RoundReport]) -> str:
 def _parts_page(round_report: RoundReport, prefix: str = "") -> Iterator[str]:
     round_ = round_report.round
     yield "<header>"
-    kicker = f"petsync round, {words.moment(round_.started)}"
+    kicker = f"petsync round, {words.format_timestamp(round_.started)}"
     yield element("p", text(kicker), class_="ps-kicker")
     yield element("h1", f"{bdi(round_.name)} {round_badge(round_)}")
     yield html.summary(headline(round_))

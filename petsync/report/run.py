@@ -19,7 +19,7 @@ from petsync.report.words import (
     BRIEF_CAUSES,
     ResultGroup,
     count,
-    moment,
+    format_timestamp,
     number,
     results_by_cause,
     shorten,
@@ -227,7 +227,9 @@ def run_line(past: PastRun) -> str:
     """Format the run: `catalogue.xlsx, started 2026-11-21 09:24:56 UTC: 12 of 14 changes
     applied`.
     """
-    return f"{source_words(past)}, started {moment(past.started)}: {describe_counts(past)}"
+    return (
+        f"{source_words(past)}, started {format_timestamp(past.started)}: {describe_counts(past)}"
+    )
 
 
 def describe_undo(past: PastRun, undo: PastRun | None) -> str:
@@ -361,7 +363,9 @@ def _files(
 
 
 def _run_header(run: PastRun) -> Text:
-    left = f"  {visible(run.run_id):<20}  {words.moment(run.started):<23}  {run.kind:<6}  "
+    left = (
+        f"  {visible(run.run_id):<20}  {words.format_timestamp(run.started):<23}  {run.kind:<6}  "
+    )
     state = (f"{run.state:<7}", _STATE[run.state])
     return Text.assemble((left, "bold"), state, f"  {words.duration(run.seconds)}")
 

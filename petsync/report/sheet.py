@@ -16,9 +16,9 @@ from petsync.report.words import (
     corrections_fact,
     count,
     format_need_fixing,
+    format_timestamp,
     group_findings,
     iter_findings,
-    moment,
     shorten,
     totals,
 )
@@ -97,7 +97,7 @@ def snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     versions.
     """
     yield "store", visible(snapshot.source)
-    yield "taken", moment(snapshot.taken_at)
+    yield "taken", format_timestamp(snapshot.taken_at)
     if snapshot.reread:
         pets = count(len(snapshot.reread), "pet")
         yield "read again", f"{pets} by id, listed in different versions"

@@ -66,12 +66,12 @@ __all__ = [
     "format_need_fixing",
     "format_outcomes",
     "format_places",
+    "format_timestamp",
     "group_by_text",
     "group_findings",
     "inflect_outcome",
     "iter_findings",
     "iter_unanswered",
-    "moment",
     "name_of",
     "number",
     "origin",
@@ -667,7 +667,7 @@ def count(value: int, noun: str) -> str:
     return f"{number(value)} {noun}{'' if value == 1 else 's'}"
 
 
-def moment(when: str | datetime) -> str:
+def format_timestamp(when: str | datetime) -> str:
     """Format a timestamp: `2026-11-20 09:30:12 UTC`; a text that is not ISO 8601 is returned
     unchanged.
     """
@@ -784,10 +784,10 @@ def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
     if plan.undoes:
         yield "compared", "with the result of that run: later changes stay"
     elif plan.base:
-        yield "exported", f"{moment(plan.base)}; only what was edited since then counts"
+        yield "exported", f"{format_timestamp(plan.base)}; only what was edited since then counts"
     else:
         yield "compared", "with the store alone: every filled cell counts"
-    yield "made", moment(plan.created)
+    yield "made", format_timestamp(plan.created)
 
 
 def origin(plan: Plan) -> tuple[str, str]:
@@ -849,7 +849,7 @@ def report_facts(report: Report) -> Iterator[tuple[str, str]]:
     name, value = origin(report.plan)
     yield name, value if report.plan.undoes else visible(report.plan.source)
     yield from corrections_fact(report.plan)
-    yield "begun", f"{moment(report.started)}, took {duration(report.seconds)}"
+    yield "begun", f"{format_timestamp(report.started)}, took {duration(report.seconds)}"
 
 
 def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:

@@ -31,7 +31,7 @@ __all__ = ["corrected_source", "correction_texts", "write_corrected"]
 
 
 def write_corrected(
-    sheet: Sheet, path: str | Path, *, moment: dt.datetime | None = None
+    sheet: Sheet, path: str | Path, *, now: dt.datetime | None = None
 ) -> Path | None:
     """Write to `path` a copy of the sheet's file with the corrections in its cells. Reading the
     copy without corrections gives the same sheet.
@@ -53,7 +53,7 @@ def write_corrected(
     if lexists(path) and path.is_file():
         must_be_closed(path)
         file = path.resolve()
-        backup = create_backup(file, file.read_bytes(), moment or dt.datetime.now(dt.UTC))
+        backup = create_backup(file, file.read_bytes(), now or dt.datetime.now(dt.UTC))
     write_file(path, source, copy.data, sidecar_lines(source))
     return backup
 

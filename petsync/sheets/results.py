@@ -384,14 +384,14 @@ def write_back(
     sheet: Sheet,
     results: Results,
     *,
-    moment: dt.datetime | None = None,
+    now: dt.datetime | None = None,
     only_ids: bool = False,
 ) -> Path:
     """Write the results into the sheet's own file, as `write_results` writes them into a copy, and
     return the path of a backup. With `only_ids`, write no result columns but only the ids, and
     `merge` for an `add` whose pet now exists.
 
-    The backup is a copy of the old file in the same folder, with the time `moment` in its name, by
+    The backup is a copy of the old file in the same folder, with the time `now` in its name, by
     default the current time in UTC (`catalogue.backup-20261121-103000.xlsx`); no earlier backup is
     replaced. The sidecar of a CSV file gets a backup too. The file is replaced atomically, after
     the backup is complete. Symbolic links are followed and kept.
@@ -399,14 +399,14 @@ def write_back(
     Raises SheetError, and changes nothing, if the file has changed since it was read, is open in
     Excel or LibreOffice, or cannot be written.
     """
-    return write_back_noting_digest(sheet, results, moment=moment, only_ids=only_ids)
+    return write_back_noting_digest(sheet, results, now=now, only_ids=only_ids)
 
 
 def write_back_noting_digest(
     sheet: Sheet,
     results: Results,
     *,
-    moment: dt.datetime | None = None,
+    now: dt.datetime | None = None,
     only_ids: bool = False,
     note: Callable[[str], None] = lambda _: None,
 ) -> Path:
@@ -417,7 +417,7 @@ def write_back_noting_digest(
     must_take_results(sheet)
     source = load_unchanged(sheet, _SEE_REPORT)
     data, lines = apply_results(source, sheet, results, only_ids=only_ids)
-    backup = create_backup(source.path.resolve(), source.content, moment or dt.datetime.now(dt.UTC))
+    backup = create_backup(source.path.resolve(), source.content, now or dt.datetime.now(dt.UTC))
     note(hashlib.sha256(_encoded_content(source, data)).hexdigest())
     # Check again, in order not to overwrite a sheet that was saved in the meantime.
     must_be_closed(source.path)
@@ -603,7 +603,7 @@ _EXPORT_CHECKS = {
 }
 
 
-def create_backup(file: Path, data: bytes, moment: dt.datetime) -> Path:
+def create_backup(file: Path, data: bytes, now: dt.datetime) -> Path:
     """Write a backup of the file, and one of its sidecar, into the same folder, with the time in
     their names. Return the path of the file's backup. Both are completely on disk; no earlier
     backup is replaced.
@@ -611,7 +611,7 @@ def create_backup(file: Path, data: bytes, moment: dt.datetime) -> Path:
     sidecar = sidecar_path(file)
     for attempt in count(1):
         number = f"-{attempt}" if attempt > 1 else ""
-        name = f"{file.stem}.backup-{moment:%Y%m%d-%H%M%S}{number}{file.suffix}"
+        name = f"{file.stem}.backup-{now:%Y%m%d-%H%M%S}{number}{file.suffix}"
         backup = file.with_name(name)
         if not lexists(sidecar_path(backup)) and _files.create_sheet_file(backup, data, like=file):
             break

@@ -200,7 +200,7 @@ def write_synced(
     edits: SheetEdits,
     *,
     base: Base | None = None,
-    moment: dt.datetime | None = None,
+    now: dt.datetime | None = None,
 ) -> Path:
     """Write the edits into the sheet's own file, and return the path of a backup, as `write_back`
     does.
@@ -226,7 +226,7 @@ def write_synced(
             hint=f"Nothing was written. {unwritable[0].suggestion}",
         )
     check_agreement(source, replace(source, data=data), sheet, edits)
-    backup = create_backup(source.path.resolve(), source.content, moment or dt.datetime.now(dt.UTC))
+    backup = create_backup(source.path.resolve(), source.content, now or dt.datetime.now(dt.UTC))
     # Check again, in order not to overwrite a sheet that was saved in the meantime.
     must_be_closed(source.path)
     load_unchanged(sheet, _READ_AGAIN)

@@ -109,7 +109,7 @@ def test_a_base_that_is_a_link_is_not_read(outside: Path) -> None:
     assert "not a regular file" in sheet.base_refused
     ps.write_results(sheet, _results(), "copy.csv")
     with pytest.raises(SheetError, match="symbolic link"):
-        write_back(sheet, _results(), moment=_MOMENT)
+        write_back(sheet, _results(), now=_MOMENT)
     written = [each for each in Path().iterdir() if not each.is_symlink()]
     assert {each.name for each in written} >= {"copy.csv", "catalogue.backup-20261122-120000.csv"}
     assert not [each for each in written if "precious" in each.read_text("utf-8")]
@@ -122,7 +122,7 @@ def test_a_backup_goes_beside_a_link(outside: Path, name: str, ending: str) -> N
     """If the name of a backup or of its base is a link, the backup gets the next name."""
     sheet = read_sheet(_sheet())
     Path(f"catalogue.backup-20261122-120000.csv{ending}").symlink_to(outside / name)
-    backup = write_back(sheet, _results(), moment=_MOMENT)
+    backup = write_back(sheet, _results(), now=_MOMENT)
     assert backup.name == "catalogue.backup-20261122-120000-2.csv"
     assert backup.is_file()
 

@@ -333,15 +333,15 @@ def plain(text: str) -> str:
 def _origin(base: Base | None) -> str:
     if base is None:
         return "A table of pets, written by petsync."
-    return f"{len(base):,} pets of {base.store}, as they were on {_moment(base.taken_at)}."
+    return f"{len(base):,} pets of {base.store}, as they were on {_format_date(base.taken_at)}."
 
 
-def _moment(taken_at: str) -> str:
+def _format_date(taken_at: str) -> str:
     try:
-        moment = datetime.fromisoformat(taken_at)
+        date = datetime.fromisoformat(taken_at)
     except ValueError:
         return taken_at
-    return f"{moment.day} {moment:%B %Y, %H:%M} {moment.tzname() or ''}".rstrip()
+    return f"{date.day} {date:%B %Y, %H:%M} {date.tzname() or ''}".rstrip()
 
 
 def _guide_lines(contents: Contents) -> Iterator[_Line]:
