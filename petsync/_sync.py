@@ -13,7 +13,7 @@ from concurrent.futures import Future, wait
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-__all__ = ["LoopThread", "Task", "blocking", "in_thread"]
+__all__ = ["LoopThread", "Task", "in_thread", "make_synchronous"]
 
 
 P = ParamSpec("P")
@@ -158,7 +158,7 @@ def _after_interrupt(task: Task[R]) -> R:
 
 
 class SyncFacade(Protocol[A_co]):
-    """The attributes of a synchronous facade that `blocking` uses."""
+    """The attributes of a synchronous facade that `make_synchronous` uses."""
 
     @property
     def aio(self) -> A_co:
@@ -168,13 +168,13 @@ class SyncFacade(Protocol[A_co]):
     def _loop(self) -> LoopThread: ...
 
 
-def blocking(
+def make_synchronous(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[SyncFacade[A], P], R]:
     """Return a synchronous method for a facade that runs the asynchronous method, with the same
     name, signature and docstring.
 
-    Write `find = blocking(AsyncThing.find)` in a class that has `aio` and `_loop`.
+    Write `find = make_synchronous(AsyncThing.find)` in a class that has `aio` and `_loop`.
     """
 
     @wraps(method)

@@ -79,7 +79,7 @@ class Redactor:
         # The prefix of an address is not replaced, because many addresses begin with it.
         self._long = [each for each in plain if len(each) >= _LONG and "://" not in each]
         self._plus = any(" " in each for each in plain)
-        patterns = [_plain(each, each in self._long) for each in plain if each.strip()]
+        patterns = [_plain_pattern(each, each in self._long) for each in plain if each.strip()]
         patterns.sort(key=lambda each: (-len(each), each))
         self._secrets = re.compile("|".join(patterns)) if patterns else None
         forms = {form for text in texts if len(text) >= _SHORT for form in _forms(text)}
@@ -112,7 +112,7 @@ class Redactor:
             found += map(level.origin, self._find_secrets(level.text))
             found += map(level.origin, self._find_encoded(level.text))
             if self._part is not None and depth <= _PACKED:
-                for packed in _packed(level.text, self._part):
+                for packed in _decode_digits(level.text, self._part):
                     parts.setdefault(packed.text, []).append((level, packed))
         if self._plus and "+" in text:
             # A form writes a space as a plus sign, and a plus sign as an escape.
@@ -263,7 +263,7 @@ def _levels(text: str) -> set[str]:
     return found
 
 
-def _plain(text: str, is_long: bool) -> str:
+def _plain_pattern(text: str, is_long: bool) -> str:
     """Return a regular expression for the text itself."""
     if len(text) < _SHORT:
         return rf"(?<!\w)(?i:{re.escape(text)})(?!\w)"
@@ -341,7 +341,7 @@ class _EncodedText(NamedTuple):
         return self.at + first, self.at + last
 
 
-def _packed(text: str, part: re.Pattern[bytes]) -> Iterator[_EncodedText]:
+def _decode_digits(text: str, part: re.Pattern[bytes]) -> Iterator[_EncodedText]:
     """Yield the decoded texts of runs of digits that match `part`, and of separated digits."""
     for run in _APART.finditer(text):
         pairs = [*_PAIR.finditer(run[0])]

@@ -29,8 +29,8 @@ __all__ = [
     "checked_encoding",
     "column_named",
     "expand_variables",
+    "find_nearest",
     "is_same",
-    "nearest",
     "read_confirmed",
     "read_file",
     "read_toml",
@@ -217,7 +217,7 @@ def _from_file(
     names = None if confirmed else allowed_names(environ)
     needed = {key for key in toml if key not in explicit}
     try:
-        found = {key: _all_filled(toml[key], environ, names) for key in needed}
+        found = {key: _expand_all(toml[key], environ, names) for key in needed}
     except SettingsError as error:
         raise SettingsError(f"{_TOML}: {error.message}", hint=error.hint) from None
     own = found.get("url", _own_url(toml, environ))
@@ -250,10 +250,10 @@ def _own_url(toml: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
 
 def is_same(one: str, other: str) -> bool:
     """Return true if two addresses belong to the same service."""
-    return _plain(one) == _plain(other)
+    return _normalize_url(one) == _normalize_url(other)
 
 
-def _plain(url: str) -> tuple[str, str]:
+def _normalize_url(url: str) -> tuple[str, str]:
     scheme, _, rest = url.strip().partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host}".casefold(), (slash + path).rstrip("/")
@@ -264,15 +264,15 @@ def _is_below(state: str) -> bool:
     return (folder / Path(state).expanduser()).resolve().is_relative_to(folder)
 
 
-def _all_filled(
+def _expand_all(
     value: Any, environ: Mapping[str, str], names: Collection[str] | None = None
 ) -> Any:
     if isinstance(value, str):
         return expand_variables(value, environ, names)
     if isinstance(value, Mapping):
-        return {key: _all_filled(entry, environ, names) for key, entry in value.items()}
+        return {key: _expand_all(entry, environ, names) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_all_filled(item, environ, names) for item in value]
+        return [_expand_all(item, environ, names) for item in value]
     return value
 
 
@@ -327,7 +327,7 @@ def _check(path: Path, key: str, value: object) -> None:
     _refuse_secret(path, key)
     expected = _KEYS.get(key)
     if expected is None:
-        near = nearest(key, _KEYS)
+        near = find_nearest(key, _KEYS)
         suggestion = f"Did you mean {near!r}? " if near else ""
         raise SettingsError(
             f"{path}: unknown key {key!r}", hint=f"{suggestion}Known: {', '.join(_KEYS)}."
@@ -412,7 +412,7 @@ def _variable(name: str | None, environ: Mapping[str, str], names: Collection[st
     return environ[name]
 
 
-def nearest(text: str, choices: Iterable[str]) -> str:
+def find_nearest(text: str, choices: Iterable[str]) -> str:
     """Return the most similar of the known names; "" if none is similar."""
     plain = {name.casefold().replace("-", "_"): name for name in choices}
     near = difflib.get_close_matches(text.casefold().replace("-", "_"), plain, n=1)

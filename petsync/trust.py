@@ -29,7 +29,7 @@ __all__ = [
     "is_confirmed",
     "names_in",
     "record_path",
-    "relevant",
+    "relevant_settings",
     "withdraw",
 ]
 
@@ -52,7 +52,7 @@ _HARMLESS = frozenset(
 """Settings that do not change where anything is sent or written."""
 
 
-def relevant(content: Mapping[str, Any]) -> dict[str, Any]:
+def relevant_settings(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a parsed petsync.toml that decide where secrets and data go. The key
     `${}` has the names of all variables that the file uses.
     """
@@ -139,7 +139,7 @@ def _key(file: Path) -> str:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    text = msgspec.json.encode(relevant(content), order="deterministic", enc_hook=str)
+    text = msgspec.json.encode(relevant_settings(content), order="deterministic", enc_hook=str)
     return hashlib.sha256(text).hexdigest()
 
 

@@ -13,7 +13,7 @@ from test_compare import CATS, PETS, REX, TOM, applied
 
 from petsync.models import Category, Pet, Tag
 from petsync.plan.base import advance_base
-from petsync.plan.fields import differing
+from petsync.plan.fields import differing_columns
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report, Result
 from petsync.table.base import Base
@@ -219,7 +219,7 @@ def test_what_is_set_back_is_an_edit(old: list[Pet], wanted: list[Pet]) -> None:
     restored = applied(back, store)
     assert [pet.id for pet in restored] == [pet.id for pet in old]
     for one, other in zip(restored, old, strict=True):
-        assert differing(one, other) == ()
+        assert differing_columns(one, other) == ()
 
 
 def test_what_failed_is_still_an_edit() -> None:

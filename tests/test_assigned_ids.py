@@ -23,7 +23,7 @@ from petsync.apply.undo import build_undo_plan
 from petsync.errors import InvalidInputError
 from petsync.models import MAX_ID, Pet
 from petsync.plan.change import Add, Delete, Update
-from petsync.plan.fields import differing
+from petsync.plan.fields import differing_columns
 from petsync.plan.guard import Guard
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report, result_of
@@ -75,7 +75,7 @@ def check(report: Report, target: MemoryTarget) -> None:
     for result in applied:
         change = changes[result.number]
         assert isinstance(change, Add)
-        assert differing(change.after, target.pets[result.assigned_id]) == ()
+        assert differing_columns(change.after, target.pets[result.assigned_id]) == ()
     assert target.pets.keys() - {7} == {*ids}
     assert target.pets[7] == OLD
 

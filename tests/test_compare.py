@@ -17,7 +17,7 @@ from strategies import ids, pets, texts
 from petsync.errors import GuardError, PlanError
 from petsync.models import Category, Pet, Tag
 from petsync.plan.change import Add, Delete, Update
-from petsync.plan.fields import normal
+from petsync.plan.fields import normalize
 from petsync.plan.guard import Guard
 from petsync.plan.match import names_among
 from petsync.plan.plan import Plan
@@ -36,7 +36,7 @@ PETS = [REX, TOM]
 
 def as_in_a_shop(pet: Pet) -> Pet:
     """Return the pet with a name and a status, and with each id used by at most one tag."""
-    tags = {tag.id if tag.id is not None else normal(tag.name): tag for tag in pet.tags}
+    tags = {tag.id if tag.id is not None else normalize(tag.name): tag for tag in pet.tags}
     return msgspec.structs.replace(
         pet,
         status=pet.status or "available",
@@ -173,14 +173,16 @@ def test_the_same_input_gives_the_same_plan(store: list[Pet], wanted: list[Pet])
 
 @given(
     st.lists(st.none() | st.text("aeé\u0301\u0308\u212b \t\x85\xa0\u2003\x1c가각", max_size=4)),
-    st.sets(st.text("aeé\u0301\u0308\u212b가각", min_size=1, max_size=3).map(normal), min_size=1),
+    st.sets(
+        st.text("aeé\u0301\u0308\u212b가각", min_size=1, max_size=3).map(normalize), min_size=1
+    ),
 )
 def test_names_are_found_in_their_normal_form(
     names: Sequence[str | None], wanted: frozenset[str]
 ) -> None:
     """The quick search by name finds the same names as a comparison one by one."""
     column = pd.Series(names, dtype="str")
-    expected = [normal(name) in wanted for name in names]
+    expected = [normalize(name) in wanted for name in names]
     assert names_among(column, wanted).tolist() == expected
 
 

@@ -173,13 +173,15 @@ def test_what_is_suggested_is_sure_or_a_guess(tmp_path: Path) -> None:
         ("Pets!F5", "https://a.example/2.jpg"): False,
         ("Pets!G5", "delete"): False,
     }
-    assert set(sheet.suggested()) < set(sheet.suggested(guesses=True))
+    assert set(sheet.suggested_corrections()) < set(sheet.suggested_corrections(guesses=True))
 
 
 def test_with_all_suggestions_nothing_is_left_to_say(tmp_path: Path) -> None:
     """With all suggestions applied, no finding is left."""
     sheet = sheet_of(tmp_path, MESSY)
-    fixed = read_sheet(tmp_path / "pets.xlsx", corrections=sheet.suggested(guesses=True))
+    fixed = read_sheet(
+        tmp_path / "pets.xlsx", corrections=sheet.suggested_corrections(guesses=True)
+    )
     assert not fixed.problems
     assert not fixed.suggestions
 
@@ -189,7 +191,7 @@ def test_the_marker_is_never_suggested(tmp_path: Path) -> None:
     the field.
     """
     sheet = csv_of(tmp_path, 'id,tags\n1,"""[clear]""; ""[clear]"""\n2,"a; ""[CLEAR]"";;"\n')
-    suggested = sheet.suggested(guesses=True)
+    suggested = sheet.suggested_corrections(guesses=True)
     again = csv_of(tmp_path, (tmp_path / "pets.csv").read_text(), corrections=suggested)
     names = [[tag.name for tag in tags] for tags in again.frame["tags"]]
     assert names == [["[clear]"], ["a", "[CLEAR]"]]
@@ -262,9 +264,9 @@ def test_sure_corrections_change_nothing_that_the_sheet_says(
     else:
         workbook_of(rows).save(path)
     sheet = read_sheet(path)
-    fixed = read_sheet(path, corrections=sheet.suggested())
+    fixed = read_sheet(path, corrections=sheet.suggested_corrections())
     assert _said(fixed) == _said(sheet)
-    assert not fixed.suggested()
+    assert not fixed.suggested_corrections()
     assert fixed.errors == sheet.errors
 
 
@@ -408,7 +410,7 @@ class TestCopy:
         """Other worksheets, formats and cells of a workbook are unchanged in the copy."""
         source = ps.sample_data() / "catalogue_edited.xlsx"
         sheet = read_sheet(source)
-        fixed = read_sheet(source, corrections=sheet.suggested(guesses=True))
+        fixed = read_sheet(source, corrections=sheet.suggested_corrections(guesses=True))
         assert write_corrected(fixed, tmp_path / "fixed.xlsx") is None
         again = read_sheet(tmp_path / "fixed.xlsx")
         assert again.problems == fixed.problems

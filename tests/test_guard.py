@@ -432,7 +432,7 @@ def test_a_catalogue_without_its_ids_is_not_added_once_more() -> None:
     assert [add.namesake for add in strange.adds] == [pet.id for pet in pets]
     assert any("pets of their names" in note for note in strange.notes)
     asked = Guard(max_add=Limit(30, is_share=False))
-    assert strange.guarded(asked).verdict.ok
+    assert strange.with_guard(asked).verdict.ok
     assert strange.select(numbers=range(10)).verdict.ok
 
 
@@ -686,7 +686,7 @@ def test_a_column_that_left_its_rows_is_refused(column: str, move: str) -> None:
     assert column in plan.shifted
     assert "--allow-shifted" in plan.verdict.refusals[0].override
     assert any("without its rows" in note and f"({column})" in note for note in plan.notes)
-    assert plan.guarded(replace(FREE, allow_shifted=True)).verdict.ok
+    assert plan.with_guard(replace(FREE, allow_shifted=True)).verdict.ok
     assert Plan.from_json(plan.to_json()) == plan
     assert plan_of(pets, replace_base(sheet)).shifted == ()
 
@@ -891,13 +891,13 @@ def test_the_store_is_counted_again_before_anything_is_sent(tmp_path: Path) -> N
         wide = Guard(max_delete=Limit(1.0), max_update=Limit(1.0))
         gone = pd.DataFrame({"id": range(1, 21), "action": "delete"})
         plan = store.plan(gone, guard=wide)
-        forged = replace(plan, pets=10**6, guard=Guard()).judged()
+        forged = replace(plan, pets=10**6, guard=Guard()).with_verdict()
         assert forged.verdict.ok
         path = forged.save(tmp_path / "plan.json")
         with pytest.raises(GuardError, match="20 deletes"):
             store.apply(ps.load_plan(path))
         new = pd.DataFrame({"name": [f"n{n}" for n in range(300)], "status": "sold"})
-        empty = replace(store.plan(new), pets=0).judged()
+        empty = replace(store.plan(new), pets=0).with_verdict()
         assert empty.verdict.ok
         with pytest.raises(GuardError, match="300 adds"):
             store.apply(empty)

@@ -16,7 +16,7 @@ from test_compare import CATS, DOGS, OLD, REX, SHY, TOM, shop_pets
 from petsync.errors import GuardError, PlanError
 from petsync.models import Pet, Tag
 from petsync.plan.change import Conflict
-from petsync.plan.fields import differing
+from petsync.plan.fields import differing_columns
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.intake import build_inbound
 from petsync.plan.plan import Inbound
@@ -181,7 +181,7 @@ def test_where_the_store_leads_the_sheet_says_the_same_afterwards(
     for gone in one.removed:
         del rows[gone.pet_id]
     assert rows.keys() == {pet.id for pet in now}
-    assert all(not differing(rows[pet.id], pet) for pet in now)
+    assert all(not differing_columns(rows[pet.id], pet) for pet in now)
     after = taken(sheet_of(list(rows.values())), now, now, "store", delete_missing=True)
     assert not after
     assert not after.notes
@@ -352,7 +352,7 @@ def test_the_guard_holds_the_sheet_to_shares_of_its_rows(
     if limits:
         with pytest.raises(GuardError, match="of 200 rows"):
             one.require_ok()
-        assert one.judged(FREE).verdict.ok
+        assert one.with_verdict(FREE).verdict.ok
     else:
         one.require_ok()
 
@@ -392,5 +392,5 @@ def test_a_file_that_somebody_changed_is_refused() -> None:
 def test_only_what_still_holds_is_kept() -> None:
     """Changes whose pet changed, returned or was deleted since are left to the next round."""
     one = taken(sheet_of([REX, TOM]), [SOLD, NEW], [REX, TOM], delete_missing=True)
-    assert one.still_valid({1: SOLD, 9: NEW}.get) == one
-    assert not one.still_valid({1: REX, 2: TOM}.get)
+    assert one.keep_valid({1: SOLD, 9: NEW}.get) == one
+    assert not one.keep_valid({1: REX, 2: TOM}.get)

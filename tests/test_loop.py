@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 from interrupting import interrupt_in, once_main_waits_in
 
-from petsync._sync import LoopThread, blocking
+from petsync._sync import LoopThread, make_synchronous
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ class _Facade:
     def __init__(self, bridge: LoopThread) -> None:
         self.aio, self._loop = _Aio(), bridge
 
-    double = blocking(_Aio.double)
+    double = make_synchronous(_Aio.double)
 
 
 def test_a_blocking_method_keeps_name_signature_and_help(loop: LoopThread) -> None:

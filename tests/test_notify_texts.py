@@ -18,7 +18,7 @@ from receiver import Receiver, configured, conflict, told
 
 from petsync.reconcile.config.model import EVENTS, Event, Job, Notify
 from petsync.reconcile.config.templates import DEFAULTS, NAMES, fill, mistakes_in
-from petsync.reconcile.notify import Notifier, plain
+from petsync.reconcile.notify import Notifier, as_plain_line
 from petsync.redact import Redactor
 from petsync.settings import Secret
 from petsync.table.cells import visible
@@ -86,11 +86,11 @@ def test_any_text_is_plain(text: str) -> None:
     """Any text becomes one line without control characters, invisible characters or chat markup,
     and plain text stays unchanged.
     """
-    shown = plain(text)
+    shown = as_plain_line(text)
     assert visible(shown) == shown
     assert not {*"<>*`|"} & {*shown}
     assert "](" not in shown
-    assert plain(shown) == shown
+    assert as_plain_line(shown) == shown
 
 
 def test_what_petsync_says_can_be_copied(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_the_numbers_are_of_all_the_sheets(tmp_path: Path) -> None:
 def test_names_that_are_harmless_stay_as_they_are() -> None:
     """Words with underscores, e-mail addresses, accents and emoji stay unchanged."""
     for text in ("photo_urls", "a@b.example", "Müsli & Co. #1", "Zoë 🐕", "it's 3 - 4 (ok)"):
-        assert plain(text) == text
+        assert as_plain_line(text) == text
 
 
 SECRETS = ("c11ent&S3cret/+=\"<pässword>'", "ap1~k3y/9?Xq&Wv+=<zT>", "KnOwN7Zq")
@@ -147,7 +147,7 @@ def test_no_secret_is_in_a_notice(secret: str, tmp_path: Path) -> None:
     for form in (*forms, secret[:8], json.dumps(secret)[1:-1]):
         inner = form.strip("'\"")[4:-4] if form in forms[7:] else form
         assert inner not in text, inner
-        assert plain(inner) not in text, inner
+        assert as_plain_line(inner) not in text, inner
     assert "***" in text
 
 

@@ -45,7 +45,7 @@ class Somebody(Double, of=Watcher):
     def __init__(self, night: Night) -> None:
         self.night = night
 
-    def began(self, round_: Round) -> None:
+    def on_begin(self, round_: Round) -> None:
         """Do nothing."""
 
     @contextmanager
@@ -56,7 +56,7 @@ class Somebody(Double, of=Watcher):
             made = next(pet for pet in self.night.box.pets() if pet.name == "New")
             self.night.box.reset([*self.night.box.pets(), other(made, id=500)])
 
-    def ended(self, report: RoundReport) -> None:
+    def on_end(self, report: RoundReport) -> None:
         """Do nothing."""
 
 

@@ -64,7 +64,7 @@ class Meddler(Double, of=Watcher):
     def __init__(self, step: Step, do: object) -> None:
         self.when, self.do, self.ends = step, do, list[str]()
 
-    def began(self, round_: Round) -> None:
+    def on_begin(self, round_: Round) -> None:
         """Do nothing."""
 
     @contextmanager
@@ -74,7 +74,7 @@ class Meddler(Double, of=Watcher):
             self.do()
         yield
 
-    def ended(self, report: RoundReport) -> None:
+    def on_end(self, report: RoundReport) -> None:
         """Record the status of the round."""
         self.ends.append(report.round.status)
 

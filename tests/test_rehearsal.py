@@ -32,7 +32,7 @@ from petsync import (
     write_sheet,
 )
 from petsync.errors import InterruptedRunError, PlanError, SettingsError, StalePlanError
-from petsync.plan.rehearsal import surprises
+from petsync.plan.rehearsal import find_unexpected
 from petsync.plan.report import Progress
 from petsync.rehearsal import rehearse
 from petsync.rehearsal.run import build_behaviour
@@ -170,7 +170,7 @@ def test_rows_that_add_do_so_once(store: Store, action: str) -> None:
     """The second plan of a new row is empty, because the copy's journal has the row."""
     rehearsal = rehearse(store, _rows({"name": "New", "status": "sold", "action": action}))
     assert rehearsal.exit_code == 0
-    assert rehearsal.left() == []
+    assert rehearsal.remaining_changes() == []
 
 
 def test_a_part_of_a_plan(store: Store) -> None:
@@ -178,7 +178,9 @@ def test_a_part_of_a_plan(store: Store) -> None:
     sheet = _rows({"id": 1, "name": "Max"}, {"id": 2, "name": "Moritz"})
     rehearsal = rehearse(store, store.plan(sheet).select(ids=[1]), sheet=store.read(sheet))
     assert rehearsal.exit_code == 2
-    assert [(left.change.pet_id, left.why) for left in rehearsal.left()] == [(2, "left-out")]
+    assert [(left.change.pet_id, left.why) for left in rehearsal.remaining_changes()] == [
+        (2, "left-out")
+    ]
 
 
 def test_new_ids_are_reported(store: Store) -> None:
@@ -186,7 +188,7 @@ def test_new_ids_are_reported(store: Store) -> None:
     rehearsal = rehearse(
         store, _rows({"name": "A", "status": "sold"}, {"name": "B", "status": "sold"})
     )
-    assigned = {number: change.after.name for change, number in rehearsal.assigned()}
+    assigned = {number: change.after.name for change, number in rehearsal.assigned_ids()}
     after = _pets(rehearsal.after)
     assert {number: after[number].name for number in assigned} == assigned
     assert sorted(assigned.values()) == ["A", "B"]
@@ -233,7 +235,7 @@ def test_drift_since_the_plan(store: Store, box: Sandbox) -> None:
         "Max",
         "Other",
     )
-    assert {left.why for left in rehearsal.left()} == {"not-applied"}
+    assert {left.why for left in rehearsal.remaining_changes()} == {"not-applied"}
 
 
 def test_a_refused_plan_is_rehearsed_and_reported(store: Store, box: Sandbox) -> None:
@@ -312,7 +314,7 @@ def test_a_copy_that_cannot_be_written(store: Store) -> None:
     assert rehearsal.exit_code == 3
     assert rehearsal.report.counts["failed"] == 1
     assert set(rehearsal.unexpected["id"]) == {1, 2}
-    assert [left.why for left in rehearsal.left()] == ["not-applied", "not-applied"]
+    assert [left.why for left in rehearsal.remaining_changes()] == ["not-applied", "not-applied"]
     assert _pets(rehearsal.before) == _pets(rehearsal.after)
 
 
@@ -336,7 +338,7 @@ def test_surprises_are_found_to_the_last_field(store: Store) -> None:
     """
     rehearsal = rehearse(store, _rows({"id": 40, "category": "Cats"}))
     before, after = _pets(rehearsal.before), _pets(rehearsal.after)
-    assert surprises(rehearsal.report, before, after).empty
+    assert find_unexpected(rehearsal.report, before, after).empty
     changed = {
         **after,
         40: msgspec.structs.replace(after[40], extra={"weight": 4.25}),
@@ -344,7 +346,7 @@ def test_surprises_are_found_to_the_last_field(store: Store) -> None:
         77: Pet(id=77, name="Twin"),
     }
     del changed[FAR]
-    found = surprises(rehearsal.report, before, changed).set_index("id")
+    found = find_unexpected(rehearsal.report, before, changed).set_index("id")
     assert list(found.index) == [40, 1, 77, FAR]
     assert list(found["column"]) == ["(unknown fields)", "", "", ""]
     assert list(found.loc[[77, FAR], "found"]) == ["in the store", "not there"]
@@ -387,7 +389,7 @@ def test_a_run_that_stops_early(store: Store) -> None:
     assert rehearsal.exit_code == 7
     assert "not available" in rehearsal.report.stopped
     assert "Why it stopped" in repr(rehearsal)
-    assert len(rehearsal.left()) == 2
+    assert len(rehearsal.remaining_changes()) == 2
 
 
 def test_pets_that_gave_no_answer(store: Store, box: Sandbox) -> None:

@@ -229,7 +229,7 @@ def test_a_plan_that_waits_has_one_way_out() -> None:
     another command.
     """
     plan = plan_with(Delete(row=None, source="", before=Pet(id=3, name="Tom"), why="missing"))
-    plan = plan.guarded(Guard(max_delete=Limit(0, is_share=False)))
+    plan = plan.with_guard(Guard(max_delete=Limit(0, is_share=False)))
     assert plan.verdict.refusals
     output = RoundReport(
         round=round_of(status="waiting", exit_code=4, waiting="w.json", problem="over max_delete"),

@@ -203,7 +203,7 @@ def test_another_guard_judges_the_same_plan() -> None:
     """Under a guard with higher limits the plan has the same changes, and the sentinels stay."""
     guard = Guard(max_update=Limit(0, is_share=False), sentinels=(2,))
     plan = plan_of([REX, Pet(id=2, name="S")], sheet_saying({"id": 1, "name": "B"}), guard=guard)
-    wider = plan.guarded(NO_LIMITS)
+    wider = plan.with_guard(NO_LIMITS)
     assert (plan.verdict.ok, wider.verdict.ok) == (False, True)
     assert wider.guard.sentinels == (2,)
     assert wider.changes == plan.changes

@@ -24,7 +24,7 @@ from petsync.apply.undo import build_undo_plan
 from petsync.models import Category, Pet, Tag
 from petsync.plan.base import compare_rows
 from petsync.plan.change import Add, Delete, Update
-from petsync.plan.fields import content, differing, equal, same, same_tags
+from petsync.plan.fields import content, differing_columns, equal, is_as_expected, same_tags
 from petsync.plan.guard import Guard
 from petsync.plan.intake import build_inbound
 from petsync.plan.plan import describe_drift, refuse_changed_sentinels
@@ -214,7 +214,7 @@ def test_what_a_service_returns_is_the_same_for_every_part(
 ) -> None:
     """No part of petsync takes the returned form of a pet for a change."""
     sent, found = pair
-    assert differing(sent, found) == ()
+    assert differing_columns(sent, found) == ()
     assert caller(sent, found) == set()
 
 
@@ -231,7 +231,7 @@ def test_a_change_is_one_for_every_part(
     # A sheet without a category does not set one.
     assume(sent.category is not None)
     changed = replace(found, **{field: CHANGED[field]})
-    assert field in differing(sent, changed)
+    assert field in differing_columns(sent, changed)
     assert caller(sent, changed)
 
 
@@ -240,10 +240,10 @@ def test_the_same_has_the_same_content(pair: tuple[Pet, Pet], other: Pet) -> Non
     """Two forms of the same pet have the same content, so each is found by the other's content."""
     sent, found = pair
     assert content(sent) == content(found)
-    if not differing(sent, other):
+    if not differing_columns(sent, other):
         assert content(sent) == content(other)
     for column in FIELDS:
-        assert same(sent, other, column) or not equal(sent, other, column)
+        assert is_as_expected(sent, other, column) or not equal(sent, other, column)
 
 
 CALM, LOUD = Tag(None, "calm"), Tag(None, "loud")
@@ -306,7 +306,7 @@ def test_categories_are_the_same(
     """
     pet = Pet(id=7, name="Rex", status="available")
     one, other = replace(pet, category=expected), replace(pet, category=found)
-    assert (differing(one, other) == ()) is bool(agree)
+    assert (differing_columns(one, other) == ()) is bool(agree)
     assert all(equal(one, other, column) for column in FIELDS) is (agree == "both")
 
 

@@ -299,7 +299,7 @@ def test_a_worksheet_in_front_is_not_read(tmp_path):
     sheet = read_sheet(path)
     assert (sheet.tab, len(sheet), sheet.base.tab) == ("Pets", 3, "Pets")
     assert sheet.ids_elsewhere == {"For Anna": {1}}
-    assert sheet.knowing(["adopted"]).ids_elsewhere == sheet.ids_elsewhere
+    assert sheet.with_statuses(["adopted"]).ids_elsewhere == sheet.ids_elsewhere
     assert [each.value for each in sheet.problems if each.row < 2] == ["For Anna"]
     assert peek(path).tab == "Pets"
     chosen = read_sheet(path, tab="For Anna")

@@ -146,7 +146,7 @@ def column_of(texts):
         places=["1"],
     )
     notes = Notes(grid_, {"tags": 0})
-    blank = cells.blank()
+    blank = cells.find_blank()
     return Column("tags", cells, ~blank, np.zeros(len(texts), dtype=bool), notes)
 
 
@@ -186,7 +186,7 @@ def test_blanks_are_trimmed_alike(texts):
     """A column is trimmed, and is blank, exactly like each of its texts."""
     cells = Cells(pa.array(texts, pa.large_string()))
     assert cells.trim().to_pylist() == [trim(text) for text in texts]
-    assert cells.blank().tolist() == [not trim(text) for text in texts]
+    assert cells.find_blank().tolist() == [not trim(text) for text in texts]
 
 
 def test_equal_lists_are_not_one_list():

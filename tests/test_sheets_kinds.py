@@ -301,7 +301,7 @@ def test_the_encoding_stays_with_a_sheet_that_is_judged_again(tmp_path):
     path = tmp_path / "pets.csv"
     path.write_bytes(ENCODED.replace("sold", "lent").replace("Łódź", "Rex").encode("cp1252"))
     sheet = read_sheet(path, encoding="cp1252")
-    assert sheet.knowing({"lent"}).encoding == "cp1252"
+    assert sheet.with_statuses({"lent"}).encoding == "cp1252"
 
 
 @pytest.mark.parametrize(

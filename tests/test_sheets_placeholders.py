@@ -123,7 +123,7 @@ def test_tags_in_brackets_are_a_list(tmp_path: Path, text: str, meant: str) -> N
     """Brackets around all tags block the row, and the tags without them are suggested."""
     sheet = sheet_of(tmp_path, [["id", "tags"], [1, text], [2, "shy"]])
     assert found(sheet) == [("Pets!B2", "list-text")]
-    assert sheet.suggested(guesses=True) == {"Pets!B2": meant}
+    assert sheet.suggested_corrections(guesses=True) == {"Pets!B2": meant}
     assert sheet.blocked == (2,)
 
 
@@ -151,7 +151,7 @@ def test_line_breaks_of_other_formats_separate_no_tags(tmp_path: Path, text: str
     """Tags with a line break of another format block the row, and two tags are suggested."""
     sheet = csv_of(tmp_path, f"id,tags\n1,{text}\n")
     assert ("line 2, column 2", "tags-commas") in found(sheet)
-    assert sheet.suggested(guesses=True) == {"line 2, column 2": "calm; shy"}
+    assert sheet.suggested_corrections(guesses=True) == {"line 2, column 2": "calm; shy"}
 
 
 BROKEN_PHOTOS = {
@@ -173,7 +173,7 @@ def test_line_breaks_of_other_formats_separate_no_photos(
     """Addresses with a line break of another format block the row and are suggested separately."""
     sheet = csv_of(tmp_path, f'id,photo_urls\n1,"{text}"\n')
     assert found(sheet) == [("line 2, column 2", "photos-separators")]
-    assert sheet.suggested(guesses=True) == {"line 2, column 2": meant}
+    assert sheet.suggested_corrections(guesses=True) == {"line 2, column 2": meant}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_photos_in_brackets_are_a_list(tmp_path: Path, text: str, meant: str) ->
     """Brackets around photo addresses are an error, and the addresses are suggested."""
     sheet = sheet_of(tmp_path, [["id", "photo_urls"], [1, text]])
     assert found(sheet) == [("Pets!B2", "list-text")]
-    assert sheet.suggested(guesses=True) == {"Pets!B2": meant}
+    assert sheet.suggested_corrections(guesses=True) == {"Pets!B2": meant}
 
 
 @pytest.mark.parametrize("text", [f"<{URL}>", f"[photo]({URL})"])
@@ -197,7 +197,7 @@ def test_the_address_of_a_link_is_suggested(tmp_path: Path, text: str) -> None:
     """The address in a link of Markdown or of a mail program is suggested."""
     sheet = sheet_of(tmp_path, [["id", "photo_urls"], [1, text]])
     assert found(sheet) == [("Pets!B2", "photo-not-an-address")]
-    assert sheet.suggested(guesses=True) == {"Pets!B2": URL}
+    assert sheet.suggested_corrections(guesses=True) == {"Pets!B2": URL}
 
 
 RECORDS = {
@@ -216,7 +216,7 @@ def test_a_category_as_a_program_writes_it_is_an_error(
     """A category in a program's notation is an error, and its name is suggested."""
     sheet = sheet_of(tmp_path, [["id", "category"], [1, text], [2, "Dogs (small)"]])
     assert found(sheet) == [("Pets!B2", "category-text")]
-    assert sheet.suggested(guesses=True) == {"Pets!B2": meant}
+    assert sheet.suggested_corrections(guesses=True) == {"Pets!B2": meant}
     assert sheet.blocked == (2,)
 
 
@@ -224,7 +224,7 @@ def test_a_category_with_its_number_is_pointed_out(tmp_path: Path) -> None:
     """A category in the tag grammar `1:Dogs` is used as a name, with a warning."""
     sheet = sheet_of(tmp_path, [["id", "category"], [1, "1:Dogs"], [2, "24: The Cats"], [3, "7up"]])
     assert found(sheet) == [(f"Pets!B{row}", "category-numbered") for row in (2, 3)]
-    assert sheet.suggested(guesses=True) == {"Pets!B2": "Dogs", "Pets!B3": "The Cats"}
+    assert sheet.suggested_corrections(guesses=True) == {"Pets!B2": "Dogs", "Pets!B3": "The Cats"}
     assert sheet.frame["category"].tolist() == ["1:Dogs", "24: The Cats", "7up"]
 
 

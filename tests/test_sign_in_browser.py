@@ -432,7 +432,7 @@ def test_on_another_loop(store: ps.Store) -> None:
     """A sign-in that began on one event loop can be awaited on another."""
     pending = store.begin_sign_in()
     assert "You are signed in" in agree(pending.url)
-    assert asyncio.run(pending.aio.arrived(30)).signed_in
+    assert asyncio.run(pending.aio.wait(30)).signed_in
 
 
 def test_it_closes_on_its_own_loop(store: ps.Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -459,7 +459,7 @@ def test_interrupted(store: ps.Store, pending: PendingSignIn) -> None:
     """A cancelled wait closes the loopback and frees its port."""
 
     async def story() -> None:
-        waiting = asyncio.create_task(pending.aio.arrived(30))
+        waiting = asyncio.create_task(pending.aio.wait(30))
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):

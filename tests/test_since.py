@@ -13,7 +13,7 @@ from test_compare import CATS, DOGS, OLD, PETS, REX, SHY, TOM, applied, shop_pet
 from petsync.errors import PlanError
 from petsync.models import Pet, Tag
 from petsync.plan.change import Delete, Update
-from petsync.plan.fields import differing
+from petsync.plan.fields import differing_columns
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ def test_with_an_unchanged_store_two_ways_and_three_are_one(
     two = applied(plan_of(old, sheet, delete_missing=True, two_way=True), old)
     assert [pet.id for pet in three] == [pet.id for pet in two]
     for one, other in zip(three, two, strict=True):
-        assert differing(one, other) == ()
+        assert differing_columns(one, other) == ()
 
 
 @given(shop_pets, shop_pets, shop_pets)

@@ -159,7 +159,7 @@ def test_methods_made_from_asynchronous_ones_are_reported(site: Path) -> None:
     """The reference shows `Store.plan`, which is made from `AsyncStore.plan`, as a method."""
     text = (site / "reference" / "api" / "store.html").read_text("utf-8")
     assert 'id="petsync.Store.plan"' in text
-    assert "blocking(" not in text
+    assert "make_synchronous(" not in text
 
 
 def test_every_command_is_in_the_reference(pages: dict[Path, _Page], site: Path) -> None:

@@ -284,7 +284,7 @@ def test_the_guard_judges_an_undo() -> None:
     assert "--max-delete 30" in caught.value.message
     assert "sheet" not in str(caught.value)
     raised = msgspec.structs.replace(plan, guard=Guard(max_delete=Limit(30, is_share=False)))
-    raised.judged().require_ok()
+    raised.with_verdict().require_ok()
     undone().require_ok()
 
 

@@ -44,10 +44,10 @@ def test_a_round_is_reported_in_json_lines(tmp_path: Path) -> None:
     """
     config, round_ = json_config(tmp_path), told("conflicts", conflicts=2, runs=("r7",)).round
     with watching(config) as (watcher,):
-        watcher.began(round_)
+        watcher.on_begin(round_)
         with watcher.step(round_, "snapshot"):
             logging.getLogger("petsync.client.retry").info("again in %d s", 2)
-        watcher.ended(told("conflicts", conflicts=2, runs=("r7",)))
+        watcher.on_end(told("conflicts", conflicts=2, runs=("r7",)))
     began, again, step, ended = lines(config)
     assert began["message"] == "catalogue begins (check)"
     assert {again[name] for name in ("job", "round", "run", "step")} == {
@@ -81,7 +81,7 @@ def test_records_of_other_threads_are_the_rounds_too(tmp_path: Path) -> None:
     """Records of other threads have the round's id, too."""
     config, round_ = json_config(tmp_path), told().round
     with watching(config) as (watcher,):
-        watcher.began(round_)
+        watcher.on_begin(round_)
         thread = threading.Thread(target=logging.getLogger("petsync.apply").info, args=("from it",))
         thread.start()
         thread.join()
@@ -96,7 +96,7 @@ def test_two_reconciliations_at_once_keep_their_lines_apart(tmp_path: Path) -> N
     def one(folder: Path) -> None:
         with watching(json_config(folder)) as (watcher,):
             meet.wait()
-            watcher.began(told(job=folder.name).round)
+            watcher.on_begin(told(job=folder.name).round)
             meet.wait()
 
     threads = [threading.Thread(target=one, args=(folder,)) for folder in (here, there)]
@@ -122,7 +122,7 @@ def test_no_secret_is_in_the_log(form: str, tmp_path: Path) -> None:
             raise ValueError(HUSH)
         except ValueError:
             log.exception("it failed")
-        watcher.ended(told("error", problem=HUSH))
+        watcher.on_end(told("error", problem=HUSH))
     assert config.log.file is not None
     text = config.log.file.read_text("utf-8")
     assert text.count("***") >= 5
@@ -138,7 +138,7 @@ def test_text_lines_steer_no_terminal(tmp_path: Path, monkeypatch: pytest.Monkey
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     with watching(configured(tmp_path)) as (watcher,):
-        watcher.began(told(job="inbox", part="dogs.csv").round)
+        watcher.on_begin(told(job="inbox", part="dogs.csv").round)
         logging.getLogger("petsync.x").warning("a pet called %s", "A\x1b[31m\nB")
         logging.getLogger("petsync.x").info("not at this level, as people see how it ended")
     (line,) = stream.getvalue().splitlines()
@@ -236,7 +236,7 @@ def test_lines_fit_a_terminal(
     path = "/shared/" + "x" * 90 + "/catalogue.csv"
     ended = told("error", exit_code=1, problem=f"{path}: there is no such file, or it is away")
     with watching(configured(tmp_path, log=Log())) as (watcher,):
-        watcher.ended(ended)
+        watcher.on_end(ended)
     (*lines,) = shown.getvalue().splitlines()
     assert path in shown.getvalue()
     assert "there is no such file" in " ".join(lines)

@@ -52,8 +52,8 @@ def test_the_textfile_tells_each_jobs_last_round(tmp_path: Path) -> None:
     config = config_of(tmp_path, "catalogue")
     start = datetime(2026, 11, 21, 2, tzinfo=UTC)
     measured = MetricsWatcher(config)
-    measured.ended(told("done", started=start.isoformat(), seconds=4.5, applied=3, drift=5))
-    measured.ended(told("conflicts", started=start.isoformat(), conflicts=2, rows=40, pets=41))
+    measured.on_end(told("done", started=start.isoformat(), seconds=4.5, applied=3, drift=5))
+    measured.on_end(told("conflicts", started=start.isoformat(), conflicts=2, rows=40, pets=41))
     found = samples(config)
     assert found["petsync_round_exit_code job=catalogue"] == 5
     assert found["petsync_round_conflicts job=catalogue"] == 2
@@ -69,13 +69,13 @@ def test_the_textfile_tells_each_jobs_last_round(tmp_path: Path) -> None:
 def test_jobs_of_other_processes_stay_in_the_textfile(tmp_path: Path) -> None:
     """A run of job a keeps the samples of job b; a job that is no longer configured is removed."""
     config = config_of(tmp_path, "a", "b")
-    MetricsWatcher(config).ended(told("done", job="a"))
-    MetricsWatcher(config).ended(told("error", job="b"))
+    MetricsWatcher(config).on_end(told("done", job="a"))
+    MetricsWatcher(config).on_end(told("error", job="b"))
     found = samples(config)
     assert found["petsync_round_exit_code job=a"] == 0
     assert found["petsync_round_exit_code job=b"] == 1
     fewer = config_of(tmp_path, "a")
-    MetricsWatcher(fewer).ended(told("done", job="a"))
+    MetricsWatcher(fewer).on_end(told("done", job="a"))
     assert not [name for name in samples(fewer) if "job=b" in name]
 
 
@@ -95,7 +95,7 @@ def test_a_locked_start_hides_nothing_of_the_last_round(tmp_path: Path) -> None:
     config = config_of(tmp_path, "catalogue")
     measured = MetricsWatcher(config)
     for round_ in (told("conflicts", conflicts=2), told("locked"), told("done", dry_run=True)):
-        measured.ended(round_)
+        measured.on_end(round_)
     found = samples(config)
     assert found["petsync_round_conflicts job=catalogue"] == 2
     assert found["petsync_rounds_total job=catalogue status=locked"] == 1
@@ -111,7 +111,7 @@ def test_a_missing_file_is_no_longer_reported(tmp_path: Path) -> None:
     def after(*rounds: RoundReport) -> set[str]:
         with measure(config) as watcher:
             for each in rounds:
-                watcher.ended(each)
+                watcher.on_end(each)
         return {name.split("part=")[1] for name in samples(config) if "exit_code" in name}
 
     a, b = (told("error", job="inbox", part=f"{name}.csv") for name in "ab")
@@ -119,7 +119,7 @@ def test_a_missing_file_is_no_longer_reported(tmp_path: Path) -> None:
     stopped = told("interrupted", job="inbox", part="b.csv")
     assert after(stopped) == {"a.csv", "b.csv"}
     with measure(config) as watcher:
-        watcher.ended(told("error", job="inbox"))
+        watcher.on_end(told("error", job="inbox"))
     assert {*read_latest(config.state)} == {"inbox", "inbox/a.csv", "inbox/b.csv"}
     assert after(b) == {"b.csv"}
     assert {*read_latest(config.state)} == {"inbox/b.csv"}
@@ -128,7 +128,7 @@ def test_a_missing_file_is_no_longer_reported(tmp_path: Path) -> None:
 def test_a_files_name_is_a_label_whatever_it_is(tmp_path: Path) -> None:
     """A file name with quotes, backslashes or line breaks is a valid label."""
     config = config_of(tmp_path, "inbox")
-    MetricsWatcher(config).ended(told("done", job="inbox", part='a"b\\\n.csv'))
+    MetricsWatcher(config).on_end(told("done", job="inbox", part='a"b\\\n.csv'))
     (name,) = [each for each in samples(config) if each.startswith("petsync_round_rows")]
     assert name == 'petsync_round_rows job=inbox part=a"b\\[line break].csv'
 
@@ -159,7 +159,7 @@ def test_every_metric_is_documented(tmp_path: Path) -> None:
     """The table of docs/monitoring.md lists exactly the metrics that petsync writes."""
     table = {*re.findall(r"^\| `(petsync_\w+)`", DOCS.read_text("utf-8"), re.MULTILINE)}
     config = config_of(tmp_path, "catalogue")
-    MetricsWatcher(config).ended(told("done"))
+    MetricsWatcher(config).on_end(told("done"))
     written = {name.split(" ")[0] for name in samples(config)}
     own = {name for name in table if name.startswith("petsync_every_")}
     assert {*GAUGES} < written

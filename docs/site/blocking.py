@@ -1,4 +1,4 @@
-"""Shows `Store.plan = blocking(AsyncStore.plan)` as a method in the reference."""
+"""Shows `Store.plan = make_synchronous(AsyncStore.plan)` as a method in the reference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import griffe
 
 __all__ = ["Blocking"]
 
-_BLOCKING = re.compile(r"blocking\((\w+)\.(\w+)\)")
+_SYNCHRONOUS = re.compile(r"make_synchronous\((\w+)\.(\w+)\)")
 
 
 class Blocking(griffe.Extension):
@@ -33,7 +33,7 @@ def _modules(module: griffe.Module) -> Any:
 
 def _show(kind: griffe.Class, module: griffe.Module) -> None:
     for name, attribute in list(kind.attributes.items()):
-        made = None if attribute.is_alias else _BLOCKING.fullmatch(str(attribute.value))
+        made = None if attribute.is_alias else _SYNCHRONOUS.fullmatch(str(attribute.value))
         if made is not None:
             found = module[made[1]].all_members[made[2]]
             method = copy(found.final_target if found.is_alias else found)

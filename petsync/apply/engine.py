@@ -49,7 +49,7 @@ from petsync.errors import (
 )
 from petsync.models import MAX_ID, ApiResponse, Pet
 from petsync.plan.change import Add, Change, Delete, Update
-from petsync.plan.fields import content, differing, normal, same, with_fields
+from petsync.plan.fields import content, differing_columns, is_as_expected, normalize, with_fields
 from petsync.plan.lineage import RowRecord, find_added_pets, find_alike
 from petsync.plan.plan import Plan, describe_drift
 from petsync.plan.report import (
@@ -377,15 +377,17 @@ class Claims:
             return None
         # A service may store a pet differently from how it was sent; the name identifies it.
         similar = {
-            number: len(differing(after, pet))
+            number: len(differing_columns(after, pet))
             for number, after in self._iter_unassigned(numbers)
-            if normal(after.name) == normal(pet.name)
+            if normalize(after.name) == normalize(pet.name)
         }
         return min(similar, key=similar.__getitem__) if similar else None
 
     def _find_exact(self, numbers: Collection[int], pet: Pet) -> Iterator[int]:
         return (
-            number for number, after in self._iter_unassigned(numbers) if not differing(after, pet)
+            number
+            for number, after in self._iter_unassigned(numbers)
+            if not differing_columns(after, pet)
         )
 
     def _iter_unassigned(self, numbers: Collection[int]) -> Iterator[tuple[int, Pet]]:
@@ -701,14 +703,16 @@ def mismatch(now: Pet | None, wanted: Pet | None) -> str | None:
     """Return how the store's pet differs from the wanted one; None if it does not."""
     if now is None or wanted is None:
         return None if now is wanted else ("is gone" if now is None else "is still there")
-    wrong = [column for column in COLUMNS if column != "id" and not same(wanted, now, column)]
+    wrong = [
+        column for column in COLUMNS if column != "id" and not is_as_expected(wanted, now, column)
+    ]
     return f"differs in {', '.join(wrong)}" if wrong else None
 
 
 def _check_addable(change: Add, current: Pet | None) -> Pet:
     if current is None:
         return change.after
-    if differing(change.after, current):
+    if differing_columns(change.after, current):
         why = "the store has another pet with this id now"
         raise UnsentError("conflict", "came-meanwhile", why)
     raise UnsentError("unchanged", "already-so", "the pet already exists with these values")
@@ -721,8 +725,10 @@ def _merge_update(change: Update, current: Pet | None) -> Pet:
     """
     if current is None:
         raise UnsentError("conflict", "gone", "the pet no longer exists")
-    changed = [field for field in change.fields if not same(change.before, current, field)]
-    if changed and all(same(change.after, current, field) for field in change.fields):
+    changed = [
+        field for field in change.fields if not is_as_expected(change.before, current, field)
+    ]
+    if changed and all(is_as_expected(change.after, current, field) for field in change.fields):
         raise UnsentError("unchanged", "already-so", "the pet already has these values")
     if changed:
         raise _build_changed_error(changed)
@@ -732,7 +738,7 @@ def _merge_update(change: Update, current: Pet | None) -> Pet:
 def _check_deletable(change: Delete, current: Pet | None) -> None:
     if current is None:
         raise UnsentError("unchanged", "already-gone", "the pet was already deleted")
-    if changed := differing(change.before, current):
+    if changed := differing_columns(change.before, current):
         raise _build_changed_error(changed)
 
 
@@ -996,7 +1002,9 @@ def _agrees_with(change: Change, pet: Pet | None, column: Column | None) -> bool
     """Return true if a later run gave the pet the values of the change, or has deleted it too."""
     if pet is None or change.after is None:
         return pet is None and not isinstance(change, Add)
-    return all(same(change.after, pet, each) for each in ((column,) if column else COLUMNS))
+    return all(
+        is_as_expected(change.after, pet, each) for each in ((column,) if column else COLUMNS)
+    )
 
 
 def settle_overtaken(

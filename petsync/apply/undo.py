@@ -10,7 +10,7 @@ import msgspec
 
 from petsync.models import Pet
 from petsync.plan.change import Add, Change, Conflict, Coverage, Delete, FailedLookup, Update
-from petsync.plan.fields import cell, differing, equal, find_filled_columns, with_fields
+from petsync.plan.fields import cell, differing_columns, equal, find_filled_columns, with_fields
 from petsync.plan.guard import Guard
 from petsync.plan.plan import Plan
 from petsync.plan.report import Cause, Entry, Outcome, PastRun
@@ -115,7 +115,7 @@ def _build_effect(entry: Entry) -> Effect:
     fields, kind = entry.fields, entry.kind
     if kind == "add" and entry.before is not None and entry.after is not None:
         # The new pet replaced another one: the undo restores that pet.
-        fields, kind = differing(entry.after, entry.before), "update"
+        fields, kind = differing_columns(entry.after, entry.before), "update"
     return Effect(
         kind=kind,
         pet_id=entry.pet_id if assigned is None else assigned,
@@ -220,7 +220,7 @@ def build_undo_plan(
         coverage=coverage,
         sentinels=tuple(sentinels),
     )
-    return plan.judged()
+    return plan.with_verdict()
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,7 @@ class _EffectJudge:
             problem = "existed before the run, which put a new pet in its place"
             suggestion = "The journal does not have its earlier values. Change it back with a sheet"
             return _build_conflict(effect, "not-recorded", problem, suggestion, now)
-        if columns := differing(effect.new, now):
+        if columns := differing_columns(effect.new, now):
             return self._build_changed_conflict(
                 effect, now, columns, "To remove it, delete it with a sheet"
             )
@@ -295,7 +295,7 @@ class _EffectJudge:
             return self._build_gone_conflict(effect)
         if all(equal(now, effect.old, field) for field in effect.fields):
             return None
-        if columns := differing(effect.new, now):
+        if columns := differing_columns(effect.new, now):
             return self._build_changed_conflict(
                 effect, now, columns, "To restore its earlier values, change it with a sheet"
             )
@@ -319,7 +319,7 @@ class _EffectJudge:
             return Add(
                 row=effect.row, source=effect.source, fields=find_filled_columns(old), after=old
             )
-        if columns := differing(old, now):
+        if columns := differing_columns(old, now):
             differences = _describe_differences(old, now, columns, whose="before it was")
             problem = f"was deleted by the run, and a pet with this id exists again: {differences}"
             suggestion = self._suggest(
@@ -331,7 +331,7 @@ class _EffectJudge:
     def _revert_upload(self, effect: Effect, now: Pet | None) -> Change | Conflict | None:
         if now is None or effect.urls.isdisjoint(now.photo_urls):
             return None
-        if columns := differing(effect.new, now):
+        if columns := differing_columns(effect.new, now):
             return self._build_changed_conflict(
                 effect, now, columns, "Remove the photos with a sheet"
             )

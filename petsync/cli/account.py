@@ -20,7 +20,7 @@ from petsync.cli.context import command as as_command
 from petsync.errors import PetsyncError, SettingsError
 from petsync.models import NOBODY
 from petsync.settings import Secret, Settings, read_file
-from petsync.trust import confirm, is_confirmed, names_in, record_path, relevant, withdraw
+from petsync.trust import confirm, is_confirmed, names_in, record_path, relevant_settings, withdraw
 
 if TYPE_CHECKING:
     from petsync.client.auth.credentials import Credentials
@@ -348,7 +348,7 @@ def _collect_settings(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     the file uses.
     """
     names = [f"${{{name}}}" for name in sorted(set(names_in(content)))]
-    found = relevant(content)
+    found = relevant_settings(content)
     found.pop("${}", None)
     return [*_iter_flat(found), *([("variables", ", ".join(names))] if names else [])]
 

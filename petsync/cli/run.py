@@ -84,7 +84,7 @@ def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | No
     inbound = sheets.load_edits(path)
     with context.connect() as store:
         sheet = _read_sheet(inbound, store)
-        current = inbound.still_valid(_read_pets(inbound, store).get)
+        current = inbound.keep_valid(_read_pets(inbound, store).get)
     _show(context, current, limit)
     current.require_ok()
     if current and not (yes or _confirm_sheet_plan(context, current)):
@@ -305,7 +305,7 @@ def _offer_to_finish(
     """
     from petsync.plan.report import left_in
 
-    past = store.aio.unfinished(source)
+    past = store.aio.find_unfinished(source)
     if past is None:
         return 0
     left = left_in(past)

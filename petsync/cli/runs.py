@@ -190,9 +190,9 @@ def _show_runs(
 def _iter_unfinished(runs: Sequence[PastRun]) -> Iterator[PastRun]:
     """Yield the runs that can be resumed and are not undone."""
     from petsync.apply.engine import is_resumable
-    from petsync.plan.report import undone_by
+    from petsync.plan.report import find_undoing_runs
 
-    undone = undone_by(runs)
+    undone = find_undoing_runs(runs)
     for run in runs:
         is_excluded = run.kind == "upload" or run.state == "running" or run.run_id in undone
         if not is_excluded and is_resumable(run):
@@ -202,9 +202,9 @@ def _iter_unfinished(runs: Sequence[PastRun]) -> Iterator[PastRun]:
 def _find_undone_unknown(runs: Sequence[PastRun]) -> list[PastRun]:
     """Return the undone runs with unknown outcomes."""
     from petsync.apply.engine import has_unknown
-    from petsync.plan.report import undone_by
+    from petsync.plan.report import find_undoing_runs
 
-    undone = undone_by(runs)
+    undone = find_undoing_runs(runs)
     return [
         run for run in runs if run.run_id in undone and run.kind != "upload" and has_unknown(run)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from petsync._sync import LoopThread, blocking
+from petsync._sync import LoopThread, make_synchronous
 from petsync.client.session import Session
 from petsync.errors import InvalidInputError
 from petsync.models import ApiResponse, Pet
@@ -24,11 +24,11 @@ class AsyncApi:
 
     async def add_pet(self, pet: Pet) -> Pet:
         """Add a new pet, and return the pet in the service's response, with its id."""
-        return await self.session.send(self._sending(operations.add_pet, pet))
+        return await self.session.send(self._call_with_pet(operations.add_pet, pet))
 
     async def update_pet(self, pet: Pet) -> Pet:
         """Replace the pet with the same id; missing fields are emptied."""
-        return await self.session.send(self._sending(operations.update_pet, pet))
+        return await self.session.send(self._call_with_pet(operations.update_pet, pet))
 
     async def delete_pet(self, pet_id: int, *, api_key: str | None = None) -> None:
         """Delete the pet."""
@@ -75,7 +75,7 @@ class AsyncApi:
         )
         return await self.session.send(call)
 
-    def _sending(self, make: Callable[..., Call[Pet]], pet: Pet) -> Call[Pet]:
+    def _call_with_pet(self, make: Callable[..., Call[Pet]], pet: Pet) -> Call[Pet]:
         return make(pet, profile=self._profile, shape=self.session.shape)
 
     @property
@@ -131,11 +131,11 @@ class Api:
         self.aio = aio
         self._loop = loop
 
-    add_pet = blocking(AsyncApi.add_pet)
-    update_pet = blocking(AsyncApi.update_pet)
-    delete_pet = blocking(AsyncApi.delete_pet)
-    find_pets_by_status = blocking(AsyncApi.find_pets_by_status)
-    find_pets_by_tags = blocking(AsyncApi.find_pets_by_tags)
-    get_pet_by_id = blocking(AsyncApi.get_pet_by_id)
-    update_pet_with_form = blocking(AsyncApi.update_pet_with_form)
-    upload_file = blocking(AsyncApi.upload_file)
+    add_pet = make_synchronous(AsyncApi.add_pet)
+    update_pet = make_synchronous(AsyncApi.update_pet)
+    delete_pet = make_synchronous(AsyncApi.delete_pet)
+    find_pets_by_status = make_synchronous(AsyncApi.find_pets_by_status)
+    find_pets_by_tags = make_synchronous(AsyncApi.find_pets_by_tags)
+    get_pet_by_id = make_synchronous(AsyncApi.get_pet_by_id)
+    update_pet_with_form = make_synchronous(AsyncApi.update_pet_with_form)
+    upload_file = make_synchronous(AsyncApi.upload_file)

@@ -75,7 +75,7 @@ class ProbeClient:
         )
         for wait in (0.25, 0.5, 1.0):
             try:
-                response = await self._once(request, session or self.session)
+                response = await self._send_once(request, session or self.session)
             except TransportError:
                 await asyncio.sleep(wait)
                 continue
@@ -84,7 +84,7 @@ class ProbeClient:
             requested = retry_after(response.headers.get("retry-after", ""), datetime.now(UTC))
             self.waits.append(requested)
             await asyncio.sleep(min(max(requested or 0.0, wait), _MAX_WAIT_S))
-        return await self._once(request, session or self.session)
+        return await self._send_once(request, session or self.session)
 
     @property
     def requests(self) -> int:
@@ -105,7 +105,7 @@ class ProbeClient:
             if name.startswith(tuple(beginnings))
         }
 
-    async def _once(self, request: Request, session: Session) -> Response:
+    async def _send_once(self, request: Request, session: Session) -> Response:
         started = time.perf_counter()
         try:
             response = await session.send_request(request)

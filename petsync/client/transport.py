@@ -92,12 +92,12 @@ def ssl_context() -> ssl.SSLContext:
             context = httpx.create_ssl_context()
     except OSError as error:
         where = authorities or "SSL_CERT_FILE or SSL_CERT_DIR"
-        raise _unusable(f"the authorities in {where}", error) from None
+        raise _build_unusable_error(f"the authorities in {where}", error) from None
     if cert:
         try:
             context.load_cert_chain(cert, key or None, password=_no_password)
         except OSError as error:
-            raise _unusable(f"the client certificate {cert}", error) from None
+            raise _build_unusable_error(f"the client certificate {cert}", error) from None
     return context
 
 
@@ -106,7 +106,7 @@ def _no_password() -> str:
     return ""
 
 
-def _unusable(what: str, error: OSError) -> SettingsError:
+def _build_unusable_error(what: str, error: OSError) -> SettingsError:
     why = tls_reason(error) or error.strerror or "it is not in PEM"
     return SettingsError(
         f"{what} cannot be used: {why}",

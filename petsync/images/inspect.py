@@ -83,7 +83,7 @@ class Orientation(NamedTuple):
         """Return the data with the value 1."""
         return exif[: self.at] + (1).to_bytes(2, self.order) + exif[self.at + 2 :]
 
-    def alone(self) -> bytes:
+    def to_tiff(self) -> bytes:
         """Return a TIFF structure with only this value."""
         entry = struct.pack(">HHIHH", _TAG, _SHORT, 1, self.value, 0)
         return b"MM\0*" + struct.pack(">IH", 8, 1) + entry + bytes(4)
@@ -175,7 +175,7 @@ def without_metadata(content: bytes, form: Format, parts: list[Part]) -> bytes:
             and rotation is not None
             and rotation.value > 1
         ):
-            pieces.append(_exif_part(rotation.alone(), form))
+            pieces.append(_exif_part(rotation.to_tiff(), form))
     new = b"".join(pieces)
     return _fix_webp_header(new) if form == "WEBP" else new
 

@@ -26,7 +26,7 @@ from petsync.errors import (
 )
 from petsync.images.inspect import DECODE_CONCURRENCY, UnusableImageError, read_prepared
 from petsync.models import Pet
-from petsync.plan.report import Cause, Entry, Outcome, PastRun, has_left, taken_back
+from petsync.plan.report import Cause, Entry, Outcome, PastRun, collect_undone_pets, has_left
 from petsync.plan.uploads import (
     Attempt,
     FileProgress,
@@ -780,9 +780,9 @@ def repeated_uploads(journal: Journal, store: str, source: str) -> Uploads:
 def _collect_uploads(
     journal: Journal, runs: Sequence[PastRun], chosen: Sequence[PastRun]
 ) -> Uploads:
-    find_undone_pets = taken_back(runs, journal.entries)
+    undone_pets = collect_undone_pets(runs, journal.entries)
     attempts = (
-        Attempt(*upload, undone=upload[1].pet_id in find_undone_pets.get(run.run_id, ()))
+        Attempt(*upload, undone=upload[1].pet_id in undone_pets.get(run.run_id, ()))
         for run in reversed(chosen)
         for upload in _iter_upload_entries(journal, run.run_id)
     )

@@ -23,8 +23,8 @@ from petsync.plan.fields import (
     category_cells,
     changed_columns,
     equal,
-    normal,
-    same,
+    is_as_expected,
+    normalize,
     says,
     tag_key,
     with_category,
@@ -485,9 +485,9 @@ def with_ids_by_name(sheet: Sheet, base: Base) -> Sheet:
     if "name" not in frame or not lacking.any():
         return sheet
     named = named_ids(sheet)
-    rows = frame["name"][lacking].dropna().map(normal)
+    rows = frame["name"][lacking].dropna().map(normalize)
     pets = base.sheet_frame[~base.sheet_frame["id"].isin(named)]
-    names = pets["name"].dropna().map(normal)
+    names = pets["name"].dropna().map(normalize)
     rows, names = (each[~each.duplicated(keep=False) & (each != "")] for each in (rows, names))
     ids = dict(zip(names.tolist(), pets["id"].loc[names.index].tolist(), strict=True))
     pairs = zip(rows.index.tolist(), rows.tolist(), strict=True)
@@ -568,7 +568,7 @@ def is_empty(column: pd.Series[Any]) -> match.Mask:
 
 
 def _has_text(item: Tag | str) -> bool:
-    return bool(normal(item)) if isinstance(item, str) else tag_key(item) != (None, "")
+    return bool(normalize(item)) if isinstance(item, str) else tag_key(item) != (None, "")
 
 
 def compare_rows(
@@ -880,7 +880,7 @@ def find_remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, i
     if rows.empty or "name" not in rows:
         return {}
     free = ~base.frame["id"].isin(named_ids(sheet)).to_numpy(dtype=bool)
-    names = {normal(name) for name in rows["name"].dropna()}
+    names = {normalize(name) for name in rows["name"].dropna()}
     lines = list(iter_rows(rows))
     vocabulary = Vocabulary(pets)
     found: dict[int, int] = {}
@@ -888,7 +888,7 @@ def find_remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, i
     for before in (base.sheet_frame, base.frame):
         free = ~before["id"].isin([*named_ids(sheet), *found.values()]).to_numpy(dtype=bool)
         rest = [line for line in lines if line.number not in found]
-        known = Candidates(before, free, names, ()).identical(rest, vocabulary)
+        known = Candidates(before, free, names, ()).find_identical(rest, vocabulary)
         found |= {row: pet.id for row, (_, pet) in known.items() if pet.id is not None}
     return found
 
@@ -951,14 +951,16 @@ def _apply_update(change: Update, old: Pet) -> Pet:
     Tags and photos that both sides had changed were merged, but the sheet gets the result only when
     it is written. The pet therefore gets only what the change itself added and removed.
     """
-    merged = [c for c in change.fields if c in _MERGING and not same(old, change.before, c)]
+    merged = [
+        c for c in change.fields if c in _MERGING and not is_as_expected(old, change.before, c)
+    ]
     sent = with_fields(old, change.after, [c for c in change.fields if c not in merged])
     before, after = change.before, change.after
     if "tags" in merged:
-        tags = _merge_items(old.tags, before.tags, after.tags, lambda tag: normal(tag.name))
+        tags = _merge_items(old.tags, before.tags, after.tags, lambda tag: normalize(tag.name))
         sent = msgspec.structs.replace(sent, tags=tags)
     if "photo_urls" in merged:
-        urls = _merge_items(old.photo_urls, before.photo_urls, after.photo_urls, normal)
+        urls = _merge_items(old.photo_urls, before.photo_urls, after.photo_urls, normalize)
         sent = msgspec.structs.replace(sent, photo_urls=urls)
     return sent
 
@@ -986,7 +988,7 @@ def _with_sent_pets(base: Base, moves: Moves, categories: Mapping[int, Category]
     for pet_id, (pet, row_pet) in both.items():
         if pet_id in categories:
             row_pet = _with_cells(row_pet, categories[pet_id], before.get(pet_id))
-        elif pet_id in base.sheet_pets and same(pet, old[pet_id], "category"):
+        elif pet_id in base.sheet_pets and is_as_expected(pet, old[pet_id], "category"):
             row_pet = with_fields(row_pet, base.sheet_pets[pet_id], ["category"])
         if is_other(pet, row_pet):
             sheet_pets[pet_id] = row_pet
@@ -1206,7 +1208,7 @@ class _SheetAfterRuns:
         pet = self._current.get(change.pet_id)
         if pet is None:
             return None
-        fields = tuple(each for each in change.fields if same(change.after, pet, each))
+        fields = tuple(each for each in change.fields if is_as_expected(change.after, pet, each))
         return msgspec.structs.replace(change, fields=fields) if fields else None
 
     def _count_evidence(self, own: Sequence[SentRun]) -> tuple[list[int], list[int]]:

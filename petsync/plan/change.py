@@ -13,7 +13,7 @@ import pandas as pd
 from petsync._display import as_html, as_text
 from petsync.errors import SheetError
 from petsync.models import Pet
-from petsync.plan.fields import normal
+from petsync.plan.fields import normalize
 from petsync.plan.guard import Refusal
 from petsync.table.columns import Column
 
@@ -315,4 +315,4 @@ class Snapshot:
 
 
 def _fold_status(status: str) -> str:
-    return normal(status).casefold()
+    return normalize(status).casefold()

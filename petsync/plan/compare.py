@@ -30,13 +30,13 @@ from petsync.plan.fields import (
     COLUMNS_OF,
     UNITS,
     Unit,
-    differing,
+    differing_columns,
     find_filled_columns,
     fold_status,
+    is_as_expected,
     key,
-    normal,
+    normalize,
     photo_keys,
-    same,
     unit_key,
 )
 from petsync.plan.guard import Guard, Verdict
@@ -53,7 +53,7 @@ from petsync.plan.lineage import (
     slots_of,
 )
 from petsync.plan.match import Alignment, names_among, pets_of
-from petsync.plan.notes import some
+from petsync.plan.notes import first_items
 from petsync.plan.plan import Plan, PlanOptions, notes_of, refuse_changed_sentinels
 from petsync.plan.uploads import Uploads
 from petsync.profile import STANDARD, ServiceProfile
@@ -180,7 +180,7 @@ def _find_changed(
     places: match.Positions,
 ) -> pd.DataFrame:
     """Return the pets with these names whose own rows, if they are merged, have other values."""
-    wanted = frozenset(normal(None if pd.isna(name) else name) for name in names) - {""}
+    wanted = frozenset(normalize(None if pd.isna(name) else name) for name in names) - {""}
     is_named = np.append(names_among(pets["name"], wanted), False)
     at = np.flatnonzero(is_merged & is_named[places])
     masks = match.differences(frame, at, pets, places[at])
@@ -292,8 +292,8 @@ def describe_exchanged(
     ]
     if pairs:
         yield (
-            f"{some(pairs)}: these rows have the earlier values of other pets, as if the ids "
-            "had been moved without their rows. If this is not intended, move the ids back."
+            f"{first_items(pairs)}: these rows have the earlier values of other pets, as if the "
+            "ids had been moved without their rows. If this is not intended, move the ids back."
         )
 
 
@@ -306,7 +306,7 @@ def find_twins(rows: pd.DataFrame, pets: pd.DataFrame, *, is_sole: bool = False)
     result = np.full(len(rows), -1, dtype=np.intp)
     if "name" not in rows or not len(rows) or not len(pets):
         return result
-    named = [normal(None if pd.isna(name) else name) for name in rows["name"]]
+    named = [normalize(None if pd.isna(name) else name) for name in rows["name"]]
     near = _by_name(pets, frozenset(filter(None, named)))
     pairs = [(n, place) for n, name in enumerate(named) for place in near.get(name, ())]
     if not pairs:
@@ -326,7 +326,7 @@ def find_twins(rows: pd.DataFrame, pets: pd.DataFrame, *, is_sole: bool = False)
 def _by_name(pets: pd.DataFrame, wanted: Collection[str]) -> dict[str, list[int]]:
     places: dict[str, list[int]] = defaultdict(list)
     for place in np.flatnonzero(names_among(pets["name"], wanted)).tolist():
-        found = places[normal(pets["name"].iloc[place])]
+        found = places[normalize(pets["name"].iloc[place])]
         if len(found) < _NEAR:
             found.append(place)
     return places
@@ -367,7 +367,7 @@ def split_lookalikes(
     conflicts: dict[int | None, Conflict] = {}
     for add in adds:
         near = [
-            *by_name.get(normal(add.after.name), ()),
+            *by_name.get(normalize(add.after.name), ()),
             *(by_photos.get(photo_keys(add.after.photo_urls), ()) if add.after.photo_urls else ()),
         ]
         pairs = [(pet, _find_agreeing_columns(add.after, pet)) for pet in near[:_MAX_COMPARED]]
@@ -396,12 +396,12 @@ def _edited_in_one_column(
     pairs = [
         (add, pet)
         for add in adds
-        for pet in by_name.get(normal(add.after.name), ())[:_MAX_COMPARED]
+        for pet in by_name.get(normalize(add.after.name), ())[:_MAX_COMPARED]
     ]
     differing = [_find_differing_columns(add.after, pet) for add, pet in pairs]
     for column in _COMPARED:
         near = [pair for pair, others in zip(pairs, differing, strict=True) if others <= {column}]
-        ids = {pet.id for add, pet in near if len(by_name[normal(add.after.name)]) == 1}
+        ids = {pet.id for add, pet in near if len(by_name[normalize(add.after.name)]) == 1}
         count = len(ids) + len(identical)
         if ids and count >= _MIN_EXCHANGED and 2 * count > total:
             yield from near
@@ -541,7 +541,7 @@ def _by_look(pets: Iterable[Pet], columns: Sequence[Column]) -> dict[Hashable, l
 
 def _look(pet: Pet, columns: Sequence[Column]) -> Hashable:
     """Return the pet's values in these columns, without the ids that a service may assign."""
-    tags = frozenset(normal(tag.name) for tag in pet.tags)
+    tags = frozenset(normalize(tag.name) for tag in pet.tags)
     return tuple(tags if column == "tags" else key(pet, column) for column in columns)
 
 
@@ -567,7 +567,7 @@ def split_added_since(
     pairs = [
         (add, pet, agreeing)
         for add in adds
-        for pet in by_name.get(normal(add.after.name), ())[:_MAX_COMPARED]
+        for pet in by_name.get(normalize(add.after.name), ())[:_MAX_COMPARED]
         if _is_like(add.after, agreeing := _find_agreeing_columns(add.after, pet))
         and not {*agreeing} <= {"name", "status"}
     ]
@@ -610,7 +610,7 @@ def split_renumbered(
     pairs: list[tuple[Add, Pet, tuple[Column, ...]]] = []
     for add in adds:
         photos = photo_keys(add.after.photo_urls)
-        named = by_name.get(normal(add.after.name), [])
+        named = by_name.get(normalize(add.after.name), [])
         shown = by_photos.get(photos, []) if photos and counts[photos] == 1 else []
         sole = [near[0] for near in (named, shown) if len(near) == 1]
         for pet in [*sole, *named[: _MAX_COMPARED if len(named) > 1 else 0]]:
@@ -669,10 +669,10 @@ def note_namesakes(changes: Iterable[Change], pets: pd.DataFrame, sheet: Sheet) 
     if not adds or pets.empty:
         return changes
     there: dict[str, int] = {}
-    named = pets[names_among(pets["name"], {normal(add.after.name) for add in adds})]
+    named = pets[names_among(pets["name"], {normalize(add.after.name) for add in adds})]
     for name, number in zip(named["name"].tolist(), named["id"].tolist(), strict=True):
-        there.setdefault(normal(name), int(number))
-    ids = {id(add): there.get(normal(add.after.name)) for add in adds}
+        there.setdefault(normalize(name), int(number))
+    ids = {id(add): there.get(normalize(add.after.name)) for add in adds}
     return [
         msgspec.structs.replace(each, namesake=number)
         if isinstance(each, Add) and (number := ids.get(id(each))) is not None
@@ -690,9 +690,9 @@ def describe_namesakes(changes: Iterable[Change]) -> Iterator[str]:
     ]
     if pairs:
         yield (
-            f"{some(pairs)}: these rows have no id, or one that no pet has, and the store has pets "
-            "of their names that are in no row. If they are the same pets, give the rows their "
-            "ids; otherwise new pets are added."
+            f"{first_items(pairs)}: these rows have no id, or one that no pet has, and the store "
+            "has pets of their names that are in no row. If they are the same pets, give the rows "
+            "their ids; otherwise new pets are added."
         )
 
 
@@ -720,7 +720,7 @@ def _index_pets(
     pets: pd.DataFrame, adds: Sequence[Add]
 ) -> tuple[dict[str, list[Pet]], dict[tuple[str, ...], list[Pet]]]:
     """Return the pets by name and by photos, for the names and photos of the adds."""
-    names = {normal(add.after.name) for add in adds}
+    names = {normalize(add.after.name) for add in adds}
     photos = {photo_keys(add.after.photo_urls) for add in adds if add.after.photo_urls}
     wanted = names_among(pets["name"], names)
     if photos:
@@ -728,7 +728,7 @@ def _index_pets(
         first = {each[0] for each in photos}
         wanted |= np.array(
             [
-                bool(each) and normal(each[0]) in first and photo_keys(each) in photos
+                bool(each) and normalize(each[0]) in first and photo_keys(each) in photos
                 for each in pets["photo_urls"]
             ],
             dtype=bool,
@@ -736,7 +736,7 @@ def _index_pets(
     by_name: dict[str, list[Pet]] = defaultdict(list)
     by_photos: dict[tuple[str, ...], list[Pet]] = defaultdict(list)
     for pet in pets_from_frame(pets[wanted]):
-        by_name[normal(pet.name)].append(pet)
+        by_name[normalize(pet.name)].append(pet)
         by_photos[photo_keys(pet.photo_urls)].append(pet)
     return by_name, by_photos
 
@@ -744,7 +744,9 @@ def _index_pets(
 def _find_agreeing_columns(row_pet: Pet, pet: Pet) -> tuple[Column, ...]:
     """Return the columns in which the pet agrees with the row."""
     return tuple(
-        c for c in find_filled_columns(row_pet) if c != "category_id" and same(row_pet, pet, c)
+        c
+        for c in find_filled_columns(row_pet)
+        if c != "category_id" and is_as_expected(row_pet, pet, c)
     )
 
 
@@ -812,7 +814,7 @@ def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> I
                 whole.setdefault((column, text), change.source)
     if mixed:
         yield (
-            f"{some([*mixed])}. These letters look like others: if this is not intended, "
+            f"{first_items([*mixed])}. These letters look like others: if this is not intended, "
             "type the text again."
         )
     known = _collect_known_texts(pets) if whole else {}
@@ -823,18 +825,18 @@ def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> I
     ]
     if similar:
         yield (
-            f"{some(similar)}, which the store has in different letters. If this is not intended, "
-            "type the text again."
+            f"{first_items(similar)}, which the store has in different letters. If this is not "
+            "intended, type the text again."
         )
 
 
 def _texts(pet: Pet) -> Iterator[tuple[str, str]]:
     """Yield the pet's texts with their columns; tags are distinguished by their names."""
-    yield "name", normal(pet.name)
-    yield "status", normal(pet.status)
+    yield "name", normalize(pet.name)
+    yield "status", normalize(pet.status)
     if pet.category is not None:
-        yield "category", normal(pet.category.name)
-    yield from ((f"tags {normal(tag.name)}", normal(tag.name)) for tag in pet.tags)
+        yield "category", normalize(pet.category.name)
+    yield from ((f"tags {normalize(tag.name)}", normalize(tag.name)) for tag in pet.tags)
 
 
 def _find_mixed_script(text: str) -> str:
@@ -865,10 +867,10 @@ def _collect_known_texts(pets: pd.DataFrame) -> dict[tuple[str, str], str]:
     known = {
         (column, text): text
         for column in ("name", "status", "category")
-        for text in map(normal, pets[column].dropna().unique())
+        for text in map(normalize, pets[column].dropna().unique())
         if text.isascii()
     }
-    tags = {normal(tag.name) for each in pets["tags"] for tag in each}
+    tags = {normalize(tag.name) for each in pets["tags"] for tag in each}
     return known | {("tags", name): name for name in tags if name.isascii()}
 
 
@@ -945,8 +947,8 @@ def find_missing(
         return MissingPets([], conflicts, [*_note_left_alone(len(places)), *never], conflict_rows)
     if uncertain:
         note = (
-            f"No missing pet is deleted: {some(uncertain)} may refer to any of them. Correct these "
-            "rows, or give them their ids, first."
+            f"No missing pet is deleted: {first_items(uncertain)} may refer to any of them. "
+            "Correct these rows, or give them their ids, first."
         )
         return MissingPets([], conflicts, [note], conflict_rows)
     paired_ids = {pet.id for pet, _ in pairs}
@@ -967,7 +969,8 @@ def find_missing(
         shown = restore_missing_columns(base).frame
         before = pets_at(shown, match.positions(base.frame["id"].iloc[old], shown))
         fields = [
-            differing(old_pet, new_pet) for old_pet, new_pet in zip(before, pets, strict=True)
+            differing_columns(old_pet, new_pet)
+            for old_pet, new_pet in zip(before, pets, strict=True)
         ]
         lost = {old_pet.id for old_pet in before if old_pet == Pet(id=old_pet.id)}
     unsure = {} if base is None else base.unsure_units
@@ -1096,12 +1099,12 @@ def _pair_lost_ids(
         return []
     names, photos = defaultdict[str, list[Add]](list), defaultdict[Hashable, list[Add]](list)
     for add in adds:
-        names[normal(add.after.name)].append(add)
+        names[normalize(add.after.name)].append(add)
         if add.after.photo_urls:
             photos[photo_keys(add.after.photo_urls)].append(add)
     found = []
     for pet in pets_at(snapshot.frame, places):
-        near = [*names[normal(pet.name)], *photos[photo_keys(pet.photo_urls)]]
+        near = [*names[normalize(pet.name)], *photos[photo_keys(pet.photo_urls)]]
         found += [(pet, add) for add in {id(each): each for each in near}.values()]
     return found
 
@@ -1143,7 +1146,7 @@ def _iter_lost_id_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Confli
     for pet, add in pairs:
         found[add.row].append(pet)
     for row, pets in found.items():
-        add, them = adds[row], some([f"{pet.id} ({pet.name})" for pet in pets])
+        add, them = adds[row], first_items([f"{pet.id} ({pet.name})" for pet in pets])
         has = "no id" if add.pet_id is None else f"the id {add.pet_id}, which no pet has"
         yield Conflict(
             row=row,
@@ -1163,7 +1166,7 @@ def _iter_delete_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflic
     for pet, add in pairs:
         found[pet.id].append(add)
     for pet_id, adds in found.items():
-        rows = some([f"{add.source} ({add.after.name})" for add in adds])
+        rows = first_items([f"{add.source} ({add.after.name})" for add in adds])
         yield Conflict(
             row=None,
             source="",
@@ -1189,10 +1192,10 @@ def _note_renames(deletes: Sequence[Delete], changes: Sequence[Change]) -> Itera
 def _pair_alike(pets: Iterable[Pet], changes: Sequence[Change]) -> Iterator[tuple[Pet, Add]]:
     """Yield pets, each with an add of the same name or the same photos."""
     adds = [change for change in changes if isinstance(change, Add)]
-    by_name = {normal(add.after.name): add for add in adds}
+    by_name = {normalize(add.after.name): add for add in adds}
     by_photos = {key(add.after, "photo_urls"): add for add in adds if add.after.photo_urls}
     for pet in pets:
-        add = by_name.get(normal(pet.name)) or by_photos.get(key(pet, "photo_urls"))
+        add = by_name.get(normalize(pet.name)) or by_photos.get(key(pet, "photo_urls"))
         if add is not None:
             yield pet, add
 
@@ -1529,7 +1532,7 @@ def _text(pet: Pet, unit: Unit) -> str:
     elif unit == "photo_urls":
         text = "\n".join(pet.photo_urls)
     else:
-        text = normal(getattr(pet, unit))
+        text = normalize(getattr(pet, unit))
     return (text or "").casefold()
 
 
@@ -1585,8 +1588,8 @@ def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
     if base is None or matches_rows or not len(base) or named_ids(sheet) or "name" not in frame:
         return
     rows = frame[frame["action"] == "merge"]
-    names = {normal(name) for name in base.frame["name"].dropna()} - {""}
-    like = [row for row, name in rows["name"].dropna().items() if normal(name) in names]
+    names = {normalize(name) for name in base.frame["name"].dropna()} - {""}
+    like = [row for row, name in rows["name"].dropna().items() if normalize(name) in names]
     if like:
         raise GuardError(
             f"the column id of {sheet.source} is empty, and had the ids of {len(base):,} pets when "
@@ -1786,7 +1789,7 @@ def _build_plan(
         corrections=sheet.corrections,
         shifted=tuple(moved),
     )
-    return plan.judged()
+    return plan.with_verdict()
 
 
 def _is_below_one(pet_id: int | None) -> bool:
@@ -1932,8 +1935,8 @@ def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
     damaged = [f"{w.address} {w.value!r}" for w in warnings if w.rule == "damaged-characters"]
     if damaged:
         yield (
-            f"{some(damaged)}: some program seems to have read this text in a wrong encoding. The "
-            "plan sends it as it is written here: correct it first."
+            f"{first_items(damaged)}: some program seems to have read this text in a wrong "
+            "encoding. The plan sends it as it is written here: correct it first."
         )
     rest = [
         warning.address
@@ -1943,7 +1946,7 @@ def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
     if rest:
         cells = "1 cell was" if len(rest) == 1 else f"{len(rest):,} cells were"
         yield (
-            f"{cells} read with a warning: {some(rest)}. `petsync check` and sheet.findings "
+            f"{cells} read with a warning: {first_items(rest)}. `petsync check` and sheet.findings "
             "list them."
         )
 
@@ -1957,7 +1960,7 @@ def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
     """
     if not any(len(row) > 1 for head in sheet.heads.values() for row in head):
         return
-    ids, names = {*pets["id"].tolist()}, {normal(name) for name in pets["name"].dropna()} - {""}
+    ids, names = {*pets["id"].tolist()}, {normalize(name) for name in pets["name"].dropna()} - {""}
     statuses = {fold_status(each) for each in pets["status"].dropna().unique()}
     kinds = {fold_status(each) for each in pets["category"].dropna().unique()} | statuses
     kinds |= {fold_status(tag.name) for tags in pets["tags"] for tag in tags or ()}
@@ -1971,7 +1974,7 @@ def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
         return any(text in names for text in texts) and bool(words & statuses)
 
     for tab, head in sheet.heads.items():
-        filled = [[normal(cell) for cell in row if normal(cell)] for row in head]
+        filled = [[normalize(cell) for cell in row if normalize(cell)] for row in head]
         rows = [row for row in filled if row]
         found = sum(map(is_pet, rows))
         # The first row may have unknown headers.

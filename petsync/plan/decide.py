@@ -25,7 +25,7 @@ from petsync.plan.fields import (
     cell,
     changed_columns,
     content,
-    differing,
+    differing_columns,
     equal,
     find_filled_columns,
     find_row_columns,
@@ -34,7 +34,7 @@ from petsync.plan.fields import (
     known_id,
     merge_photos,
     merge_tags,
-    normal,
+    normalize,
     photo_keys,
     says,
     spelling,
@@ -66,8 +66,8 @@ from petsync.plan.match import (
     names_among,
     positions_of,
 )
-from petsync.plan.notes import Remarks, is_converted, some
-from petsync.plan.plan import PlanOptions, Side, both_changed, hint_of
+from petsync.plan.notes import Remarks, first_items, is_converted
+from petsync.plan.plan import PlanOptions, Side, describe_clashes, hint_of
 from petsync.plan.uploads import Uploads
 from petsync.profile import ServiceProfile
 from petsync.table.base import Base
@@ -185,7 +185,7 @@ class Judge:
 
     def _find_lacking_photos(self, values: RowValues, current: Pet) -> frozenset[str]:
         there = frozenset(photo_keys(values["photo_urls"]))
-        return frozenset(url for url in self.uploads.photos(current) if normal(url) not in there)
+        return frozenset(url for url in self.uploads.photos(current) if normalize(url) not in there)
 
     def find_older_units(
         self, values: RowValues, current: Pet, old: Pet | None
@@ -247,7 +247,7 @@ class Judge:
         self, unit: Unit, edits: RowValues, current: Pet, old: Pet, new: Pet, *, merges: bool
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
         # Without a status, no query finds the pet, so the store's status stays.
-        can_win = unit != "status" or bool(normal(new.status))
+        can_win = unit != "status" or bool(normalize(new.status))
         rule: FieldRule = "clash-sheet" if self.sheet_wins and can_win else "clash-store"
         if not merges:
             return rule, new, changed_columns(new, current, unit)
@@ -312,7 +312,7 @@ def _is_other_cell(column: Column, values: RowValues, old: Pet) -> bool:
         if category_cells(old).name == CLEARED:
             return False
         # CLEARED also removes a category that has only an id.
-        return bool(normal(cell(old, column)) or key(old, "category_id") is not None)
+        return bool(normalize(cell(old, column)) or key(old, "category_id") is not None)
     return not equal(build_pet({column: values[column]}), old, column)
 
 
@@ -425,7 +425,7 @@ class Decisions:
         as_left = {
             pet_id: each
             for (pet_id, each), place in zip(self._restored.items(), places, strict=True)
-            if place >= 0 and not differing(each.pet, self.sides.pet(place))
+            if place >= 0 and not differing_columns(each.pet, self.sides.pet(place))
         }
         frame, known = self._sheet.rows, self.remarks.recognised
         ids: dict[Any, int] = {**known}
@@ -467,7 +467,7 @@ class Decisions:
             return change
         if row.action in ADDING:
             return self._add(row)
-        matches = self._candidates.agreeing(row.values) if self._options.match_on else []
+        matches = self._candidates.find_agreeing(row.values) if self._options.match_on else []
         if len(matches) > 1:
             ids = ", ".join(str(pet.id) for _, pet in matches[:5])
             problem = f"matches several pets: {ids}"
@@ -497,7 +497,7 @@ class Decisions:
             match = match._replace(records=same)
         if match.kind == "lost":
             there = tuple(filter(self._may_be_there, match.records))
-            by_key = self._options.match_on and self._candidates.agreeing(row.values)
+            by_key = self._options.match_on and self._candidates.find_agreeing(row.values)
             if not by_key and not there and match.was_conflict and row.action == "merge":
                 raise _conflict_of_removed_pet(match)
             if by_key or not there:
@@ -687,7 +687,7 @@ class Decisions:
             return
         (place,) = positions_of([known.pet_id], self.sides.pets).tolist()
         is_there = place >= 0 or isinstance(self._found.get(known.pet_id), Pet)
-        is_same = normal(row.values.get("name")) == normal(known.name)
+        is_same = normalize(row.values.get("name")) == normalize(known.name)
         if is_there and (is_same or known.source == self._sheet.source):
             if place >= 0:
                 self.sides.named[place] = True
@@ -708,7 +708,7 @@ class Decisions:
             self.remarks.older.append(row.number)
             self.remarks.restored[row.number] = undo
             return self._count_unchanged()
-        if old is not None and (moved := differing(old, pet)):
+        if old is not None and (moved := differing_columns(old, pet)):
             problem = (
                 f"is to delete pet {pet.id}, but the store changed its {', '.join(moved)} since "
                 "the export"
@@ -721,7 +721,7 @@ class Decisions:
             )
             raise _RowConflict("delete-changed", problem, "Export again, and decide again.", pet.id)
         name = row.values.get("name")
-        if old is None and name and normal(name) != normal(pet.name):
+        if old is None and name and normalize(name) != normalize(pet.name):
             self.remarks.misnamed[row.number] = (pet, name)
         return Delete(row=row.number, source=self._source(row), before=pet)
 
@@ -783,7 +783,7 @@ class Decisions:
             raise _RowConflict(
                 "exists", problem, "Write `update`, or leave the action blank.", pet.id
             )
-        if "status" in judged.fields and not normal(judged.after.status):
+        if "status" in judged.fields and not normalize(judged.after.status):
             problem = "would have no status, and no query of the service could find it"
             raise _RowConflict("no-status", problem, self._describe_statuses(), pet.id)
         self._check_spelling(row, judged.fields, pet, judged.after)
@@ -806,7 +806,7 @@ class Decisions:
                         pet_id=pet.id,
                         name=pet.name or "",
                         rule="both-changed",
-                        problem=both_changed(pet.id, own),
+                        problem=describe_clashes(pet.id, own),
                         suggestion=hint_of(winner, own),
                         clashes=own,
                         winner=winner,
@@ -823,7 +823,7 @@ class Decisions:
     def _annotate_clash(self, clash: Clash, row: Row) -> Clash:
         """Return the clash with notes on the sheet's value."""
         refused, remarks = "", Remarks()
-        if clash.column == "status" and not normal(clash.sheet):
+        if clash.column == "status" and not normalize(clash.sheet):
             refused = "the pet would have no status, and no query of the service could find it"
         if clash.column == "category" and self._is_new(row.values.get("category")):
             remarks.categories[row.values["category"]] = [row.number]
@@ -835,10 +835,10 @@ class Decisions:
 
     def _add(self, row: Row) -> Change | None:
         after = merge_row(Pet(id=row.pet_id), row.values, self.vocabulary)
-        if not normal(after.name) and "name" in self._profile.required:
+        if not normalize(after.name) and "name" in self._profile.required:
             hint = "Give it a name, or the id of its pet."
             raise _RowConflict("no-name", "would be a new pet without a name", hint, row.pet_id)
-        if not normal(after.status):
+        if not normalize(after.status):
             problem = (
                 "would be a new pet without a status, which no query of the service could find"
             )
@@ -863,7 +863,7 @@ class Decisions:
     def _conflict_of_nameless_category(self, row: Row, pet_id: int | None) -> _RowConflict:
         problem = f"names the category {row.values['category_id']}, which the store does not have"
         hint = "Write the category's name as well."
-        if normal(row.values.get("category")):
+        if normalize(row.values.get("category")):
             hint = "The name beside it is another category's: correct the id, or write a new name."
         return _RowConflict("no-category-name", problem, hint, pet_id)
 
@@ -885,12 +885,12 @@ class Decisions:
             self._check_category(row, pet_id)
             has_number = new.category is not None and known_id(new.category.id) is not None
             if not has_number and self._is_new(row.values.get("category")):
-                self._check_coverage("category", normal(row.values.get("category")), pet_id)
+                self._check_coverage("category", normalize(row.values.get("category")), pet_id)
         if "tags" not in fields:
             return
-        had = {normal(tag.name) for tag in current.tags} if current is not None else set()
+        had = {normalize(tag.name) for tag in current.tags} if current is not None else set()
         for tag in new.tags:
-            name = normal(tag.name)
+            name = normalize(tag.name)
             if known_id(tag.id) is not None or name in had:
                 continue
             if name not in self._usual_tags:
@@ -922,7 +922,7 @@ class Decisions:
         if not self._sheet.is_table:
             return
         for column, hint in _INSTEAD.items():
-            if column in fields and normal(row.values.get(column)).casefold() == CLEAR:
+            if column in fields and normalize(row.values.get(column)).casefold() == CLEAR:
                 problem = f"has {CLEAR!r} in {column}, which is plain text in a DataFrame"
                 raise _RowConflict("clear-text", problem, hint, pet_id)
 
@@ -938,7 +938,7 @@ class Decisions:
             is_known = (
                 column == "category" and self.vocabulary.category_named(undamaged) is not None
             )
-            if undamaged and (normal(undamaged) == normal(had) or is_known):
+            if undamaged and (normalize(undamaged) == normalize(had) or is_known):
                 problem = (
                     f"has {row.values.get(column)!r} in {column}, and the store has "
                     f"{undamaged!r}: a program has read the text in a wrong encoding"
@@ -970,8 +970,8 @@ class Decisions:
         if number is not None and self.vocabulary.category_numbered(number) is None:
             return
         known = self.vocabulary.category_spelled(name)
-        usual, who = _find_usual_spelling(normal(name), known, self._new_categories)
-        numbered = _NUMBERED.fullmatch(normal(name))
+        usual, who = _find_usual_spelling(normalize(name), known, self._new_categories)
+        numbered = _NUMBERED.fullmatch(normalize(name))
         if not usual and numbered and (known := self.vocabulary.category_spelled(numbered[1])):
             usual, who = known.name or "", "the store has"
         if usual:
@@ -1004,10 +1004,10 @@ class Decisions:
             self.remarks.categories.setdefault(str(name), []).append(row.number)
 
     def _is_new(self, category: str | None) -> bool:
-        return bool(normal(category)) and self.vocabulary.category_named(str(category)) is None
+        return bool(normalize(category)) and self.vocabulary.category_named(str(category)) is None
 
     def _is_new_tag(self, name: str | None) -> bool:
-        return bool(normal(name)) and self.vocabulary.tag_named(str(name)) is None
+        return bool(normalize(name)) and self.vocabulary.tag_named(str(name)) is None
 
     def _count_unchanged(self) -> Change | None:
         self.unchanged += 1
@@ -1041,7 +1041,7 @@ class Decisions:
         pet = self.sides.pet(row.place) if row.place >= 0 else self._found.get(row.pet_id or 0)
         if row.action not in ADDING or not isinstance(pet, Pet):
             return False
-        return normal(row.values.get("name")) != normal(pet.name)
+        return normalize(row.values.get("name")) != normalize(pet.name)
 
     def _name(self, row: Row) -> str:
         """Return the pet's name in the store, else in the row."""
@@ -1067,7 +1067,7 @@ class Decisions:
     def _free_names(self) -> set[str]:
         rows = self._sheet.rows[self.sides.active]
         free = rows[rows["id"].isna()] if "id" in rows else rows
-        return set(free["name"].dropna().map(normal)) if "name" in rows else set()
+        return set(free["name"].dropna().map(normalize)) if "name" in rows else set()
 
     @cached_property
     def _identical(self) -> Mapping[int, tuple[int, Pet]]:
@@ -1077,7 +1077,7 @@ class Decisions:
         if self._options.match_on:
             return {}
         free = [row for row in self._rows if row.pet_id is None and row.action == "merge"]
-        return self._candidates.identical(free, self.vocabulary)
+        return self._candidates.find_identical(free, self.vocabulary)
 
     @cached_property
     def _ids(self) -> frozenset[int]:
@@ -1094,7 +1094,7 @@ def _by_spelling(names: Mapping[str, int]) -> Mapping[str, Counter[str]]:
     """Return the names and their counts, by the normal form of their spelling."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for name, count in names.items():
-        found[spelling(name)][normal(name)] += count
+        found[spelling(name)][normalize(name)] += count
     return found
 
 
@@ -1116,11 +1116,11 @@ def _find_usual_spelling(
 
 def _conflict_of_reused_id(pet: Pet, suspect: Suspect) -> _RowConflict:
     reused, pet_id = suspect.reused, pet.id
-    name = repr(normal(reused.pet.name))
+    name = repr(normalize(reused.pet.name))
     if isinstance(reused, RemovedPet):
         problem = (
             f"names pet {pet_id}, which was {name} until run {reused.run} removed it on "
-            f"{reused.on}. The store has another pet under this id now, {normal(pet.name)!r}"
+            f"{reused.on}. The store has another pet under this id now, {normalize(pet.name)!r}"
         )
         hint = (
             "Remove the id to add the row's pet again, or remove the row if the pet is to stay "
@@ -1140,9 +1140,9 @@ def _conflict_of_reused_id(pet: Pet, suspect: Suspect) -> _RowConflict:
 
 def _conflict_of_replaced_pet(old: Pet, pet: Pet) -> _RowConflict:
     problem = (
-        f"was edited, and names pet {pet.id}, which was {normal(old.name)!r} at the export. The "
-        f"store has {normal(pet.name)!r} under this id, and everything differs: the service reuses "
-        "the ids of deleted pets for new pets"
+        f"was edited, and names pet {pet.id}, which was {normalize(old.name)!r} at the export. The "
+        f"store has {normalize(pet.name)!r} under this id, and everything differs: the service "
+        "reuses the ids of deleted pets for new pets"
     )
     hint = (
         "Remove the row if it means the earlier pet. If it is the same pet, export again to edit "
@@ -1162,12 +1162,14 @@ def _conflict_of_unknown_add(record: RowRecord) -> _RowConflict:
 
 def _conflict_of_doubt(match: Match) -> _RowConflict:
     records = match.records
-    pets = {r.pet_id: normal(r.row_pet.name) for r in records if r.pet_id is not None}
+    pets = {r.pet_id: normalize(r.row_pet.name) for r in records if r.pet_id is not None}
     record = match.record
     if not pets:
         return _conflict_of_unknown_add(record)
-    ids = some([*map(str, pets)])
-    named = some([f"{pet_id} ({name!r})" if name else str(pet_id) for pet_id, name in pets.items()])
+    ids = first_items([*map(str, pets)])
+    named = first_items(
+        [f"{pet_id} ({name!r})" if name else str(pet_id) for pet_id, name in pets.items()]
+    )
     if all(each.is_undone for each in records):
         return _RowConflict(
             "added-before",

@@ -27,23 +27,23 @@ __all__ = [
     "cell",
     "changed_columns",
     "content",
-    "differing",
+    "differing_columns",
     "equal",
     "find_filled_columns",
     "find_row_columns",
     "fold_status",
     "is_another",
+    "is_as_expected",
     "key",
     "known_id",
     "matches",
     "merge_photos",
     "merge_tags",
-    "normal",
+    "normalize",
     "pair_rows",
     "photo_keys",
     "resolve_photos",
     "resolve_tags",
-    "same",
     "same_photos",
     "same_tags",
     "says",
@@ -149,7 +149,7 @@ class _Pairing:
 # may have assigned any. `same` therefore has a direction, from the expected to the found pet.
 
 
-def normal(text: str | None) -> str:
+def normalize(text: str | None) -> str:
     """Return text in its form for comparisons: NFC, trimmed, and empty if missing."""
     if not text:
         return ""
@@ -158,7 +158,7 @@ def normal(text: str | None) -> str:
 
 def fold_status(text: str | None) -> str:
     """Return a status in its form for comparisons: normal and case-folded."""
-    return normal(text).casefold()
+    return normalize(text).casefold()
 
 
 def spelling(text: str) -> str:
@@ -176,12 +176,12 @@ def cell(pet: Pet | None, column: Column) -> str:
     return "" if pet is None else _CELLS[column](pet)
 
 
-def differing(expected: Pet, found: Pet) -> tuple[Column, ...]:
+def differing_columns(expected: Pet, found: Pet) -> tuple[Column, ...]:
     """Return the columns in which a pet is not the same as expected, in the table's order.
 
     `id` is not compared.
     """
-    return tuple(c for c in COLUMNS if c != "id" and not same(expected, found, c))
+    return tuple(c for c in COLUMNS if c != "id" and not is_as_expected(expected, found, c))
 
 
 def find_filled_columns(pet: Pet) -> tuple[Column, ...]:
@@ -206,7 +206,7 @@ def with_category(pet: Pet, cells: Category) -> Pet:
     With a cleared name, the number is ignored and the category is removed. An empty name with a
     number is a valid category.
     """
-    is_nameless = cells.name is not None and not normal(cells.name)
+    is_nameless = cells.name is not None and not normalize(cells.name)
     if cells.name == CLEARED or (is_nameless and known_id(cells.id) is None):
         return msgspec.structs.replace(pet, category=None)
     old = category_cells(pet)
@@ -229,7 +229,7 @@ def with_columns(pet: Pet, other: Pet, columns: Collection[str]) -> Pet:
     return with_category(with_fields(pet, other, plain), Category(number, name))
 
 
-def same(expected: Pet, found: Pet, column: Column) -> bool:
+def is_as_expected(expected: Pet, found: Pet, column: Column) -> bool:
     """Return true if a pet is as expected in a column.
 
     If the expected pet omits the id of a tag or category with a name, any id is accepted: the
@@ -262,12 +262,12 @@ def is_another(old: Pet, current: Pet) -> bool:
     such part, the status must differ as well, or the current pet must lack a part that the old one
     had.
     """
-    if normal(old.name) == normal(current.name):
+    if normalize(old.name) == normalize(current.name):
         return False
     sides = [
         (
-            frozenset({normal(pet.category.name if pet.category else None)} - {""}),
-            frozenset({normal(tag.name) for tag in pet.tags} - {""}),
+            frozenset({normalize(pet.category.name if pet.category else None)} - {""}),
+            frozenset({normalize(tag.name) for tag in pet.tags} - {""}),
             frozenset(photo_keys(pet.photo_urls)),
         )
         for pet in (old, current)
@@ -275,7 +275,7 @@ def is_another(old: Pet, current: Pet) -> bool:
     both = [(one, other) for one, other in zip(*sides, strict=True) if one and other]
     lacks = any(one and not other for one, other in zip(*sides, strict=True))
     is_otherwise = len(both) > 1 or (
-        both and (lacks or normal(old.status) != normal(current.status))
+        both and (lacks or normalize(old.status) != normalize(current.status))
     )
     return bool(is_otherwise) and not any(one & other for one, other in both)
 
@@ -286,7 +286,7 @@ def content(pet: Pet) -> Hashable:
     It is everything except the pet's id and the ids of tags and category, which a service may
     assign.
     """
-    tags = frozenset(filter(None, (normal(tag.name) for tag in pet.tags)))
+    tags = frozenset(filter(None, (normalize(tag.name) for tag in pet.tags)))
     texts = (key(pet, "name"), key(pet, "status"), key(pet, "category"))
     return *texts, tags, key(pet, "photo_urls")
 
@@ -313,7 +313,7 @@ def same_photos(expected: Iterable[str], found: Iterable[str]) -> bool:
 
 def tag_key(tag: Tag) -> tuple[int | None, str]:
     """Return the key that equal tags share."""
-    return known_id(tag.id), normal(tag.name)
+    return known_id(tag.id), normalize(tag.name)
 
 
 def matches(expected: Tag, found: Tag) -> bool:
@@ -339,14 +339,14 @@ def photo_keys(urls: Iterable[str]) -> tuple[str, ...]:
     """Return photo addresses in their form for comparisons: normal, without duplicates, in
     order.
     """
-    return tuple(dict.fromkeys(map(normal, urls)))
+    return tuple(dict.fromkeys(map(normalize, urls)))
 
 
 def _is_assigned(expected: Category | None, found: Category | None) -> bool:
     """Return true if the names are equal and the expected category omits the id."""
     if expected is None or found is None or known_id(expected.id) is not None:
         return False
-    return bool(normal(expected.name)) and normal(expected.name) == normal(found.name)
+    return bool(normalize(expected.name)) and normalize(expected.name) == normalize(found.name)
 
 
 def _category_id(pet: Pet) -> int | None:
@@ -359,9 +359,9 @@ def _category(pet: Pet) -> str | None:
 
 _KEYS: Mapping[Column, Callable[[Pet], Hashable]] = {
     "id": lambda pet: pet.id,
-    "name": lambda pet: normal(pet.name),
+    "name": lambda pet: normalize(pet.name),
     "status": lambda pet: fold_status(pet.status),
-    "category": lambda pet: normal(_category(pet)),
+    "category": lambda pet: normalize(_category(pet)),
     "category_id": lambda pet: known_id(_category_id(pet)),
     "tags": lambda pet: _tag_keys(pet.tags),
     "photo_urls": lambda pet: photo_keys(pet.photo_urls),
@@ -378,9 +378,9 @@ _CELLS: Mapping[Column, Callable[[Pet], str]] = {
 }
 
 _HAS: Mapping[Column, Callable[[Pet], object]] = {
-    "name": lambda pet: normal(pet.name),
-    "status": lambda pet: normal(pet.status),
-    "category": lambda pet: normal(_category(pet)),
+    "name": lambda pet: normalize(pet.name),
+    "status": lambda pet: normalize(pet.status),
+    "category": lambda pet: normalize(_category(pet)),
     "category_id": lambda pet: known_id(_category_id(pet)) is not None,
     "tags": lambda pet: _tag_keys(pet.tags),
     "photo_urls": lambda pet: pet.photo_urls,
@@ -429,7 +429,7 @@ def with_kept_photos(
     """
     sides = tuple(store), tuple(sheet)
     theirs, mine = map(photo_keys, sides)
-    held = frozenset(map(normal, kept_urls))
+    held = frozenset(map(normalize, kept_urls))
     old = tuple(url for url in theirs if url in mine or url not in held)
     return _restore_spelling(_merge_urls(old, mine, theirs), *sides)
 
@@ -438,7 +438,7 @@ def _restore_spelling(keys: Iterable[str], first: Iterable[str], other: Iterable
     """Return the addresses in the first list's spelling, else in the other list's."""
     spelling: dict[str, str] = {}
     for url in (*first, *other):
-        spelling.setdefault(normal(url), url)
+        spelling.setdefault(normalize(url), url)
     return tuple(spelling[key] for key in keys)
 
 
@@ -487,7 +487,7 @@ class Vocabulary:
 
     def tag_named(self, name: str) -> Tag | None:
         """Return the store's tag with this name."""
-        return self._tags[0].get(normal(name))
+        return self._tags[0].get(normalize(name))
 
     def tag_numbered(self, identity: int) -> Tag | None:
         """Return the store's tag with this id."""
@@ -495,7 +495,7 @@ class Vocabulary:
 
     def category_named(self, name: str) -> Category | None:
         """Return the store's category with this name."""
-        return self._categories[0].get(normal(name))
+        return self._categories[0].get(normalize(name))
 
     def category_numbered(self, identity: int) -> Category | None:
         """Return the store's category with this id."""
@@ -519,7 +519,7 @@ class Vocabulary:
 
     def knows(self, category: Category) -> bool:
         """Return true if the store uses exactly this pair of name and id."""
-        return (normal(category.name), known_id(category.id)) in self._pairs
+        return (normalize(category.name), known_id(category.id)) in self._pairs
 
     @cached_property
     def _tags(self) -> tuple[Mapping[str, Tag], Mapping[int, Tag]]:
@@ -539,7 +539,7 @@ class Vocabulary:
 
     @cached_property
     def _pairs(self) -> frozenset[tuple[str, int | None]]:
-        return frozenset((normal(c.name), known_id(c.id)) for c in self._used_categories)
+        return frozenset((normalize(c.name), known_id(c.id)) for c in self._used_categories)
 
     @cached_property
     def _used_categories(self) -> Counter[Category]:
@@ -580,7 +580,7 @@ def _by_use(counts: Counter[T]) -> tuple[dict[str, T], dict[int, T]]:
     numbered: dict[int, T] = {}
     for thing in sorted(counts, key=lambda t: (-counts[t], not t.id, t.id or 0, t.name or "")):
         if thing.name:
-            named.setdefault(normal(thing.name), thing)
+            named.setdefault(normalize(thing.name), thing)
         if known_id(thing.id) is not None and thing.id is not None:
             numbered.setdefault(thing.id, thing)
     return named, numbered
@@ -714,7 +714,7 @@ def changed_columns(expected: Pet, found: Pet, unit: Unit) -> tuple[Column, ...]
     """Return the columns of a unit in which a pet is not the same as expected."""
     if getattr(expected, unit) is getattr(found, unit):
         return ()
-    return tuple(c for c in COLUMNS_OF[unit] if not same(expected, found, c))
+    return tuple(c for c in COLUMNS_OF[unit] if not is_as_expected(expected, found, c))
 
 
 def unit_text(pet: Pet | None, unit: Unit, cell: Callable[[Pet | None, Column], str]) -> str:

@@ -17,8 +17,8 @@ __all__ = [
     "Limit",
     "Refusal",
     "Verdict",
-    "over_capacity",
     "raise_limits",
+    "refuse_over_capacity",
 ]
 
 
@@ -134,16 +134,16 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         rows. `sentinels` are the refusals because of sentinels.
         """
         sentences = [
-            self._empty(rows),
+            self._refuse_empty(rows),
             self._adds(adds, namesakes, pets),
             self._over("update", updates, pets, self.max_update, _SMALL_UPDATES),
             self._over("delete", deletes, pets, self.max_delete, 1),
-            self._everything(pets, deletes),
+            self._refuse_everything(pets, deletes),
             self._refuse_shifted(shifted),
         ]
         return Verdict(refusals=(*(refusal for refusal in sentences if refusal), *sentinels))
 
-    def _empty(self, rows: int) -> Refusal | None:
+    def _refuse_empty(self, rows: int) -> Refusal | None:
         if rows or self.allow_empty:
             return None
         return Refusal("empty", "the sheet has no row that can be used", "--allow-empty")
@@ -191,7 +191,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         problem = f"{changes} {over} more than --max-{kind} {limit} allows{share}"
         return Refusal(kind, problem, f"--max-{kind} {count}")
 
-    def _everything(self, pets: int, deletes: int) -> Refusal | None:
+    def _refuse_everything(self, pets: int, deletes: int) -> Refusal | None:
         if not deletes or deletes < pets or self.allow_empty:
             return None
         these = "the only pet" if pets == 1 else f"every one of the {pets:,} pets"
@@ -205,7 +205,7 @@ CAPACITY_CURE = (
 """The advice for a plan that is refused because of the service's capacity."""
 
 
-def over_capacity(adds: int, pets: int, capacity: int | None) -> Iterator[Refusal]:
+def refuse_over_capacity(adds: int, pets: int, capacity: int | None) -> Iterator[Refusal]:
     """Yield the refusal of adds beyond the service's capacity, which remove other pets."""
     if capacity is None or not adds or pets + adds <= capacity:
         return

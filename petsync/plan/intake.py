@@ -22,9 +22,9 @@ from petsync.plan.fields import (
     cell,
     find_filled_columns,
     fold_status,
+    is_as_expected,
     known_id,
-    normal,
-    same,
+    normalize,
 )
 from petsync.plan.guard import Guard
 from petsync.plan.match import Mask, Row, RowValues, build_pet, iter_rows
@@ -211,7 +211,7 @@ def build_inbound(
             added=tuple(added),
             removed=tuple(removed),
             notes=(*stay, *notes),
-        ).judged(guard)
+        ).with_verdict(guard)
 
 
 class _IntakeInput:
@@ -374,8 +374,8 @@ class _IntakeInput:
             return ""
         if doubts and (was_there or self._base is None):
             return f"it is in no row, unless {doubts[0]} is its row, whose id is uncertain"
-        if normal(pet.name) in names:
-            row = names[normal(pet.name)]
+        if normalize(pet.name) in names:
+            row = names[normalize(pet.name)]
             return f"it is in no row, unless {row} is its row, which has its name and no id"
         if pet.id in self._find_candidates:
             return _MAY_BE.format(self._find_candidates[pet.id])
@@ -428,7 +428,7 @@ class _IntakeInput:
             return {}
         free = self.rows[self.rows["id"].isna().to_numpy() & self.rows["name"].notna().to_numpy()]
         pairs = zip(free["name"].tolist(), free.index.tolist(), strict=True)
-        return {normal(name): self._sheet.address(row, "name") for name, row in pairs}
+        return {normalize(name): self._sheet.address(row, "name") for name, row in pairs}
 
     def _mask_fillable(self, unit: Unit, at: match.Positions) -> match.Mask:
         """Return a mask of the rows with a blank cell of the unit that can be filled."""
@@ -494,7 +494,7 @@ class _IntakeInput:
             last = None if old is None else self._find_sheet_pet(old)
             fills = last is not None and (column in self._returned or not _has_text(column, last))
             return (self._leads or fills) and _has_text(column, current)
-        return not same(build_pet(values), current, column)
+        return not is_as_expected(build_pet(values), current, column)
 
     def _find_sheet_pet(self, old: Pet) -> Pet:
         """Return a pet of the base with the sheet's last values."""
@@ -519,8 +519,8 @@ def _in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) 
         known = {each for each in pets["status"].dropna().unique() if fold_status(each) in wanted}
         mask &= pets["status"].isin(known).to_numpy(dtype=bool)
     if tags:
-        names = {normal(tag) for tag in tags}
-        has = [any(normal(tag.name) in names for tag in each) for each in pets["tags"].tolist()]
+        names = {normalize(tag) for tag in tags}
+        has = [any(normalize(tag.name) in names for tag in each) for each in pets["tags"].tolist()]
         mask &= np.array(has, dtype=bool)
     return mask
 

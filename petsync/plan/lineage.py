@@ -39,7 +39,7 @@ from petsync.plan.fields import (
     Vocabulary,
     content,
     fold_status,
-    normal,
+    normalize,
     photo_keys,
 )
 from petsync.plan.match import iter_rows, merge_row
@@ -327,15 +327,15 @@ def find_suspects(
     actions = actions_of(sheet, numbers)
     found = {}
     for row, row_pet in read_row_pets(sheet, numbers, Vocabulary(pets)).items():
-        each, name = reused[numbers[row]], normal(row_pet.name)
+        each, name = reused[numbers[row]], normalize(row_pet.name)
         name_now = names.get(numbers[row])
-        if name and name_now == name != normal(each.pet.name):
+        if name and name_now == name != normalize(each.pet.name):
             continue  # The store has the row's own pet again.
-        is_named = bool(name) and name == normal(each.pet.name)
+        is_named = bool(name) and name == normalize(each.pet.name)
         harms = actions[row] == "delete" or content(row_pet) != content(each.pet)
         is_same = any(_is_unchanged(old, row_pet, actions[row]) for old in each.rows)
         had_name = any(
-            name and old.row_pet and normal(old.row_pet.name) == name for old in each.rows
+            name and old.row_pet and normalize(old.row_pet.name) == name for old in each.rows
         )
         is_sure = (is_same and harms) or (had_name and not is_named)
         if is_sure or not is_named:
@@ -360,8 +360,8 @@ def find_rows_of_removed_pets(
     exported = {} if sheet.base is None else _names_of(sheet.base.frame)
     found = {}
     for row, row_pet in read_row_pets(sheet, numbers, Vocabulary(pets)).items():
-        pet_id, name = numbers[row], normal(row_pet.name)
-        old, name_now = normal(removed[pet_id].pet.name), names.get(pet_id)
+        pet_id, name = numbers[row], normalize(row_pet.name)
+        old, name_now = normalize(removed[pet_id].pet.name), names.get(pet_id)
         if name_now is None or name_now in (old, name, exported.get(pet_id)):
             continue  # The pet is back, or the row or its export has the other pet's name.
         if name == old or sheet.base is not None:
@@ -370,7 +370,7 @@ def find_rows_of_removed_pets(
 
 
 def _names_of(pets: pd.DataFrame) -> dict[int, str]:
-    return dict(zip(pets["id"].tolist(), map(normal, pets["name"].fillna("")), strict=True))
+    return dict(zip(pets["id"].tolist(), map(normalize, pets["name"].fillna("")), strict=True))
 
 
 def _is_unchanged(old: VacantId, row_pet: Pet, action: str) -> bool:
@@ -455,7 +455,7 @@ def mark_doubts(
 
 
 def _is_named_otherwise(record: RowRecord, row_pet: Pet) -> bool:
-    names = normal(record.row_pet.name), normal(row_pet.name)
+    names = normalize(record.row_pet.name), normalize(row_pet.name)
     line = _Line(record.row, None, None, row_pet)
     return not (any(_names(record, line)) or _share_a_word(*names))
 
@@ -526,7 +526,7 @@ def find_alike(adds: Mapping[int, Pet], pets: Iterable[Pet]) -> dict[int, Pet]:
 
 def _looks_of(pet: Pet) -> Iterator[Hashable]:
     """Yield the keys of a pet that remain if one value is edited, the most reliable first."""
-    if name := normal(pet.name):
+    if name := normalize(pet.name):
         yield "name", name
     if pet.photo_urls:
         yield "photo_urls", photo_keys(pet.photo_urls)
@@ -538,8 +538,8 @@ def _is_of_series(one: Pet, other: Pet) -> bool:
     """Return true if the names differ only in their numbers, and the photos do not show that it is
     the same pet.
     """
-    names = normal(one.name), normal(other.name)
-    letters = normal(_letters(names[0])), normal(_letters(names[1]))
+    names = normalize(one.name), normalize(other.name)
+    letters = normalize(_letters(names[0])), normalize(_letters(names[1]))
     is_series = names[0] != names[1] and letters[0] == letters[1]
     photos = photo_keys(one.photo_urls), photo_keys(other.photo_urls)
     return is_series and not (photos[0] and photos[0] == photos[1])
@@ -696,7 +696,9 @@ def _order_of(sheet: Sheet, records: Iterable[RowRecord], ids: Collection[int]) 
     later = {record.pet_id for record in records} - {None}
     if sheet.base is not None:
         later |= {*ids} - sheet.base.ids
-    names = [normal(name).casefold() for name in frame["name"].dropna()] if "name" in frame else []
+    names = (
+        [normalize(name).casefold() for name in frame["name"].dropna()] if "name" in frame else []
+    )
     return _Order(
         ids=ids,
         later={each for each in later if each is not None},
@@ -720,7 +722,7 @@ def _ignored_names(sheet: Sheet, vocabulary: Vocabulary) -> set[str]:
     if "id" in frame:
         ignored &= frame["id"].isna()
     rows = frame.index[ignored].tolist()
-    return {normal(pet.name) for pet in read_row_pets(sheet, rows, vocabulary).values()} - {""}
+    return {normalize(pet.name) for pet in read_row_pets(sheet, rows, vocabulary).values()} - {""}
 
 
 def _group_by_file(
@@ -1048,7 +1050,9 @@ def _have_in_common(record: RowRecord, line: _Line, unit: Literal["tags", "photo
     """Return true if both have a tag, or a photo, in common."""
     if unit == "photo_urls":
         return not {*record.row_pet.photo_urls}.isdisjoint(line.row_pet.photo_urls)
-    one, other = ({normal(tag.name) for tag in each.row_pet.tags} - {""} for each in (record, line))
+    one, other = (
+        {normalize(tag.name) for tag in each.row_pet.tags} - {""} for each in (record, line)
+    )
     return not one.isdisjoint(other)
 
 
@@ -1612,7 +1616,7 @@ def _letters(name: str) -> str:
 
 
 def _name(item: _Item) -> str:
-    return normal(item.row_pet.name)
+    return normalize(item.row_pet.name)
 
 
 def _key(pet: Pet, units: Sequence[Unit]) -> Hashable:
@@ -1622,14 +1626,14 @@ def _key(pet: Pet, units: Sequence[Unit]) -> Hashable:
 def _category(pet: Pet) -> Hashable:
     if pet.category is None:
         return ""
-    return normal(pet.category.name) or pet.category.id or ""
+    return normalize(pet.category.name) or pet.category.id or ""
 
 
 _PARTS: Mapping[Unit, Callable[[Pet], Hashable]] = {
-    "name": lambda pet: normal(pet.name),
+    "name": lambda pet: normalize(pet.name),
     "status": lambda pet: fold_status(pet.status),
     "category": _category,
-    "tags": lambda pet: frozenset(normal(tag.name) for tag in pet.tags),
+    "tags": lambda pet: frozenset(normalize(tag.name) for tag in pet.tags),
     "photo_urls": lambda pet: tuple(dict.fromkeys(pet.photo_urls)),
 }
 _TELLING: tuple[Unit, ...] = ("category", "tags", "photo_urls")

@@ -20,11 +20,11 @@ from petsync.plan.fields import (
     UNITS,
     Unit,
     Vocabulary,
-    differing,
+    differing_columns,
     fold_status,
     key,
     known_id,
-    normal,
+    normalize,
     pair_rows,
     resolve_photos,
     resolve_tags,
@@ -227,9 +227,9 @@ def _bools(mask: Any) -> Mask:
 
 
 _COMPARE: Mapping[Column, Callable[[_Array, _Array, Positions], Mask]] = {
-    "name": _texts(normal),
+    "name": _texts(normalize),
     "status": _texts(fold_status),
-    "category": _texts(normal, clears=True),
+    "category": _texts(normalize, clears=True),
     "category_id": _numbers,
     "tags": _lists(same_tags),
     "photo_urls": _lists(same_photos),
@@ -298,7 +298,7 @@ def clears(values: RowValues, old: Category | None) -> bool:
     and the row gives no other id.
     """
     name = values.get("category")
-    if name is None or normal(name):
+    if name is None or normalize(name):
         return False
     if name == CLEARED or old is None or old.name != name:
         return True
@@ -311,7 +311,7 @@ def has_contradiction(values: RowValues, vocabulary: Vocabulary) -> bool:
     Users often change a category's name and leave the id beside it, so the name counts.
     """
     name, number = values.get("category") or "", known_id(values.get("category_id"))
-    if not normal(name) or number is None:
+    if not normalize(name) or number is None:
         return False
     named = vocabulary.category_named(name)
     if (named is not None and named.id == number) or vocabulary.knows(Category(number, name)):
@@ -334,7 +334,7 @@ def has_unknown_names(sheet: Sheet, pets: pd.DataFrame) -> bool:
     frame, vocabulary = sheet.rows, Vocabulary(pets)
     frame = frame[frame["action"].ne("ignore").to_numpy(dtype=bool)]
     if "category" in frame:
-        names = {normal(name) for name in frame["category"].dropna().unique() if name != CLEARED}
+        names = {normalize(name) for name in frame["category"].dropna().unique() if name != CLEARED}
         if any(vocabulary.category_named(name) is None for name in names - {""}):
             return True
     if "category_id" in frame:
@@ -353,7 +353,7 @@ def has_unknown_names(sheet: Sheet, pets: pd.DataFrame) -> bool:
 
 
 def _name(old: str | None, values: RowValues, _: Vocabulary) -> Any:
-    return old if normal(values["name"]) == normal(old) else values["name"]
+    return old if normalize(values["name"]) == normalize(old) else values["name"]
 
 
 def _status(old: str | None, values: RowValues, _: Vocabulary) -> Any:
@@ -372,9 +372,9 @@ def _category(old: Category | None, values: RowValues, vocabulary: Vocabulary) -
     name, number = values.get("category"), known_id(values.get("category_id"))
     if clears(values, old):
         return None
-    if name is None or not normal(name):
+    if name is None or not normalize(name):
         return _resolve_category_id(old, number, vocabulary)
-    if old is not None and (known_id(old.id), normal(old.name)) == (number, normal(name)):
+    if old is not None and (known_id(old.id), normalize(old.name)) == (number, normalize(name)):
         return old
     if number is None or has_contradiction(values, vocabulary):
         return _resolve_category_name(old, name, vocabulary)
@@ -390,7 +390,7 @@ def _resolve_category_id(
 
 
 def _resolve_category_name(old: Category | None, name: str, vocabulary: Vocabulary) -> Category:
-    if old is not None and normal(old.name) == normal(name):
+    if old is not None and normalize(old.name) == normalize(name):
         return old
     return vocabulary.category_named(name) or Category(None, name)
 
@@ -492,12 +492,14 @@ class Candidates:
         for place, pet in zip(places.tolist(), pets_at(pets, places), strict=True):
             self._places[_pet_key(pet, self._on)].append((place, pet))
 
-    def agreeing(self, values: RowValues) -> list[tuple[int, Pet]]:
+    def find_agreeing(self, values: RowValues) -> list[tuple[int, Pet]]:
         """Return the pets that agree with the row in the columns to match on, with their places."""
         key = key_of(values, self._on)
         return [] if key is None else self._places.get(key, [])
 
-    def identical(self, rows: Sequence[Row], vocabulary: Vocabulary) -> dict[int, tuple[int, Pet]]:
+    def find_identical(
+        self, rows: Sequence[Row], vocabulary: Vocabulary
+    ) -> dict[int, tuple[int, Pet]]:
         """Return, by row number, a pet that has all values of the row, and its place.
 
         No pet is assigned twice. As many rows as possible get a pet. Rows with more values go
@@ -518,7 +520,7 @@ class Candidates:
     ) -> dict[int, tuple[int, Pet]]:
         def fits(row: int, place: int) -> bool:
             pet = pets[place][1]
-            return not differing(merge_row(pet, rows[row].values, vocabulary), pet)
+            return not differing_columns(merge_row(pet, rows[row].values, vocabulary), pet)
 
         kinds = [tuple(unit_key(pet, unit) for unit in UNITS) for _, pet in pets]
         places = pair_rows([_content(row) for row in rows], kinds, fits)
@@ -534,7 +536,7 @@ def names_among(names: pd.Series[Any], wanted: Collection[str]) -> Mask:
     is_trimmed = pc.equal(pc.utf8_trim(array, _TRIMMED), array)
     plain = pc.and_not(is_trimmed, pc.match_substring_regex(array, _UNUSUAL))
     odd = np.flatnonzero(~np.array(pc.fill_null(plain, fill_value=True)))
-    mask[odd] = [normal(name) in wanted for name in names.iloc[odd].tolist()]
+    mask[odd] = [normalize(name) in wanted for name in names.iloc[odd].tolist()]
     return mask
 
 

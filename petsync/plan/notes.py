@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from petsync.models import Pet
 from petsync.plan.lineage import RestoredPet, RowRecord
 
-__all__ = ["Remarks", "is_converted", "some"]
+__all__ = ["Remarks", "first_items", "is_converted"]
 
 
 _SHOWN = 5
@@ -72,8 +72,9 @@ class Remarks:
         if self.identical:
             pairs = [f"{address(n, 'id')} = pet {self.recognised[n]}" for n in self.identical]
             yield (
-                f"{some(pairs)}: rows without an id that have exactly the values of a pet were "
-                "matched to that pet. Write `add-another` in the action column to add another one."
+                f"{first_items(pairs)}: rows without an id that have exactly the values of a pet "
+                "were matched to that pet. Write `add-another` in the action column to add another "
+                "one."
             )
         if self.known:
             pairs = [
@@ -81,8 +82,8 @@ class Remarks:
                 for n, record in sorted(self.known.items())
             ]
             yield (
-                f"{some(pairs)}: rows without an id that an earlier run added or recognised were "
-                "matched to their pets, even if they were edited since."
+                f"{first_items(pairs)}: rows without an id that an earlier run added or recognised "
+                "were matched to their pets, even if they were edited since."
             )
         yield from self._iter_renamed_notes(address)
         yield from self._iter_misnamed_notes(address)
@@ -127,7 +128,9 @@ class Remarks:
                 f"{_at(self.by_name, address, 'category_id')}: category and category_id contradict "
                 "each other; the category's name counts."
             )
-        yield from (self._new(name, address, list(known)) for name in sorted(self.categories))
+        yield from (
+            self._note_new_category(name, address, list(known)) for name in sorted(self.categories)
+        )
         yield from (
             f"{address(row, 'name')}: {old!r} became {current!r}, which a spreadsheet program may "
             "have caused when it opened the file. If this is not intended, type the name again."
@@ -142,8 +145,8 @@ class Remarks:
         ]
         if pairs:
             yield (
-                f"Renamed: {some(pairs)}. Only their places show which pets these rows mean. For a "
-                "new pet, write `add-another` in the action column."
+                f"Renamed: {first_items(pairs)}. Only their places show which pets these rows "
+                "mean. For a new pet, write `add-another` in the action column."
             )
 
     def _iter_misnamed_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
@@ -153,8 +156,8 @@ class Remarks:
         ]
         if pairs:
             yield (
-                f"{some(pairs)}: these pets have other names than their rows. A service may have "
-                "given an old id to a new pet: remove the rows that refer to an earlier pet."
+                f"{first_items(pairs)}: these pets have other names than their rows. A service may "
+                "have given an old id to a new pet: remove the rows that refer to an earlier pet."
             )
 
     def _iter_gone_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
@@ -170,7 +173,9 @@ class Remarks:
                 "the export, and their rows are not edited: nothing happens."
             )
 
-    def _new(self, name: str, address: Callable[[int, str], str], known: Sequence[str]) -> str:
+    def _note_new_category(
+        self, name: str, address: Callable[[int, str], str], known: Sequence[str]
+    ) -> str:
         folded = {each.casefold(): each for each in known}
         near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.75)
         hint = f" Write {folded[near[0]]!r} if you mean that." if near else ""
@@ -190,7 +195,7 @@ def is_converted(old: str | None, new: str | None) -> bool:
     return old.isdecimal() and old.lstrip("0") == new
 
 
-def some(items: Sequence[str]) -> str:
+def first_items(items: Sequence[str]) -> str:
     """Return the first items, and the number of further ones."""
     rest = len(items) - _SHOWN
     shown = ", ".join(items[:_SHOWN])
@@ -198,4 +203,4 @@ def some(items: Sequence[str]) -> str:
 
 
 def _at(rows: Iterable[int], address: Callable[[int, str], str], column: str) -> str:
-    return some([address(row, column) for row in sorted(rows)])
+    return first_items([address(row, column) for row in sorted(rows)])

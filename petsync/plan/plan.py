@@ -19,7 +19,7 @@ from petsync.plan.fields import (
     UNITS,
     cell,
     changed_columns,
-    differing,
+    differing_columns,
     find_filled_columns,
     find_row_columns,
     with_fields,
@@ -30,12 +30,12 @@ from petsync.plan.guard import (
     Limit,
     Refusal,
     Verdict,
-    over_capacity,
     raise_limits,
+    refuse_over_capacity,
 )
 from petsync.plan.lineage import Slot, VacantId
 from petsync.plan.match import pets_of
-from petsync.plan.notes import some
+from petsync.plan.notes import first_items
 from petsync.plan.rounds import Counts, Difference, SheetChange
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
@@ -54,9 +54,9 @@ __all__ = [
     "Side",
     "StaleRows",
     "Summary",
-    "both_changed",
     "both_sides",
     "conflicts_of",
+    "describe_clashes",
     "describe_drift",
     "frame_of",
     "hint_of",
@@ -232,7 +232,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
         """
         return tuple(self._changes())
 
-    def judged(self, guard: Guard | None = None) -> Inbound:
+    def with_verdict(self, guard: Guard | None = None) -> Inbound:
         """Return this value with the guard's verdict.
 
         `guard` replaces its own guard, if given. The guard's limits are shares of the sheet's rows.
@@ -243,7 +243,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
 
     def require_ok(self) -> None:
         """Raise GuardError if the guard refuses these changes."""
-        refusals = {*self.verdict.refusals, *self.judged().verdict.refusals}
+        refusals = {*self.verdict.refusals, *self.with_verdict().verdict.refusals}
         if refusals:
             raise GuardError(
                 f"the guard refuses to write {self.source}: "
@@ -252,7 +252,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
                 f"{raise_limits(refusals)}.",
             )
 
-    def still_valid(self, pet_of: Callable[[int], Pet | None]) -> Inbound:
+    def keep_valid(self, pet_of: Callable[[int], Pet | None]) -> Inbound:
         """Return only the parts that still apply.
 
         These are updates and adds whose pets are unchanged in the store, and removals whose pets
@@ -264,7 +264,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
             added=tuple(pet for pet in self.added if _is_as(pet, pet_of(pet.id or 0))),
             removed=tuple(each for each in self.removed if pet_of(each.pet_id) is None),
         )
-        return inbound.judged()
+        return inbound.with_verdict()
 
     def to_json(self) -> bytes:
         """Return everything as the content of a file: one JSON object with its fingerprint."""
@@ -349,7 +349,7 @@ class _SavedIntake(msgspec.Struct, frozen=True):
 
 
 def _is_as(pet: Pet, current: Pet | None) -> bool:
-    return current is not None and not differing(pet, current)
+    return current is not None and not differing_columns(pet, current)
 
 
 def places_of(columns: Mapping[str, str]) -> dict[str, str]:
@@ -439,7 +439,7 @@ def resolve_clashes(
     )
 
 
-def both_changed(pet_id: int | None, clashes: Iterable[Clash]) -> str:
+def describe_clashes(pet_id: int | None, clashes: Iterable[Clash]) -> str:
     """Return the problem text of a row with these clashes."""
     clashes = list(clashes)
     both = "; ".join(map(both_sides, clashes))
@@ -513,7 +513,7 @@ def _split_conflict(
                 group[0],
                 clashes=own,
                 winner=side,
-                problem=both_changed(group[0].pet_id, own),
+                problem=describe_clashes(group[0].pet_id, own),
                 suggestion=hint_of(side, own),
             )
 
@@ -667,7 +667,7 @@ def _select_part(
 ) -> Change | None:
     if not isinstance(change, Update):
         return change if fields is None else None
-    selections = [_whole(each) for each in (fields, picked) if each is not None]
+    selections = [_complete_category(each) for each in (fields, picked) if each is not None]
     columns = tuple(
         column for column in change.fields if all(column in each for each in selections)
     )
@@ -679,7 +679,7 @@ def _select_part(
     return msgspec.structs.replace(change, fields=columns, after=after)
 
 
-def _whole(columns: frozenset[str]) -> frozenset[str]:
+def _complete_category(columns: frozenset[str]) -> frozenset[str]:
     """Return the columns. If one of a category's columns is among them, add the other."""
     return columns | _CATEGORY if columns & _CATEGORY else columns
 
@@ -735,7 +735,7 @@ def unknown_ids(changes: Iterable[Change], ids: Iterable[int] | int | None) -> I
     there = {change.pet_id for change in changes}
     unknown = [str(each) for each in (() if ids is None else _ids(ids)) if each not in there]
     if unknown:
-        yield f"Selected ids without a change in the plan: {some(unknown)}."
+        yield f"Selected ids without a change in the plan: {first_items(unknown)}."
 
 
 def _selectable_rows(change: Change, address: Address) -> Iterator[list[object]]:
@@ -760,7 +760,7 @@ def refuse_changed_sentinels(sentinels: Sequence[Pet], base: Base | None) -> Ite
     exported = pets_of([pet.id or 0 for pet in sentinels], base.frame) if base is not None else ()
     old = {pet.id: pet for pet in exported}
     for pet in sentinels:
-        if moved := differing(old.get(pet.id, pet), pet):
+        if moved := differing_columns(old.get(pet.id, pet), pet):
             fields = ", ".join(moved)
             problem = f"the store changed {fields} of sentinel {pet.id} since the export"
             yield Refusal("sentinel", problem, of_store=True)
@@ -786,7 +786,7 @@ def describe_drift(sentinel: Pet, current: Pet | None) -> str:
     """Return a description of a sentinel's changes since the plan, "" if it is unchanged."""
     if current is None:
         return f"sentinel {sentinel.id} has been deleted from the store since the plan was made"
-    moved = differing(sentinel, current)
+    moved = differing_columns(sentinel, current)
     if not moved:
         return ""
     return f"the store changed {', '.join(moved)} of sentinel {sentinel.id} since the plan was made"
@@ -1108,9 +1108,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def require_ok(self, pets: int | None = None) -> None:
         """Raise GuardError if the guard refuses the plan, or refuses it for a store of `pets`."""
         # Judge again: the verdict in a file is not trusted.
-        refusals = {*self.verdict.refusals, *self.judged().verdict.refusals}
+        refusals = {*self.verdict.refusals, *self.with_verdict().verdict.refusals}
         if pets is not None:
-            refusals |= {*msgspec.structs.replace(self, pets=pets).judged().verdict.refusals}
+            refusals |= {*msgspec.structs.replace(self, pets=pets).with_verdict().verdict.refusals}
         if refusals:
             cure = f"Check the plan; if it is correct, {raise_limits(refusals)}."
             if any(refusal.limit == "sentinel" for refusal in refusals):
@@ -1122,13 +1122,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
                 hint=f"Nothing was sent. {cure}",
             )
 
-    def judged(self) -> Plan:
+    def with_verdict(self) -> Plan:
         """Return the plan with the guard's verdict on its current contents."""
         kinds = Counter(change.kind for change in self.changes)
         watched = [
             *refuse_sentinels(self.guard.sentinels, self.sentinels, self.changes),
             *(each for each in self.verdict.refusals if each.of_store),
-            *over_capacity(kinds["add"], self.pets, self.capacity),
+            *refuse_over_capacity(kinds["add"], self.pets, self.capacity),
         ]
         verdict = self.guard.judge(
             pets=self.pets,
@@ -1202,7 +1202,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             left_out=left_out,
             notes=tuple(dict.fromkeys(notes)),
         )
-        return part.judged()
+        return part.with_verdict()
 
     def resolve(self, choices: Choices) -> Plan:
         """Return the plan in which the given sides win the clashes.
@@ -1222,12 +1222,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             notes=resolution.notes,
             options=msgspec.structs.replace(self.options, on_conflict=resolution.winner),
         )
-        return new.judged()
+        return new.with_verdict()
 
-    def guarded(self, guard: Guard) -> Plan:
+    def with_guard(self, guard: Guard) -> Plan:
         """Return the plan with another guard and its verdict. The sentinels stay the same."""
         with_sentinels = msgspec.structs.replace(guard, sentinels=self.guard.sentinels)
-        return msgspec.structs.replace(self, guard=with_sentinels).judged()
+        return msgspec.structs.replace(self, guard=with_sentinels).with_verdict()
 
     def to_frame(self) -> pd.DataFrame:
         """Return the changes as a frame with one row per changed field.

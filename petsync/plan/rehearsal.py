@@ -14,11 +14,11 @@ from petsync._display import as_html, as_text
 from petsync.errors import ConflictError, GuardError
 from petsync.models import Pet
 from petsync.plan.change import Add, Change, Delete, Update
-from petsync.plan.fields import cell, differing
+from petsync.plan.fields import cell, differing_columns
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report, Result
 
-__all__ = ["FaultCounts", "LeftoverChange", "Rehearsal", "Why", "surprises"]
+__all__ = ["FaultCounts", "LeftoverChange", "Rehearsal", "Why", "find_unexpected"]
 
 
 # Rehearsal: the effects of a plan on a copy of the store, compared with the plan.
@@ -136,7 +136,7 @@ class Rehearsal:
         table = pd.DataFrame(counts).fillna(0).astype("int64").rename_axis("status")
         return table.sort_values(["after", "before"], ascending=False, kind="stable")
 
-    def assigned(self) -> list[tuple[Add, int]]:
+    def assigned_ids(self) -> list[tuple[Add, int]]:
         """Return the adds to which the copy assigned an id, with that id, in the plan's order."""
         changes = self.report.plan.changes
         return [
@@ -145,7 +145,7 @@ class Rehearsal:
             if result.assigned_id is not None and isinstance(change := changes[result.number], Add)
         ]
 
-    def left(self) -> list[LeftoverChange]:
+    def remaining_changes(self) -> list[LeftoverChange]:
         """Return the changes that the second plan would still send, and the reasons, in its
         order.
         """
@@ -201,7 +201,7 @@ class _MismatchRow(NamedTuple):
     why: str
 
 
-def surprises(report: Report, before: Pets, after: Pets) -> pd.DataFrame:
+def find_unexpected(report: Report, before: Pets, after: Pets) -> pd.DataFrame:
     """Return the differences between `after` and the plan's result for `before`, one row per
     column.
 
@@ -232,10 +232,10 @@ def _build_wanted_pet(change: Change, pet_id: int | None, before: Pets) -> Pet |
     if isinstance(change, Add):
         return msgspec.structs.replace(change.after, id=pet_id)
     # Other users' changes in other fields stay.
-    return _overlaid(before.get(change.before.id or 0, change.before), change)
+    return _overlay(before.get(change.before.id or 0, change.before), change)
 
 
-def _overlaid(current: Pet, change: Update) -> Pet:
+def _overlay(current: Pet, change: Update) -> Pet:
     names = {"category" if column == "category_id" else column for column in change.fields}
     new: dict[str, Any] = {name: getattr(change.after, name) for name in names}
     return msgspec.structs.replace(current, **new)
@@ -257,7 +257,9 @@ def _of_others(before: Pets, after: Pets, touched: set[int]) -> Iterator[_Mismat
         old, current = before.get(pet_id), after.get(pet_id)
         name = (current or old or Pet()).name or ""
         # Even differences that other comparisons ignore, such as blanks around a name, count here.
-        differences = [*_iter_differences(old, current)] or [("", _exact(old), _exact(current))]
+        differences = [*_iter_differences(old, current)] or [
+            ("", _encode_sorted(old), _encode_sorted(current))
+        ]
         for column, expected, found in differences:
             yield _MismatchRow(pet_id, name, "", "none", column, expected, found, "", _UNPLANNED)
 
@@ -272,11 +274,11 @@ def _iter_differences(wanted: Pet | None, current: Pet | None) -> Iterator[tuple
             found = _NOT_THERE if current is None else _IN_THE_STORE
             yield "", _NOT_THERE if wanted is None else _IN_THE_STORE, found
         return
-    for column in differing(wanted, current):
+    for column in differing_columns(wanted, current):
         yield column, cell(wanted, column), cell(current, column)
     if wanted.extra != current.extra:
-        yield _UNKNOWN_FIELDS, _exact(wanted.extra), _exact(current.extra)
+        yield _UNKNOWN_FIELDS, _encode_sorted(wanted.extra), _encode_sorted(current.extra)
 
 
-def _exact(value: object) -> str:
+def _encode_sorted(value: object) -> str:
     return msgspec.json.encode(value, order="sorted").decode()

@@ -31,12 +31,12 @@ __all__ = [
     "RoundReport",
     "Rounds",
     "RunKind",
+    "collect_undone_pets",
+    "find_undoing_runs",
     "has_left",
     "left_in",
     "result_of",
     "runs_of",
-    "taken_back",
-    "undone_by",
     "without_request",
 ]
 
@@ -438,7 +438,7 @@ def _row(round_: Round) -> dict[str, object]:
 # Runs that are in effect, and runs that were undone.
 
 
-def undone_by(runs: Iterable[PastRun]) -> dict[str, PastRun]:
+def find_undoing_runs(runs: Iterable[PastRun]) -> dict[str, PastRun]:
     """Return, for each undone run, the newest run that undid it and was not undone itself.
 
     An undo with an unknown outcome counts too. `runs` are those of one or more stores, the newest
@@ -452,7 +452,7 @@ def undone_by(runs: Iterable[PastRun]) -> dict[str, PastRun]:
     return found
 
 
-def taken_back(
+def collect_undone_pets(
     runs: Iterable[PastRun], entries: Callable[[str], Iterable[Entry]]
 ) -> Mapping[str, frozenset[int]]:
     """Return, for each run that was undone in whole or in part, the undone pets.

@@ -25,7 +25,7 @@ from petsync.plan.base import (
     with_unknown,
 )
 from petsync.plan.change import Add, Change, Conflict, FailedLookup, Snapshot
-from petsync.plan.fields import Vocabulary, cell, content, differing, normal
+from petsync.plan.fields import Vocabulary, cell, content, differing_columns, normalize
 from petsync.plan.guard import Verdict
 from petsync.plan.intake import build_inbound
 from petsync.plan.lineage import (
@@ -192,7 +192,7 @@ class Comparer:
     @property
     def elsewhere(self) -> frozenset[int]:
         """The pets that the folder's other sheets name; they do not belong to this sheet."""
-        return frozenset() if self.folder is None else self.folder.elsewhere(self.source.part)
+        return frozenset() if self.folder is None else self.folder.find_other_ids(self.source.part)
 
     @property
     def read_at(self) -> str:
@@ -214,10 +214,10 @@ class Comparer:
             snapshot = replace(snapshot, whole=snapshot)
         keep = ~snapshot.frame["id"].isin(self.elsewhere)
         if self.job.tags:
-            wanted = {normal(tag) for tag in self.job.tags}
+            wanted = {normalize(tag) for tag in self.job.tags}
             lists = snapshot.frame["tags"].tolist()
             keep &= np.array(
-                [any(normal(tag.name) in wanted for tag in tags) for tags in lists], bool
+                [any(normalize(tag.name) in wanted for tag in tags) for tags in lists], bool
             )
         return replace(snapshot, frame=snapshot.frame[keep].reset_index(drop=True))
 
@@ -265,7 +265,7 @@ class Comparer:
         near = self._with_namesakes(rows, snapshot)
         near = _with(near, [each for each in outside.values() if isinstance(each, Pet)])
         # In mode two-way, an undo counts as a change in the store; the rows must not reverse it.
-        compared = self.store.compared(
+        compared = self.store.compare(
             replace(rows, base=None, base_refused=""),
             near,
             with_undone=self.job.mode == "two-way",
@@ -305,7 +305,9 @@ class Comparer:
         unchanged = {
             i
             for i, pet in outside.items()
-            if i not in conflict_ids and isinstance(pet, Pet) and not differing(agreed[i], pet)
+            if i not in conflict_ids
+            and isinstance(pet, Pet)
+            and not differing_columns(agreed[i], pet)
         }
         unanswered = {i for i, each in outside.items() if isinstance(each, FailedLookup)}
         seen = _without(there, unchanged)
@@ -330,7 +332,7 @@ class Comparer:
                 if row in compared.matches and compared.matches[row].kind == "certain"
             },
             unclear_names={
-                normal(record.row_pet.name): sheet.address(row)
+                normalize(record.row_pet.name): sheet.address(row)
                 for row, match in compared.matches.items()
                 for record in match.records
                 if record.state == "unknown"
@@ -437,7 +439,7 @@ class Comparer:
         pets += pets_of(sorted(missing_ids - base.ids), seen.frame)
         added = self.find_added(sheet, missing_ids)
         records = tuple(
-            added.get(pet.id or 0) or _unrecorded(pet, sheet, base.taken_at) for pet in pets
+            added.get(pet.id or 0) or _build_record(pet, sheet, base.taken_at) for pet in pets
         )
         frame = sheet.rows
         lacking = frame["id"].isna() if "id" in frame else pd.Series(True, frame.index)
@@ -462,7 +464,7 @@ class Comparer:
             if record.pet_id is not None and record.pet_id not in named
             if record.state == "added" and record.is_added
             if _is_beside(record.source, sheet.source) and _is_later(record.run_started, since)
-            if normal(record.row_pet.name) not in waiting
+            if normalize(record.row_pet.name) not in waiting
         )
 
     def find_added(self, sheet: Sheet, ids: Collection[int]) -> dict[int, RowRecord]:
@@ -496,7 +498,7 @@ class Comparer:
         known = {each.record.pet_id for each in matches.values() if each.kind == "certain"}
         named = named_ids(sheet) | self.elsewhere | known
         records = {
-            pet_id: _unrecorded(pet, sheet, seen.taken_at.isoformat())
+            pet_id: _build_record(pet, sheet, seen.taken_at.isoformat())
             for pet_id, pet in left.items()
             if pet_id not in named
         }
@@ -536,9 +538,9 @@ class Comparer:
         }
         pets = [msgspec.structs.replace(each.row_pet, id=i) for i, each in records.items()]
         row_pets = read_row_pets(sheet, rows, Vocabulary(seen.words)) if rows and pets else {}
-        names = {normal(pet.name): pet for pet in pets}
+        names = {normalize(pet.name): pet for pet in pets}
         same = {
-            row: names[name] for row, p in row_pets.items() if (name := normal(p.name)) in names
+            row: names[name] for row, p in row_pets.items() if (name := normalize(p.name)) in names
         }
         found = {**find_alike(row_pets, pets), **same}
         return {
@@ -572,7 +574,7 @@ class Comparer:
         whole = self._list_pets(())
         frame = whole.frame[~whole.frame["id"].isin({*snapshot.frame["id"], *self.elsewhere})]
         if not self.job.match_on or "name" in self.job.match_on:
-            names = {normal(name) for name in rows["name"].dropna()}
+            names = {normalize(name) for name in rows["name"].dropna()}
             frame = frame[names_among(frame["name"], names)]
         return replace(_with(snapshot, pets_from_frame(frame)), whole=whole)
 
@@ -648,7 +650,7 @@ def compare_planned_rows(
     return compare_rows(sheet, seen, pet_ids, base, unclear)
 
 
-def _unrecorded(pet: Pet, sheet: Sheet, now: str) -> RowRecord:
+def _build_record(pet: Pet, sheet: Sheet, now: str) -> RowRecord:
     """Return a record of a pet whose row no run has sent."""
     return RowRecord(
         run_id="",

@@ -69,13 +69,13 @@ STEPS: tuple[Step, ...] = (
 class Watcher(Protocol):
     """Logs, metrics or spans. Errors of a watcher are logged and never end a round."""
 
-    def began(self, round_: Round) -> None:
+    def on_begin(self, round_: Round) -> None:
         """A round has the job's lock and starts; only its identifying fields are set."""
 
     def step(self, round_: Round, name: Step) -> AbstractContextManager[object]:
         """Return a context manager for one step; an error of the step passes through it."""
 
-    def ended(self, report: RoundReport) -> None:
+    def on_end(self, report: RoundReport) -> None:
         """The round has ended, and its report is written."""
 
 
@@ -94,10 +94,10 @@ class Watchers:
     def __init__(self, watchers: Iterable[Watcher] = ()) -> None:
         self._watchers = tuple(watchers)
 
-    def began(self, round_: Round) -> None:
+    def on_begin(self, round_: Round) -> None:
         """Tell the watchers that a round starts."""
         for watcher in self._watchers:
-            _safely(watcher, partial(watcher.began, round_))
+            _run_safely(watcher, partial(watcher.on_begin, round_))
 
     @contextmanager
     def step(self, round_: Round, name: Step) -> Iterator[None]:
@@ -107,10 +107,10 @@ class Watchers:
                 stack.enter_context(_Step(watcher, round_, name))
             yield
 
-    def ended(self, report: RoundReport) -> None:
+    def on_end(self, report: RoundReport) -> None:
         """Tell the watchers that a round has ended."""
         for watcher in self._watchers:
-            _safely(watcher, partial(watcher.ended, report))
+            _run_safely(watcher, partial(watcher.on_end, report))
 
 
 class _Step(AbstractContextManager[None]):
@@ -126,7 +126,7 @@ class _Step(AbstractContextManager[None]):
             inner.__enter__()
             self._inner = inner
 
-        _safely(self._watcher, enter)
+        _run_safely(self._watcher, enter)
 
     def __exit__(
         self,
@@ -144,7 +144,7 @@ class _Step(AbstractContextManager[None]):
                 _log_watcher_error(self._watcher)
 
 
-def _safely(watcher: Watcher, work: Callable[[], None]) -> None:
+def _run_safely(watcher: Watcher, work: Callable[[], None]) -> None:
     try:
         work()
     except Exception:  # noqa: BLE001 - whatever a watcher does, the round goes on
@@ -353,7 +353,7 @@ class RoundContext:
         if not self.owner.dry_run:
             self._write()
         report = self._all()
-        self.owner.watchers.ended(report)
+        self.owner.watchers.on_end(report)
         return report
 
     def _write(self) -> None:

@@ -48,7 +48,9 @@ class DueJobs:
             return all_of
         now = datetime.now(UTC)
         # A last run in the future means that the clock was set back.
-        last = self._last[job.name] = min(self._last.get(job.name) or self._before(job), now)
+        last = self._last[job.name] = min(
+            self._last.get(job.name) or self._find_last_start(job), now
+        )
         due = last_due(job.schedule, now)
         return due is not None and due > last
 
@@ -64,7 +66,7 @@ class DueJobs:
             if due is not None:
                 yield (due - now).total_seconds()
 
-    def _before(self, job: Job) -> datetime:
+    def _find_last_start(self, job: Job) -> datetime:
         """Return when the job last ran before this process; if never, when this process started."""
         rounds = self._history.rounds(job.name)
         starts = (datetime.fromisoformat(each.started) for each in rounds if not each.dry_run)
@@ -97,7 +99,7 @@ class LiveConfiguration:
         self._listens = self.config.metrics.listen
         self._seen = _content(self.config.path)
 
-    def again(self) -> None:
+    def reload(self) -> None:
         """Read the file again if it has changed.
 
         An invalid file is reported; the last valid configuration stays active.
@@ -252,7 +254,7 @@ class Daemon:
             "configuration": "valid" if self.fresh.is_valid else "invalid",
         }
 
-    def own(self) -> Mapping[str, tuple[str, float]]:
+    def own_metrics(self) -> Mapping[str, tuple[str, float]]:
         """Return the daemon's own metrics: help text and value, by name."""
         return {
             "petsync_every_passes": ("Passes since the daemon was started", self.passes),
@@ -283,7 +285,7 @@ class Daemon:
 
         with logging_to(self.fresh.config):
             try:
-                metrics = page_of(lambda: self.fresh.config, self.own)
+                metrics = page_of(lambda: self.fresh.config, self.own_metrics)
                 endpoint = Endpoint(listen, metrics, self.health)
                 endpoint.start()
             except (OSError, SettingsError) as error:
@@ -294,7 +296,7 @@ class Daemon:
     def _pass(self, *, all_of: bool) -> int:
         """Reconcile the jobs that are due; return 7 if it was stopped during a round."""
         self.passes += all_of
-        self.fresh.again()
+        self.fresh.reload()
         for job in self.fresh.config.jobs:
             if job.enabled and self.due.is_it(job, all_of=all_of):
                 codes = self._job(job)

@@ -42,6 +42,7 @@ __all__ = [
     "Notifier",
     "PendingNotice",
     "Tally",
+    "as_plain_line",
     "day_due",
     "decide",
     "digest_lines",
@@ -53,7 +54,6 @@ __all__ = [
     "open_memory",
     "open_of",
     "origins",
-    "plain",
     "send_pending",
     "values_of",
 ]
@@ -234,7 +234,7 @@ def decide(
         notices += _notice_lock(health, report, now, remind)
         if report.round.status != "locked":
             notices += _notices_of(health, report, now, remind)
-    return tuple(_together([*notices, *_notice_missing(memory, real)]))
+    return tuple(_merge([*notices, *_notice_missing(memory, real)]))
 
 
 def open_of(report: RoundReport) -> tuple[Difference, ...]:
@@ -256,7 +256,7 @@ def _notices_of(
     # A failure notice lists the open differences too.
     notices = [replace(failures[0], new=violations[0].new)] if failures and violations else failures
     yield from notices or violations
-    waits = [*_waiting(health, report.round, report, now, remind)]
+    waits = [*_waiting_notices(health, report.round, report, now, remind)]
     yield from waits
     if notices or violations or waits:
         health.problem_since = health.problem_since if health.awaits_recovery else now
@@ -335,7 +335,7 @@ def _violation(health: JobHealth, report: RoundReport, *, after_failure: bool) -
         yield _notice("violation", report, new=frozenset(new))
 
 
-def _waiting(
+def _waiting_notices(
     health: JobHealth, round_: Round, report: RoundReport, now: float, remind: float
 ) -> Iterator[Notice]:
     if round_.status == "waiting":
@@ -374,7 +374,7 @@ def _notice_missing(memory: Memory, rounds: Sequence[RoundReport]) -> Iterator[N
                 yield replace(notice, name=name)
 
 
-def _together(notices: Iterable[Notice]) -> Iterator[Notice]:
+def _merge(notices: Iterable[Notice]) -> Iterator[Notice]:
     """Merge notices with the same event, job and reason into one."""
     found: dict[tuple[str, str, str], list[Notice]] = {}
     for each in notices:
@@ -447,7 +447,7 @@ def origins(urls: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"{u.scheme}://{u.netloc}" for u in split if u.netloc))
 
 
-def plain(text: str, width: int = _WIDEST, *, known: Collection[str] = ()) -> str:
+def as_plain_line(text: str, width: int = _WIDEST, *, known: Collection[str] = ()) -> str:
     """Return the text as one line that no chat or mail program renders as markup.
 
     The line is at most about `width` terminal cells wide. A control or invisible character becomes
@@ -507,7 +507,7 @@ def digest_lines(memory: Memory, config: Configuration, now: datetime) -> tuple[
         s for n, s in memory.health_by_sheet.items() if s.job not in known and s.awaits_recovery
     ]
     lines = [_line(job, _health_of(memory, job.name), now) for job in config.jobs if job.enabled]
-    lines += [f"{plain(each.job)}: {each.status}" for each in others]
+    lines += [f"{as_plain_line(each.job)}: {each.status}" for each in others]
     return tuple(lines) or ("No job is enabled.",)
 
 
@@ -582,7 +582,7 @@ def enqueue(memory: Memory, pending: Sequence[PendingNotice]) -> tuple[str, ...]
     """Add notices to the outbox. Return a message for each old notice that this drops."""
     every = (*memory.outbox, *pending)
     memory.outbox = every[-_MAX_WAITING:]
-    return tuple(_given_up(each, "too many notices are waiting") for each in every[:-_MAX_WAITING])
+    return tuple(_drop(each, "too many notices are waiting") for each in every[:-_MAX_WAITING])
 
 
 def send_pending(
@@ -601,7 +601,7 @@ def send_pending(
         if not pending.to:
             continue
         if now.timestamp() - pending.made > _WEEK:
-            yield _given_up(pending, "it could not be sent for a week")
+            yield _drop(pending, "it could not be sent for a week")
             continue
         rest.append(pending)
         yield _not_sent(pending, list(by_mark), failed)
@@ -618,7 +618,7 @@ def _try(
 ) -> None:
     """Send one notice to those of its addresses that are still in the configuration."""
     pending.to = tuple(mark for mark in pending.to if mark in by_mark)
-    body = pending.body if not pending.tries else f"{pending.body}\n{_late(pending, now)}"
+    body = pending.body if not pending.tries else f"{pending.body}\n{_describe_delay(pending, now)}"
     pending.tries += 1
     for mark in pending.to:
         if mark in failed:
@@ -632,7 +632,7 @@ def _try(
             pending.to = tuple(each for each in pending.to if each != mark)
 
 
-def _late(pending: PendingNotice, now: datetime) -> str:
+def _describe_delay(pending: PendingNotice, now: datetime) -> str:
     created = datetime.fromtimestamp(pending.made, UTC).astimezone(now.tzinfo)
     return f"(This is from {created:%Y-%m-%d %H:%M %z}; it could not be sent then.)"
 
@@ -647,7 +647,7 @@ def _not_sent(pending: PendingNotice, marks: Sequence[str], failed: Mapping[str,
     return message
 
 
-def _given_up(pending: PendingNotice, why: str) -> str:
+def _drop(pending: PendingNotice, why: str) -> str:
     message = f"the notice {pending.title!r} is dropped: {why}"
     log.error("%s", message)
     return message
@@ -671,14 +671,14 @@ def values_of(
     known = origins((round_.store, *(each.url for each in config.jobs)))
 
     def safe(text: str, width: int = _PROBLEM) -> str:
-        return plain(clean(text), width, known=known)
+        return as_plain_line(clean(text), width, known=known)
 
     return {
         **dict.fromkeys(NAMES, ""),
         **_numbers(notice),
         "event": notice.event,
         "job": safe(notice.name),
-        "also": safe(_few(notice.also)),
+        "also": safe(_format_first(notice.also)),
         "status": round_.status,
         "problem": safe(round_.problem),
         "hint": safe(round_.hint),
@@ -687,15 +687,15 @@ def values_of(
         "source": safe(round_.source),
         "host": safe(socket.gethostname()),
         "round": safe(round_.id),
-        "started": _local(datetime.fromisoformat(round_.started)),
+        "started": _format_local(datetime.fromisoformat(round_.started)),
         "seconds": duration(round_.seconds),
         "to_store": _describe_counts(round_.to_store),
         "to_sheet": _describe_counts(round_.to_sheet),
         "open": "\n".join(_open(notice, safe)),
-        "waiting": _exact(clean(round_.waiting)),
-        "command": _exact(clean(_command(round_, job, config))),
-        "report": _exact(clean(round_.report)),
-        "since": _local(datetime.fromtimestamp(notice.since, UTC)) if notice.since else "",
+        "waiting": _format_exact(clean(round_.waiting)),
+        "command": _format_exact(clean(_command(round_, job, config))),
+        "report": _format_exact(clean(round_.report)),
+        "since": _format_local(datetime.fromtimestamp(notice.since, UTC)) if notice.since else "",
     }
 
 
@@ -711,11 +711,11 @@ def _numbers(notice: Notice) -> Mapping[str, str]:
     return totals | {name: str(getattr(rounds[0], name)) for name in ("exit_code", "pets")}
 
 
-def _local(time: datetime) -> str:
+def _format_local(time: datetime) -> str:
     return f"{time.astimezone():%Y-%m-%d %H:%M:%S %z}"
 
 
-def _few(names: tuple[str, ...]) -> str:
+def _format_first(names: tuple[str, ...]) -> str:
     rest = len(names) - _MAX_LINES
     return ", ".join(names[:_MAX_LINES]) + (f" and {rest} more" if rest > 0 else "")
 
@@ -768,10 +768,10 @@ def _command(round_: Round, job: Job | None, config: Configuration) -> str:
     return shlex.join(words)
 
 
-def _exact(text: str) -> str:
+def _format_exact(text: str) -> str:
     """Return a path or a command unchanged, unless it has control characters or markup."""
     shown = visible(text)
-    return shown if _EXACT.fullmatch(shown) and shown == text else plain(text, 1000)
+    return shown if _EXACT.fullmatch(shown) and shown == text else as_plain_line(text, 1000)
 
 
 # Notifier: send the notices after the rounds.

@@ -47,7 +47,7 @@ __all__ = [
     "MetricsWatcher",
     "TextLines",
     "TraceWatcher",
-    "kept_only",
+    "keep_only",
     "logging_to",
     "measure",
     "note_round",
@@ -103,7 +103,7 @@ class JsonLines(logging.Formatter):
         }
         if trace := _trace(record):
             data["traceback"] = self._clean(trace)
-        return msgspec.json.encode(_encodable(data)).decode()
+        return msgspec.json.encode(_escape_surrogates(data)).decode()
 
     def _clean_value(self, value: Any) -> Any:
         return self._clean(value) if isinstance(value, str) else value
@@ -149,7 +149,7 @@ def _trace(record: logging.LogRecord) -> str:
     return "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
 
 
-def _encodable(data: Mapping[str, Any]) -> Mapping[str, Any]:
+def _escape_surrogates(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the same data with lone surrogates, which a file name may contain, escaped."""
     return {
         name: value.encode("utf-8", "backslashreplace").decode()
@@ -181,7 +181,7 @@ class LogWatcher(logging.Filter):
         self._round: Round | None = None
         self._step: Step | None = None
 
-    def began(self, round_: Round) -> None:
+    def on_begin(self, round_: Round) -> None:
         """Log the start of the round."""
         self._round, self._step = round_, None
         log.info("%s begins (%s)", round_.name, round_.mode, extra={"event": "began"})
@@ -201,7 +201,7 @@ class LogWatcher(logging.Filter):
         finally:
             self._step = before
 
-    def ended(self, report: RoundReport) -> None:
+    def on_end(self, report: RoundReport) -> None:
         """Log the end of the round, with its numbers."""
         self._round, self._step = report.round, None
         round_ = report.round
@@ -522,7 +522,7 @@ def note_round(state: Path, round_: Round) -> Mapping[str, LatestRound]:
     return every
 
 
-def kept_only(state: Path, job: str, names: Collection[str]) -> Mapping[str, LatestRound]:
+def keep_only(state: Path, job: str, names: Collection[str]) -> Mapping[str, LatestRound]:
     """Remove the job's rounds whose names are not in `names`; return the latest rounds of all jobs.
 
     The removed ones belong to files that are no longer in the folder.
@@ -622,14 +622,14 @@ class MetricsWatcher:
         self._config = config
         self._seen: dict[str, dict[str, Round]] = {}
 
-    def began(self, round_: Round) -> None:
+    def on_begin(self, round_: Round) -> None:
         """Do nothing: a round counts when it has ended."""
 
     def step(self, round_: Round, name: Step) -> AbstractContextManager[object]:  # noqa: ARG002
         """Return an empty context: a round counts as a whole."""
         return nullcontext()
 
-    def ended(self, report: RoundReport) -> None:
+    def on_end(self, report: RoundReport) -> None:
         """Store the round and write the textfile. Raises OSError or filelock.Timeout."""
         if report.round.dry_run:
             return
@@ -641,7 +641,7 @@ class MetricsWatcher:
         for job, rounds in self._seen.items():
             is_whole = job not in rounds or rounds[job].is_well
             if is_whole and all(each.exit_code != _INTERRUPTED for each in rounds.values()):
-                self._write_textfile(kept_only(self._config.state, job, rounds))
+                self._write_textfile(keep_only(self._config.state, job, rounds))
 
     def _write_textfile(self, latest: Mapping[str, LatestRound]) -> None:
         if self._config.metrics.textfile is not None:
@@ -705,7 +705,7 @@ class _Families:
             yield family
         yield self._statuses()
         yield self._totals()
-        yield self._due()
+        yield self._due_times()
         for name, (help_, number) in self._own.items():
             yield GaugeMetricFamily(name, help_, value=number)
 
@@ -731,7 +731,7 @@ class _Families:
                 family.add_metric((*_labels(each.round), status), number)
         return family
 
-    def _due(self) -> Any:
+    def _due_times(self) -> Any:
         from prometheus_client.core import GaugeMetricFamily
 
         help_ = "Time of the next scheduled start, in seconds since the epoch"
@@ -802,7 +802,7 @@ class TraceWatcher:
         self._span: Any = None
         self._context: Any = None
 
-    def began(self, round_: Round) -> None:
+    def on_begin(self, round_: Round) -> None:
         """Start the span of the round."""
         from opentelemetry.trace import set_span_in_context
 
@@ -825,10 +825,10 @@ class TraceWatcher:
                 self._note_failure(span, type(error).__name__, str(error))
                 raise
 
-    def ended(self, report: RoundReport) -> None:
+    def on_end(self, report: RoundReport) -> None:
         """End the round's span with the result; start one first if the round never began."""
         if self._span is None:
-            self.began(report.round)
+            self.on_begin(report.round)
         span, self._span = self._span, None  # later steps, such as notices, are its children too
         round_ = report.round
         span.set_attribute("petsync.status", round_.status)

@@ -19,7 +19,7 @@ from petsync.plan.change import Snapshot, describe_limits
 from petsync.plan.compare import IdExchange, find_exchanged
 from petsync.plan.guard import CAPACITY_CURE, Refusal
 from petsync.plan.plan import Inbound
-from petsync.plan.report import Report, RoundReport, Rounds, undone_by
+from petsync.plan.report import Report, RoundReport, Rounds, find_undoing_runs
 from petsync.plan.rounds import Counts, Difference
 from petsync.reconcile.compare import (
     Comparer,
@@ -126,13 +126,13 @@ def is_held(
         keep_store, keep_sheet = (_can_wait(each) and not mixed for each in (to_store, to_sheet))
         _clear_waiting(context, keep_store=keep_store, keep_sheet=keep_sheet)
     if mixed:
-        context.note_open((*start.notes, *_never(context, comparer, comparison)))
+        context.note_open((*start.notes, *_refused_differences(context, comparer, comparison)))
         _refuse_exchanged_ids(context, comparison, mixed)
         return True
     if not refusals:
         return False
     if not _can_wait(refusals) or context.job.mode == "check":
-        context.note_open((*start.notes, *_never(context, comparer, comparison)))
+        context.note_open((*start.notes, *_refused_differences(context, comparer, comparison)))
         _refuse(context, comparer, comparison, refusals)
     elif is_dry:
         _preview_wait(context, comparer, comparison, start, refusals)
@@ -212,7 +212,7 @@ def _clear_waiting(context: RoundContext, *, keep_store: bool, keep_sheet: bool)
         SheetFiles.of(context).sheet.clear()
 
 
-def _never(
+def _refused_differences(
     context: RoundContext, comparer: Comparer, comparison: Comparison
 ) -> tuple[Difference, ...]:
     return Differences(context.job, comparison, is_refused=True, is_first=comparer.is_first).all()
@@ -244,7 +244,7 @@ def _undo_of(comparer: Comparer, comparison: Comparison) -> str:
     )
     history, runs = comparer.store.aio.history, list[str]()
     past = history.runs(comparer.store.url)
-    undone = undone_by(past)
+    undone = find_undoing_runs(past)
     for run in past if removed_ids else ():
         if run.run_id in undone:
             continue
@@ -582,7 +582,7 @@ class _Execution:
         self.stuck = result.stuck
         if self.base is not None:
             self.base = with_inbound(self.base, result.inbound)
-            self.start = start.carrying(result.carried)
+            self.start = start.with_carried(result.carried)
             self._keep_base(self.base, result.digest or sheet.digest)
 
     def _write_ids(self) -> bool:
@@ -605,7 +605,7 @@ class _Execution:
         try:
             with self.context.step("write"):
                 result = write(self.context, self.comparer, comparison, ids, current_start)
-            self.start = self.start.carrying(result.carried)
+            self.start = self.start.with_carried(result.carried)
             why = "; ".join(each.problem for each in result.stuck[:1])
         except SheetError as error:
             why = error.message
@@ -802,7 +802,7 @@ def _run_round(owner: Reconciliation, job: Job, comparer: Comparer) -> RoundCont
     """Run one round and return it."""
     context = RoundContext.begin(owner, job, part=comparer.source.part, source=comparer.source.name)
     context.note(store=comparer.store.url)
-    owner.watchers.began(context.round)
+    owner.watchers.on_begin(context.round)
     with context.guard():
         work(context, comparer)
     return context

@@ -15,7 +15,7 @@ from petsync.errors import PetsyncError
 from petsync.models import Pet
 from petsync.plan.base import compare_rows, named_ids, with_missing
 from petsync.plan.change import Snapshot
-from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, normal
+from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, normalize
 from petsync.plan.lineage import actions_of, find_alike, read_row_pets, slots_of
 from petsync.plan.match import pets_of
 from petsync.plan.rounds import Difference
@@ -202,7 +202,7 @@ def find_left_pets(
     own = named_ids(sheet) | comparer.elsewhere
     own |= frozenset() if start.base is None else start.base.ids
     rows = sheet.rows.loc[sorted(slots)]
-    names = {normal(name) for name in rows["name"].dropna()} if "name" in rows else set[str]()
+    names = {normalize(name) for name in rows["name"].dropna()} if "name" in rows else set[str]()
     found: dict[int, Pet] = {}
     for job in _iter_leading_jobs(context, store):
         of_others: dict[int, Pet] = {}
@@ -210,7 +210,7 @@ def find_left_pets(
         for base in _iter_bases(paths, store):
             frame = base.sheet_frame[~base.sheet_frame["id"].isin(own)]
             if job.name != context.job.name:
-                frame = frame[frame["name"].map(normal, na_action="ignore").isin(names)]
+                frame = frame[frame["name"].map(normalize, na_action="ignore").isin(names)]
             of_others |= {pet.id or 0: pet for pet in pets_from_frame(frame)}
         if of_others and job.name != context.job.name:
             with suppress(PetsyncError):
@@ -336,8 +336,8 @@ def _iter_named_ids(
     frame = sheet.rows
     rows = frame.index[frame["id"].isna()] if "id" in frame else frame.index
     row_pets = read_row_pets(sheet, rows, Vocabulary(frame_from_pets([*pets.values()])))
-    names = {normal(each.name) for each in row_pets.values()} - {""}
-    yield from (pet_id for pet_id, pet in pets.items() if normal(pet.name) in names)
+    names = {normalize(each.name) for each in row_pets.values()} - {""}
+    yield from (pet_id for pet_id, pet in pets.items() if normalize(pet.name) in names)
     yield from (pet.id or 0 for pet in find_alike(row_pets, pets.values()).values())
     if "" in actions_of(sheet, row_pets).values():
         yield from pets.keys() & unnumbered

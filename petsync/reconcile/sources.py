@@ -20,7 +20,7 @@ from petsync import sheets
 from petsync.errors import SettingsError, SheetError
 from petsync.models import Pet
 from petsync.plan.base import named_ids
-from petsync.plan.fields import find_filled_columns, normal, same
+from petsync.plan.fields import find_filled_columns, is_as_expected, normalize
 from petsync.plan.match import Row, build_pet, iter_rows, key_of
 from petsync.reconcile.config.model import Job
 from petsync.redact import Redactor
@@ -224,7 +224,7 @@ class Folder:
         """Return when the file was first read with its present content."""
         return self._seen[part][1]
 
-    def elsewhere(self, part: str) -> frozenset[int]:
+    def find_other_ids(self, part: str) -> frozenset[int]:
         """Return the ids in all other files."""
         others = (ids for other, ids in self._named.items() if other != part)
         return frozenset[int]().union(*others)
@@ -254,7 +254,7 @@ class Folder:
     def new_names(self, part: str) -> frozenset[str]:
         """Return the names of rows without an id in all other files."""
         others = (rows.values() for other, rows in self._new.items() if other != part)
-        return frozenset(normal(new.row_pet.name) for rows in others for new in rows)
+        return frozenset(normalize(new.row_pet.name) for rows in others for new in rows)
 
     def note(self, part: str, sheet: Sheet) -> None:
         """Record the ids and the new rows of a file."""
@@ -293,14 +293,14 @@ class Folder:
 
     def _describe_row(self, part: str, sheet: Sheet, row: Row) -> _New:
         row_pet = build_pet(row.values)
-        keys: list[Hashable] = [("name", normal(row_pet.name))]
+        keys: list[Hashable] = [("name", normalize(row_pet.name))]
         if self._match_on and (key := key_of(row.values, self._match_on)) is not None:
             keys.append(key)
         return _New(f"{part} ({sheet.address(row.number)})", row_pet, tuple(keys))
 
     def _iter_repeated_ids(self, part: str, sheet: Sheet) -> Iterator[tuple[int, int, list[str]]]:
         """Yield the rows whose id is also in other files, with the id and its places there."""
-        twice = self.elsewhere(part)
+        twice = self.find_other_ids(part)
         others = [ids for other, ids in self._named.items() if other != part]
         for row, pet_id in _ids(sheet):
             if pet_id in twice:
@@ -349,7 +349,9 @@ def _may_be_one(one: Pet, other: Pet) -> bool:
     value.
     """
     columns = {*find_filled_columns(one)} & {*find_filled_columns(other)}
-    return all(same(one, other, each) or same(other, one, each) for each in columns)
+    return all(
+        is_as_expected(one, other, each) or is_as_expected(other, one, each) for each in columns
+    )
 
 
 def _error_of_repeated_id(sheet: Sheet, row: int, pet_id: int, places: Sequence[str]) -> Finding:

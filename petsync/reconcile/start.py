@@ -26,11 +26,11 @@ from petsync.plan.base import (
     with_unknown,
 )
 from petsync.plan.change import Change, Snapshot, Update
-from petsync.plan.fields import COLUMNS_OF, UNITS, normal, same, says, with_fields
+from petsync.plan.fields import COLUMNS_OF, UNITS, is_as_expected, normalize, says, with_fields
 from petsync.plan.lineage import RowRecord
 from petsync.plan.match import Row, build_pet, iter_rows, pets_of
 from petsync.plan.plan import IdentifiedRow, Inbound
-from petsync.plan.report import PastRun, Report, Result, undone_by
+from petsync.plan.report import PastRun, Report, Result, find_undoing_runs
 from petsync.plan.rounds import Difference
 from petsync.reconcile.compare import Comparer, Comparison
 from petsync.reconcile.context import RoundContext
@@ -116,8 +116,8 @@ class SheetFiles:
         return cls(
             BaseFile(paths.base(*name)),
             PendingRuns(paths.pending(*name)),
-            Waiting(paths.waiting(*name), job),
-            SheetWaiting(paths.waiting(*name, side="sheet")),
+            Waiting(paths.waiting_path(*name), job),
+            SheetWaiting(paths.waiting_path(*name, side="sheet")),
             Versions(paths.versions(*name)),
         )
 
@@ -175,7 +175,7 @@ class RoundStart:
     restored_at: str = ""
     """When a round last found that the sheet is an older copy, ISO 8601, or ""."""
 
-    def carrying(self, carried: Base | None) -> RoundStart:
+    def with_carried(self, carried: Base | None) -> RoundStart:
         """Return the start with the digest of the base that the sheet carries now; None: the base
         is still the same.
         """
@@ -532,12 +532,12 @@ def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base
     if "name" not in frame:
         return base
     rows = frame[frame["id"].isna()] if "id" in frame else frame
-    names = {normal(name) for name in rows["name"].dropna()} - {""}
+    names = {normalize(name) for name in rows["name"].dropna()} - {""}
     unnamed_ids = base.ids - named_ids(sheet)
     for version in reversed(versions) if names else ():
         ids = {each.pet_id for each in version.inbound.identified if each.lacks_id} & unnamed_ids
         older = Base.from_lines(version.base) if ids else base
-        pets = [pet for pet in pets_of(ids, older.frame) if normal(pet.name) in names]
+        pets = [pet for pet in pets_of(ids, older.frame) if normalize(pet.name) in names]
         sheet_pets = {
             pet.id or 0: older.sheet_pets[pet.id or 0] for pet in pets if pet.id in older.sheet_pets
         }
@@ -728,7 +728,7 @@ def _find_runs_by_hand(
     past, notes = list[RecentRun](), list[Difference]()
     if context.job.mode != "two-way" or not sheet.digest:
         return past, notes
-    undoing = undone_by(store.aio.history.runs(store.url))
+    undoing = find_undoing_runs(store.aio.history.runs(store.url))
     since = datetime.fromisoformat(taken_at)
     for report in _iter_reports_by_hand(context, sheet, store, own, taken_at):
         if bases and report.plan.base not in bases:
@@ -841,7 +841,7 @@ def _find_cells_set_back(report: Report, last: Base | None) -> frozenset[CellKey
         for change in report.plan.updates
         if (pet_id := change.pet_id or 0) in row_pets
         for column in change.fields
-        if not same(row_pets[pet_id], change.after, column)
+        if not is_as_expected(row_pets[pet_id], change.after, column)
     )
 
 
@@ -1122,7 +1122,8 @@ def _note_doubts(mixed: Sequence[Version]) -> tuple[Difference, ...]:
         Difference(
             kind="note",
             problem=f"some pets have the values that the sheet had {_format_time_of(first)}: an "
-            "older copy was restored, or these edits were undone. Neither side is changed for these pets",
+            "older copy was restored, or these edits were undone. Neither side is changed for "
+            "these pets",
             hint="To keep the store's values, write them into the sheet. If the sheet is right, "
             'change the store, or set on_conflict = "sheet" for one round.',
         )

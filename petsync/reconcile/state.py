@@ -31,11 +31,11 @@ from petsync.errors import PetsyncError, PlanError
 from petsync.models import Pet
 from petsync.plan.base import SETTLED, find_changed_units, named_ids
 from petsync.plan.change import Coverage, describe_limits, released_note
-from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, cell, equal, normal, photo_keys
+from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, cell, equal, normalize, photo_keys
 from petsync.plan.guard import Guard, Limit, Refusal
 from petsync.plan.match import build_pet, differences, iter_rows, pets_of, positions
 from petsync.plan.plan import Inbound, Plan
-from petsync.plan.report import Report, RoundReport, undone_by
+from petsync.plan.report import Report, RoundReport, find_undoing_runs
 from petsync.plan.rounds import Difference, Round, SheetChange
 from petsync.reconcile.config.model import Reports
 from petsync.report.json import round_json
@@ -150,7 +150,7 @@ class StatePaths:
         """
         return self.folder / "begun" / f"{self._name(job, part)}.json"
 
-    def waiting(self, job: str, part: str = "", *, side: str = "") -> Path:
+    def waiting_path(self, job: str, part: str = "", *, side: str = "") -> Path:
         """Return the file of the plan that waits for approval; each `side` has its own file."""
         ending = f".{side}.json" if side else ".json"
         return self.folder / "waiting" / f"{self._name(job, part)}{ending}"
@@ -172,8 +172,13 @@ class StatePaths:
 
     def _all(self, job: str, part: str) -> tuple[Path, ...]:
         """Return all paths of one sheet, the base last."""
-        base, sheet = self.base(job, part), self.waiting(job, part, side="sheet")
-        plans = (self.pending(job, part), self.waiting(job, part), sheet, _released_path(sheet))
+        base, sheet = self.base(job, part), self.waiting_path(job, part, side="sheet")
+        plans = (
+            self.pending(job, part),
+            self.waiting_path(job, part),
+            sheet,
+            _released_path(sheet),
+        )
         return (*plans, self.versions(job, part), _previous_path(base), base)
 
     def _name(self, job: str, part: str) -> str:
@@ -449,7 +454,7 @@ def _load_run(note: _Note, store: Store) -> StartedRun | None:
         return None
     try:
         past, _ = store.aio.to_resume(run)
-        is_undone = past.run_id in undone_by(store.aio.history.runs(past.store))
+        is_undone = past.run_id in find_undoing_runs(store.aio.history.runs(past.store))
     except PlanError as error:
         # Another version of petsync, or another store, made its plan: a new plan sends the rest.
         _LOG.warning("run %s is not resumed: %s", run, error.message)
@@ -1085,7 +1090,7 @@ def _is_reverted(
 def _items(pet: Pet, unit: Unit) -> frozenset[str]:
     if unit == "photo_urls":
         return frozenset(photo_keys(pet.photo_urls))
-    return frozenset(normal(tag.name) for tag in pet.tags)
+    return frozenset(normalize(tag.name) for tag in pet.tags)
 
 
 def find_noted_backup(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
@@ -1230,8 +1235,8 @@ def find_pets_lacking_id(sheet: Sheet, pets: Collection[int], base: Base) -> set
     if "name" not in rows:
         return set()
     rows = rows[rows["id"].isna()] if "id" in rows else rows
-    names = {normal(name) for name in rows["name"].dropna()} - {""}
-    return {pet.id or 0 for pet in pets_of(pets, base.sheet_frame) if normal(pet.name) in names}
+    names = {normalize(name) for name in rows["name"].dropna()} - {""}
+    return {pet.id or 0 for pet in pets_of(pets, base.sheet_frame) if normalize(pet.name) in names}
 
 
 def _iter_suffixes(versions: Sequence[Version]) -> Iterable[Sequence[Version]]:
@@ -1495,7 +1500,7 @@ class Waiting:
         counts = {"add": len(plan.adds), "update": len(plan.updates), "delete": len(plan.deletes)}
         note = released_note(self.job, describe_limits(refusals))
         noted = msgspec.structs.replace(plan, notes=(note, *plan.notes))
-        return noted.guarded(with_raised_limits(plan.guard, refusals, counts))
+        return noted.with_guard(with_raised_limits(plan.guard, refusals, counts))
 
     def _load_plan(self) -> Plan | None:
         if not self.path.exists():
@@ -1525,7 +1530,7 @@ class SheetWaiting:
         refusals = inbound.verdict.refusals
         note = Difference(kind="note", problem=released_note(job, describe_limits(refusals)))
         noted = msgspec.structs.replace(inbound, notes=(note, *inbound.notes))
-        released = noted.judged(with_raised_limits(inbound.guard, refusals, counts))
+        released = noted.with_verdict(with_raised_limits(inbound.guard, refusals, counts))
         if self._fingerprint() == released.fingerprint:
             return
         _make_folder(self.path)

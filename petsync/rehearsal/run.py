@@ -25,7 +25,7 @@ from petsync.plan.change import FailedLookup, Snapshot
 from petsync.plan.compare import find_unproved_ids
 from petsync.plan.guard import Guard, Limit, Verdict
 from petsync.plan.plan import Plan
-from petsync.plan.rehearsal import FaultCounts, Rehearsal, surprises
+from petsync.plan.rehearsal import FaultCounts, Rehearsal, find_unexpected
 from petsync.plan.report import Progress, Report
 from petsync.profile import ServiceProfile
 from petsync.sandbox import Sandbox
@@ -43,9 +43,9 @@ __all__ = [
     "apply_plan",
     "build_behaviour",
     "copy_store",
+    "make_second_plan",
     "must_be_new",
     "notes",
-    "planned_again",
     "rehearse",
     "specification",
     "stage",
@@ -120,10 +120,10 @@ def build_behaviour(profile: ServiceProfile) -> tuple[Behaviour, tuple[str, ...]
         upload_needs_pet=profile.upload_needs_pet,
         upload_adds_photo=profile.upload_adds_photo,
     )
-    return behaviour, _beyond(profile)
+    return behaviour, _note_unsupported(profile)
 
 
-def _beyond(profile: ServiceProfile) -> tuple[str, ...]:
+def _note_unsupported(profile: ServiceProfile) -> tuple[str, ...]:
     # The sandbox can require either both name and photoUrls of a pet, or no field.
     required = set(profile.required)
     unasked = sorted(required - _STRICT if required >= _STRICT else required)
@@ -149,7 +149,7 @@ def notes(source: StoreCopy, listed: Snapshot, after: Collection[int]) -> Iterat
     for lookup in source.snapshot.coverage.failed:
         yield f"The copy has no pets of status {lookup.query}: {lookup.problem}."
     if source.unanswered:
-        ids = _few([int(each.query) for each in source.unanswered])
+        ids = _format_ids([int(each.query) for each in source.unanswered])
         yield (
             f"The store gave no answer for {ids}. The copy does not have them, and none of their "
             f"changes was tried: {source.unanswered[0].problem}."
@@ -157,12 +157,12 @@ def notes(source: StoreCopy, listed: Snapshot, after: Collection[int]) -> Iterat
     outside = {pet.id for pet in source.outside}
     if hidden := set(after) - set(listed.frame["id"]) - outside:
         yield (
-            f"No status query would find {_few(sorted(hidden))} any more: an export would not "
-            "have them."
+            f"No status query would find {_format_ids(sorted(hidden))} any more: an export would "
+            "not have them."
         )
 
 
-def _few(ids: list[int]) -> str:
+def _format_ids(ids: list[int]) -> str:
     """Return `pet 7`, `pets 7, 8`, or `pets 1, 2, 3, 4, 5 and 10 more`."""
     named = ", ".join(map(str, ids[:_SHOWN]))
     rest = f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else ""
@@ -209,13 +209,13 @@ def apply_plan(
             on_progress=on_progress,
         )
     except InterruptedRunError as error:
-        report = _ended_early(error)
+        report = _report_of_early_end(error)
     broken = FaultCounts(faults=faults, requests=(box.requests - progress).total(), hits=box.broken)
     box.break_with(None)
     return report, broken if faults else None
 
 
-def planned_again(
+def make_second_plan(
     copy: Store, plan: Plan, sheet: Sheet, now: Snapshot, unanswered: Collection[FailedLookup]
 ) -> Plan:
     """Return the sheet's plan against the copy, without rows whose pets could not be copied."""
@@ -227,7 +227,7 @@ def planned_again(
     remaining = tuple(change for change in again.changes if str(change.pet_id) not in unknown)
     if len(remaining) == len(again.changes):
         return again
-    return msgspec.structs.replace(again, changes=remaining).judged()
+    return msgspec.structs.replace(again, changes=remaining).with_verdict()
 
 
 def _of_copy(plan: Plan, url: str) -> Plan:
@@ -237,7 +237,7 @@ def _of_copy(plan: Plan, url: str) -> Plan:
     return msgspec.structs.replace(plan, store=url, guard=_NO_LIMITS, verdict=Verdict())
 
 
-def _ended_early(error: InterruptedRunError) -> Report:
+def _report_of_early_end(error: InterruptedRunError) -> Report:
     """Return the report of a run that ended early on the copy.
 
     Raises InterruptedRunError if the user interrupted it.
@@ -269,7 +269,7 @@ def stage(
     with ExitStack() as resources:
         state = Path(resources.enter_context(TemporaryDirectory(prefix="petsync-rehearsal-")))
         if keep is not None:
-            resources.enter_context(_whole(keep))
+            resources.enter_context(_removed_on_error(keep))
         box = resources.enter_context(
             Sandbox(
                 profile=build_behaviour(profile)[0], pets=pets, db=keep, token_lifetime=_LONG_ENOUGH
@@ -292,7 +292,7 @@ def must_be_new(keep: Path) -> Path:
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[None]:
+def _removed_on_error(path: Path) -> Iterator[None]:
     """Remove the file and its companions if the body raises an exception."""
     try:
         yield
@@ -421,7 +421,7 @@ def _run_trial(store: Store, trial: _Trial) -> Rehearsal:
         again = (
             None
             if trial.sheet is None
-            else planned_again(copy, plan, trial.sheet, listed, source.unanswered)
+            else make_second_plan(copy, plan, trial.sheet, listed, source.unanswered)
         )
     before = {pet.id: pet for pet in source.pets if pet.id is not None}
     after = {pet.id: pet for pet in pets if pet.id is not None}
@@ -430,7 +430,7 @@ def _run_trial(store: Store, trial: _Trial) -> Rehearsal:
         report=report,
         before=source.frame,
         after=frame_from_pets(pets),
-        unexpected=surprises(report, before, after),
+        unexpected=find_unexpected(report, before, after),
         again=again,
         why_not_again="" if again is not None else _UNDO if plan.undoes else _NO_SHEET,
         taken_at=source.snapshot.taken_at,

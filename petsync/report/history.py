@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate, pairwise
 from statistics import median
 
-from petsync.plan.report import PastRun, runs_of, undone_by
+from petsync.plan.report import PastRun, find_undoing_runs, runs_of
 from petsync.plan.rounds import Counts, Round, Status, exit_code_of
 from petsync.report import html, words
 from petsync.report import round as round_view
@@ -1125,7 +1125,7 @@ def _round_paragraphs(round_: Round) -> Iterator[str]:
 
 
 def _runs_section(runs: Sequence[PastRun], limit: int | None) -> str:
-    undone = undone_by(runs)
+    undone = find_undoing_runs(runs)
     shown = runs[:limit]
     rows = (_run_row(each, undone.get(each.run_id)) for each in shown)
     table = records_table(_RUNS, rows, "Runs") if shown else ""

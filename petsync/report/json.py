@@ -157,7 +157,7 @@ def _second_plan(again: Plan | None, rehearsal: Rehearsal) -> dict[str, Any] | N
             "why": each.why,
             "message": each.message,
         }
-        for each in rehearsal.left()
+        for each in rehearsal.remaining_changes()
     ]
     return {"in_sync": again.in_sync, **counts, "left": left}
 

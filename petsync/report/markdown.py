@@ -202,7 +202,7 @@ def _parts(plan: Plan, limit: int | None) -> Iterator[_Part]:
         title = f"{words.HEADING[kind]} {words.count(listing.total, 'pet')}"
         update = kind == "update"
         columns = ("id", "pet", "field", "before", "after", "where") if update else _WHOLE_COLUMNS
-        rows = map(_update if update else _whole, listing.shown)
+        rows = map(_update if update else _whole_rows, listing.shown)
         yield _Part(title, columns, rows, listing.total)
     for winner in words.WINNERS:
         clashes = conflicts[winner]
@@ -275,7 +275,7 @@ def _items(sign: str, items: Sequence[str]) -> str:
     return " ".join([*shown, *([f"and {words.number(more)} more"] if more else [])])
 
 
-def _whole(change: Change) -> Sequence[Row]:
+def _whole_rows(change: Change) -> Sequence[Row]:
     what = code(traits(words.pet_of(change)), 2 * _VALUE)
     where = words.source_of(change)
     place = code(where, _WHERE) if change.source else where

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from petsync.models import Category, Pet, Tag
 from petsync.plan.change import Blocked, Change, Clash, Conflict, release_of
-from petsync.plan.fields import cell, normal, tag_key
+from petsync.plan.fields import cell, normalize, tag_key
 from petsync.plan.guard import Refusal
 from petsync.plan.plan import Inbound, Plan, Summary
 from petsync.plan.rounds import SheetChange
@@ -469,9 +469,9 @@ def _tag_values(tags: tuple[Sequence[Tag], Sequence[Tag]]) -> tuple[Value, Value
 
 def _labels(tags: Sequence[Tag]) -> list[str]:
     """Return the tags by name, with their id if two have the same name."""
-    uses = Counter(normal(tag.name) for tag in tags)
+    uses = Counter(normalize(tag.name) for tag in tags)
     return [
-        tag.name if tag.name and uses[normal(tag.name)] == 1 else format_tags((tag,))
+        tag.name if tag.name and uses[normalize(tag.name)] == 1 else format_tags((tag,))
         for tag in tags
     ]
 
@@ -495,15 +495,15 @@ def _category(category: Category | None) -> str:
 
 
 def _pair(before: str, after: str) -> tuple[str, str]:
-    old, new = shorten_common(_visible(before), _visible(after), _MAX_CELLS)
+    old, new = shorten_common(_quote_visible(before), _quote_visible(after), _MAX_CELLS)
     return _shorten(old), _shorten(new)
 
 
 def _text_value(text: str) -> str:
-    return _shorten(_visible(text))
+    return _shorten(_quote_visible(text))
 
 
-def _visible(text: str) -> str:
+def _quote_visible(text: str) -> str:
     """Return the visible value, in quotes if its whitespace could mislead; "" stays ""."""
     return quote_text(text) if text else ""
 

@@ -114,7 +114,7 @@ def left_by_reason(
 ) -> Mapping[Why, Listing[LeftoverChange]]:
     """Return the changes of a second plan by reason, the first `limit` of each."""
     groups: dict[Why, list[LeftoverChange]] = {}
-    for leftover in rehearsal.left():
+    for leftover in rehearsal.remaining_changes():
         groups.setdefault(leftover.why, []).append(leftover)
     return {why: first(group, limit) for why, group in groups.items()}
 
@@ -238,7 +238,7 @@ def _parts(rehearsal: Rehearsal, limit: int | None) -> Iterator[str]:
     yield html.collapsible(STATUSES_TITLE, _statuses(rehearsal), open_=True)
     yield from _again_html(rehearsal, limit, fold_over)
     yield from causes_html(rehearsal.report, limit, is_over=True)
-    listing = first(rehearsal.assigned(), limit)
+    listing = first(rehearsal.assigned_ids(), limit)
     columns = ("", "Id", "Pet", "Where")
     yield html.listing(new_title(listing.total), listing, columns, _new_html, fold_over=fold_over)
     yield from _render_unexpected(rehearsal, limit, fold_over)
@@ -368,7 +368,7 @@ def _format_title(column: str) -> str:
 
 
 def _new_text(rehearsal: Rehearsal, limit: int | None, width: int) -> Iterator[Text]:
-    listing = first(rehearsal.assigned(), limit)
+    listing = first(rehearsal.assigned_ids(), limit)
     if not listing.total:
         return
     yield from text.heading(new_title(listing.total), width)

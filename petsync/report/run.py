@@ -10,7 +10,7 @@ from rich.text import Text
 
 from petsync.plan.change import Add, Change, Delete, Update
 from petsync.plan.fields import find_filled_columns
-from petsync.plan.report import OUTCOMES, Entry, PastRun, Report, Result, undone_by
+from petsync.plan.report import OUTCOMES, Entry, PastRun, Report, Result, find_undoing_runs
 from petsync.plan.uploads import UploadedFile
 from petsync.report import html, text, words
 from petsync.report.html import element, table_cell
@@ -297,7 +297,7 @@ def runs_lines(
         yield Text("No runs are recorded.")
         return
     stores = list(dict.fromkeys(run.store for run in runs))
-    undone = undone_by(runs)
+    undone = find_undoing_runs(runs)
     shown = runs if limit is None else runs[:limit]
     yield Text(_COLUMN_TITLES, "dim")
     for run in shown:

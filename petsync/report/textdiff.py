@@ -15,7 +15,7 @@ from rich.text import Text
 
 from petsync.models import Pet, Tag
 from petsync.plan.change import Change
-from petsync.plan.fields import cell, normal
+from petsync.plan.fields import cell, normalize
 from petsync.report.words import EMPTY, count, number, quote_text, shorten, wrap
 from petsync.table.cells import (
     CellError,
@@ -306,7 +306,7 @@ def _detail(before: Pet, after: Pet, column: Column) -> Detail:
 
 
 def _tags(before: Iterable[Tag], after: Iterable[Tag]) -> Detail:
-    old, new = ({(tag.id, normal(tag.name)): tag for tag in tags} for tags in (before, after))
+    old, new = ({(tag.id, normalize(tag.name)): tag for tag in tags} for tags in (before, after))
     removed = [tag for key, tag in old.items() if key not in new]
     added = [tag for key, tag in new.items() if key not in old]
     labels = _labels([*removed, *added], separators=" ")
@@ -343,10 +343,12 @@ def _labels(tags: Iterable[Tag], *, separators: str) -> tuple[str, ...]:
     the same name.
     """
     tags = list(tags)
-    uses = Counter(normal(tag.name) for tag in tags)
+    uses = Counter(normalize(tag.name) for tag in tags)
     return tuple(
         _quote_name(
-            visible(tag.name if uses[normal(tag.name)] == 1 and tag.name else format_tags((tag,))),
+            visible(
+                tag.name if uses[normalize(tag.name)] == 1 and tag.name else format_tags((tag,))
+            ),
             separators,
         )
         for tag in tags

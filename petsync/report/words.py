@@ -915,7 +915,7 @@ def format_outcomes(report: Report) -> str:
     counts = report.counts
     parts = Counter(_outcomes_sent_in_part(report))
     return _join(
-        f"{number(counts[o])} {inflect_outcome(o, counts[o])}{_applied_besides(parts[o])}"
+        f"{number(counts[o])} {inflect_outcome(o, counts[o])}{_note_applied(parts[o])}"
         for o in OUTCOMES
         if counts[o] or o == "applied"
     )
@@ -929,7 +929,7 @@ def _outcomes_sent_in_part(report: Report) -> Iterator[Outcome]:
             yield result.outcome
 
 
-def _applied_besides(rows: int) -> str:
+def _note_applied(rows: int) -> str:
     whose = "1 row's" if rows == 1 else f"{number(rows)} rows'"
     return f" (of these, {whose} other edits were applied)" if rows else ""
 

@@ -168,7 +168,7 @@ class Sandbox:
     def pets(self) -> list[Pet]:
         """Every pet in the store, sorted by id."""
         with closing(self._active.service.storage.connect()) as connection:
-            return records.everything(connection)
+            return records.read_all(connection)
 
     def put(self, pet: Pet) -> Pet:
         """Store a pet without a request, and return it; a pet without an id gets one."""

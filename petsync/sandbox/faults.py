@@ -425,7 +425,7 @@ def _seconds(text: str) -> float:
     return value
 
 
-def _positive(text: str) -> float:
+def _positive_seconds(text: str) -> float:
     if not (value := _seconds(text)):
         raise ValueError("a number above 0 is required")
     return value
@@ -464,9 +464,9 @@ def _move(text: str) -> Move:
 _READERS: dict[str, Callable[[str], Any]] = {
     "latency": _seconds,
     **dict.fromkeys((*_SHARES, *_COPIES), _share),
-    "limit": _positive,
+    "limit": _positive_seconds,
     "burst": _burst,
-    "window": _positive,
+    "window": _positive_seconds,
     "moves": _moves,
     "retry_after": _count,
     "seed": _count,

@@ -46,13 +46,13 @@ __all__ = [
     "bind_xml",
     "body",
     "check_json",
+    "check_repeats",
     "check_xml",
     "done",
     "form",
     "limit_body",
     "media_type",
     "not_in_xml",
-    "once",
     "one_pet",
     "pet",
     "pet_id",
@@ -117,7 +117,7 @@ def check_xml(content: bytes, statuses: Collection[str] | None = STATUSES) -> No
     root = ET.fromstring(content)  # noqa: S314  the decoder has refused a DTD
     if _name(root) != "Pet":
         raise ResponseError(f"the root element is {_name(root)}, not Pet")
-    children = _once(root, _KNOWN)
+    children = _find_children(root, _KNOWN)
     for required in ("name", "photoUrls"):
         if required not in children:
             raise ResponseError(f"the element {required} is missing")
@@ -125,7 +125,7 @@ def check_xml(content: bytes, statuses: Collection[str] | None = STATUSES) -> No
     if statuses is not None and "status" in children and children["status"].text not in statuses:
         raise ResponseError(f"{children['status'].text!r} is not a status")
     for label in _labels(children):
-        _check_leaves(_once(label, _LEAVES - {"status"}))
+        _check_leaves(_find_children(label, _LEAVES - {"status"}))
 
 
 def _labels(children: dict[str, ET.Element]) -> Iterator[ET.Element]:
@@ -150,7 +150,7 @@ def _items(children: dict[str, ET.Element], name: str) -> Iterable[ET.Element]:
     return container
 
 
-def _once(parent: ET.Element, names: frozenset[str]) -> dict[str, ET.Element]:
+def _find_children(parent: ET.Element, names: frozenset[str]) -> dict[str, ET.Element]:
     found: dict[str, ET.Element] = {}
     for child in parent:
         if _name(child) in found and _name(child) in names:
@@ -322,7 +322,7 @@ def bind_json(content: bytes) -> Bound:
     found = _pet.decode(content)
     tags = found.tags or []
     pet = Pet(
-        id=_assignable(_number(found.id)),
+        id=_requested_id(_number(found.id)),
         name=_text_of(found.name),
         photo_urls=tuple(t for raw in found.photo_urls or [] if (t := _text_of(raw)) is not None),
         category=None if found.category is None else Category(*_label(found.category)),
@@ -340,7 +340,7 @@ def bind_xml(content: bytes) -> Bound:
         raise ResponseError(f"the root element is {root.tag}, not Pet")
     category = root.find("category")
     pet = Pet(
-        id=_assignable(_integer(root.findtext("id"))),
+        id=_requested_id(_integer(root.findtext("id"))),
         name=root.findtext("name"),
         photo_urls=tuple(item.text or "" for item in root.iterfind("photoUrls/photoUrl")),
         category=None if category is None else Category(*_label_in(category)),
@@ -358,7 +358,7 @@ def _label_in(element: ET.Element) -> tuple[int, str | None]:
     return _integer(element.findtext("id")), element.findtext("name")
 
 
-def _assignable(number: int) -> int | None:
+def _requested_id(number: int) -> int | None:
     """Return the id; None if it is below 1, because the server then assigns an id."""
     return number if number > 0 else None
 
@@ -739,11 +739,11 @@ def form(body: bytes, *, single: Collection[str] = ()) -> dict[str, str]:
         )
     except ValueError:
         raise RefusedError(400, "the form cannot be read as urlencoded UTF-8") from None
-    once(pairs, single)
+    check_repeats(pairs, single)
     return dict(reversed(pairs))
 
 
-def once(pairs: Iterable[tuple[str, object]], single: Collection[str]) -> None:
+def check_repeats(pairs: Iterable[tuple[str, object]], single: Collection[str]) -> None:
     """Check that no field in `single` is repeated. Raises RefusedError."""
     counts = Counter(name for name, _ in pairs if name in single)
     for name, count in counts.items():

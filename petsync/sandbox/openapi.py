@@ -299,14 +299,14 @@ class _Paths:
         if result is None and self._behaviour.says_done:
             result = "ApiResponse"
         done: Json = {"description": "Done"}
-        return done if result is None else done | {"content": _both(result)}
+        return done if result is None else done | {"content": _both_formats(result)}
 
     def _failure(self, code: int) -> Json:
         failure: Json = {"description": _WORDS[code]}
         if self._is_live and code == 413:
             failure["content"] = {"text/plain": {"schema": {"type": "string"}}}
         else:
-            failure["content"] = _both("ApiResponse")
+            failure["content"] = _both_formats("ApiResponse")
         if code == 429:
             failure["headers"] = {"Retry-After": {"schema": {"type": "integer"}}}
         return failure
@@ -338,7 +338,7 @@ def _body(schema: str) -> Json:
     return {"description": "One pet", "required": True, "content": content}
 
 
-def _both(schema: str) -> Json:
+def _both_formats(schema: str) -> Json:
     return {JSON: _reference(schema), XML: _reference(schema)}
 
 

@@ -37,7 +37,7 @@ from petsync.sandbox.http import (
     pet_xml,
 )
 from petsync.sandbox.service import Service
-from petsync.sandbox.storage import BATCH, Selection, Storage, batches, unwritable
+from petsync.sandbox.storage import BATCH, Selection, Storage, batches, find_unwritable
 
 __all__ = [
     "MAX_IMAGE",
@@ -107,7 +107,7 @@ class _Stream:
 
 
 def _media(connection: sqlite3.Connection, selection: Selection, media: Sequence[str]) -> str:
-    if media[0] == XML and (number := unwritable(connection, selection)) is not None:
+    if media[0] == XML and (number := find_unwritable(connection, selection)) is not None:
         if JSON not in media:
             raise not_in_xml(f"pet {number}")
         return JSON
@@ -396,7 +396,7 @@ async def _read_upload(request: Request) -> _Upload:
     limited = Request(request.scope, receive)
     try:
         async with limited.form(max_files=1, max_fields=20, max_part_size=_MAX_METADATA) as form:
-            http.once(form.multi_items(), ("file", "additionalMetadata"))
+            http.check_repeats(form.multi_items(), ("file", "additionalMetadata"))
             file, metadata = form.get("file"), form.get("additionalMetadata")
             name = file.filename if isinstance(file, UploadFile) else None
             extra = None if metadata is None else await _text(metadata)

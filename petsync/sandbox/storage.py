@@ -32,19 +32,19 @@ __all__ = [
     "batches",
     "by_status",
     "by_tags",
-    "everything",
     "fill_storage",
     "find",
+    "find_unwritable",
     "insert_pets",
     "is_xml",
     "keep_within",
     "next_id",
     "put_pet",
+    "read_all",
     "read_pets",
     "remove",
     "replace_all",
     "save",
-    "unwritable",
 ]
 
 
@@ -92,7 +92,7 @@ def batches(connection: sqlite3.Connection, selection: Selection) -> Iterator[li
         yield [row[0] for row in rows]
 
 
-def unwritable(connection: sqlite3.Connection, selection: Selection) -> int | None:
+def find_unwritable(connection: sqlite3.Connection, selection: Selection) -> int | None:
     """Return the id of the first selected pet that XML cannot represent."""
     if connection.execute("SELECT 1 FROM pet WHERE xml = 0 LIMIT 1").fetchone() is None:
         return None
@@ -106,7 +106,7 @@ def find(connection: sqlite3.Connection, number: int) -> bytes | None:
     return None if row is None else bytes(row[0])
 
 
-def everything(connection: sqlite3.Connection) -> list[Pet]:
+def read_all(connection: sqlite3.Connection) -> list[Pet]:
     """Return every pet, sorted by id."""
     rows = connection.execute("SELECT body FROM pet ORDER BY id")
     return json.decode_pets(b"[" + b",".join(row[0] for row in rows) + b"]")

@@ -122,7 +122,7 @@ class TokenBook:
         digest = _digest(refresh_token)
 
         def job(connection: sqlite3.Connection) -> IssuedTokens | None:
-            found = _refreshable(connection, digest)
+            found = _find_refreshable(connection, digest)
             if found is None:
                 return None
             grant, spent = found
@@ -192,7 +192,7 @@ class TokenBook:
         }
 
 
-def _refreshable(connection: sqlite3.Connection, digest: bytes) -> tuple[Grant, bool] | None:
+def _find_refreshable(connection: sqlite3.Connection, digest: bytes) -> tuple[Grant, bool] | None:
     row = connection.execute(
         "SELECT client_id, scopes, expires, family, spent FROM token"
         " WHERE digest = ? AND kind = 'refresh' AND expires > ?",

@@ -51,7 +51,7 @@ class TextBytes(NamedTuple):
         positions = [np.flatnonzero(matches(self.data[at : at + _PART_SIZE])) + at for at in parts]
         return np.concatenate(positions) if positions else np.zeros(0, dtype=np.intp)
 
-    def following(self, places: Rows, *, by: int = 1) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    def bytes_after(self, places: Rows, *, by: int = 1) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Return the bytes `by` positions after those at `places`; 0 after the last byte."""
         following_bytes = self.data[np.minimum(places + by, max(len(self.data) - 1, 0))]
         following_bytes[places + by >= len(self.data)] = 0
@@ -150,7 +150,7 @@ class Cells:
         trimmed = pc.utf8_trim(self.text.take(pa.array(rows)), characters=BLANKS)
         return pc.replace_with_mask(self.text, pa.array(spaced), trimmed)
 
-    def blank(self) -> Bools:
+    def find_blank(self) -> Bools:
         """Return a mask of the blank cells."""
         empty = np.asarray(pc.equal(pc.binary_length(self.text), 0))
         rows = self._find_spaced()
@@ -236,7 +236,7 @@ class Grid:
         for column in self.columns:
             if not blank.any():
                 break
-            blank &= column.blank()
+            blank &= column.find_blank()
         if not blank.any():
             return self
         remaining = np.flatnonzero(~blank)

@@ -211,11 +211,11 @@ class Mapper:
 
     def nearest_column(self, text: str) -> str:
         """Return the column that a header means or may mean; "" if there is none."""
-        return self.misspelled_column(text) or _COMMON_NAMES.get(_plain(text), "")
+        return self.misspelled_column(text) or _COMMON_NAMES.get(_normalize_header(text), "")
 
     def misspelled_column(self, text: str) -> str:
         """Return the column whose name the header misspells; "" if there is none."""
-        plain = _plain(text)
+        plain = _normalize_header(text)
         if plain in _COMMON_NAMES or len(plain) > _MAX_LENGTH:
             return ""
         match = difflib.get_close_matches(plain, self.mapping, n=1, cutoff=_SIMILARITY)
@@ -285,7 +285,7 @@ def own_results(headers: Collection[str]) -> frozenset[str]:
     )
 
 
-def _plain(text: str) -> str:
+def _normalize_header(text: str) -> str:
     """Return a header for a look-up: with a wrong encoding repaired, and without accents and
     dots.
     """

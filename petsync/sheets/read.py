@@ -482,7 +482,7 @@ class _SheetReader:
             source=origin.name,
             tab=self.grid.tab,
             frame=frame_of(_rows(self._frame(), keep).set_axis(index)),
-            others=_rows(self._others(), keep).set_axis(index),
+            others=_rows(self._other_columns(), keep).set_axis(index),
             problems=self.notes.findings(self.clear),
             blocked=tuple(self.grid.rows[blocked].tolist()),
             blocked_ids=frozenset(ids),
@@ -501,7 +501,7 @@ class _SheetReader:
     def _validate_column(self, name: str, validate: Any) -> None:
         cells = self.grid.columns[self.headers.columns[name]]
         is_number = name in ("id", "category_id")
-        self.blank[name] = blank = cells.blank()
+        self.blank[name] = blank = cells.find_blank()
         column = open_column(name, cells, blank, self.clear, self.notes, special=not is_number)
         self.cleared[name] = column.clear.copy()
         self.values[name] = validate(column)
@@ -587,7 +587,7 @@ class _SheetReader:
         columns = {name: self.values[name] for name in (*names, ACTION)}
         return pd.DataFrame(columns, copy=False)
 
-    def _others(self) -> pd.DataFrame:
+    def _other_columns(self) -> pd.DataFrame:
         columns = {
             trim(name): pd.array(self.grid.columns[at].text, dtype=pd.StringDtype(na_value=np.nan))
             for name, at in self.headers.others.items()
@@ -753,7 +753,7 @@ def _quote_names(names: Iterable[str]) -> str:
 
 def _cells(name: str, column_name: str, column: pd.Series[Any]) -> Cells:
     digits = _float_digits(column.dtype)
-    values = [_plain(value, digits if column_name else None) for value in column.tolist()]
+    values = [_to_plain(value, digits if column_name else None) for value in column.tolist()]
     texts = pa.array(
         [_text(name, column_name, value, digits) for value in values], pa.large_string()
     )
@@ -793,7 +793,7 @@ def _arrow_digits(arrow: pa.DataType) -> int:
     return min(map(_arrow_digits, fields), default=_FLOAT64_DIGITS)
 
 
-def _plain(value: Any, digits: int | None) -> Any:
+def _to_plain(value: Any, digits: int | None) -> Any:
     """Return the value as a plain Python object: None if it is missing, a list for an array. A
     float that exceeds `digits` binary digits becomes a _RoundedFloat.
     """
@@ -896,7 +896,7 @@ def _tag_id(name: str, number: Any, digits: int) -> int | None:
     if number is None or type(number) is int:
         return number
     digits = min(digits, _float_digits(getattr(number, "dtype", None)), _LIST_ITEM_DIGITS)
-    value = _plain(number, digits)
+    value = _to_plain(number, digits)
     if value is None:
         return None
     if isinstance(value, int | str | float | Decimal) and type(value) not in (bool, _RoundedFloat):

@@ -22,7 +22,7 @@ from petsync import _files
 from petsync.errors import ResponseError, SheetError
 from petsync.plan import match
 from petsync.plan.base import advance_base, named_ids
-from petsync.plan.fields import normal
+from petsync.plan.fields import normalize
 from petsync.plan.plan import iter_stale_rows
 from petsync.plan.report import Report
 from petsync.protocol.json import decode_pet, decode_pets
@@ -315,7 +315,7 @@ def _new_columns(places: Collection[str], edits: Mapping[int, Mapping[str, str]]
     one: otherwise the copy would add the pets again.
     """
     result_names = {name for edit in edits.values() for name in edit} - set(COLUMNS) - {ACTION}
-    results = [name for name in (*RESULTS, *map(_prefixed, RESULTS)) if name in result_names]
+    results = [name for name in (*RESULTS, *map(_add_prefix, RESULTS)) if name in result_names]
     names = ["id", *results] if any("id" in edit for edit in edits.values()) else results
     return [name for name in names if name not in places]
 
@@ -330,12 +330,12 @@ def _rename_results(
     if not result_columns or len(result_columns) == len(RESULTS):
         return edits
     return {
-        row: {_prefixed(name) if name in RESULTS else name: text for name, text in edit.items()}
+        row: {_add_prefix(name) if name in RESULTS else name: text for name, text in edit.items()}
         for row, edit in edits.items()
     }
 
 
-def _prefixed(name: str) -> str:
+def _add_prefix(name: str) -> str:
     return f"{RESULT_PREFIX}{name}"
 
 
@@ -528,7 +528,7 @@ def _edited_places(sheet: Sheet, base: Base) -> Iterator[str]:
 
 def _is_blank(values: pd.Series[Any]) -> match.Mask:
     """Return a mask of the values that an export writes as a blank cell."""
-    texts = (value if isinstance(value, list) else normal(str(value)) for value in values)
+    texts = (value if isinstance(value, list) else normalize(str(value)) for value in values)
     result: match.Mask = np.array([not text for text in texts], dtype=bool)
     return result | values.isna().to_numpy(dtype=bool)
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import pandas as pd
 
-from petsync._sync import LoopThread, blocking
+from petsync._sync import LoopThread, make_synchronous
 from petsync.client import auth as auths
 from petsync.client.api import Api
 from petsync.client.auth.browser import AsyncPendingSignIn
@@ -60,27 +60,27 @@ class Store:
         # as in `async with ps.connect(url).aio`.
         self._close_loop = weakref.finalize(self, _release, aio, self._loop, self._owned)
 
-    find_by_status = blocking(AsyncStore.find_by_status)
-    find_by_tags = blocking(AsyncStore.find_by_tags)
-    snapshot = blocking(AsyncStore.snapshot)
-    look_up = blocking(AsyncStore.look_up)
-    compared = blocking(AsyncStore.compared)
-    plan = blocking(AsyncStore.plan)
-    why = blocking(AsyncStore.why)
-    apply = blocking(AsyncStore.apply)
-    edit = blocking(AsyncStore.edit)
-    pictures = blocking(AsyncStore.pictures)
-    pictures_of = blocking(AsyncStore.pictures_of)
-    photo = blocking(AsyncStore.photo)
-    upload = blocking(AsyncStore.upload)
-    resume = blocking(AsyncStore.resume)
-    settle = blocking(AsyncStore.settle)
-    undo = blocking(AsyncStore.undo)
-    runs = blocking(AsyncStore.runs)
-    run = blocking(AsyncStore.run)
-    sign_in = blocking(AsyncStore.sign_in)
-    who = blocking(AsyncStore.who)
-    sign_out = blocking(AsyncStore.sign_out)
+    find_by_status = make_synchronous(AsyncStore.find_by_status)
+    find_by_tags = make_synchronous(AsyncStore.find_by_tags)
+    snapshot = make_synchronous(AsyncStore.snapshot)
+    look_up = make_synchronous(AsyncStore.look_up)
+    compare = make_synchronous(AsyncStore.compare)
+    plan = make_synchronous(AsyncStore.plan)
+    why = make_synchronous(AsyncStore.why)
+    apply = make_synchronous(AsyncStore.apply)
+    edit = make_synchronous(AsyncStore.edit)
+    pictures = make_synchronous(AsyncStore.pictures)
+    pictures_of = make_synchronous(AsyncStore.pictures_of)
+    photo = make_synchronous(AsyncStore.photo)
+    upload = make_synchronous(AsyncStore.upload)
+    resume = make_synchronous(AsyncStore.resume)
+    settle = make_synchronous(AsyncStore.settle)
+    undo = make_synchronous(AsyncStore.undo)
+    runs = make_synchronous(AsyncStore.runs)
+    run = make_synchronous(AsyncStore.run)
+    sign_in = make_synchronous(AsyncStore.sign_in)
+    who = make_synchronous(AsyncStore.who)
+    sign_out = make_synchronous(AsyncStore.sign_out)
 
     def begin_sign_in(
         self,

@@ -467,7 +467,7 @@ class Reader:
         if isinstance(sheet, Sheet):
             if corrections:
                 return self._read_again(sheet, corrections, known)
-            return sheet.knowing(known) if known else sheet
+            return sheet.with_statuses(known) if known else sheet
         if isinstance(sheet, pd.DataFrame):
             return self._frame(sheet, mapping, corrections, known)
         if not isinstance(sheet, str | Path):
@@ -643,7 +643,7 @@ class PendingSignIn:
 
         Raises AuthError if the sign-in is refused, or on a timeout.
         """
-        return self._loop.run(self.aio.arrived(timeout))
+        return self._loop.run(self.aio.wait(timeout))
 
     def paste(self, text: str | Secret) -> Account:
         """Return the account for the final URL in the browser.
@@ -652,7 +652,7 @@ class PendingSignIn:
         do not show the text.
         """
         text = text if isinstance(text, Secret) else Secret(str(text))
-        return self._loop.run(self.aio.pasted(text))
+        return self._loop.run(self.aio.paste(text))
 
     def close(self) -> None:
         """End the sign-in."""
@@ -733,7 +733,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         petsync looks up the ids that the snapshot lacks; `on_progress` gets their number.
         """
         options = _build_options(delete_missing, match_on, two_way, on_conflict, guard)
-        compared = await self.compared(sheet, snapshot, strict=strict, on_progress=on_progress)
+        compared = await self.compare(sheet, snapshot, strict=strict, on_progress=on_progress)
         compared = await self._continue_base(compared)
         if not two_way:
             must_have_columns(compared.sheet, matches_rows=bool(options[0].match_on))
@@ -760,7 +760,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         """
         options = _build_options(delete_missing, match_on, two_way, on_conflict, guard)
         ids = arguments.pet_ids(pet_id)
-        compared = await self.compared(
+        compared = await self.compare(
             sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
         )
         compared = await self._continue_base(compared)
@@ -864,7 +864,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         """
         return self._runs.to_resume(run_id, startable=startable)
 
-    def unfinished(self, sheet: str | Path) -> PastRun | None:
+    def find_unfinished(self, sheet: str | Path) -> PastRun | None:
         """Return the newest run of this sheet on this store, if it was stopped and can be resumed.
 
         Else returns None.
@@ -963,7 +963,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
     ) -> None:
         await self.close()
 
-    async def compared(
+    async def compare(
         self,
         sheet: Sheet | pd.DataFrame | str | Path,
         snapshot: Snapshot | None = None,

@@ -231,7 +231,7 @@ class StoreImages:
         profile = self.api.session.profile
         decide = partial(decide_uploads, adds=profile.upload_adds_photo)
         uploads = await asyncio.to_thread(self.load_earlier)
-        repeated = await asyncio.to_thread(self.begun_again, source) if options.again else None
+        repeated = await asyncio.to_thread(self.load_repeated, source) if options.again else None
         pictures = [each for each in inspected if isinstance(each, Picture)]
         return Pictures(
             created=datetime.now(UTC).isoformat(timespec="microseconds"),
@@ -253,7 +253,7 @@ class StoreImages:
         with closing(Journal.open(self.settings.state, create=False)) as journal:
             return uploads_to(journal, self.api.session.base_url)
 
-    def begun_again(self, source: str) -> Uploads:
+    def load_repeated(self, source: str) -> Uploads:
         """Return the uploads of the newest runs of this source that used the option `again` and did
         not finish.
         """

@@ -71,7 +71,7 @@ from petsync.plan.lineage import (
 )
 from petsync.plan.match import find_absent_ids, pets_of
 from petsync.plan.plan import Plan
-from petsync.plan.report import OUTCOMES, Entry, PastRun, Progress, Report, undone_by
+from petsync.plan.report import OUTCOMES, Entry, PastRun, Progress, Report, find_undoing_runs
 from petsync.plan.uploads import Pictures, UploadReport
 from petsync.sheets.files import must_be_closed
 from petsync.sheets.read import sheet_of
@@ -636,7 +636,7 @@ class Runs:
         past = next(own, None)
         if past is None or past.state != "stopped" or not is_resumable(past):
             return None
-        return None if past.run_id in undone_by(runs) else past
+        return None if past.run_id in find_undoing_runs(runs) else past
 
     def _find_resumable(self, journal: Journal, run_id: str) -> PastRun:
         """Return the run to resume: the named one, or the newest one that is not undone.
@@ -646,7 +646,7 @@ class Runs:
         store = self.session.base_url
         if not run_id:
             runs = journal.runs(store)
-            undone = undone_by(runs)
+            undone = find_undoing_runs(runs)
             left = (
                 run
                 for run in runs
@@ -710,14 +710,14 @@ class Runs:
 
 def _check_startable(past: PastRun, journal: Journal) -> None:
     """Raise PlanError or LockedError if a resume could not start now."""
-    _check_not_undone(past, undone_by(journal.runs(past.store)))
+    _check_not_undone(past, find_undoing_runs(journal.runs(past.store)))
     if is_resumable(past):
         journal.check_free(past.store)
 
 
-def _check_not_undone(past: PastRun, undone_by: Mapping[str, PastRun]) -> None:
+def _check_not_undone(past: PastRun, undoing_runs: Mapping[str, PastRun]) -> None:
     """Raise PlanError for an undone run, unless it has unknown outcomes."""
-    undo_run = undone_by.get(past.run_id)
+    undo_run = undoing_runs.get(past.run_id)
     if undo_run is not None and not has_unknown(past):
         raise PlanError(
             f"run {past.run_id} was undone by run {undo_run.run_id}, so its remaining changes are "
@@ -774,7 +774,7 @@ def _update_earlier(
 
     Later runs are those of its sheet. Records in the journal the results that are decided here.
     """
-    undo_run = undone_by(journal.runs(past.store)).get(past.run_id)
+    undo_run = find_undoing_runs(journal.runs(past.store)).get(past.run_id)
     if undo_run is not None:
         earlier, decided = give_up(plan, earlier, undo_run.run_id)
     else:
@@ -912,7 +912,7 @@ class UndoPlanner:
         undone.
         """
         runs = self.history.runs(store)
-        undone = undone_by(runs)
+        undone = find_undoing_runs(runs)
         for run in runs:
             if run.kind != "undo" and self._has_changed(run):
                 by = undone.get(run.run_id)

@@ -236,7 +236,7 @@ class Sheet:
         """True if the sheet comes from a DataFrame instead of a file."""
         return self.header_row == 0
 
-    def knowing(self, statuses: Collection[str]) -> Sheet:
+    def with_statuses(self, statuses: Collection[str]) -> Sheet:
         """Return the sheet, validated with these further known statuses, such as those of a
         store.
         """
@@ -268,7 +268,7 @@ class Sheet:
                     chosen[problem.address] = problem
         return tuple(map(_suggestion, chosen.values()))
 
-    def suggested(self, *, guesses: bool = False) -> dict[str, str]:
+    def suggested_corrections(self, *, guesses: bool = False) -> dict[str, str]:
         """Return the suggested corrections by address, for `read_sheet`: the sure ones, and with
         `guesses` also those that the user must confirm.
         """

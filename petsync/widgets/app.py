@@ -183,7 +183,7 @@ class AppForm(Form):
     @property
     def _makers(self) -> dict[str, Callable[[], Form]]:
         return {
-            "store": self._connecting,
+            "store": self._build_connect_form,
             "sign-in": self._login,
             "sheet": self._sheet,
             "images": lambda: upload_images(self._require_store),
@@ -196,7 +196,7 @@ class AppForm(Form):
             raise SettingsError("no store is chosen yet", hint="Choose one in the first step.")
         return self.store
 
-    def _connecting(self) -> Form:
+    def _build_connect_form(self) -> Form:
         form = ConnectForm()
         form.on_store(self.work.wrap_callback(self._take_store))
         return form
@@ -207,10 +207,10 @@ class AppForm(Form):
 
     def _login(self) -> Form:
         form = login(self._require_store)
-        form.on_signed_in(self.work.wrap_callback(lambda _: self._signed_in()))
+        form.on_signed_in(self.work.wrap_callback(lambda _: self._on_sign_in()))
         return form
 
-    def _signed_in(self) -> None:
+    def _on_sign_in(self) -> None:
         """Continue, and repeat the requests that were refused before."""
         for form in self.forms.values():
             if form.forget_refusal():

@@ -449,7 +449,7 @@ class Panel:
         self.photos.show(pet)
         self.editor.show(pet, statuses, categories)
 
-    def planning(self, *, is_under_way: bool) -> None:
+    def show_planning(self, *, is_under_way: bool) -> None:
         """Show whether a change is being planned."""
         self.editor.check.disabled = is_under_way
 
@@ -717,14 +717,14 @@ class BrowseForm(Form):
             self._leave_review()
             self.tell("No field has been changed yet.", "Change a field above.")
             return
-        self._panel.planning(is_under_way=True)
+        self._panel.show_planning(is_under_way=True)
         snapshot = None if self.catalogue is None else self.catalogue.snapshot
         work = self.store.aio.edit(self.pet.id, seen=self.pet, snapshot=snapshot, **changed)
         self.work.start(work, self._review, self._show_plan_error)
 
     def _show_plan_error(self, error: PetsyncError) -> None:
         if self._panel is not None:
-            self._panel.planning(is_under_way=False)
+            self._panel.show_planning(is_under_way=False)
             self._panel.whom.focus()
         self._leave_review()
         self.fail(error)
@@ -737,7 +737,7 @@ class BrowseForm(Form):
         self.plan = plan
         if self._panel is None:
             return
-        self._panel.planning(is_under_way=False)
+        self._panel.show_planning(is_under_way=False)
         if plan.in_sync:
             self.tell("The store already has these values: there is nothing to change.")
             self._panel.whom.focus()

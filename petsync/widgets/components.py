@@ -98,7 +98,7 @@ class IncomingFile:
             view = view[os.write(self._file, view) :]
         self.so_far += len(piece)
 
-    def whole(self) -> ReceivedFile:
+    def finish(self) -> ReceivedFile:
         """Close the file and return it. Raises ValueError if its end is missing."""
         self.drop()
         if self.so_far != self.size:
@@ -230,7 +230,7 @@ class Files(Part, script="files.js"):
             return
         self._count += 1
         try:
-            folder = self._private() / f"{self._count:04d}"
+            folder = self._private_folder() / f"{self._count:04d}"
             self._coming[key] = IncomingFile(folder, name, size)
         except OSError as error:
             self._refuse(key, error)
@@ -254,7 +254,7 @@ class Files(Part, script="files.js"):
         if coming is None:
             return None
         try:
-            file = coming.whole()
+            file = coming.finish()
         except (OSError, ValueError) as error:
             self._refuse(key, error)
             return None
@@ -299,7 +299,7 @@ class Files(Part, script="files.js"):
             return f"It is larger than {self.max_bytes:,} bytes. {self.way_out}".rstrip()
         return ""
 
-    def _private(self) -> Path:
+    def _private_folder(self) -> Path:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="petsync-files-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)

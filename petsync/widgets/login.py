@@ -612,7 +612,7 @@ class LoginForm(Form):
             self.tell("Asking the service for its sign-in page …")
         else:
             signing = self.store.aio.sign_in(self._credentials(way, secrets), keep=self._keeps)
-            self._run(signing, self._signed_in)
+            self._run(signing, self._on_sign_in)
             self.tell("Asking the service …")
 
     @property
@@ -648,7 +648,7 @@ class LoginForm(Form):
             return
         self._pending, way = pending, self._entries.chosen
         # The sign-in ends when the browser returns, or when the user pastes the address.
-        self._run(pending.arrived(_CONSENT_TIMEOUT_S), self._signed_in, self._gave_up)
+        self._run(pending.wait(_CONSENT_TIMEOUT_S), self._on_sign_in, self._on_failure)
         self._show()
         if self._panel is not None:
             self._panel.open(pending.url, way)
@@ -662,15 +662,15 @@ class LoginForm(Form):
             raise SettingsError(
                 "there is no address yet", hint="Copy it from the browser's address bar."
             )
-        self.work.start(pending.pasted(text), self._signed_in)
+        self.work.start(pending.paste(text), self._on_sign_in)
         self.tell("Asking the service …")
 
-    def _gave_up(self, error: PetsyncError) -> None:
+    def _on_failure(self, error: PetsyncError) -> None:
         self._forget()
         self.heading.focus()
         self.fail(error)
 
-    def _signed_in(self, account: Account) -> None:
+    def _on_sign_in(self, account: Account) -> None:
         if account is self.account:
             return  # already shown: the address was pasted, and the browser also delivered it
         self._forget()

@@ -29,7 +29,7 @@ from petsync.widgets.components import Meter
 from petsync.widgets.form import Form
 from petsync.widgets.review_view import Draft, LeftFiles, Panel, ReportView, ReviewTable, show
 
-__all__ = ["ActiveRun", "ReviewForm", "ended_run", "review", "watch_run"]
+__all__ = ["ActiveRun", "ReviewForm", "await_run_end", "review", "watch_run"]
 
 
 # ActiveRun: an active run, which the user can stop at any time.
@@ -75,7 +75,7 @@ class ActiveRun:
 _POLL_INTERVAL_S = 0.5
 
 
-async def ended_run(
+async def await_run_end(
     history: History, plans: Sequence[Plan], at_work: Callable[[PastRun], object]
 ) -> ReportView | None:
     """Wait for the end of the run that uses one of the plans, and return its report; None if there
@@ -295,10 +295,10 @@ class ReviewForm(Form):
         self.work.start(
             asyncio.to_thread(self.store.check, plan),
             lambda _: None,
-            lambda error: self._unfit(plan, error),
+            lambda error: self._refuse_plan(plan, error),
         )
         if plan.source_digest:
-            look = asyncio.to_thread(self.store.aio.unfinished, plan.source)
+            look = asyncio.to_thread(self.store.aio.find_unfinished, plan.source)
             self.work.start(look, lambda past: self._offer(panel, plan, past), lambda _: None)
 
     def _offer(self, panel: Panel, plan: Plan, run: PastRun | None) -> None:
@@ -310,7 +310,7 @@ class ReviewForm(Form):
         panel.overview.value = review_view.overview(plan, run)
         show(panel.finish, True)
 
-    def _unfit(self, plan: Plan, error: PetsyncError) -> None:
+    def _refuse_plan(self, plan: Plan, error: PetsyncError) -> None:
         if plan is not self.plan or self._panel is None:
             return
         self._phase(self._panel, "over")
@@ -321,12 +321,12 @@ class ReviewForm(Form):
     async def _find_unfinished(self) -> ReportView | None:
         """Return the report of the run that used this plan, or the plan built from the draft."""
         made = await asyncio.to_thread(self._draft.build_plan)
-        return await ended_run(self.store.aio.history, (made, self.plan), self._wait_for)
+        return await await_run_end(self.store.aio.history, (made, self.plan), self._wait_for)
 
     def _wait_for(self, run: PastRun) -> None:
         """Show once that another run uses the plan."""
         if self.notice.hint != review_view.WAIT:
-            self.notice.warn(review_view.elsewhere(run), review_view.WAIT)
+            self.notice.warn(review_view.describe_other_run(run), review_view.WAIT)
 
     def _show_past(self, ended: ReportView | None) -> None:
         if ended is not None and self._panel is not None:
@@ -489,7 +489,7 @@ class ReviewForm(Form):
 
     def _show_error(self, error: PetsyncError) -> None:
         if isinstance(error, StalePlanError):
-            self._unfit(self.plan, error)
+            self._refuse_plan(self.plan, error)
         else:
             self.fail(_in_buttons(error))
             if self._panel is not None and self.report is None:
@@ -516,9 +516,9 @@ class ReviewForm(Form):
             panel.undo.disabled = True
             self.tell("Reading the current pets...")
             undo = self.store.aio.undo(self.report.run_id)
-            self.work.start(undo, self._undone, lambda error: self._no_undo(panel, error))
+            self.work.start(undo, self._show_undo_plan, lambda error: self._no_undo(panel, error))
 
-    def _undone(self, plan: Plan) -> None:
+    def _show_undo_plan(self, plan: Plan) -> None:
         if self._panel is not None:
             self._panel.undo.disabled = False
         self.notice.clear()

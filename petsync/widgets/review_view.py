@@ -61,8 +61,8 @@ __all__ = [
     "change_row",
     "clash_columns",
     "clash_row",
+    "describe_other_run",
     "describe_tally",
-    "elsewhere",
     "finish",
     "guard",
     "held_columns",
@@ -221,7 +221,7 @@ def _raise_limits(plan: Plan, refusals: Iterable[Refusal], allowed: Mapping[str,
             raised[f"max_{refusal.limit}"] = Limit(allowed[refusal.limit], is_share=False)
         else:
             raised["allow_shifted" if refusal.limit == "shifted" else "allow_empty"] = True
-    return plan.guarded(msgspec.structs.replace(plan.guard, **raised))
+    return plan.with_guard(msgspec.structs.replace(plan.guard, **raised))
 
 
 def _by_row(plan: Plan) -> Mapping[int | None, list[int]]:
@@ -670,14 +670,14 @@ class Pages:
         shown, ticked = self.shown_numbers, set(self.table.ticked)
         if not ticked <= {str(number) for number in shown}:
             # The ticks include rows of an earlier page; they must not apply to this page.
-            self._again()
+            self._refill()
             return
         for on in (True, False):
             changed = [n for n in shown if (str(n) in ticked) is on and self._ticked(n) is not on]
             if changed:
                 self._on_tick(changed, on)
 
-    def _again(self) -> None:
+    def _refill(self) -> None:
         self._filling = True
         try:
             self._put_ticks()
@@ -712,7 +712,7 @@ _BUTTONS = (
 """Parts of messages about commands, and their replacements in the form."""
 
 
-def elsewhere(run: PastRun) -> str:
+def describe_other_run(run: PastRun) -> str:
     """The message that another form or program is applying the same plan."""
     return f"Another form or program is applying this plan, as run {run.run_id}"
 
@@ -924,7 +924,7 @@ class Panel:
         self._clashes()
         self._changes()
         self._guard()
-        self._sending()
+        self._build_send_controls()
         self._results()
         self.box = ipywidgets.VBox(
             [
@@ -984,7 +984,7 @@ class Panel:
         }
         self.limits = ipywidgets.VBox([self.verdict, *self.overrides.values()])
 
-    def _sending(self) -> None:
+    def _build_send_controls(self) -> None:
         self.count = ipywidgets.HTML()
         self.apply = _button("Apply...", primary=True)
         self.question = ipywidgets.HTML()

@@ -644,7 +644,7 @@ class Options:
             [
                 self.rows,
                 self.missing,
-                ipywidgets.HTML(_small(_MISSING)),
+                ipywidgets.HTML(_hint(_MISSING)),
                 self.two_way,
                 self._base,
                 self.conflict,
@@ -658,7 +658,7 @@ class Options:
         self.conflict.disabled = not carries
         if not carries and not sheet.base_refused:
             self.two_way.value = False
-        self._base.value = _small(_base(sheet))
+        self._base.value = _hint(_base(sheet))
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -677,7 +677,7 @@ def _base(sheet: Sheet) -> str:
     return _TWO_WAY if sheet.base is not None else _NO_BASE
 
 
-def _small(words: str) -> str:
+def _hint(words: str) -> str:
     return element("p", text(words), class_="ps-hint")
 
 
@@ -868,7 +868,7 @@ _HOW = (
 )
 _NEXT = (
     "To continue in a script:",
-    "sheet = store.read(sheet, corrections=sheet.suggested())",
+    "sheet = store.read(sheet, corrections=sheet.suggested_corrections())",
     "plan = store.plan(sheet)",
 )
 
@@ -1043,7 +1043,7 @@ class SheetForm(Form):
 
     def _body(self) -> ipywidgets.Widget:
         self._panel = panel = Panel(
-            self.folder, self.work.wrap_callback, self._chose, self._take_back
+            self.folder, self.work.wrap_callback, self._on_choice, self._take_back
         )
         self.files, self.listed = panel.choosing.files, panel.choosing.listed
         self.path_field = panel.choosing.path
@@ -1150,7 +1150,7 @@ class SheetForm(Form):
                 self.again.focus()  # the table will be hidden
             self._start_reading(self.path, self.tab, self.mapping, rest)
 
-    def _chose(self) -> None:
+    def _on_choice(self) -> None:
         if self._panel is not None and self.look is not None:
             self._panel.count(self.look)
 
@@ -1272,7 +1272,7 @@ class SheetForm(Form):
         plan = await aio.plan(
             self._with_source_name(look.sheet),
             snapshot=snapshot,
-            on_progress=self._looking_up,
+            on_progress=self._show_lookups,
             **options,
         )
         return look, plan
@@ -1281,7 +1281,7 @@ class SheetForm(Form):
         """Return the sheet with the user's name for it."""
         return replace(sheet, source=self._called) if self._called else sheet
 
-    def _looking_up(self, lookups: Lookups) -> None:
+    def _show_lookups(self, lookups: Lookups) -> None:
         if self._panel is not None:
             self._panel.progress("Looking up single pets", lookups.done, lookups.total)
 

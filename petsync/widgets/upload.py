@@ -56,7 +56,7 @@ __all__ = [
     "limit_in",
     "make_small",
     "pet_now",
-    "plain",
+    "replace_options",
     "text",
     "upload_images",
 ]
@@ -279,7 +279,7 @@ class Item:
             return
         if isinstance(found, PictureProblem):
             self.picture, self.state = None, "cannot be sent"
-            self.message = sentences(capital(found.problem), plain(found.cure))
+            self.message = sentences(capital(found.problem), replace_options(found.cure))
             return
         self.picture, self.bytes, self.message = found, found.size, ""
         self.state = "ready" if found.is_item else "left out"
@@ -310,14 +310,16 @@ class Item:
         if self.picture is not None and self.picture.decision == "retry":
             self.message = "" if step.sent else _WAITS
         if step.why:
-            self.message = f"Attempt {step.attempt}; the previous one failed: {plain(step.why)}"
+            self.message = (
+                f"Attempt {step.attempt}; the previous one failed: {replace_options(step.why)}"
+            )
 
     def end(self, result: UploadedFile) -> None:
         """Set the state, the addresses and the message from the result."""
         self.urls = result.urls
         self.state = _state_of(result, is_cancelled=self.state == "cancelled")
-        cure = "" if self.state == "cancelled" else plain(result.cure)
-        self.message = sentences(capital(plain(result.message)), cure)
+        cure = "" if self.state == "cancelled" else replace_options(result.cure)
+        self.message = sentences(capital(replace_options(result.message)), cure)
         if self.state == "done" and not self.urls and not self.message:
             self.message = _NOWHERE
         self.number = None
@@ -373,7 +375,7 @@ _CURES = {
 }
 
 
-def plain(text: str) -> str:
+def replace_options(text: str) -> str:
     """The text with options of the command line replaced by the form's controls."""
     cures = [cure for name, cure in _CURES.items() if name in text]
     return " ".join(filter(None, [_OF_COMMANDS.sub("", text).rstrip(" ;").lstrip(), *cures]))
@@ -546,11 +548,11 @@ class Panel:
                 f"{size(so_far.sent)} of {size(so_far.total)}"
             )
 
-    def stopping(self) -> None:
+    def show_stopping(self) -> None:
         """Show that the upload is stopping."""
         self.stop.description = "Stopping …"
 
-    def over(self) -> None:
+    def show_end(self) -> None:
         """Show that no upload is active."""
         self.stop.description, self.stop.disabled = "Stop", True
         self.one.shown = self.all.shown = False
@@ -927,7 +929,7 @@ class UploadForm(Form):
         if self._task is not None:
             self._task.cancel()
             if self._panel is not None:
-                self._panel.stopping()
+                self._panel.show_stopping()
             self.heading.focus()
 
     def _show_report(self, report: UploadReport) -> None:
@@ -968,13 +970,13 @@ class UploadForm(Form):
                 self._learn(picture, result)
         self._sent = ()
         if self._panel is not None:
-            self._panel.over()
+            self._panel.show_end()
         self._look()
         if self.pet is not None and self.pet.id is not None:
-            self.work.start(self.store.aio.look_up([self.pet.id]), self._again)
+            self.work.start(self.store.aio.look_up([self.pet.id]), self._show_again)
         self._draw()
 
-    def _again(self, found: dict[int, Any]) -> None:
+    def _show_again(self, found: dict[int, Any]) -> None:
         """Show the pet with its new pictures."""
         for pet in found.values():
             if isinstance(pet, Pet) and self.pet is not None and pet.id == self.pet.id:

@@ -44,7 +44,7 @@ def test_what_is_counted_is_what_is_made(triple: Triple, wins: Any, chance: Rand
     """The counts, the winners and the refusals that a draft shows are those of the plan that it
     builds.
     """
-    plan = triple.plan(on_conflict=wins).guarded(Guard())
+    plan = triple.plan(on_conflict=wins).with_guard(Guard())
     draft = scribbled(plan, chance)
     made, tally = draft.build_plan(), draft.tally()
     counts = (tally.add, tally.update, tally.delete)

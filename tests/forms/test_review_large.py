@@ -80,7 +80,7 @@ def form(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReviewForm]:
             conflicts=tuple(conflicts()),
             rows=MANY,
             pets=2 * MANY,
-        ).judged()
+        ).with_verdict()
         made = []
         promptly(lambda: made.append(review(plan, s)))
         promptly(lambda: made[0].widget)

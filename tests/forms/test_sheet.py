@@ -444,7 +444,7 @@ class TestComparing:
         assert form.plan is plan
         assert form.review is None
         sheet = store.read(SAMPLES / "catalogue_edited.xlsx")
-        expected = store.plan(store.read(sheet, corrections=sheet.suggested()))
+        expected = store.plan(store.read(sheet, corrections=sheet.suggested_corrections()))
         assert plan.changes == expected.changes
         assert plan.corrections == expected.corrections
         assert len(plan.corrections) == 9

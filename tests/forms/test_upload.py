@@ -18,7 +18,7 @@ import petsync as ps
 from petsync.images.inspect import thumbnail
 from petsync.plan.uploads import Uploads
 from petsync.sandbox import Sandbox
-from petsync.widgets.upload import UploadForm, limit_in, plain, upload_images
+from petsync.widgets.upload import UploadForm, limit_in, replace_options, upload_images
 
 pytestmark = pytest.mark.slow
 
@@ -654,13 +654,13 @@ def test_a_limit_is_read_from_what_a_service_says(text: str, limit: int | None) 
 
 def test_options_of_the_command_line_are_not_reported_in_a_form() -> None:
     """Advice for the command line is replaced by advice for the form."""
-    assert plain("Make it smaller (--max-side 2000), or allow more (--max-bytes).") == (
+    assert replace_options("Make it smaller (--max-side 2000), or allow more (--max-bytes).") == (
         "Tick “Make large pictures smaller”."
     )
-    assert plain("Rename it. Run the same command again: it uploads only the rest.") == (
+    assert replace_options("Rename it. Run the same command again: it uploads only the rest.") == (
         "Rename it. Press Upload again: it uploads only the rest."
     )
-    assert plain("Let its name end in .jpg.") == "Let its name end in .jpg."
+    assert replace_options("Let its name end in .jpg.") == "Let its name end in .jpg."
 
 
 def test_small_copies_are_small_and_upright() -> None:

@@ -77,7 +77,7 @@ def test_parallel_adds_share_an_id(tmp_path):
     with closing(Storage(tmp_path / "store.db")) as storage:
         service = service_of(storage)
         assert asyncio.run(both(service)) == [1, 1]
-        assert [pet.name for pet in records.everything(storage.reader)] == ["Max"]
+        assert [pet.name for pet in records.read_all(storage.reader)] == ["Max"]
 
 
 def test_the_oldest_pet_is_dropped(live, live_api):

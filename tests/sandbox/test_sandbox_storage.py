@@ -106,7 +106,7 @@ def test_jobs_fail_alone(tmp_path):
     with closing(Storage(tmp_path / "store.db")) as storage:
         results = asyncio.run(run(storage))
         assert [type(result) for result in results] == [bytes, LookupError, bytes, bytes]
-        assert [pet.id for pet in records.everything(storage.reader)] == [0, 1, 2]
+        assert [pet.id for pet in records.read_all(storage.reader)] == [0, 1, 2]
 
 
 def test_a_failing_file_takes_the_whole_batch_back(tmp_path):
@@ -125,7 +125,7 @@ def test_a_failing_file_takes_the_whole_batch_back(tmp_path):
     with closing(Storage(tmp_path / "store.db")) as storage:
         results = asyncio.run(run(storage))
         assert [type(result) for result in results] == [sqlite3.OperationalError] * 2
-        assert [pet.id for pet in records.everything(storage.reader)] == [3]
+        assert [pet.id for pet in records.read_all(storage.reader)] == [3]
 
 
 def test_a_snapshot_stays_as_it_is(tmp_path):

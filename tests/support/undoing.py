@@ -18,7 +18,7 @@ from petsync.apply.engine import ApplyOptions, Recorder
 from petsync.apply.undo import build_undo_plan
 from petsync.models import Pet
 from petsync.plan.change import Add, Change, Delete, Update
-from petsync.plan.fields import differing, find_filled_columns, with_fields
+from petsync.plan.fields import differing_columns, find_filled_columns, with_fields
 from petsync.plan.guard import Guard
 from petsync.plan.plan import Plan
 from petsync.plan.report import Entry, PastRun, Report, Result, RunKind
@@ -183,10 +183,10 @@ def plans(draw: st.DrawFn, store: list[Pet]) -> Plan:
         fate = draw(st.sampled_from(["leave", "update", "update", "delete"]))
         if fate == "update":
             wish = draw(_whole)
-            moved = differing(pet, wish)
+            moved = differing_columns(pet, wish)
             fields = tuple(each for each in moved if draw(st.booleans())) or moved
             after = with_fields(pet, wish, fields)
-            if fields := differing(pet, after):
+            if fields := differing_columns(pet, after):
                 changes.append(Update(**place, fields=fields, before=pet, after=after))
         elif fate == "delete":
             changes.append(Delete(**place, before=pet))

@@ -185,7 +185,7 @@ class Journal:
         """
         with self._connection() as connection:
             records = read_row_records(connection, store, with_undone=with_undone)
-        others = self._elsewhere(
+        others = self._ask_others(
             store, lambda o: read_row_records(o, store, with_undone=with_undone)
         )
         for path, found in others:
@@ -246,7 +246,7 @@ class Journal:
             if run is None:
                 return None
             own = find_later_run(connection, run)
-        others = self._elsewhere(run.store, lambda other: find_later_run(other, run))
+        others = self._ask_others(run.store, lambda other: find_later_run(other, run))
         newest = own or next((found for _, found in others if found), None)
         if newest is None:
             return None
@@ -260,11 +260,11 @@ class Journal:
         with self._connection() as connection:
             own = ask(connection)
         found: dict[int, T] = {}
-        for _, other in self._elsewhere(store, ask):
+        for _, other in self._ask_others(store, ask):
             found |= other
         return {**found, **own}
 
-    def _elsewhere(
+    def _ask_others(
         self, store: str, ask: Callable[[sqlite3.Connection], T]
     ) -> Iterator[tuple[Path, T]]:
         """Yield the path of each of the user's other journals with the result of `ask`. Unreadable
@@ -338,7 +338,7 @@ class Journal:
             note_journal(store, self.path.parent)
         with self._locked_transaction() as connection:
             if fingerprint and (used := find_run_of_plan(connection, fingerprint)) is not None:
-                raise _stale(used, undoes)
+                raise _build_stale_error(used, undoes)
             run = msgspec.structs.replace(run, id=find_free_id(connection, run_id))
             lock = start_session(connection, store, run.id)
             insert_run(connection, run, plan=body, payload=payload)
@@ -388,7 +388,7 @@ _NOTE = "SELECT value FROM meta WHERE name = ?"
 _SET_NOTE = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)"
 
 
-def _stale(run: str, undoes: str) -> StalePlanError:
+def _build_stale_error(run: str, undoes: str) -> StalePlanError:
     suggestion = "Make a new plan from the sheet: it contains what is still to be done."
     if undoes:
         suggestion = f"`petsync undo {undoes}` again shows what is left."

@@ -488,7 +488,7 @@ class AsyncPendingSignIn:
         """True if no response for this sign-in has arrived yet."""
         return not self._is_over and not self._lock.locked()
 
-    async def arrived(self, timeout: float = 300.0) -> Account:  # noqa: ASYNC109
+    async def wait(self, timeout: float = 300.0) -> Account:  # noqa: ASYNC109
         """Wait up to `timeout` seconds for the browser's redirect, and return the account.
 
         Raises AuthError if the user or the service refused, or on a timeout.
@@ -505,7 +505,7 @@ class AsyncPendingSignIn:
             await self.close()
         raise AuthError("sign-in: the browser did not return in time", hint=_AGAIN)
 
-    async def pasted(self, text: str | Secret) -> Account:
+    async def paste(self, text: str | Secret) -> Account:
         """Return the account for the final address from the browser; an implicit sign-in also
         accepts the token alone. If the text belongs to another sign-in, this sign-in stays open
         for another attempt.

@@ -48,8 +48,8 @@ from petsync.settings import (
     Secret,
     as_written,
     expand_variables,
+    find_nearest,
     is_same,
-    nearest,
     read_file,
 )
 from petsync.trust import SECRETS, is_confirmed, names_in
@@ -410,7 +410,7 @@ class Reader:
             )
             return
         also = next((name for name, o in options.items() if key.casefold() in o.also), "")
-        near = also or nearest(key, known)
+        near = also or find_nearest(key, known)
         homes: list[str] = [o.table for o in OPTIONS if o.name == key and o.table != table]
         homes += [key] if key in TABLES else []
         if homes and not also:
@@ -419,7 +419,7 @@ class Reader:
             self._tell(here, "there is no such option here", f"It belongs {where}.")
         elif near:
             self._tell(here, "there is no such option", f"Did you mean {near}?")
-        elif far := nearest(key, [option.name for option in OPTIONS]):
+        elif far := find_nearest(key, [option.name for option in OPTIONS]):
             home = next(option.table for option in OPTIONS if option.name == far)
             advice = f"Did you mean {far}, under [{header_of(home, here)}]?"
             self._tell(here, "there is no such option", advice)
@@ -670,7 +670,7 @@ def _endings(draft: Draft) -> Iterator[ConfigMistake]:
         path = draft.own.get(key, "")
         if not path or is_open or str(path).casefold().endswith(READ):
             continue
-        near = f"{name[: len(name) - len(ending)]}{nearest(ending, READ) or '.xlsx'}"
+        near = f"{name[: len(name) - len(ending)]}{find_nearest(ending, READ) or '.xlsx'}"
         advice = "" if draft.is_filled(key) else f', and write {key} = "{near}"'
         yield draft.mistake(
             key,
@@ -685,7 +685,7 @@ def _statuses(draft: Draft) -> Iterator[ConfigMistake]:
     for status in draft.own.get("statuses", ()):
         if status in profile.statuses or profile.any_status:
             continue
-        near = nearest(status, profile.statuses)
+        near = find_nearest(status, profile.statuses)
         meant = f'Did you mean "{near}"? ' if near else ""
         yield draft.mistake(
             "statuses",
@@ -862,19 +862,19 @@ def _meet(ours: Sequence[str], others: Sequence[str]) -> bool:
 def _share_sheet(first: Draft, second: Draft) -> bool:
     for one, other in ((first, second), (second, first)):
         if one.source == "sheet" == other.source:
-            return _plain(one, "sheet") == _plain(other, "sheet")
+            return _path_of(one, "sheet") == _path_of(other, "sheet")
         if one.source == "sheet" and other.source == "folder":
-            folder, name = os.path.split(_plain(one, "sheet"))
-            return folder == _plain(other, "folder") and fnmatch(name, _files(other))
+            folder, name = os.path.split(_path_of(one, "sheet"))
+            return folder == _path_of(other, "folder") and fnmatch(name, _files(other))
     if first.source == "folder" == second.source:
         # Different patterns may match the same file; that is not checked.
-        same = _plain(first, "folder") == _plain(second, "folder")
+        same = _path_of(first, "folder") == _path_of(second, "folder")
         return same and (_files(first) == _files(second) or "*" in (_files(first), _files(second)))
     return False
 
 
-def _plain(draft: Draft, key: str) -> str:
-    return _normal(draft.values[key])
+def _path_of(draft: Draft, key: str) -> str:
+    return _normalize_path(draft.values[key])
 
 
 def _files(draft: Draft) -> str:
@@ -893,8 +893,8 @@ def _check_output(
         own = [draft.values[name] for name in ("sheet", "query_file") if name in draft.values]
         folder = draft.values.get("folder")
         where = draft.resolve(file)
-        is_in = folder is not None and _same(folder, where.parent) and where.suffix in READ
-        if is_in or any(_same(each, where) for each in own):
+        is_in = folder is not None and _is_same_path(folder, where.parent) and where.suffix in READ
+        if is_in or any(_is_same_path(each, where) for each in own):
             yield ConfigMistake(
                 path,
                 f'is "{file}", from which job "{draft.name}" reads',
@@ -902,11 +902,11 @@ def _check_output(
             )
 
 
-def _same(first: object, second: object) -> bool:
-    return _normal(first) == _normal(second)
+def _is_same_path(first: object, second: object) -> bool:
+    return _normalize_path(first) == _normalize_path(second)
 
 
-def _normal(path: object) -> str:
+def _normalize_path(path: object) -> str:
     return os.path.normcase(os.path.normpath(str(path)))
 
 
@@ -1037,8 +1037,8 @@ def problem(file: str, text: str, error: tomllib.TOMLDecodeError) -> Problem:
     end = len(text.rstrip("\n").split("\n"))
     number = int(place[1]) if place is not None and place[1] else end
     if re.search("twice|overwrite|immutable|redefine", message):
-        return Problem(file, *_twice(text, number))
-    begun, statement = _last(text, len(text))
+        return Problem(file, *_describe_repetition(text, number))
+    begun, statement = _find_statement(text, len(text))
     return Problem(file, begun, "", *_suggest_line(statement.partition("\n")[0], message))
 
 
@@ -1059,7 +1059,7 @@ def encoding(file: str, error: UnicodeDecodeError) -> Problem:
     )
 
 
-def _last(text: str, number: int) -> tuple[int, str]:
+def _find_statement(text: str, number: int) -> tuple[int, str]:
     """Return the last statement that begins at or before that line.
 
     In invalid TOML, the last statement of the file is the one with the error.
@@ -1067,11 +1067,11 @@ def _last(text: str, number: int) -> tuple[int, str]:
     return [each for each in statements(text) if each[0] <= number][-1]
 
 
-def _twice(text: str, number: int) -> tuple[int, str, str, str]:
+def _describe_repetition(text: str, number: int) -> tuple[int, str, str, str]:
     """Return line, key, message and suggestion for a repeated table or key."""
-    begun, statement = _last(text, number)
+    begun, statement = _find_statement(text, number)
     key, is_header = _key_of(statement), statement.lstrip().startswith("[")
-    earlier = _earlier(text, key, begun, is_header=is_header)
+    earlier = _find_earlier(text, key, begun, is_header=is_header)
     first = f", first on line {earlier}" if earlier else ""
     if is_header:
         advice = "Join both under one header, or give this one another name."
@@ -1079,7 +1079,7 @@ def _twice(text: str, number: int) -> tuple[int, str, str, str]:
     return begun, key, f"{key} is defined twice{first}", "Keep one of them."
 
 
-def _earlier(text: str, key: str, number: int, *, is_header: bool) -> int:
+def _find_earlier(text: str, key: str, number: int, *, is_header: bool) -> int:
     """Return the line before `number` that has the same table or, in the same table, key; or 0."""
     found = 0
     for begun, statement in statements(text):
@@ -1212,7 +1212,7 @@ def load(
     """
     reader = Reader(HiddenEnvironment(environ), names=names)
     read = _read_file(path, environ, reader)
-    _refuse(read, [*reader.found, *_together(read)])
+    _refuse(read, [*reader.found, *_check_combined(read)])
     found = configuration(read.path, read.text, read.values, read.drafts, reader.secrets)
     found = replace(found, in_addresses=HiddenEnvironment(reader.in_addresses))
     if not (is_named or is_confirmed(read.path, read.raw)):
@@ -1255,7 +1255,7 @@ def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
     """
     read = _read_file(path, environ, Reader(HiddenEnvironment(environ), is_partial=True))
     # With options left out, checks of combinations would be wrong.
-    _refuse(read, [*read.reader.found, *([] if read.reader.lacks else _together(read))])
+    _refuse(read, [*read.reader.found, *([] if read.reader.lacks else _check_combined(read))])
     jobs = ((each.name, each.values) for each in read.drafts)
     timed = (
         JobSchedule(name, it.get("schedule", ""), it.get("enabled", True)) for name, it in jobs
@@ -1345,7 +1345,7 @@ def _credentials(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def _together(read: _ConfigFile) -> Iterator[ConfigMistake]:
+def _check_combined(read: _ConfigFile) -> Iterator[ConfigMistake]:
     for draft in read.drafts:
         yield from check_job(draft)
     yield from check_jobs(read.drafts, read.raw, read.values)

@@ -25,7 +25,7 @@ from petsync.settings import (
     Secret,
     checked_encoding,
     column_named,
-    nearest,
+    find_nearest,
 )
 from petsync.table.columns import COLUMNS, Column
 
@@ -62,7 +62,7 @@ __all__ = [
     "choices",
     "on_calendar",
     "options_of",
-    "whole",
+    "whole_number",
 ]
 
 
@@ -169,7 +169,7 @@ def _flag(value: object) -> bool:
     raise MisfitError("true or false", {**meant, **unmeant}.get(str(value).casefold(), ""))
 
 
-def whole(least: int, most: int | None = None) -> ValueType:
+def whole_number(least: int, most: int | None = None) -> ValueType:
     """Return the type of integers from `least` to `most`."""
     words = f"a whole number from {least}" + (f" to {most}" if most is not None else "")
 
@@ -198,7 +198,7 @@ def choice(*values: str) -> ValueType:
     def read(value: object) -> str:
         if value in values and isinstance(value, str):
             return value
-        near = nearest(str(value), values)
+        near = find_nearest(str(value), values)
         raise MisfitError(words, _quote(near), advice="" if near else "Choose one of these.")
 
     return ValueType(words, {"enum": list(values)}, read)
@@ -527,7 +527,7 @@ def _column(header: str, value: object) -> str:
         raise MisfitError("the column of a header that is not empty")
     column = column_named(value) if isinstance(value, str) else None
     if column is None:
-        near = nearest(str(value), MAPPED)
+        near = find_nearest(str(value), MAPPED)
         raise MisfitError(f"one of the columns {', '.join(MAPPED)}", f'"{near}"' if near else "")
     return column
 
@@ -549,7 +549,7 @@ def _service(key: str, value: object) -> object:
         profile_from(STANDARD.name, {key: value})
     except SettingsError as error:
         options = get_args(_HINTS[key]) if get_origin(_HINTS[key]) is Literal else ()
-        near = nearest(str(value), [str(option) for option in options])
+        near = find_nearest(str(value), [str(option) for option in options])
         must = error.message.partition("and must be ")[2]
         raise MisfitError(must, f'"{near}"' if near else "") from None
     return value
@@ -970,7 +970,7 @@ JOB: tuple[Option, ...] = (
     Option(
         table="jobs",
         name="concurrency",
-        kind=whole(1, 128),
+        kind=whole_number(1, 128),
         meaning="The maximum number of changes at the same time.",
         default="16",
         example="4",
@@ -996,7 +996,7 @@ JOB: tuple[Option, ...] = (
     Option(
         table="jobs",
         name="max_failures",
-        kind=whole(0),
+        kind=whole_number(0),
         meaning="Stop the round after more failed changes than this; the next round does the rest.",
         default="no limit",
         example="20",
@@ -1200,7 +1200,7 @@ REST: tuple[Option, ...] = (
     Option(
         table="report",
         name="keep",
-        kind=whole(0),
+        kind=whole_number(0),
         meaning="How many reports of each job to keep; 0 for all.",
         default="90",
         example="30",

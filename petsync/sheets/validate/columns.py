@@ -1227,13 +1227,17 @@ def _doubtful_photos(text: Any) -> Rows:
         return np.zeros(0, dtype=np.intp)
     bars = cell_bytes.places(lambda data: data == ord("|"))
     if len(bars):
-        bars = bars[~(_is_space(cell_bytes.data[bars - 1]) & _is_space(cell_bytes.following(bars)))]
+        bars = bars[
+            ~(_is_space(cell_bytes.data[bars - 1]) & _is_space(cell_bytes.bytes_after(bars)))
+        ]
     marks = cell_bytes.places(lambda data: np.isin(data, tuple(b",;_")))
-    following = cell_bytes.following(marks)
+    following = cell_bytes.bytes_after(marks)
     is_last = cell_bytes.offsets[np.searchsorted(cell_bytes.offsets, marks + 1)] == marks + 1
     marks = marks[(following <= ord(" ")) | (following > ord("~")) | is_last]
     wide = cell_bytes.places(lambda data: data >= min(_WIDE_LEADS))
-    marks = np.union1d(marks, wide[_WIDE_PAIRS[cell_bytes.data[wide], cell_bytes.following(wide)]])
+    marks = np.union1d(
+        marks, wide[_WIDE_PAIRS[cell_bytes.data[wide], cell_bytes.bytes_after(wide)]]
+    )
     marks = np.union1d(marks, cell_bytes.places(lambda data: data == ord("<")))
     return cell_bytes.rows(np.union1d(np.union1d(bars, marks), _find_starts(cell_bytes)))
 
@@ -1242,7 +1246,7 @@ def _find_starts(cell_bytes: Any) -> Rows:
     """Return the positions of URLs that start after something that is not a separator."""
     colons = cell_bytes.places(lambda data: data == ord(":"))
     colons = colons[
-        (cell_bytes.following(colons) == 0x2F) & (cell_bytes.following(colons, by=2) == 0x2F)
+        (cell_bytes.bytes_after(colons) == 0x2F) & (cell_bytes.bytes_after(colons, by=2) == 0x2F)
     ]
     starts = colons - 4 - (cell_bytes.data[colons - 1] | 0x20 == ord("s"))
     starts = starts[starts > 0]

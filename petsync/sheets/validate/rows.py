@@ -61,7 +61,7 @@ def find_copies(
         if (contents[group] == contents[group[0]]).all():
             _note_copies(number, addresses, notes, repeats)
         else:
-            _note_differing(number, addresses, _differing(codes, group), notes)
+            _note_differing(number, addresses, _differing_columns(codes, group), notes)
     return repeats
 
 
@@ -88,7 +88,7 @@ def _rows_with_same_name(names: Cells, without_id: Bools, active: Bools) -> _Row
     is_wanted = np.zeros(len(counts), dtype=bool)
     is_wanted[codes[without_id]] = True
     is_wanted &= counts > 1
-    return np.flatnonzero(is_wanted[codes] & active & ~names.blank())
+    return np.flatnonzero(is_wanted[codes] & active & ~names.find_blank())
 
 
 def _text_codes(text: Any) -> _Numbers:
@@ -155,7 +155,7 @@ def _note_copies(number: str, addresses: Mapping[int, str], notes: Notes, repeat
     notes.add_all(copies, "id", Note("duplicate-row", number, problem))
 
 
-def _differing(codes: Mapping[str, _Numbers], group: _Rows) -> list[str]:
+def _differing_columns(codes: Mapping[str, _Numbers], group: _Rows) -> list[str]:
     """Return the columns in which these rows differ."""
     names = [name for name, each in codes.items() if (each[group] != each[group[0]]).any()]
     return [name for name in names if name != "id"] or names
@@ -234,7 +234,7 @@ def _note_numbers(grid: Grid, headers: Headers, notes: Notes, renamed: Container
 
 
 def _may_be_ids(cells: Cells) -> bool:
-    texts = cells.trim().filter(pc.invert(pa.array(cells.blank())))
+    texts = cells.trim().filter(pc.invert(pa.array(cells.find_blank())))
     if not len(texts) or not pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py():
         return False
     return bool(pc.count_distinct(texts).as_py() >= _MIN_DISTINCT * len(texts))
@@ -244,7 +244,7 @@ def _note_headless(grid: Grid, notes: Notes) -> None:
     for position, header in enumerate(grid.header):
         if header.strip():
             continue
-        filled = np.flatnonzero(~grid.columns[position].blank())
+        filled = np.flatnonzero(~grid.columns[position].find_blank())
         if len(filled):
             place, row = grid.places[position], int(grid.rows[filled[0]])
             problem = f"Column {place} has values, the first in row {row}, and no header."

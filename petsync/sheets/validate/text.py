@@ -154,7 +154,7 @@ def find_converted(text: Any) -> Iterator[int]:
     """Yield the positions of texts in an Arrow array that a program made from dates and numbers."""
     cell_bytes = text_bytes(text)
     hyphens = cell_bytes.places(lambda data: data == ord("-"))
-    hyphens = hyphens[cell_bytes.following(hyphens) - ord("0") < 10]
+    hyphens = hyphens[cell_bytes.bytes_after(hyphens) - ord("0") < 10]
     rows = np.union1d(rows_starting_with(text, b"0123456789"), cell_bytes.rows(hyphens))
     matches = pc.match_substring_regex(text.take(pa.array(rows)), _CONVERTED)
     yield from rows[np.flatnonzero(matches)].tolist()
@@ -233,10 +233,10 @@ def find_invisible(text: Any) -> Iterator[tuple[int, str]]:
     """Yield the cells of an Arrow array with invisible characters: `(position, characters)`."""
     cell_bytes = text_bytes(text)
     places = cell_bytes.places(lambda data: (data < ord(" ")) | (data > ord("~")))
-    places = places[_PAIRS[cell_bytes.data[places], cell_bytes.following(places)]]
+    places = places[_PAIRS[cell_bytes.data[places], cell_bytes.bytes_after(places)]]
     # Quotation marks and dashes, which are frequent, share their first two bytes with these.
-    is_general = (cell_bytes.data[places] == 0xE2) & (cell_bytes.following(places) == 0x80)
-    places = places[~is_general | _GENERAL[cell_bytes.following(places, by=2)]]
+    is_general = (cell_bytes.data[places] == 0xE2) & (cell_bytes.bytes_after(places) == 0x80)
+    places = places[~is_general | _GENERAL[cell_bytes.bytes_after(places, by=2)]]
     for at in cell_bytes.rows(places).tolist():
         characters = "".join(dict.fromkeys(_hidden_characters(text[at].as_py())))
         if characters:
@@ -350,14 +350,14 @@ def nearest_choice(word: str, choices: Collection[str]) -> tuple[str, str]:
     """Return the choice that a case-folded word may mean, and the reason if it looks the same; ""
     and "" if it is similar to none of them.
     """
-    plain = _plain(word)
+    plain = _fold_lookalikes(word)
     if plain in choices:
         return plain, _reason(word)
     near = difflib.get_close_matches(plain, choices, n=1)
     return (near[0], "") if near else ("", "")
 
 
-def _plain(word: str) -> str:
+def _fold_lookalikes(word: str) -> str:
     """Return the word with Latin letters instead of those that look like them, and without
     invisible characters.
     """

@@ -26,8 +26,8 @@ from petsync.sheets.xlsx.edit_parts import (
     Styles,
     WorkbookParts,
     outline,
+    parse_whole,
     start_tag,
-    whole,
     xml_text,
 )
 from petsync.sheets.xlsx.write import MAX_CELL, MAX_ROWS, OWN_RULE, fill_workbook, inline, name_base
@@ -255,7 +255,7 @@ class Comments:
 
     def _read_comment(self, comment: Element) -> None:
         address, text = comment.get("ref").upper().replace("$", ""), comment.one("text")
-        number = whole(comment.get("authorId"))
+        number = parse_whole(comment.get("authorId"))
         author = dict(enumerate(self._names)).get(-1 if number is None else number, "")
         if author.startswith(_THREADED):
             self.threaded.add(address)
@@ -346,7 +346,11 @@ class Layout:
         wide = standard.get("defaultColWidth") if standard else ""
         high = standard.get("defaultRowHeight") if standard else ""
         columns = (
-            ((whole(each.get("min")) or 1) - 1, (whole(each.get("max")) or 1) - 1, _column(each))
+            (
+                (parse_whole(each.get("min")) or 1) - 1,
+                (parse_whole(each.get("max")) or 1) - 1,
+                _column(each),
+            )
             for each in root.all("cols", "col")
         )
         rows = {number - 1: round(height * _PIXELS_A_POINT) for number, height in heights.items()}

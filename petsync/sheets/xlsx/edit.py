@@ -22,8 +22,8 @@ from petsync.sheets.xlsx.edit_parts import (
     Styles,
     WorkbookParts,
     outline,
+    parse_whole,
     start_tag,
-    whole,
     xml_text,
 )
 from petsync.sheets.xlsx.survey import Survey
@@ -93,7 +93,7 @@ def _covers(columns: Mapping[str, str], number: int) -> bool:
 
 def _bounds(columns: Mapping[str, str]) -> tuple[int, int]:
     """Return the first column and the last one, from 1."""
-    return whole(columns.get("min", "")) or 0, whole(columns.get("max", "")) or 0
+    return parse_whole(columns.get("min", "")) or 0, parse_whole(columns.get("max", "")) or 0
 
 
 # A worksheet's part with some of its cells replaced; every other byte is unchanged.
@@ -191,7 +191,7 @@ class WorksheetPart:
 
     def wants(self, row: Element) -> bool:
         """Return true if the cells of a row are needed; called when the row starts."""
-        written_number, previous = whole(row.get("r")), self._rows[-1][0] if self._rows else 0
+        written_number, previous = parse_whole(row.get("r")), self._rows[-1][0] if self._rows else 0
         number = previous + 1 if written_number is None else written_number
         self._rows.append((number, row.start))
         return self.every or number in self.numbers
@@ -350,7 +350,7 @@ def _column_style(root: Element, column: int) -> int:
 def _row_attributes(row: Row, added: Collection[int]) -> dict[str, str]:
     """Return the row's attributes; `spans`, if present, includes the new cells."""
     attributes = dict(row.element.attributes) if row.element else {"r": str(row.number)}
-    first, last = map(whole, (attributes.get("spans", "").split(":") * 2)[:2])
+    first, last = map(parse_whole, (attributes.get("spans", "").split(":") * 2)[:2])
     if first is not None and last is not None and added:
         attributes["spans"] = f"{min(first, min(added) + 1)}:{max(last, max(added) + 1)}"
     return attributes
@@ -364,7 +364,7 @@ def _follows_drawing(element: Element) -> bool:
 
 
 def _number(text: str) -> int:
-    return whole(text) or 0
+    return parse_whole(text) or 0
 
 
 def _measure(text: str) -> float:
@@ -460,7 +460,7 @@ def find_totals_table(parts: WorkbookParts, part: str, extension: RangeExtension
     for name in _tables(parts, part):
         root = parts.outline(name)
         area = corners(root.get("ref"))
-        if area and whole(root.get("totalsRowCount")) and extension.row(area[2]) != area[2]:
+        if area and parse_whole(root.get("totalsRowCount")) and extension.row(area[2]) != area[2]:
             return root.get("displayName") or root.get("name")
     return ""
 
@@ -474,7 +474,7 @@ def name_ranges(parts: WorkbookParts, part: str, extension: RangeExtension, filt
     targets = {each.id: each.target.casefold() for each in parts.relations(book)}
     sheet_targets = [targets.get(each.get("id"), "") for each in root.all("sheets", "sheet")]
     for each in root.all("definedNames", "definedName"):
-        at = whole(each.get("localSheetId"))
+        at = parse_whole(each.get("localSheetId"))
         if at is None or sheet_targets[at : at + 1] != [part.casefold()]:
             continue
         text = each.text

@@ -25,8 +25,8 @@ __all__ = [
     "Styles",
     "WorkbookParts",
     "outline",
+    "parse_whole",
     "start_tag",
-    "whole",
     "xml_text",
 ]
 
@@ -178,7 +178,7 @@ def start_tag(name: str, attributes: Mapping[str, str], *, empty: bool = False) 
     return f"<{name}{pairs}{'/' * empty}>"
 
 
-def whole(text: str) -> int | None:
+def parse_whole(text: str) -> int | None:
     """Return the whole number in an attribute; None if the text is not one."""
     match = _WHOLE.fullmatch(text)
     return int(match[1]) if match else None
@@ -448,7 +448,7 @@ class WorkbookParts:
         with zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED) as archive:
             for key, info in self._there.items():
                 if key not in self._dropped:
-                    archive.writestr(_fresh(info), self.read(info.filename.lstrip("/")))
+                    archive.writestr(_copy_entry(info), self.read(info.filename.lstrip("/")))
             for key, name in self._names.items():
                 if key not in self._there:
                     added = zipfile.ZipInfo(name)
@@ -481,7 +481,7 @@ def _relations(part: str) -> str:
     return posixpath.join(folder, "_rels", f"{name}.rels")
 
 
-def _fresh(info: zipfile.ZipInfo) -> zipfile.ZipInfo:
+def _copy_entry(info: zipfile.ZipInfo) -> zipfile.ZipInfo:
     """Return a copy of the entry without the extra data of its archive."""
     fresh = zipfile.ZipInfo(info.filename, info.date_time)
     fresh.external_attr = info.external_attr
@@ -524,7 +524,7 @@ class _Format(NamedTuple):
 
     @property
     def fill(self) -> int:
-        return whole(self.attributes.get("fillId", "")) or 0
+        return parse_whole(self.attributes.get("fillId", "")) or 0
 
 
 class Styles:
@@ -564,7 +564,7 @@ class Styles:
         text = fill.back.get("rgb", "")
         beneath = {**fill.back, "rgb": _SHOWN + text[2:]} if text else dict(fill.back)
         is_known = text.startswith(_BENEATH) if text else "theme" in fill.back
-        return self._with_fill(style, self._plain(beneath) if is_known else 0)
+        return self._with_fill(style, self._plain_fill(beneath) if is_known else 0)
 
     def is_painted(self, style: int, *colours: str) -> bool:
         """Return true if the style has a fill of one of these colours."""
@@ -617,9 +617,9 @@ class Styles:
             attributes["applyFill"] = "1"
         return self._format_at(_Format(attributes, old.content))
 
-    def _plain(self, colour: Mapping[str, str]) -> int:
+    def _plain_fill(self, colour: Mapping[str, str]) -> int:
         """Return the fill with one colour; alpha is ignored, as spreadsheets do."""
-        at = self._plain_places.get(_key(_opaque(colour)))
+        at = self._plain_places.get(_key(_without_alpha(colour)))
         return self._fill_at(_Fill("solid", colour, {"indexed": "64"})) if at is None else at
 
     def _known_style(self, style: int) -> int:
@@ -640,7 +640,7 @@ class Styles:
     def _note_fill(self, fill: _Fill, at: int) -> None:
         self._fill_places.setdefault(_fill_key(fill), at)
         if fill.pattern == "solid":
-            self._plain_places.setdefault(_key(_opaque(fill.front)), at)
+            self._plain_places.setdefault(_key(_without_alpha(fill.front)), at)
 
     def _format_at(self, wanted: _Format) -> int:
         """Return the index of the format, or of a format that differs only in whether a fill is
@@ -720,7 +720,7 @@ def _wrap_text(content: str, alignment: str) -> str:
     return _WRAP.sub("", content).replace(alignment, f'{alignment} wrapText="1"', 1)
 
 
-def _opaque(colour: Mapping[str, str]) -> dict[str, str]:
+def _without_alpha(colour: Mapping[str, str]) -> dict[str, str]:
     return {key: value[-6:] if key == "rgb" else value for key, value in colour.items()}
 
 

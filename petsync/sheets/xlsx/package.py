@@ -380,7 +380,7 @@ class Package:
                     texts[at] = "".join(pieces)
         return texts
 
-    def alone(self, sheet: bytes, texts: Mapping[str, bytes] | None = None) -> io.BytesIO:
+    def extract_sheet(self, sheet: bytes, texts: Mapping[str, bytes] | None = None) -> io.BytesIO:
         """Return a workbook with one worksheet with these bytes, and with the styles and `texts` of
         this workbook.
         """

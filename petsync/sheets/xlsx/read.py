@@ -343,7 +343,7 @@ def _open_tab(package: Package, tab: Tab, where: str, large: int) -> _WorksheetD
         futures = [pool.submit(_sheet, package, part, shared, where) for part in parts]
         surveyed = surveyed or survey(data, where, irregular=False)
         if surveyed.unread:
-            sheets = [_sheet(package, surveyed.readable(data), shared, where)]
+            sheets = [_sheet(package, surveyed.make_readable(data), shared, where)]
         else:
             sheets = [each.result() for each in futures]
         if not _are_consecutive(sheets):
@@ -353,7 +353,7 @@ def _open_tab(package: Package, tab: Tab, where: str, large: int) -> _WorksheetD
 
 def _sheet(package: Package, data: bytes, texts: Mapping[str, bytes], where: str) -> CalamineSheet:
     with _naming_damage(where):
-        return load_workbook(package.alone(data, texts)).get_sheet_by_index(0)
+        return load_workbook(package.extract_sheet(data, texts)).get_sheet_by_index(0)
 
 
 def _are_consecutive(sheets: Sequence[CalamineSheet]) -> bool:

@@ -177,7 +177,7 @@ class Survey:
                 self.last_row = max(self.last_row, row.number)
                 self.last_column = max(self.last_column, cell.column)
 
-    def readable(self, data: bytes) -> bytes:
+    def make_readable(self, data: bytes) -> bytes:
         """Return the part with each unreadable error replaced by one that calamine reads as
         blank.
         """
@@ -292,7 +292,7 @@ def lines_of(package: Package, name: str) -> list[str] | None:
     data = package.text_part(tab.part)
     # A cell far away would make calamine allocate a huge rectangle.
     survey(data, where)
-    return [str(row[0]) for row in _rows_of_workbook(package.alone(data), where) if row]
+    return [str(row[0]) for row in _rows_of_workbook(package.extract_sheet(data), where) if row]
 
 
 def _rows_of_workbook(workbook: io.BytesIO, where: str) -> list[list[Any]]:
@@ -364,10 +364,12 @@ def view(data: bytes) -> View:
     if start < 0:
         return View()
     tail = data[data.rfind(b"sheetData") :]
-    return View(tuple(_hidden(data[: min(start, _VIEW_HEAD)])), tuple(_iter_filtered_columns(tail)))
+    return View(
+        tuple(_hidden_columns(data[: min(start, _VIEW_HEAD)])), tuple(_iter_filtered_columns(tail))
+    )
 
 
-def _hidden(head: bytes) -> Iterator[range]:
+def _hidden_columns(head: bytes) -> Iterator[range]:
     for column in _COLUMN.finditer(head):
         span = {name: int(number) for name, number in _NUMBER.findall(column[1])}
         if len(span) == 2 and _HIDDEN_COLUMN.search(column[1]):

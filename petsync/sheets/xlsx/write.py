@@ -49,8 +49,8 @@ __all__ = [
     "lay_out",
     "name_base",
     "offer",
-    "plain",
     "width",
+    "without_invisible",
     "workbook_bytes",
 ]
 
@@ -81,8 +81,8 @@ def offer(book: Workbook, sheet: Worksheet, contents: Contents) -> None:
     """Add the drop-downs of the columns status, category and action."""
     texts = contents.by_name
     clear = [contents.clear] if contents.clear else []
-    offered = [*contents.statuses, *_others(texts["status"], contents.statuses, clear)]
-    categories = _others(texts["category"], (), clear)
+    offered = [*contents.statuses, *_other_texts(texts["status"], contents.statuses, clear)]
+    categories = _other_texts(texts["category"], (), clear)
     lists = book.create_sheet(LISTS)
     lists.sheet_state = "hidden"
     for n, (name, values) in enumerate((("status", offered), ("category", categories))):
@@ -97,7 +97,7 @@ def offer(book: Workbook, sheet: Worksheet, contents: Contents) -> None:
     _validate(sheet, ACTION, contents.rows, _action())
 
 
-def _others(texts: Sequence[str], offered: Sequence[str], clear: Sequence[str]) -> list[str]:
+def _other_texts(texts: Sequence[str], offered: Sequence[str], clear: Sequence[str]) -> list[str]:
     """Return those texts of a column that are not offered yet and that a drop-down list can
     offer.
     """
@@ -319,13 +319,13 @@ def _say(sheet: Worksheet, row: int, line: _Line) -> None:
 
 
 def _write(sheet: Worksheet, row: int, column: int, text: str, font: Font) -> None:
-    cell = sheet.cell(row, column, plain(text))
+    cell = sheet.cell(row, column, without_invisible(text))
     cell.data_type = "s"
     cell.font = font
     cell.alignment = Alignment(vertical="center", wrap_text=column == 3)
 
 
-def plain(text: str) -> str:
+def without_invisible(text: str) -> str:
     """Return the text without characters that are illegal in XML or invisible."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
@@ -475,7 +475,7 @@ def name_base(book: Workbook) -> None:
 
 def _describe(book: Workbook, base: Base | None) -> None:
     book.properties.creator = "petsync"
-    book.properties.title = "Pets" if base is None else f"Pets of {plain(base.store)}"
+    book.properties.title = "Pets" if base is None else f"Pets of {without_invisible(base.store)}"
 
 
 def _hide(book: Workbook, name: str, lines: Sequence[str]) -> None:
