@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from nightly import PETS, Night, changed
 from receiver import Receiver, configured, told
+from scenarios import PETS, Scenario, changed
 
 from petsync.errors import ConfigurationError, InterruptedRunError, SettingsError
 from petsync.plan.report import RoundReport
@@ -266,10 +266,10 @@ def test_a_real_job_can_be_watched_from_outside(tmp_path: Path) -> None:
         is_served.set()
 
     with Sandbox(pets=PETS, auth=False) as box:
-        night = Night(box, tmp_path)
-        night.write(changed(PETS, 3, name="Rex"))
+        scenario = Scenario(box, tmp_path)
+        scenario.write(changed(PETS, 3, name="Rex"))
         log = Log(file=tmp_path / "log")
-        config = replace(night.config(), metrics=Metrics(listen="127.0.0.1:0"), log=log)
+        config = replace(scenario.config(), metrics=Metrics(listen="127.0.0.1:0"), log=log)
         codes: list[int] = []
         thread = threading.Thread(
             target=lambda: codes.append(every(config, 0.02, stop=stop, served=hear))

@@ -13,10 +13,10 @@ from unittest.mock import Mock
 import msgspec
 import pandas as pd
 import pytest
-from nightly import PETS, FirstRounds, Night, changed, kinds
 from openpyxl import load_workbook
 from pairwise import pairwise
 from rounds.sheet import read_grid
+from scenarios import PETS, FirstRounds, Scenario, changed, kinds
 
 import petsync as ps
 from petsync import sheets
@@ -43,7 +43,7 @@ def _open_box() -> Iterator[Sandbox]:
         yield box
 
 
-class Kept(Night):
+class BackupScenario(Scenario):
     """A job that deletes missing pets, with a sheet as any program writes it."""
 
     ending = "csv"
@@ -64,7 +64,7 @@ class Kept(Night):
 
     def edit(self, change: Callable[[list[ps.Pet]], list[ps.Pet]]) -> None:
         """Change the pets of the sheet, and save their rows in reverse order."""
-        self.write([*reversed(change([*self.said().values()]))])
+        self.write([*reversed(change([*self.sheet_pets().values()]))])
 
 
 @pytest.fixture(scope="module")
@@ -74,29 +74,29 @@ def first_rounds(tmp_path_factory: pytest.TempPathFactory) -> FirstRounds:
 
 
 @pytest.fixture
-def night(_open_box: Sandbox, first_rounds: FirstRounds, tmp_path: Path) -> Kept:
+def scenario(_open_box: Sandbox, first_rounds: FirstRounds, tmp_path: Path) -> BackupScenario:
     """Return a CSV file that agrees with a store after one round."""
-    night = Kept(_open_box, tmp_path, {"mode": "two-way", "delete_missing": True})
-    first_rounds.begin(night, PETS)
-    return night
+    scenario = BackupScenario(_open_box, tmp_path, {"mode": "two-way", "delete_missing": True})
+    first_rounds.begin(scenario, PETS)
+    return scenario
 
 
 @pytest.fixture(params=["csv", "xlsx"])
-def either(
+def any_scenario(
     _open_box: Sandbox, first_rounds: FirstRounds, tmp_path: Path, request: pytest.FixtureRequest
-) -> Kept:
+) -> BackupScenario:
     """Return the same with a CSV file or a workbook."""
-    night = Kept(_open_box, tmp_path, {"mode": "two-way", "delete_missing": True})
-    night.ending = request.param
-    first_rounds.begin(night, PETS)
-    return night
+    scenario = BackupScenario(_open_box, tmp_path, {"mode": "two-way", "delete_missing": True})
+    scenario.ending = request.param
+    first_rounds.begin(scenario, PETS)
+    return scenario
 
 
-def _news(night: Night) -> None:
+def _news(scenario: Scenario) -> None:
     """Change one pet, add one and delete one in the store."""
-    night.box.put(changed(PETS, 5, name="Store 5")[4])
-    night.box.put(NEW)
-    night.box.remove(7)
+    scenario.box.put(changed(PETS, 5, name="Store 5")[4])
+    scenario.box.put(NEW)
+    scenario.box.remove(7)
 
 
 def _is_told(told: RoundReport) -> bool:
@@ -104,75 +104,75 @@ def _is_told(told: RoundReport) -> bool:
 
 
 @pytest.mark.parametrize("edited", [False, True])
-def test_a_backup_takes_the_news_again(either: Kept, edited: bool) -> None:
+def test_a_backup_takes_the_news_again(any_scenario: BackupScenario, edited: bool) -> None:
     """A backup, unchanged or edited, reverts nothing: the sheet takes the store's changes again,
     and a person's edit is sent.
     """
-    night = either
-    _news(night)
-    first = night.run()
+    scenario = any_scenario
+    _news(scenario)
+    first = scenario.run()
     assert (first.round.to_sheet.total, _is_told(first)) == (3, False)
-    night.backup(first)
+    scenario.backup(first)
     if edited:
-        night.edit(lambda pets: changed(pets, 2, name="Rex"))
-    report = night.run()
+        scenario.edit(lambda pets: changed(pets, 2, name="Rex"))
+    report = scenario.run()
     assert (report.round.status, report.round.to_sheet.total, _is_told(report)) == ("done", 3, True)
     assert report.round.to_store.total == (1 if edited else 0)
-    assert night.said() == night.stored()
-    assert night.stored()[50].name == "Neu"
-    assert night.stored()[5].name == "Store 5"
-    assert (night.stored()[2].name == "Rex") is edited
-    assert 7 not in night.stored()
-    again = night.run()
+    assert scenario.sheet_pets() == scenario.store_pets()
+    assert scenario.store_pets()[50].name == "Neu"
+    assert scenario.store_pets()[5].name == "Store 5"
+    assert (scenario.store_pets()[2].name == "Rex") is edited
+    assert 7 not in scenario.store_pets()
+    again = scenario.run()
     assert (again.round.status, again.open) == ("in-sync", ())
 
 
 @pytest.mark.parametrize("edited", [False, True])
-def test_a_backup_that_is_older_by_two_writes(night: Kept, edited: bool) -> None:
+def test_a_backup_that_is_older_by_two_writes(scenario: BackupScenario, edited: bool) -> None:
     """A backup from before two writes is compared with what was agreed when it was made."""
-    night.box.put(changed(PETS, 5, name="Store 5")[4])
-    night.box.put(NEW)
-    first = night.run()
-    night.write(changed([*night.said().values()], 1, name="Sheet 1"))
-    night.box.put(changed(PETS, 5, name="Store 5b")[4])
-    night.box.put(changed(PETS, 6, name="Store 6")[5])
-    assert night.run().round.status == "done"
-    night.backup(first)
+    scenario.box.put(changed(PETS, 5, name="Store 5")[4])
+    scenario.box.put(NEW)
+    first = scenario.run()
+    scenario.write(changed([*scenario.sheet_pets().values()], 1, name="Sheet 1"))
+    scenario.box.put(changed(PETS, 5, name="Store 5b")[4])
+    scenario.box.put(changed(PETS, 6, name="Store 6")[5])
+    assert scenario.run().round.status == "done"
+    scenario.backup(first)
     if edited:
-        night.edit(lambda pets: changed(pets, 2, name="Rex"))
-    assert _is_told(night.run())
-    stored = night.stored()
+        scenario.edit(lambda pets: changed(pets, 2, name="Rex"))
+    assert _is_told(scenario.run())
+    stored = scenario.store_pets()
     assert (stored[5].name, stored[6].name, stored[50].name) == ("Store 5b", "Store 6", "Neu")
     assert stored[1].name == "Sheet 1"
-    assert night.said() == stored
-    assert night.run().open == ()
+    assert scenario.sheet_pets() == stored
+    assert scenario.run().open == ()
 
 
-def test_what_the_sheet_had_sent_by_then_is_no_edit_again(night: Kept) -> None:
+def test_what_the_sheet_had_sent_by_then_is_no_edit_again(scenario: BackupScenario) -> None:
     """Edits in a backup that were sent when it was made are not sent again over the store's later
     values.
     """
-    night.write([*changed(PETS, 1, name="Rex"), ps.Pet(name="Ohne", status="sold")])
-    _news(night)
-    first = night.run()
-    (new,) = (pet for pet in night.box.pets() if pet.name == "Ohne")
-    night.box.put(changed(PETS, 1, name="Rex II")[0])
-    night.box.put(ps.Pet(id=new.id, name="Ohne mehr", status="sold"))
-    night.run()
-    night.backup(first)
-    assert _is_told(night.run())
-    assert night.stored()[1].name == "Rex II"
-    assert [pet.name for pet in night.box.pets() if "Ohne" in (pet.name or "")] == ["Ohne mehr"]
-    assert night.said() == night.stored()
+    scenario.write([*changed(PETS, 1, name="Rex"), ps.Pet(name="Ohne", status="sold")])
+    _news(scenario)
+    first = scenario.run()
+    (new,) = (pet for pet in scenario.box.pets() if pet.name == "Ohne")
+    scenario.box.put(changed(PETS, 1, name="Rex II")[0])
+    scenario.box.put(ps.Pet(id=new.id, name="Ohne mehr", status="sold"))
+    scenario.run()
+    scenario.backup(first)
+    assert _is_told(scenario.run())
+    assert scenario.store_pets()[1].name == "Rex II"
+    assert [pet.name for pet in scenario.box.pets() if "Ohne" in (pet.name or "")] == ["Ohne mehr"]
+    assert scenario.sheet_pets() == scenario.store_pets()
 
 
-def _killed(_: Kept, patch: pytest.MonkeyPatch) -> None:
+def _killed(_: BackupScenario, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
 
 
-def _opened(night: Kept, patch: pytest.MonkeyPatch) -> None:
+def _opened(scenario: BackupScenario, patch: pytest.MonkeyPatch) -> None:
     def keep(*args: Any) -> Path:
-        night.lock.write_bytes(b"\x05Maria")
+        scenario.lock.write_bytes(b"\x05Maria")
         return create_backup(*args)
 
     patch.setattr(sync, "create_backup", keep)
@@ -180,106 +180,106 @@ def _opened(night: Kept, patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("cut_off", [_killed, _opened])
 def test_a_backup_of_a_round_that_wrote_nothing_is_known(
-    night: Kept,
+    scenario: BackupScenario,
     monkeypatch: pytest.MonkeyPatch,
-    cut_off: Callable[[Kept, pytest.MonkeyPatch], None],
+    cut_off: Callable[[BackupScenario, pytest.MonkeyPatch], None],
 ) -> None:
     """A backup of a round that was killed, or found the sheet open, before it wrote the sheet is
     recognised: it does not revert a later edit.
     """
-    night.box.put(changed(PETS, 5, name="Store 5")[4])
-    backup = night.sheet.read_bytes()
+    scenario.box.put(changed(PETS, 5, name="Store 5")[4])
+    backup = scenario.sheet.read_bytes()
     with monkeypatch.context() as patch:
-        cut_off(night, patch)
-        assert night.run().round.status in ("interrupted", "error")
-    night.lock.unlink(missing_ok=True)
-    assert night.sheet.read_bytes() == backup
-    night.edit(lambda pets: changed(pets, 2, name="Sheet 2"))
-    assert night.run().round.status == "done"
-    night.sheet.write_bytes(backup)
-    assert _is_told(night.run())
-    assert (night.stored()[2].name, night.stored()[5].name) == ("Sheet 2", "Store 5")
-    assert night.said() == night.stored()
-    again = night.run()
+        cut_off(scenario, patch)
+        assert scenario.run().round.status in ("interrupted", "error")
+    scenario.lock.unlink(missing_ok=True)
+    assert scenario.sheet.read_bytes() == backup
+    scenario.edit(lambda pets: changed(pets, 2, name="Sheet 2"))
+    assert scenario.run().round.status == "done"
+    scenario.sheet.write_bytes(backup)
+    assert _is_told(scenario.run())
+    assert (scenario.store_pets()[2].name, scenario.store_pets()[5].name) == ("Sheet 2", "Store 5")
+    assert scenario.sheet_pets() == scenario.store_pets()
+    again = scenario.run()
     assert (again.round.status, again.open) == ("in-sync", ())
 
 
 @pytest.mark.parametrize("cut_off", [_killed, _opened])
 def test_a_sheet_that_was_not_written_is_no_backup_of_itself(
-    night: Kept,
+    scenario: BackupScenario,
     monkeypatch: pytest.MonkeyPatch,
-    cut_off: Callable[[Kept, pytest.MonkeyPatch], None],
+    cut_off: Callable[[BackupScenario, pytest.MonkeyPatch], None],
 ) -> None:
     """A sheet that an interrupted round did not write is not a backup of itself if the store takes
     its change back.
     """
-    night.box.put(changed(PETS, 5, name="Store 5")[4])
+    scenario.box.put(changed(PETS, 5, name="Store 5")[4])
     with monkeypatch.context() as patch:
-        cut_off(night, patch)
-        assert night.run().round.status in ("interrupted", "error")
-    night.lock.unlink(missing_ok=True)
-    night.box.put(PETS[4])
+        cut_off(scenario, patch)
+        assert scenario.run().round.status in ("interrupted", "error")
+    scenario.lock.unlink(missing_ok=True)
+    scenario.box.put(PETS[4])
     for _ in range(2):
-        report = night.run()
+        report = scenario.run()
         assert (report.round.status, report.open) == ("in-sync", ())
 
 
 def test_a_sheet_that_stays_open_uses_up_no_versions(
-    night: Kept, monkeypatch: pytest.MonkeyPatch
+    scenario: BackupScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eleven rounds that find the sheet open use up no kept versions, so an older backup is still
     recognised.
     """
-    night.box.put(changed(PETS, 5, name="Store 5")[4])
-    first = night.run()
-    night.box.put(changed(PETS, 6, name="Store 6")[5])
+    scenario.box.put(changed(PETS, 5, name="Store 5")[4])
+    first = scenario.run()
+    scenario.box.put(changed(PETS, 6, name="Store 6")[5])
     with monkeypatch.context() as patch:
-        _opened(night, patch)
+        _opened(scenario, patch)
         for _ in range(11):
-            assert night.run().round.status == "error"
-            night.lock.unlink()
-    assert night.run().round.status == "done"
-    night.backup(first)
-    assert _is_told(night.run())
-    assert night.said() == night.stored()
-    assert (night.stored()[5].name, night.stored()[6].name) == ("Store 5", "Store 6")
+            assert scenario.run().round.status == "error"
+            scenario.lock.unlink()
+    assert scenario.run().round.status == "done"
+    scenario.backup(first)
+    assert _is_told(scenario.run())
+    assert scenario.sheet_pets() == scenario.store_pets()
+    assert (scenario.store_pets()[5].name, scenario.store_pets()[6].name) == ("Store 5", "Store 6")
 
 
-def test_a_backup_from_before_a_new_row_is_known(night: Kept) -> None:
+def test_a_backup_from_before_a_new_row_is_known(scenario: BackupScenario) -> None:
     """An edited backup from before a new row is recognised: the row's pet stays, nothing is
     reverted, and the edit is sent.
     """
     news = changed(changed(PETS, 5, name="Store 5"), 6, name="Store 6")
     for pet in news[4:6]:
-        night.box.put(pet)
-    first = night.run()
-    night.edit(lambda pets: [*pets, ps.Pet(name="Ohne", status="sold")])
-    assert night.run().round.status == "done"
-    (new,) = (pet for pet in night.box.pets() if pet.name == "Ohne")
-    night.box.put(ps.Pet(id=new.id, name="Ohne mehr", status="sold"))
-    assert night.run().round.status == "done"
-    night.backup(first)
-    night.edit(lambda pets: changed(pets, 2, name="Rex"))
-    assert _is_told(night.run())
-    names = [night.stored()[number].name for number in (2, 5, 6, new.id or 0)]
+        scenario.box.put(pet)
+    first = scenario.run()
+    scenario.edit(lambda pets: [*pets, ps.Pet(name="Ohne", status="sold")])
+    assert scenario.run().round.status == "done"
+    (new,) = (pet for pet in scenario.box.pets() if pet.name == "Ohne")
+    scenario.box.put(ps.Pet(id=new.id, name="Ohne mehr", status="sold"))
+    assert scenario.run().round.status == "done"
+    scenario.backup(first)
+    scenario.edit(lambda pets: changed(pets, 2, name="Rex"))
+    assert _is_told(scenario.run())
+    names = [scenario.store_pets()[number].name for number in (2, 5, 6, new.id or 0)]
     assert names == ["Rex", "Store 5", "Store 6", "Ohne mehr"]
-    assert night.said() == night.stored()
+    assert scenario.sheet_pets() == scenario.store_pets()
 
 
 @pytest.mark.parametrize("writes", range(1, 4))
 def test_a_round_that_is_killed_while_it_notes_an_older_copy(
-    either: Kept, monkeypatch: pytest.MonkeyPatch, writes: int
+    any_scenario: BackupScenario, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
     """A round that is killed at any write while it records an older copy sends no value of the
     copy, with any edits before the next round.
     """
-    night = either
-    night.box.put(changed(PETS, 5, name="Store 5")[4])
-    night.box.remove(7)
-    first = night.run()
-    night.backup(first)
-    assert _is_told(night.run())
-    night.backup(first)
+    scenario = any_scenario
+    scenario.box.put(changed(PETS, 5, name="Store 5")[4])
+    scenario.box.remove(7)
+    first = scenario.run()
+    scenario.backup(first)
+    assert _is_told(scenario.run())
+    scenario.backup(first)
     write = state.write
     left = iter(range(writes))
 
@@ -290,294 +290,305 @@ def test_a_round_that_is_killed_while_it_notes_an_older_copy(
 
     with monkeypatch.context() as patch:
         patch.setattr(state, "write", put)
-        night.run()
-    night.edit(lambda pets: [pet for pet in changed(pets, 2, name="Rex") if pet.id != 7])
-    night.run()
-    assert night.stored()[5].name == "Store 5"
-    assert 7 not in night.stored()
+        scenario.run()
+    scenario.edit(lambda pets: [pet for pet in changed(pets, 2, name="Rex") if pet.id != 7])
+    scenario.run()
+    assert scenario.store_pets()[5].name == "Store 5"
+    assert 7 not in scenario.store_pets()
 
 
-def test_a_row_that_may_be_lost_is_not_written_again(night: Kept) -> None:
+def test_a_row_that_may_be_lost_is_not_written_again(scenario: BackupScenario) -> None:
     """The pet of the only row that a round wrote, and that is missing, stays in conflict without a
     row, because the sheet may be a backup.
     """
-    night.box.put(NEW)
-    assert night.run().round.to_sheet.add == 1
-    night.edit(lambda pets: [pet for pet in pets if pet.id != NEW.id])
+    scenario.box.put(NEW)
+    assert scenario.run().round.to_sheet.add == 1
+    scenario.edit(lambda pets: [pet for pet in pets if pet.id != NEW.id])
     for _ in range(2):
-        report = night.run()
+        report = scenario.run()
         assert report.round.status == "conflicts"
         assert NEW.id in {each.pet_id for each in report.open if each.kind == "conflict"}
-        assert (NEW.id in night.said(), NEW.id in night.stored()) == (False, True)
-    night.box.remove(NEW.id or 0)
-    assert night.run().round.status == "in-sync"
+        assert (NEW.id in scenario.sheet_pets(), NEW.id in scenario.store_pets()) == (False, True)
+    scenario.box.remove(NEW.id or 0)
+    assert scenario.run().round.status == "in-sync"
 
 
-def test_two_new_rows_that_are_taken_out_are_a_conflict(night: Kept) -> None:
+def test_two_new_rows_that_are_taken_out_are_a_conflict(scenario: BackupScenario) -> None:
     """Two new rows that got their ids and are missing were removed, or an older copy was put back:
     their pets stay, in conflict, until the rows are back.
     """
-    night.edit(lambda pets: [*pets, *(ps.Pet(name=f"Ohne {n}", status="sold") for n in (1, 2))])
-    assert night.run().round.status == "done"
-    rows = read_grid(night.sheet)
-    night.write(pet for pet in night.said().values() if "Ohne" not in (pet.name or ""))
+    scenario.edit(lambda pets: [*pets, *(ps.Pet(name=f"Ohne {n}", status="sold") for n in (1, 2))])
+    assert scenario.run().round.status == "done"
+    rows = read_grid(scenario.sheet)
+    scenario.write(pet for pet in scenario.sheet_pets().values() if "Ohne" not in (pet.name or ""))
     guard = Guard(max_delete=Limit(2, is_share=False))
     for _ in range(2):
-        report = night.run(guard=guard)
+        report = scenario.run(guard=guard)
         assert (report.round.status, report.round.conflicts) == ("conflicts", 2)
-    assert len(night.stored()) == len(PETS) + 2
+    assert len(scenario.store_pets()) == len(PETS) + 2
     rows.save()
-    report = night.run(guard=guard)
+    report = scenario.run(guard=guard)
     assert (report.round.exit_code, report.round.conflicts) == (0, 0)
-    assert night.said() == night.stored()
+    assert scenario.sheet_pets() == scenario.store_pets()
 
 
-def test_a_backup_from_before_a_row_of_a_folder_is_known(night: Kept) -> None:
+def test_a_backup_from_before_a_row_of_a_folder_is_known(scenario: BackupScenario) -> None:
     """A backup of a folder's file from before a new row, put back twice and edited, is recognised,
     and the row's pet is not deleted.
     """
-    night.options = {**night.options, "sheet": None, "folder": night.folder, "files": "*.csv"}
+    scenario.options = {
+        **scenario.options,
+        "sheet": None,
+        "folder": scenario.folder,
+        "files": "*.csv",
+    }
     guard = Guard(max_update=Limit(12, is_share=False))
 
     def news(*ids: int) -> RoundReport:
         for pet_id in ids:
-            (pet,) = changed([night.stored()[pet_id]], pet_id, name=f"Store {pet_id}")
-            night.box.put(pet)
-        return night.run(guard=guard)
+            (pet,) = changed([scenario.store_pets()[pet_id]], pet_id, name=f"Store {pet_id}")
+            scenario.box.put(pet)
+        return scenario.run(guard=guard)
 
-    night.run(guard=guard)
+    scenario.run(guard=guard)
     first = news(5, 6)
-    night.edit(lambda pets: [*pets, ps.Pet(name="Ohne", status="sold")])
+    scenario.edit(lambda pets: [*pets, ps.Pet(name="Ohne", status="sold")])
     assert news(3, 4).round.status == "done"
-    night.backup(first)
-    assert _is_told(night.run(guard=guard))
-    night.backup(first)
-    night.edit(lambda pets: [pet for pet in changed(pets, 2, name="Rex") if pet.id != 5])
-    assert _is_told(night.run(guard=guard))
+    scenario.backup(first)
+    assert _is_told(scenario.run(guard=guard))
+    scenario.backup(first)
+    scenario.edit(lambda pets: [pet for pet in changed(pets, 2, name="Rex") if pet.id != 5])
+    assert _is_told(scenario.run(guard=guard))
     for _ in range(2):
-        stored = night.stored()
+        stored = scenario.store_pets()
         assert [pet.name for pet in stored.values()].count("Ohne") == 1
         assert [stored[n].name for n in (2, 3, 4, 6)] == ["Rex", "Store 3", "Store 4", "Store 6"]
-        night.run(guard=guard)
+        scenario.run(guard=guard)
 
 
-def _busy(night: Kept, _: pytest.MonkeyPatch) -> None:
-    night.lock.write_bytes(b"\x05Maria")
+def _busy(scenario: BackupScenario, _: pytest.MonkeyPatch) -> None:
+    scenario.lock.write_bytes(b"\x05Maria")
 
 
-def _unanswered(night: Kept, _: pytest.MonkeyPatch) -> None:
-    night.box.break_with("html=1,status=sold")
+def _unanswered(scenario: BackupScenario, _: pytest.MonkeyPatch) -> None:
+    scenario.box.break_with("html=1,status=sold")
 
 
 def _ends_early(
-    night: Kept, patch: pytest.MonkeyPatch, cut_off: Callable[[Kept, pytest.MonkeyPatch], None]
+    scenario: BackupScenario,
+    patch: pytest.MonkeyPatch,
+    cut_off: Callable[[BackupScenario, pytest.MonkeyPatch], None],
 ) -> None:
     """Run a round that recognises a backup and ends before it writes anything."""
     with patch.context() as within:
-        cut_off(night, within)
-        assert night.run().round.status in ("interrupted", "error")
-    night.box.break_with(None)
-    night.lock.unlink(missing_ok=True)
+        cut_off(scenario, within)
+        assert scenario.run().round.status in ("interrupted", "error")
+    scenario.box.break_with(None)
+    scenario.lock.unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("cut_off", [_killed, _opened, _busy, _unanswered])
 def test_a_backup_that_a_round_has_recognised_stays_one(
-    either: Kept,
+    any_scenario: BackupScenario,
     monkeypatch: pytest.MonkeyPatch,
-    cut_off: Callable[[Kept, pytest.MonkeyPatch], None],
+    cut_off: Callable[[BackupScenario, pytest.MonkeyPatch], None],
 ) -> None:
     """A backup that an interrupted round recognised stays one after edits: a value that was sent
     since stays in the store, and is in conflict if that round had not begun to write.
     """
-    night = either
-    night.box.remove(7)
-    first = night.run()
-    night.edit(lambda pets: changed(pets, 5, name="Sheet 5"))
-    assert night.run().round.status == "done"
-    night.backup(first)
-    _ends_early(night, monkeypatch, cut_off)
-    night.edit(lambda pets: [pet for pet in changed(pets, 2, name="Rex") if pet.id != 7])
-    report = night.run()
-    stored = night.stored()
+    scenario = any_scenario
+    scenario.box.remove(7)
+    first = scenario.run()
+    scenario.edit(lambda pets: changed(pets, 5, name="Sheet 5"))
+    assert scenario.run().round.status == "done"
+    scenario.backup(first)
+    _ends_early(scenario, monkeypatch, cut_off)
+    scenario.edit(lambda pets: [pet for pet in changed(pets, 2, name="Rex") if pet.id != 7])
+    report = scenario.run()
+    stored = scenario.store_pets()
     assert (stored[5].name, stored[2].name, 7 in stored) == ("Sheet 5", "Rex", False)
     # A round that began to write has kept the base by which the backup is compared.
     is_named = cut_off not in (_killed, _opened)
     assert kinds(report) == ([("conflict", 5)] if is_named else [])
-    assert (night.said() == stored) is not is_named
-    night.edit(lambda pets: changed(pets, 5, name="Sheet 5"))
-    assert night.run().round.exit_code == 0
-    again = night.run()
+    assert (scenario.sheet_pets() == stored) is not is_named
+    scenario.edit(lambda pets: changed(pets, 5, name="Sheet 5"))
+    assert scenario.run().round.exit_code == 0
+    again = scenario.run()
     assert (again.round.status, again.open) == ("in-sync", ())
-    assert night.said() == night.stored()
+    assert scenario.sheet_pets() == scenario.store_pets()
 
 
 @pytest.mark.parametrize("cut_off", [_killed, _opened, _busy, _unanswered])
 def test_a_row_of_after_a_backup_that_a_round_has_recognised_stays(
-    night: Kept,
+    scenario: BackupScenario,
     monkeypatch: pytest.MonkeyPatch,
-    cut_off: Callable[[Kept, pytest.MonkeyPatch], None],
+    cut_off: Callable[[BackupScenario, pytest.MonkeyPatch], None],
 ) -> None:
     """The pet of a row that was added after a backup stays, if an interrupted round recognised the
     backup and an older row is removed from it.
     """
-    night.box.put(changed(PETS, 5, name="Store 5")[4])
-    first = night.run()
-    night.edit(lambda pets: [*pets, NEW])
-    night.box.put(NEW)
-    assert night.run().round.exit_code == 0
-    night.backup(first)
-    _ends_early(night, monkeypatch, cut_off)
-    night.edit(lambda pets: [pet for pet in pets if pet.id != 5])
-    report = night.run()
-    assert night.stored()[50] == night.said()[50] == NEW
-    assert [*night.stored()] == [pet.id for pet in (*PETS, NEW)]
+    scenario.box.put(changed(PETS, 5, name="Store 5")[4])
+    first = scenario.run()
+    scenario.edit(lambda pets: [*pets, NEW])
+    scenario.box.put(NEW)
+    assert scenario.run().round.exit_code == 0
+    scenario.backup(first)
+    _ends_early(scenario, monkeypatch, cut_off)
+    scenario.edit(lambda pets: [pet for pet in pets if pet.id != 5])
+    report = scenario.run()
+    assert scenario.store_pets()[50] == scenario.sheet_pets()[50] == NEW
+    assert [*scenario.store_pets()] == [pet.id for pet in (*PETS, NEW)]
     assert ("conflict", 5) in kinds(report)
 
 
 @pytest.mark.parametrize("cut_off", [_busy, _unanswered])
 def test_a_backup_that_a_round_has_recognised_becomes_no_newer_one(
-    night: Kept,
+    scenario: BackupScenario,
     monkeypatch: pytest.MonkeyPatch,
-    cut_off: Callable[[Kept, pytest.MonkeyPatch], None],
+    cut_off: Callable[[BackupScenario, pytest.MonkeyPatch], None],
 ) -> None:
     """A backup that an interrupted round recognised does not count as a newer one when rows are
     removed from it, and the store's later values stay.
     """
-    night.options = {**night.options, "guard": Guard(max_delete=Limit(3, is_share=False))}
-    night.box.put(changed(PETS, 5, name="Store 5")[4])
-    night.box.remove(7)
-    night.box.remove(8)
-    first = night.run()
+    scenario.options = {**scenario.options, "guard": Guard(max_delete=Limit(3, is_share=False))}
+    scenario.box.put(changed(PETS, 5, name="Store 5")[4])
+    scenario.box.remove(7)
+    scenario.box.remove(8)
+    first = scenario.run()
     for pet in changed(changed(PETS, 10, name="Store 10"), 11, name="Store 11")[9:11]:
-        night.box.put(pet)
-    assert night.run().round.exit_code == 0
-    night.backup(first)
-    _ends_early(night, monkeypatch, cut_off)
-    night.edit(lambda pets: [pet for pet in changed(pets, 2, name="Rex") if pet.id not in (7, 8)])
-    night.run()
-    names = [night.stored()[number].name for number in (2, 5, 10, 11)]
+        scenario.box.put(pet)
+    assert scenario.run().round.exit_code == 0
+    scenario.backup(first)
+    _ends_early(scenario, monkeypatch, cut_off)
+    scenario.edit(
+        lambda pets: [pet for pet in changed(pets, 2, name="Rex") if pet.id not in (7, 8)]
+    )
+    scenario.run()
+    names = [scenario.store_pets()[number].name for number in (2, 5, 10, 11)]
     assert names == ["Rex", "Store 5", "Store 10", "Store 11"]
-    assert {7, 8}.isdisjoint(night.stored())
+    assert {7, 8}.isdisjoint(scenario.store_pets())
 
 
-def test_a_row_that_is_taken_out_of_an_older_copy_does_not_return(night: Kept) -> None:
+def test_a_row_that_is_taken_out_of_an_older_copy_does_not_return(scenario: BackupScenario) -> None:
     """A row that is removed from an older copy deletes its pet if the copy has the other values
     that were written with that row.
     """
-    night.box.put(NEW)
-    night.box.put(changed(PETS, 4, name="Store 4")[3])
-    assert night.run().round.to_sheet.total == 2
+    scenario.box.put(NEW)
+    scenario.box.put(changed(PETS, 4, name="Store 4")[3])
+    assert scenario.run().round.to_sheet.total == 2
     for pet in changed(changed(PETS, 5, name="Store 5"), 6, name="Store 6")[4:6]:
-        night.box.put(pet)
-    second = night.run()
-    night.backup(second)
-    night.edit(lambda pets: [pet for pet in pets if pet.id != 50])
-    assert _is_told(night.run())
-    assert 50 not in night.said()
-    assert 50 not in night.stored()
-    assert [night.stored()[number].name for number in (4, 5, 6)] == [
+        scenario.box.put(pet)
+    second = scenario.run()
+    scenario.backup(second)
+    scenario.edit(lambda pets: [pet for pet in pets if pet.id != 50])
+    assert _is_told(scenario.run())
+    assert 50 not in scenario.sheet_pets()
+    assert 50 not in scenario.store_pets()
+    assert [scenario.store_pets()[number].name for number in (4, 5, 6)] == [
         "Store 4",
         "Store 5",
         "Store 6",
     ]
 
 
-def test_a_backup_in_a_folder_with_a_row_twice_stays_one(night: Kept) -> None:
+def test_a_backup_in_a_folder_with_a_row_twice_stays_one(scenario: BackupScenario) -> None:
     """A backup in a folder with a row that is now in another sheet holds back both rows, and
     values that were sent since stay in the store.
     """
-    folder = night.sheet.parent
+    folder = scenario.sheet.parent
     other = folder / "b.csv"
-    night.options = {**night.options, "sheet": None, "folder": folder, "files": "*.csv"}
+    scenario.options = {**scenario.options, "sheet": None, "folder": folder, "files": "*.csv"}
 
     def rounds() -> list[RoundReport]:
-        return [*reconcile_jobs(night.config())]
+        return [*reconcile_jobs(scenario.config())]
 
     def write_other(*pets: ps.Pet) -> None:
         ps.write_sheet(ps.frame_from_pets(pets), other, base=False)
 
     write_other(NEW)
-    night.box.put(NEW)
+    scenario.box.put(NEW)
     rounds()
-    night.box.put(changed(PETS, 7, name="Store 7")[6])
+    scenario.box.put(changed(PETS, 7, name="Store 7")[6])
     first = next(report for report in rounds() if report.round.backup)
-    night.edit(lambda pets: [pet for pet in changed(pets, 5, name="Sheet 5") if pet.id != 7])
-    write_other(NEW, night.stored()[7])
+    scenario.edit(lambda pets: [pet for pet in changed(pets, 5, name="Sheet 5") if pet.id != 7])
+    write_other(NEW, scenario.store_pets()[7])
     rounds()
-    night.backup(first)
+    scenario.backup(first)
     report = rounds()
     assert [each.round.status for each in report] == ["findings", "findings"]
     assert [o.pet_id for each in report for o in each.open if o.kind == "finding"] == [7, 7]
-    night.edit(lambda pets: [pet for pet in pets if pet.id != 7])
+    scenario.edit(lambda pets: [pet for pet in pets if pet.id != 7])
     for _ in range(2):
-        stored = night.stored()
+        stored = scenario.store_pets()
         assert (stored[5].name, stored[7].name) == ("Sheet 5", "Store 7")
         assert [each.round.exit_code for each in rounds()] == [0, 0]
 
 
 @pytest.mark.parametrize("edited", [False, True])
-def test_a_row_of_after_a_backup_that_is_put_back_twice_stays(night: Kept, edited: bool) -> None:
+def test_a_row_of_after_a_backup_that_is_put_back_twice_stays(
+    scenario: BackupScenario, edited: bool
+) -> None:
     """A row that was added to an edited backup stays when the same backup is put back again."""
     for pet in changed(changed(PETS, 5, name="Store 5"), 6, name="Store 6")[4:6]:
-        night.box.put(pet)
-    first = night.run()
-    night.backup(first)
-    night.edit(lambda pets: [*pets, ps.Pet(name="Ohne", status="sold")])
-    assert _is_told(night.run())
-    night.backup(first)
+        scenario.box.put(pet)
+    first = scenario.run()
+    scenario.backup(first)
+    scenario.edit(lambda pets: [*pets, ps.Pet(name="Ohne", status="sold")])
+    assert _is_told(scenario.run())
+    scenario.backup(first)
     if edited:
-        night.edit(lambda pets: changed(pets, 2, name="Rex"))
-    assert _is_told(night.run())
-    assert [pet.name for pet in night.said().values()].count("Ohne") == 1
-    assert night.said() == night.stored()
-    names = [night.stored()[number].name for number in (2, 5, 6)]
+        scenario.edit(lambda pets: changed(pets, 2, name="Rex"))
+    assert _is_told(scenario.run())
+    assert [pet.name for pet in scenario.sheet_pets().values()].count("Ohne") == 1
+    assert scenario.sheet_pets() == scenario.store_pets()
+    names = [scenario.store_pets()[number].name for number in (2, 5, 6)]
     assert names == ["Rex" if edited else "Pet 2", "Store 5", "Store 6"]
 
 
-def test_a_part_of_it_is_a_persons_edit(night: Kept) -> None:
+def test_a_part_of_it_is_a_persons_edit(scenario: BackupScenario) -> None:
     """One value that is set back, or one row that is removed, is an edit, and no backup is
     reported.
     """
-    _news(night)
-    night.run()
-    night.edit(lambda pets: changed(pets, 5, name="Pet 5"))
-    report = night.run()
-    assert (night.stored()[5].name, _is_told(report)) == ("Pet 5", False)
-    night.edit(lambda pets: [pet for pet in pets if pet.id != 50])
-    report = night.run()
-    assert (50 in night.stored(), _is_told(report)) == (False, False)
+    _news(scenario)
+    scenario.run()
+    scenario.edit(lambda pets: changed(pets, 5, name="Pet 5"))
+    report = scenario.run()
+    assert (scenario.store_pets()[5].name, _is_told(report)) == ("Pet 5", False)
+    scenario.edit(lambda pets: [pet for pet in pets if pet.id != 50])
+    report = scenario.run()
+    assert (50 in scenario.store_pets(), _is_told(report)) == (False, False)
 
 
-def test_one_pet_that_is_set_back_is_a_conflict(either: Kept) -> None:
+def test_one_pet_that_is_set_back_is_a_conflict(any_scenario: BackupScenario) -> None:
     """A text file with one pet's old values is a conflict, because it may be a backup or an edit,
     and the second time it is an edit. A workbook with the same bytes is the backup each time.
     """
-    night = either
-    night.box.put(changed(PETS, 5, name="Store 5")[4])
-    first = night.run()
-    night.backup(first)
-    report = night.run()
-    assert night.stored()[5].name == "Store 5"
-    if night.ending == "xlsx":
+    scenario = any_scenario
+    scenario.box.put(changed(PETS, 5, name="Store 5")[4])
+    first = scenario.run()
+    scenario.backup(first)
+    report = scenario.run()
+    assert scenario.store_pets()[5].name == "Store 5"
+    if scenario.ending == "xlsx":
         assert _is_told(report)
-        assert night.said()[5].name == "Store 5"
-        night.backup(first)
-        assert _is_told(night.run())
-        assert night.stored()[5].name == night.said()[5].name == "Store 5"
+        assert scenario.sheet_pets()[5].name == "Store 5"
+        scenario.backup(first)
+        assert _is_told(scenario.run())
+        assert scenario.store_pets()[5].name == scenario.sheet_pets()[5].name == "Store 5"
         return
     assert report.round.exit_code == 5
     assert [each.pet_id for each in report.open if each.kind == "conflict"] == [5]
-    assert night.said()[5].name == "Pet 5"
-    night.edit(lambda pets: changed(pets, 5, name="Store 5"))
-    assert night.run().round.status == "in-sync"
-    night.backup(first)
-    assert night.run().round.status == "done"
-    assert night.stored()[5].name == night.said()[5].name == "Pet 5"
+    assert scenario.sheet_pets()[5].name == "Pet 5"
+    scenario.edit(lambda pets: changed(pets, 5, name="Store 5"))
+    assert scenario.run().round.status == "in-sync"
+    scenario.backup(first)
+    assert scenario.run().round.status == "done"
+    assert scenario.store_pets()[5].name == scenario.sheet_pets()[5].name == "Pet 5"
 
 
 @pytest.mark.parametrize("is_away", [True, False])
 def test_an_older_value_in_a_column_that_comes_back_is_a_conflict(
-    night: Kept, is_away: bool
+    scenario: BackupScenario, is_away: bool
 ) -> None:
     """A value from before a round wrote the row is a conflict if its column was away since, because
     an edit is uncertain; otherwise it is an edit.
@@ -585,15 +596,15 @@ def test_an_older_value_in_a_column_that_comes_back_is_a_conflict(
     tags = (*PETS[5].tags, ps.Tag(106, "young"))
     news = (changed(PETS, 5, status="available")[4], changed(PETS, 6, status="sold", tags=tags)[5])
     for pet in news:
-        night.box.put(pet)
-    night.run()
+        scenario.box.put(pet)
+    scenario.run()
     if is_away:
-        frame = ps.read_sheet(night.sheet).frame
-        ps.write_sheet(frame.drop(columns=["status", "tags"]), night.sheet, base=False)
-        assert night.run().round.status == "in-sync"
-    older = changed([*night.stored().values()], 5, status=PETS[4].status)
-    night.write(changed(older, 6, tags=PETS[5].tags))
-    report = night.run()
+        frame = ps.read_sheet(scenario.sheet).frame
+        ps.write_sheet(frame.drop(columns=["status", "tags"]), scenario.sheet, base=False)
+        assert scenario.run().round.status == "in-sync"
+    older = changed([*scenario.store_pets().values()], 5, status=PETS[4].status)
+    scenario.write(changed(older, 6, tags=PETS[5].tags))
+    report = scenario.run()
     if not is_away:
         assert (report.round.status, report.round.to_store.total) == ("done", 2)
         return
@@ -604,57 +615,57 @@ def test_an_older_value_in_a_column_that_comes_back_is_a_conflict(
     )
     found = {each.pet_id: each.fields for each in report.open if each.kind == "conflict"}
     assert found == {5: ("status",), 6: ("tags",)}
-    assert [night.stored()[pet.id or 0] for pet in news] == [*news]
+    assert [scenario.store_pets()[pet.id or 0] for pet in news] == [*news]
 
 
-def test_a_row_that_lacks_its_id_again_shows_an_older_copy(night: Kept) -> None:
+def test_a_row_that_lacks_its_id_again_shows_an_older_copy(scenario: BackupScenario) -> None:
     """A row that lacks its id again shows an older copy, so the pet of a row that the copy lacks
     stays in conflict.
     """
     backups = []
     for name in ("Neu", "Mehr"):
-        rows = pd.read_csv(night.sheet, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+        rows = pd.read_csv(scenario.sheet, dtype=str, keep_default_na=False, encoding="utf-8-sig")
         rows = pd.concat([rows, pd.DataFrame([{"name": name, "status": "sold"}])]).fillna("")
-        rows.to_csv(night.sheet, index=False)
-        backups.append(night.run())
-    ids = {pet.name: pet.id for pet in night.box.pets()}
-    night.backup(backups[0])
-    rows = pd.read_csv(night.sheet, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    rows[rows["id"] != "4"].to_csv(night.sheet, index=False)
+        rows.to_csv(scenario.sheet, index=False)
+        backups.append(scenario.run())
+    ids = {pet.name: pet.id for pet in scenario.box.pets()}
+    scenario.backup(backups[0])
+    rows = pd.read_csv(scenario.sheet, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    rows[rows["id"] != "4"].to_csv(scenario.sheet, index=False)
     for _ in range(2):
-        report = night.run()
+        report = scenario.run()
         assert report.round.exit_code == 5
         assert {each.pet_id for each in report.open if each.kind == "conflict"} == {ids["Mehr"]}
-        assert {"Neu", "Mehr"} <= {pet.name for pet in night.box.pets()}
+        assert {"Neu", "Mehr"} <= {pet.name for pet in scenario.box.pets()}
 
 
 @pytest.mark.parametrize(("is_put_back", "gets_id"), [(True, True), (True, False), (False, True)])
 def test_an_older_row_that_is_known_late_takes_nothing_back(
-    night: Kept, is_put_back: bool, gets_id: bool
+    scenario: BackupScenario, is_put_back: bool, gets_id: bool
 ) -> None:
     """An older row whose pet is recognised only after the copy reverts nothing: its different
     values are a conflict, and without a copy they are an edit.
     """
 
     def type_row(name: str, **cells: str) -> None:
-        rows = pd.read_csv(night.sheet, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+        rows = pd.read_csv(scenario.sheet, dtype=str, keep_default_na=False, encoding="utf-8-sig")
         row = {"name": name, "status": "sold", **cells}
         rows = pd.concat([rows[rows["name"] != name], pd.DataFrame([row])])
-        rows.fillna("").to_csv(night.sheet, index=False)
+        rows.fillna("").to_csv(scenario.sheet, index=False)
 
     type_row("Neu", tags="calm", action="ignore")
     for number in (5, 6):
-        night.box.put(changed(PETS, number, name=f"Store {number}")[number - 1])
-    first = night.run()
+        scenario.box.put(changed(PETS, number, name=f"Store {number}")[number - 1])
+    first = scenario.run()
     type_row("Neu", tags="calm; loud")
-    assert night.run().round.to_store.add == 1
-    (new,) = (pet for pet in night.box.pets() if pet.name == "Neu")
+    assert scenario.run().round.to_store.add == 1
+    (new,) = (pet for pet in scenario.box.pets() if pet.name == "Neu")
     if is_put_back:
-        night.backup(first)
-        assert _is_told(night.run())
+        scenario.backup(first)
+        assert _is_told(scenario.run())
     type_row("Neu", tags="calm", **({"id": str(new.id)} if gets_id else {}))
-    report = night.run()
-    (stored,) = (pet for pet in night.box.pets() if pet.name == "Neu")
+    report = scenario.run()
+    (stored,) = (pet for pet in scenario.box.pets() if pet.name == "Neu")
     if not is_put_back:
         assert (report.round.status, [tag.name for tag in stored.tags]) == ("done", ["calm"])
         return
@@ -663,95 +674,95 @@ def test_an_older_row_that_is_known_late_takes_nothing_back(
     assert found == [(new.id, ("tags",))]
 
 
-def test_a_backup_in_which_rows_lack_their_ids_is_known_each_time(night: Kept) -> None:
+def test_a_backup_in_which_rows_lack_their_ids_is_known_each_time(scenario: BackupScenario) -> None:
     """A backup in which rows lack their ids is recognised each time, although only one cell has
     another value.
     """
-    night.box.put(changed(PETS, 5, name="Store 5")[4])
-    night.edit(lambda pets: [*pets, ps.Pet(name="Neu", status="sold")])
-    first = night.run()
+    scenario.box.put(changed(PETS, 5, name="Store 5")[4])
+    scenario.edit(lambda pets: [*pets, ps.Pet(name="Neu", status="sold")])
+    first = scenario.run()
     for _ in range(3):
-        night.backup(first)
-        report = night.run()
+        scenario.backup(first)
+        report = scenario.run()
         assert (report.round.status, report.round.to_store.total, _is_told(report)) == (
             "done",
             0,
             True,
         )
-        assert night.stored()[5].name == night.said()[5].name == "Store 5"
-    assert night.run().round.status == "in-sync"
+        assert scenario.store_pets()[5].name == scenario.sheet_pets()[5].name == "Store 5"
+    assert scenario.run().round.status == "in-sync"
 
 
-def test_twenty_versions_are_kept(night: Kept) -> None:
+def test_twenty_versions_are_kept(scenario: BackupScenario) -> None:
     """Twenty versions are kept with access for their owner only, the oldest is removed first, and a
     damaged one is skipped.
     """
     for number in range(20):
         for pet in (PETS[4], PETS[5]):
-            night.box.put(msgspec.structs.replace(pet, name=f"Store {number}"))
-        last = night.run()
-    kept = sorted((night.state / "reconcile/versions/catalogue").iterdir())
+            scenario.box.put(msgspec.structs.replace(pet, name=f"Store {number}"))
+        last = scenario.run()
+    kept = sorted((scenario.state / "reconcile/versions/catalogue").iterdir())
     assert len(kept) == 20
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
     kept[0].write_bytes(b"{")
-    night.backup(last)
-    assert _is_told(night.run(dry_run=True))
+    scenario.backup(last)
+    assert _is_told(scenario.run(dry_run=True))
 
 
-def test_a_base_of_another_store_is_never_a_first_round(night: Kept) -> None:
+def test_a_base_of_another_store_is_never_a_first_round(scenario: BackupScenario) -> None:
     """A base of another store is an error and changes nothing, unless the option `moved` confirms
     the new address.
     """
-    night.write(changed(PETS, 1, name="Rex"))
-    night.box.put(changed(PETS, 5, name="Store 5")[4])
-    elsewhere = night.box.url.replace("127.0.0.1", "localhost")
+    scenario.write(changed(PETS, 1, name="Rex"))
+    scenario.box.put(changed(PETS, 5, name="Store 5")[4])
+    elsewhere = scenario.box.url.replace("127.0.0.1", "localhost")
     for mode in ("two-way", "push", "pull"):
-        report = night.run(url=elsewhere, mode=mode)
+        report = scenario.run(url=elsewhere, mode=mode)
         assert (report.round.status, report.round.exit_code) == ("error", 1)
         assert "--job catalogue --moved" in report.round.hint
-    assert (night.stored()[1].name, night.said()[5].name) == ("Pet 1", "Pet 5")
-    report = night.run(url=elsewhere, moved=True)
+    assert (scenario.store_pets()[1].name, scenario.sheet_pets()[5].name) == ("Pet 1", "Pet 5")
+    report = scenario.run(url=elsewhere, moved=True)
     assert (report.round.status, "are used for this address" in report.open[0].problem) == (
         "done",
         True,
     )
-    assert night.said() == night.stored()
-    assert (night.stored()[1].name, night.stored()[5].name) == ("Rex", "Store 5")
-    assert night.run(url=elsewhere.upper().replace("HTTP", "http")).open == ()
+    assert scenario.sheet_pets() == scenario.store_pets()
+    assert (scenario.store_pets()[1].name, scenario.store_pets()[5].name) == ("Rex", "Store 5")
+    assert scenario.run(url=elsewhere.upper().replace("HTTP", "http")).open == ()
 
 
-def test_a_row_that_moves_to_another_file_is_no_edit(night: Kept) -> None:
+def test_a_row_that_moves_to_another_file_is_no_edit(scenario: BackupScenario) -> None:
     """A row that moves to another file, and a file or job with a new name, are compared with what
     was agreed before, and nothing is sent.
     """
-    folder = night.folder / "inbox"
+    folder = scenario.folder / "inbox"
     folder.mkdir()
 
     def write(name: str, pets: list[ps.Pet]) -> None:
         ps.write_sheet(ps.frame_from_pets(pets), folder / name, base=False)
 
     def rounds() -> set[str]:
-        job = night.job("inbox", folder=folder, files="*.csv", sheet=None)
-        return {report.round.status for report in reconcile_jobs(night.config(job))}
+        job = scenario.job("inbox", folder=folder, files="*.csv", sheet=None)
+        return {report.round.status for report in reconcile_jobs(scenario.config(job))}
 
     write("a.csv", PETS[:6])
     write("b.csv", PETS[6:])
     assert rounds() == {"in-sync"}
-    night.box.put(changed(PETS, 5, name="Store 5")[4])
+    scenario.box.put(changed(PETS, 5, name="Store 5")[4])
     write("a.csv", [*PETS[:4], PETS[5]])
     write("b.csv", [*PETS[6:], PETS[4]])
     assert "done" in rounds()
-    assert night.stored()[5].name == "Store 5"
-    night.box.put(changed(PETS, 6, name="Store 6")[5])
+    assert scenario.store_pets()[5].name == "Store 5"
+    scenario.box.put(changed(PETS, 6, name="Store 6")[5])
     (folder / "a.csv").rename(folder / "c.csv")
     assert "done" in rounds()
-    assert night.stored()[6].name == "Store 6"
-    night.box.put(changed(PETS, 1, name="Store 1")[0])
-    assert night.run(name="renamed").round.to_store.total == 0
-    assert night.stored()[1].name == night.said()[1].name == "Store 1"
+    assert scenario.store_pets()[6].name == "Store 6"
+    scenario.box.put(changed(PETS, 1, name="Store 1")[0])
+    assert scenario.run(name="renamed").round.to_store.total == 0
+    assert scenario.store_pets()[1].name == scenario.sheet_pets()[1].name == "Store 1"
 
 
-class Exported(Kept):
+class ExportScenario(BackupScenario):
     """A workbook that is an export, with its own base."""
 
     ending = "xlsx"
@@ -778,18 +789,18 @@ class Exported(Kept):
 
     def news(self, pet_id: int, **fields: Any) -> None:
         """Change a pet in the store."""
-        self.box.put(changed(self.stored().values(), pet_id, **fields)[pet_id - 1])
+        self.box.put(changed(self.store_pets().values(), pet_id, **fields)[pet_id - 1])
 
 
 @pytest.fixture
-def exported(_open_box: Sandbox, tmp_path: Path) -> Exported:
+def export_scenario(_open_box: Sandbox, tmp_path: Path) -> ExportScenario:
     """Return an export that agrees with the store after one round."""
     _open_box.break_with(None)
     _open_box.reset(PETS)
-    night = Exported(_open_box, tmp_path, {"mode": "two-way", "delete_missing": True})
-    night.export(night.sheet)
-    assert night.run().round.status == "in-sync"
-    return night
+    scenario = ExportScenario(_open_box, tmp_path, {"mode": "two-way", "delete_missing": True})
+    scenario.export(scenario.sheet)
+    assert scenario.run().round.status == "in-sync"
+    return scenario
 
 
 @pytest.mark.parametrize(
@@ -797,7 +808,7 @@ def exported(_open_box: Sandbox, tmp_path: Path) -> Exported:
     pairwise(("sent", "by hand", "killed before", "killed behind"), ((5,), (5, 6)), (False, True)),
 )
 def test_a_backup_of_an_export_reverts_nothing(
-    exported: Exported,
+    export_scenario: ExportScenario,
     monkeypatch: pytest.MonkeyPatch,
     how: str,
     pets: tuple[int, ...],
@@ -806,99 +817,103 @@ def test_a_backup_of_an_export_reverts_nothing(
     """A backup of an export reverts nothing that was edited and sent since, however often it is put
     back, although it has its own base.
     """
-    night = exported
+    scenario = export_scenario
     for pet_id in pets:
-        night.news(pet_id, name=f"Store {pet_id}")
-    backup = night.folder / "backup.xlsx"
-    shutil.copy(night.sheet, backup)
+        scenario.news(pet_id, name=f"Store {pet_id}")
+    backup = scenario.folder / "backup.xlsx"
+    shutil.copy(scenario.sheet, backup)
     with monkeypatch.context() as patch:
         if how == "killed behind":
             patch.setattr(BaseFile, "keep", Mock(side_effect=KeyboardInterrupt))
         if how == "killed before":
             patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
-        report = night.run()
+        report = scenario.run()
     assert report.round.status == ("interrupted" if "killed" in how else "done")
     if how == "killed before":
-        assert night.run().round.status == "done"
-    night.type(4, "name", "Rex")
+        assert scenario.run().round.status == "done"
+    scenario.type(4, "name", "Rex")
     if how == "by hand":
-        night.apply()
-    assert night.run().round.exit_code == 0
-    assert night.stored()[4].name == "Rex"
+        scenario.apply()
+    assert scenario.run().round.exit_code == 0
+    assert scenario.store_pets()[4].name == "Rex"
     for pet_id in (2, 3):
-        shutil.copy(backup, night.sheet)
+        shutil.copy(backup, scenario.sheet)
         if edited:
-            night.type(pet_id, "name", "Sheet")
-        before = night.stored()
-        dry = night.run(dry_run=True)
-        report = night.run()
+            scenario.type(pet_id, "name", "Sheet")
+        before = scenario.store_pets()
+        dry = scenario.run(dry_run=True)
+        report = scenario.run()
         assert (report.round.status, report.round.to_store.total) == ("done", int(edited))
         assert dry.round.to_store == report.round.to_store
         assert _is_told(report)
         new = {pet_id: changed(PETS, pet_id, name="Sheet")[pet_id - 1]} if edited else {}
-        assert night.stored() == {**before, **new} == night.said()
-        assert night.run().open == ()
+        assert scenario.store_pets() == {**before, **new} == scenario.sheet_pets()
+        assert scenario.run().open == ()
 
 
-def test_a_newer_backup_of_an_export_after_an_older_one_is_known(exported: Exported) -> None:
+def test_a_newer_backup_of_an_export_after_an_older_one_is_known(
+    export_scenario: ExportScenario,
+) -> None:
     """Backups of an export are recognised in any order, each by what was agreed when it was
     made.
     """
-    night, backups = exported, []
+    scenario, backups = export_scenario, []
     for name in ("One", "Two", "Three"):
-        night.news(5, name=name)
-        night.news(6, name=name)
-        backups.append(Path(night.run().round.backup))
-        night.type(4, "name", f"Rex {name}")
-        assert night.run().round.to_store.total == 1
-    before = night.stored()
+        scenario.news(5, name=name)
+        scenario.news(6, name=name)
+        backups.append(Path(scenario.run().round.backup))
+        scenario.type(4, "name", f"Rex {name}")
+        assert scenario.run().round.to_store.total == 1
+    before = scenario.store_pets()
     for backup in (backups[0], backups[2], backups[1], backups[0]):
-        shutil.copy(backup, night.sheet)
-        report = night.run()
+        shutil.copy(backup, scenario.sheet)
+        report = scenario.run()
         assert (report.round.to_store.total, _is_told(report)) == (0, True)
-        assert night.stored() == before == night.said()
-        assert night.run().open == ()
+        assert scenario.store_pets() == before == scenario.sheet_pets()
+        assert scenario.run().open == ()
 
 
-def test_a_cell_that_is_set_back_in_an_export_is_an_edit(exported: Exported) -> None:
+def test_a_cell_that_is_set_back_in_an_export_is_an_edit(export_scenario: ExportScenario) -> None:
     """A cell that is set back in the sheet of the last round is an edit."""
-    night = exported
-    night.news(5, name="Store 5")
-    night.news(6, name="Store 6")
-    night.run()
-    night.type(4, "name", "Rex")
-    night.run()
-    night.type(4, "name", "Pet 4")
-    report = night.run()
+    scenario = export_scenario
+    scenario.news(5, name="Store 5")
+    scenario.news(6, name="Store 6")
+    scenario.run()
+    scenario.type(4, "name", "Rex")
+    scenario.run()
+    scenario.type(4, "name", "Pet 4")
+    report = scenario.run()
     assert (report.round.status, report.open) == ("done", ())
-    assert night.stored()[4].name == "Pet 4"
+    assert scenario.store_pets()[4].name == "Pet 4"
 
 
-def test_a_row_that_may_be_the_pet_of_a_copy_is_held_with_that_reason(exported: Exported) -> None:
+def test_a_row_that_may_be_the_pet_of_a_copy_is_held_with_that_reason(
+    export_scenario: ExportScenario,
+) -> None:
     """A new row that may be the row of a pet that a copy added is held with that reason, and both
     are added once the row has the action `add-another`.
     """
-    night = exported
-    copy = night.folder / "mine.xlsx"
-    shutil.copy(night.sheet, copy)
+    scenario = export_scenario
+    copy = scenario.folder / "mine.xlsx"
+    shutil.copy(scenario.sheet, copy)
     _append(copy, name="Mine", status="available", category="Dogs")
-    with ps.connect(night.box.url, state=night.state) as store:
+    with ps.connect(scenario.box.url, state=scenario.state) as store:
         store.apply(store.plan(copy), progress=False)
-    _append(night.sheet, name="Other", status="available", category="Dogs")
+    _append(scenario.sheet, name="Other", status="available", category="Dogs")
     for _ in range(2):
-        report = night.run()
+        report = scenario.run()
         assert (report.round.status, report.round.to_sheet.total) == ("conflicts", 0)
         assert "may be the row that was added" in report.open[0].problem
-    book = load_workbook(night.sheet)
+    book = load_workbook(scenario.sheet)
     sheet = book.worksheets[0]
     header = [cell.value for cell in sheet[1]]
     at = header.index("action") if "action" in header else len(header)
     sheet.cell(1, at + 1).value = "action"
     sheet.cell(len(PETS) + 2, at + 1).value = "add-another"
-    book.save(night.sheet)
-    assert night.run().round.exit_code == 0
-    assert {"Mine", "Other"} <= {pet.name for pet in night.stored().values()}
-    assert night.said().keys() == night.stored().keys()
+    book.save(scenario.sheet)
+    assert scenario.run().round.exit_code == 0
+    assert {"Mine", "Other"} <= {pet.name for pet in scenario.store_pets().values()}
+    assert scenario.sheet_pets().keys() == scenario.store_pets().keys()
 
 
 def _append(path: Path, **cells: str) -> None:
@@ -913,71 +928,71 @@ def _append(path: Path, **cells: str) -> None:
 
 @pytest.mark.parametrize("how", ["sent", "by hand"])
 def test_an_older_export_in_the_place_of_the_sheet_reverts_nothing(
-    exported: Exported, how: str
+    export_scenario: ExportScenario, how: str
 ) -> None:
     """An older export in the place of the sheet is compared by its own base, and reverts nothing
     that was sent from the other file; a note reports it.
     """
-    night = exported
-    other = night.folder / "other.xlsx"
-    night.news(5, name="Store 5")
-    night.export(other)
-    night.type(4, "name", "Rex")
+    scenario = export_scenario
+    other = scenario.folder / "other.xlsx"
+    scenario.news(5, name="Store 5")
+    scenario.export(other)
+    scenario.type(4, "name", "Rex")
     if how == "by hand":
-        night.apply()
-    assert night.run().round.exit_code == 0
-    shutil.copy(other, night.sheet)
-    night.type(3, "name", "Max")
-    report = night.run()
+        scenario.apply()
+    assert scenario.run().round.exit_code == 0
+    shutil.copy(other, scenario.sheet)
+    scenario.type(3, "name", "Max")
+    report = scenario.run()
     assert (report.round.status, report.round.to_store.total) == ("done", 1)
     assert any(
         "the file may have been replaced by an older one" in each.problem for each in report.open
     )
-    assert (night.stored()[4].name, night.stored()[3].name) == ("Rex", "Max")
-    assert night.said() == night.stored()
-    assert night.run().open == ()
+    assert (scenario.store_pets()[4].name, scenario.store_pets()[3].name) == ("Rex", "Max")
+    assert scenario.sheet_pets() == scenario.store_pets()
+    assert scenario.run().open == ()
 
 
 def test_a_backup_of_an_export_from_before_the_last_ten_reverts_nothing(
-    exported: Exported,
+    export_scenario: ExportScenario,
 ) -> None:
     """A backup of an export from before the kept versions is compared by its own base, and reverts
     nothing; a note reports it.
     """
-    night = exported
-    night.news(5, name="First")
-    backup = night.run().round.backup
+    scenario = export_scenario
+    scenario.news(5, name="First")
+    backup = scenario.run().round.backup
     for number in range(11):
-        night.news(6, name=f"Store {number}")
-        night.type(4, "name", f"Rex {number}")
-        assert night.run().round.status == "done"
-    shutil.copy(backup, night.sheet)
-    before = night.stored()
-    report = night.run()
+        scenario.news(6, name=f"Store {number}")
+        scenario.type(4, "name", f"Rex {number}")
+        assert scenario.run().round.status == "done"
+    shutil.copy(backup, scenario.sheet)
+    before = scenario.store_pets()
+    report = scenario.run()
     assert (report.round.status, report.round.to_store.total) == ("done", 0)
     assert any(
         "the file may have been replaced by an older one" in each.problem for each in report.open
     )
-    assert night.stored() == before == night.said()
-    assert night.run().open == ()
+    assert scenario.store_pets() == before == scenario.sheet_pets()
+    assert scenario.run().open == ()
 
 
 @pytest.mark.parametrize("mode", ["two-way", "push", "check"])
 @pytest.mark.parametrize("how", ["cut", "renamed", "emptied"])
 def test_a_column_that_is_away_in_the_first_round_reverts_nothing(
-    exported: Exported, how: str, mode: str
+    export_scenario: ExportScenario, how: str, mode: str
 ) -> None:
     """A column that an export's base has and its sheet lacks in the first round is reported, and
     reverts nothing when it is restored.
     """
-    night = exported
-    night.options = {"mode": mode}
+    scenario = export_scenario
+    scenario.options = {"mode": mode}
 
     def run() -> RoundReport:
-        return night.run(name="fresh")
+        return scenario.run(name="fresh")
 
-    night.export(night.sheet)
-    book = load_workbook(night.sheet)
+    scenario.export(scenario.sheet)
+    book = load_workbook(scenario.sheet)
     sheet = book.worksheets[0]
     at = [cell.value for cell in sheet[1]].index("name") + 1
     cells = [sheet.cell(row, at).value for row in range(1, sheet.max_row + 1)]
@@ -988,7 +1003,7 @@ def test_a_column_that_is_away_in_the_first_round_reverts_nothing(
     else:
         for row in range(2, sheet.max_row + 1):
             sheet.cell(row, at).value = None
-    book.save(night.sheet)
+    book.save(scenario.sheet)
     report = run()
     is_finding = how == "renamed"
     assert report.round.exit_code == (3 if is_finding else 0)
@@ -997,60 +1012,60 @@ def test_a_column_that_is_away_in_the_first_round_reverts_nothing(
     assert ("'Rufname'" in said.problem) is is_finding
     if mode != "two-way":
         return
-    night.news(5, name="Store 5")
-    night.news(6, name="Store 6")
+    scenario.news(5, name="Store 5")
+    scenario.news(6, name="Store 6")
     run()
-    book = load_workbook(night.sheet)
+    book = load_workbook(scenario.sheet)
     sheet = book.worksheets[0]
     at = sheet.max_column + 1 if how == "cut" else at
     for row, text in enumerate(cells, 1):
         sheet.cell(row, at).value = text
-    book.save(night.sheet)
-    night.type(6, "name", "Sheet 6")
-    night.type(7, "name", "Sheet 7")
+    book.save(scenario.sheet)
+    scenario.type(6, "name", "Sheet 6")
+    scenario.type(7, "name", "Sheet 7")
     report = run()
     assert [(each.kind, each.pet_id) for each in report.open] == [("conflict", 6)]
-    assert [night.stored()[n].name for n in (5, 6, 7)] == ["Store 5", "Store 6", "Sheet 7"]
-    assert (night.said()[5].name, night.said()[6].name) == ("Store 5", "Sheet 6")
+    assert [scenario.store_pets()[n].name for n in (5, 6, 7)] == ["Store 5", "Store 6", "Sheet 7"]
+    assert (scenario.sheet_pets()[5].name, scenario.sheet_pets()[6].name) == ("Store 5", "Sheet 6")
 
 
 @pytest.mark.parametrize("is_moved", [False, True])
 def test_an_undone_add_stays_undone_though_its_row_was_renamed(
-    night: Kept, monkeypatch: pytest.MonkeyPatch, is_moved: bool
+    scenario: BackupScenario, monkeypatch: pytest.MonkeyPatch, is_moved: bool
 ) -> None:
     """An add that was undone stays undone although its row was renamed: the row, which has no id,
     is a conflict in each round until it is removed, also in a backup.
     """
     undone = ps.Pet(name="Ohne", status="sold", tags=(ps.Tag(1, "calm"),))
-    night.edit(lambda pets: [*pets, undone])
+    scenario.edit(lambda pets: [*pets, undone])
     with monkeypatch.context() as patch:
-        _killed(night, patch)
-        assert night.run().round.status == "interrupted"
-    with ps.connect(night.box.url, state=night.state) as store:
+        _killed(scenario, patch)
+        assert scenario.run().round.status == "interrupted"
+    with ps.connect(scenario.box.url, state=scenario.state) as store:
         store.apply(store.undo(), progress=False)
-    _, *others = ps.pets_from_frame(ps.read_sheet(night.sheet).frame)
+    _, *others = ps.pets_from_frame(ps.read_sheet(scenario.sheet).frame)
     renamed = msgspec.structs.replace(undone, name="Mit")
-    night.write([renamed, *others])
-    assert night.run().round.status == "conflicts"
+    scenario.write([renamed, *others])
+    assert scenario.run().round.status == "conflicts"
 
     new = ps.Pet(name="Neuer", status="sold", tags=(ps.Tag(2, "loud"),))
-    night.write([renamed, new, *([others[-1], *others[:-1]] if is_moved else others)])
-    report = night.run()
+    scenario.write([renamed, new, *([others[-1], *others[:-1]] if is_moved else others)])
+    report = scenario.run()
     assert report.round.status == "conflicts"
     assert any("an undo removed that pet" in each.problem for each in report.open)
-    assert not [pet for pet in night.box.pets() if pet.name in ("Ohne", "Mit")]
-    night.edit(lambda pets: [pet for pet in pets if pet.name != "Mit"])
-    night.box.put(changed(PETS, 5, name="Store 5")[4])
-    night.box.put(changed(PETS, 6, name="Store 6")[5])
-    assert night.run().round.status == "done"
+    assert not [pet for pet in scenario.box.pets() if pet.name in ("Ohne", "Mit")]
+    scenario.edit(lambda pets: [pet for pet in pets if pet.name != "Mit"])
+    scenario.box.put(changed(PETS, 5, name="Store 5")[4])
+    scenario.box.put(changed(PETS, 6, name="Store 6")[5])
+    assert scenario.run().round.status == "done"
 
-    night.backup(report)
+    scenario.backup(report)
     for _ in range(2):
-        assert night.run().round.status == "conflicts"
-        assert not [pet for pet in night.box.pets() if pet.name in ("Ohne", "Mit")]
-    night.edit(lambda pets: [pet for pet in pets if pet.name != "Mit"])
-    assert night.run().round.exit_code == 0
-    assert night.said() == night.stored()
+        assert scenario.run().round.status == "conflicts"
+        assert not [pet for pet in scenario.box.pets() if pet.name in ("Ohne", "Mit")]
+    scenario.edit(lambda pets: [pet for pet in pets if pet.name != "Mit"])
+    assert scenario.run().round.exit_code == 0
+    assert scenario.sheet_pets() == scenario.store_pets()
 
 
 @pytest.mark.parametrize(
@@ -1065,7 +1080,7 @@ def test_an_undone_add_stays_undone_though_its_row_was_renamed(
     ids=["a cell of three", "a row of three", "a cell of two", "a row of two", "one row"],
 )
 def test_what_was_written_is_edited_in_a_backup(
-    either: Kept,
+    any_scenario: BackupScenario,
     news: tuple[int, ...],
     edit: Callable[[list[ps.Pet]], list[ps.Pet]],
     named: set[int],
@@ -1073,97 +1088,99 @@ def test_what_was_written_is_edited_in_a_backup(
     """If a backup is edited in rows that the round after it wrote, the store keeps its values, and
     the edited rows are in conflict.
     """
-    night = either
+    scenario = any_scenario
     more = {"status": "pending"} if len(news) == 1 else {}
     for pet_id in news:
-        night.box.put(changed(PETS, pet_id, name=f"Store {pet_id}", **more)[pet_id - 1])
-    first = night.run()
-    before = night.stored()
-    night.backup(first)
-    night.edit(edit)
-    report = night.run()
+        scenario.box.put(changed(PETS, pet_id, name=f"Store {pet_id}", **more)[pet_id - 1])
+    first = scenario.run()
+    before = scenario.store_pets()
+    scenario.backup(first)
+    scenario.edit(edit)
+    report = scenario.run()
     assert report.round.status == "conflicts"
     assert {pet_id for kind, pet_id in kinds(report) if kind == "conflict"} == named
-    assert night.stored() == before
+    assert scenario.store_pets() == before
 
 
 def test_a_backup_is_known_by_a_row_that_lacks_its_id_again(
-    night: Kept, monkeypatch: pytest.MonkeyPatch
+    scenario: BackupScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A backup is recognised by a row that lacks the id from a manual run, even if the run was
     killed before it recorded its write: values sent since stay, and are in conflict if the backup
     was edited.
     """
-    night.edit(lambda pets: [*pets, ps.Pet(name="Ohne", status="sold")])
-    content, remember = night.sheet.read_bytes(), Outputs.remember
+    scenario.edit(lambda pets: [*pets, ps.Pet(name="Ohne", status="sold")])
+    content, remember = scenario.sheet.read_bytes(), Outputs.remember
 
     def until_written(self: Outputs, plan: Plan, wanted: OutputRequest) -> None:
         if wanted.digest:
             raise KeyboardInterrupt
         remember(self, plan, wanted)
 
-    with ps.connect(night.box.url, state=night.state) as store:
-        outputs, sheet = Outputs(store.aio.history), store.read(night.sheet)
+    with ps.connect(scenario.box.url, state=scenario.state) as store:
+        outputs, sheet = Outputs(store.aio.history), store.read(scenario.sheet)
         report = store.apply(store.plan(sheet), progress=False)
         monkeypatch.setattr(Outputs, "remember", until_written)
         with pytest.raises(KeyboardInterrupt):
             outputs.write_into_sheet(sheet, report, "ids")
         assert outputs.sheet(report.plan, ("available", "pending", "sold")) is not None
-    assert night.run().round.exit_code == 0
-    night.edit(lambda pets: changed(pets, 4, name="Sheet 4"))
-    assert night.run().round.exit_code == 0
-    before = night.stored()
-    night.sheet.write_bytes(content)
-    night.edit(lambda pets: changed(pets, 2, name="Rex"))
-    result = night.run()
+    assert scenario.run().round.exit_code == 0
+    scenario.edit(lambda pets: changed(pets, 4, name="Sheet 4"))
+    assert scenario.run().round.exit_code == 0
+    before = scenario.store_pets()
+    scenario.sheet.write_bytes(content)
+    scenario.edit(lambda pets: changed(pets, 2, name="Rex"))
+    result = scenario.run()
     assert kinds(result) == [("conflict", 4)]
-    assert night.stored() == {**before, 2: changed(PETS, 2, name="Rex")[1]}
-    night.sheet.write_bytes(content)
-    assert _is_told(night.run())
-    assert night.stored()[4].name == night.said()[4].name == "Sheet 4"
+    assert scenario.store_pets() == {**before, 2: changed(PETS, 2, name="Rex")[1]}
+    scenario.sheet.write_bytes(content)
+    assert _is_told(scenario.run())
+    assert scenario.store_pets()[4].name == scenario.sheet_pets()[4].name == "Sheet 4"
 
 
-def test_a_run_that_is_resumed_after_a_cell_was_set_back_is_news_of_the_store(night: Kept) -> None:
+def test_a_run_that_is_resumed_after_a_cell_was_set_back_is_news_of_the_store(
+    scenario: BackupScenario,
+) -> None:
     """A run that is resumed after a round agreed on the value that was set back is a change of the
     store, and the sheet takes it.
     """
-    night.edit(lambda pets: changed(pets, 3, name="Hand 3"))
-    with ps.connect(night.box.url, state=night.state) as store:
-        plan = store.plan(night.sheet)
-        night.box.break_with("503=1,only=updatePetWithForm")
+    scenario.edit(lambda pets: changed(pets, 3, name="Hand 3"))
+    with ps.connect(scenario.box.url, state=scenario.state) as store:
+        plan = store.plan(scenario.sheet)
+        scenario.box.break_with("503=1,only=updatePetWithForm")
         with pytest.raises(InterruptedRunError):
             store.apply(plan, max_failures=0, progress=False)
-        night.box.break_with(None)
-        night.edit(lambda pets: changed(pets, 3, name="Pet 3"))
-        assert night.run().round.exit_code == 0
+        scenario.box.break_with(None)
+        scenario.edit(lambda pets: changed(pets, 3, name="Pet 3"))
+        assert scenario.run().round.exit_code == 0
         assert store.resume(progress=False).counts["applied"] == 1
-    report = night.run()
+    report = scenario.run()
     assert (report.round.to_store.total, report.round.to_sheet.total) == (0, 1)
-    assert night.stored()[3].name == night.said()[3].name == "Hand 3"
+    assert scenario.store_pets()[3].name == scenario.sheet_pets()[3].name == "Hand 3"
 
 
 @pytest.mark.parametrize("is_renamed", [True, False])
-def test_a_sheet_without_its_ids_is_no_backup(night: Kept, is_renamed: bool) -> None:
+def test_a_sheet_without_its_ids_is_no_backup(scenario: BackupScenario, is_renamed: bool) -> None:
     """A sheet whose id column has another header, or is empty, for one round is not a backup, so a
     row that is removed later deletes its pet.
     """
     for pet in (PETS[4], PETS[5]):
-        night.box.put(msgspec.structs.replace(pet, name="Store"))
-    first = night.run()
-    night.backup(first)
-    night.box.put(NEW)
-    night.box.put(msgspec.structs.replace(NEW, id=51, name="Auch neu"))
-    assert night.run().round.status == "done"
-    before = night.sheet.read_text("utf-8-sig")
+        scenario.box.put(msgspec.structs.replace(pet, name="Store"))
+    first = scenario.run()
+    scenario.backup(first)
+    scenario.box.put(NEW)
+    scenario.box.put(msgspec.structs.replace(NEW, id=51, name="Auch neu"))
+    assert scenario.run().round.status == "done"
+    before = scenario.sheet.read_text("utf-8-sig")
     header, *rows = before.splitlines()
     away = [f",{row.partition(',')[2]}" for row in rows]
     lines = [header.replace("id,", "Zettel,", 1), *rows] if is_renamed else [header, *away]
-    night.sheet.write_text("\n".join(lines), "utf-8")
-    assert night.run().round.status == "refused"
-    night.sheet.write_text("\n".join([header, *rows[:-1]]), "utf-8")
-    report = night.run()
-    assert (report.round.status, report.open, 51 in night.stored()) == ("done", (), False)
-    assert night.said() == night.stored()
+    scenario.sheet.write_text("\n".join(lines), "utf-8")
+    assert scenario.run().round.status == "refused"
+    scenario.sheet.write_text("\n".join([header, *rows[:-1]]), "utf-8")
+    report = scenario.run()
+    assert (report.round.status, report.open, 51 in scenario.store_pets()) == ("done", (), False)
+    assert scenario.sheet_pets() == scenario.store_pets()
 
 
 def _is_older(told: RoundReport) -> bool:
@@ -1172,37 +1189,37 @@ def _is_older(told: RoundReport) -> bool:
     )
 
 
-def _days(night: Kept) -> list[bytes]:
+def _days(scenario: BackupScenario) -> list[bytes]:
     """Run two days with edits on both sides and a day with edits in the sheet, and return the
     sheet's files from before the first day on.
     """
-    saved = [night.sheet.read_bytes()]
+    saved = [scenario.sheet.read_bytes()]
     for own, news in (((1, 2), (5,)), ((3,), (6,)), ((1, 4), ())):
         for pet_id in own:
             name = f"Sheet {pet_id}.{len(saved)}"
-            night.edit(lambda pets, pet_id=pet_id, name=name: changed(pets, pet_id, name=name))  # type: ignore[misc]
+            scenario.edit(lambda pets, pet_id=pet_id, name=name: changed(pets, pet_id, name=name))  # type: ignore[misc]
         for pet_id in news:
-            night.box.put(changed(PETS, pet_id, name=f"Store {pet_id}")[pet_id - 1])
-        assert night.run().round.status == "done"
-        saved.append(night.sheet.read_bytes())
+            scenario.box.put(changed(PETS, pet_id, name=f"Store {pet_id}")[pet_id - 1])
+        assert scenario.run().round.status == "done"
+        saved.append(scenario.sheet.read_bytes())
     return saved
 
 
 @pytest.mark.parametrize(("day", "edited"), [(0, ()), (0, (1, 8)), (1, (8,))])
 def test_an_older_copy_of_ones_own_reverts_nothing(
-    either: Kept, day: int, edited: tuple[int, ...]
+    any_scenario: BackupScenario, day: int, edited: tuple[int, ...]
 ) -> None:
     """An older copy of the sheet reverts nothing: the sheet takes all later values, and an edit in
     the copy is sent or is a conflict.
     """
-    night = either
-    saved, before = _days(night), night.stored()
-    night.sheet.write_bytes(saved[day])
+    scenario = any_scenario
+    saved, before = _days(scenario), scenario.store_pets()
+    scenario.sheet.write_bytes(saved[day])
     for pet_id in edited:
-        night.edit(lambda pets, pet_id=pet_id: changed(pets, pet_id, name="Rex"))  # type: ignore[misc]
-    night.box.put(changed(PETS, 9, name="Store 9")[8])
-    dry = night.run(dry_run=True)
-    report = night.run()
+        scenario.edit(lambda pets, pet_id=pet_id: changed(pets, pet_id, name="Rex"))  # type: ignore[misc]
+    scenario.box.put(changed(PETS, 9, name="Store 9")[8])
+    dry = scenario.run(dry_run=True)
+    report = scenario.run()
     assert dry.round.to_store == report.round.to_store
     named = [("conflict", 1)] if 1 in edited else []
     assert kinds(report) == [("note", None), *named]
@@ -1210,159 +1227,167 @@ def test_an_older_copy_of_ones_own_reverts_nothing(
     assert report.round.to_store.total == int(8 in edited)
     after = {**before, 9: changed(PETS, 9, name="Store 9")[8]}
     after |= {8: changed(PETS, 8, name="Rex")[7]} if 8 in edited else {}
-    assert night.stored() == after
+    assert scenario.store_pets() == after
     if not named:
-        assert night.said() == after
-        again = night.run()
+        assert scenario.sheet_pets() == after
+        again = scenario.run()
         assert (again.round.status, again.open) == ("in-sync", ())
 
 
-def test_older_copies_of_ones_own_in_any_order_revert_nothing(either: Kept) -> None:
+def test_older_copies_of_ones_own_in_any_order_revert_nothing(any_scenario: BackupScenario) -> None:
     """Older copies of the sheet revert nothing in any order, also twice and after the job is
     renamed.
     """
-    night = either
-    saved, before = _days(night), night.stored()
+    scenario = any_scenario
+    saved, before = _days(scenario), scenario.store_pets()
     for number, day in enumerate((0, 2, 1, 0, 0)):
-        night.sheet.write_bytes(saved[day])
-        report = night.run(name="renamed" if number > 2 else "catalogue")
+        scenario.sheet.write_bytes(saved[day])
+        report = scenario.run(name="renamed" if number > 2 else "catalogue")
         assert (report.round.to_store.total, report.round.exit_code) == (0, 0)
-        assert night.stored() == before == night.said()
+        assert scenario.store_pets() == before == scenario.sheet_pets()
 
 
 @pytest.mark.parametrize("is_saved_again", [False, True])
-def test_where_only_own_edits_are_back_nobody_can_tell(either: Kept, is_saved_again: bool) -> None:
+def test_where_only_own_edits_are_back_nobody_can_tell(
+    any_scenario: BackupScenario, is_saved_again: bool
+) -> None:
     """A sheet with older values of two edited pets is a conflict, because it may be a copy or
     edits; a workbook with the same bytes is a copy.
     """
-    night = either
-    first = night.sheet.read_bytes()
-    night.edit(lambda pets: changed(changed(pets, 1, name="One"), 2, name="Two"))
-    assert night.run().round.status == "done"
-    before = night.stored()
-    night.sheet.write_bytes(first)
+    scenario = any_scenario
+    first = scenario.sheet.read_bytes()
+    scenario.edit(lambda pets: changed(changed(pets, 1, name="One"), 2, name="Two"))
+    assert scenario.run().round.status == "done"
+    before = scenario.store_pets()
+    scenario.sheet.write_bytes(first)
     if is_saved_again:
-        night.edit(lambda pets: changed(pets, 8, name="Rex"))
-    is_sure = night.ending == "xlsx" and not is_saved_again
+        scenario.edit(lambda pets: changed(pets, 8, name="Rex"))
+    is_sure = scenario.ending == "xlsx" and not is_saved_again
     named = {("conflict", 1), ("conflict", 2)}
-    report = night.run()
+    report = scenario.run()
     after = {**before, **({8: changed(PETS, 8, name="Rex")[7]} if is_saved_again else {})}
-    assert night.stored() == after
+    assert scenario.store_pets() == after
     if is_sure:
-        assert (report.round.status, _is_older(report), night.said()) == ("done", True, after)
+        assert (report.round.status, _is_older(report), scenario.sheet_pets()) == (
+            "done",
+            True,
+            after,
+        )
         return
     for _ in range(2):
         assert report.round.status == "conflicts"
         assert {each for each in kinds(report) if each[0] == "conflict"} == named
-        report = night.run()
-    night.box.put(PETS[0])
-    night.edit(lambda pets: changed(pets, 2, name="Two"))
-    assert night.run().round.exit_code == 0
-    assert night.said() == night.stored()
-    assert [night.stored()[n].name for n in (1, 2)] == ["Pet 1", "Two"]
+        report = scenario.run()
+    scenario.box.put(PETS[0])
+    scenario.edit(lambda pets: changed(pets, 2, name="Two"))
+    assert scenario.run().round.exit_code == 0
+    assert scenario.sheet_pets() == scenario.store_pets()
+    assert [scenario.store_pets()[n].name for n in (1, 2)] == ["Pet 1", "Two"]
 
 
-def test_the_note_on_edits_that_are_back_names_the_round(night: Kept) -> None:
+def test_the_note_on_edits_that_are_back_names_the_round(scenario: BackupScenario) -> None:
     """The note about older values names the round of the copy, and one pet alone that is set back
     in a text file is an edit.
     """
-    first = night.sheet.read_bytes()
-    night.edit(lambda pets: changed(pets, 1, name="One"))
-    night.run()
-    night.sheet.write_bytes(first)
-    assert night.run().round.to_store.total == 1
-    assert night.stored()[1].name == "Pet 1"
-    agreed = night.run()
-    night.edit(lambda pets: changed(changed(pets, 1, name="One"), 2, name="Two"))
-    night.run()
-    night.sheet.write_bytes(first)
-    (note,) = (each for each in night.run().open if each.kind == "note")
+    first = scenario.sheet.read_bytes()
+    scenario.edit(lambda pets: changed(pets, 1, name="One"))
+    scenario.run()
+    scenario.sheet.write_bytes(first)
+    assert scenario.run().round.to_store.total == 1
+    assert scenario.store_pets()[1].name == "Pet 1"
+    agreed = scenario.run()
+    scenario.edit(lambda pets: changed(changed(pets, 1, name="One"), 2, name="Two"))
+    scenario.run()
+    scenario.sheet.write_bytes(first)
+    (note,) = (each for each in scenario.run().open if each.kind == "note")
     assert f"after round {agreed.round.id} of " in note.problem
 
 
-def test_rows_of_an_older_copy_of_ones_own_neither_return_nor_are_missing(either: Kept) -> None:
+def test_rows_of_an_older_copy_of_ones_own_neither_return_nor_are_missing(
+    any_scenario: BackupScenario,
+) -> None:
     """An older copy deletes no pet that was added since, and adds no pet that was deleted since."""
-    night = either
+    scenario = any_scenario
     most = Limit(12, is_share=False)
     guard = Guard(max_add=most, max_update=most, max_delete=most)
-    night.options = {**night.options, "guard": guard}
-    first = night.sheet.read_bytes()
+    scenario.options = {**scenario.options, "guard": guard}
+    first = scenario.sheet.read_bytes()
     new = ps.Pet(name="Ohne", status="sold", tags=(ps.Tag(2, "loud"),))
-    night.edit(lambda pets: [*pets, new])
-    night.run()
-    night.edit(lambda pets: [pet for pet in pets if pet.id != 3])
-    night.box.put(NEW)
-    night.box.remove(7)
-    night.run()
-    night.edit(lambda pets: changed(pets, 1, name="One", status="sold"))
-    night.run()
-    before = night.stored()
+    scenario.edit(lambda pets: [*pets, new])
+    scenario.run()
+    scenario.edit(lambda pets: [pet for pet in pets if pet.id != 3])
+    scenario.box.put(NEW)
+    scenario.box.remove(7)
+    scenario.run()
+    scenario.edit(lambda pets: changed(pets, 1, name="One", status="sold"))
+    scenario.run()
+    before = scenario.store_pets()
     assert not before.keys() & {3, 7}
-    night.sheet.write_bytes(first)
-    report = night.run()
+    scenario.sheet.write_bytes(first)
+    report = scenario.run()
     assert (report.round.exit_code, report.round.to_store.total, _is_older(report)) == (0, 0, True)
-    assert night.stored() == before == night.said()
+    assert scenario.store_pets() == before == scenario.sheet_pets()
 
 
 def test_a_workbook_from_before_a_round_that_was_killed_is_an_older_copy(
-    exported: Exported, monkeypatch: pytest.MonkeyPatch
+    export_scenario: ExportScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A workbook from before a killed round is an older copy, and does not revert what that round
     sent.
     """
-    night = exported
-    first = night.sheet.read_bytes()
-    night.type(1, "name", "One")
+    scenario = export_scenario
+    first = scenario.sheet.read_bytes()
+    scenario.type(1, "name", "One")
     with monkeypatch.context() as patch:
         patch.setattr(BaseFile, "keep", Mock(side_effect=KeyboardInterrupt))
-        assert night.run().round.status == "interrupted"
-    before = night.stored()
+        assert scenario.run().round.status == "interrupted"
+    before = scenario.store_pets()
     assert before[1].name == "One"
-    night.sheet.write_bytes(first)
-    assert _is_older(night.run())
-    assert night.stored() == before == night.said()
-    assert night.run().open == ()
+    scenario.sheet.write_bytes(first)
+    assert _is_older(scenario.run())
+    assert scenario.store_pets() == before == scenario.sheet_pets()
+    assert scenario.run().open == ()
 
 
-@pytest.mark.parametrize("either", ["xlsx"], indirect=True)
+@pytest.mark.parametrize("any_scenario", ["xlsx"], indirect=True)
 def test_a_workbook_from_before_two_rounds_that_were_killed_is_an_older_copy(
-    either: Kept, monkeypatch: pytest.MonkeyPatch
+    any_scenario: BackupScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A workbook from before two killed rounds, of which only the first wrote the sheet, is an
     older copy.
     """
-    night = either
+    scenario = any_scenario
     write = sheets.write_synced
 
     def write_and_die(*args: Any, **options: Any) -> None:
         write(*args, **options)
         raise KeyboardInterrupt
 
-    night.run()
-    night.edit(lambda pets: changed(pets, 1, name="Sheet 1"))
-    first = night.sheet.read_bytes()
+    scenario.run()
+    scenario.edit(lambda pets: changed(pets, 1, name="Sheet 1"))
+    first = scenario.sheet.read_bytes()
     for pet_id, dies in ((5, write_and_die), (6, Mock(side_effect=KeyboardInterrupt))):
-        night.box.put(changed(PETS, pet_id, name=f"Store {pet_id}")[pet_id - 1])
+        scenario.box.put(changed(PETS, pet_id, name=f"Store {pet_id}")[pet_id - 1])
         with monkeypatch.context() as patch:
             patch.setattr(sheets, "write_synced", dies)
-            assert night.run().round.status == "interrupted"
-    before = night.stored()
-    assert (before[1].name, night.sheet.read_bytes() == first) == ("Sheet 1", False)
-    night.sheet.write_bytes(first)
-    report = night.run()
+            assert scenario.run().round.status == "interrupted"
+    before = scenario.store_pets()
+    assert (before[1].name, scenario.sheet.read_bytes() == first) == ("Sheet 1", False)
+    scenario.sheet.write_bytes(first)
+    report = scenario.run()
     assert (_is_told(report), report.round.to_store.total) == (True, 0)
-    assert night.said() == night.stored() == before
-    assert night.run().open == ()
+    assert scenario.sheet_pets() == scenario.store_pets() == before
+    assert scenario.run().open == ()
 
 
 @pytest.mark.parametrize("has_first_written", [True, False])
 def test_a_file_of_before_rounds_that_were_killed_is_an_older_copy(
-    either: Kept, monkeypatch: pytest.MonkeyPatch, has_first_written: bool
+    any_scenario: BackupScenario, monkeypatch: pytest.MonkeyPatch, has_first_written: bool
 ) -> None:
     """A file from before killed rounds is an older copy: later values stay in the store, and are in
     conflict where the file may be an edit.
     """
-    night = either
+    scenario = any_scenario
     write = sheets.write_synced
 
     def write_and_die(*args: Any, **options: Any) -> None:
@@ -1370,126 +1395,128 @@ def test_a_file_of_before_rounds_that_were_killed_is_an_older_copy(
         raise KeyboardInterrupt
 
     def die_after(dies: Any, pet_id: int) -> None:
-        night.box.put(changed(PETS, pet_id, name=f"Store {pet_id}")[pet_id - 1])
+        scenario.box.put(changed(PETS, pet_id, name=f"Store {pet_id}")[pet_id - 1])
         with monkeypatch.context() as patch:
             patch.setattr(sheets, "write_synced", dies)
-            assert night.run().round.status == "interrupted"
+            assert scenario.run().round.status == "interrupted"
 
-    night.run()
-    first = night.sheet.read_bytes()
+    scenario.run()
+    first = scenario.sheet.read_bytes()
     if has_first_written:
         die_after(write_and_die, 5)
-    night.edit(lambda pets: changed(changed(pets, 1, name="Sheet 1"), 2, name="Sheet 2"))
+    scenario.edit(lambda pets: changed(changed(pets, 1, name="Sheet 1"), 2, name="Sheet 2"))
     die_after(Mock(side_effect=KeyboardInterrupt), 6)
-    before = night.stored()
+    before = scenario.store_pets()
     assert (before[1].name, before[2].name) == ("Sheet 1", "Sheet 2")
-    night.sheet.write_bytes(first)
-    report = night.run()
-    assert night.stored() == before
-    is_sure = has_first_written or night.ending == "xlsx"
+    scenario.sheet.write_bytes(first)
+    report = scenario.run()
+    assert scenario.store_pets() == before
+    is_sure = has_first_written or scenario.ending == "xlsx"
     assert [each.pet_id for each in report.open if each.kind == "conflict"] == (
         [] if is_sure else [1, 2]
     )
-    assert (night.said() == before) is is_sure
-    assert night.said()[6].name == "Store 6"
+    assert (scenario.sheet_pets() == before) is is_sure
+    assert scenario.sheet_pets()[6].name == "Store 6"
 
 
 def test_a_file_of_before_edits_that_a_killed_round_sent_is_an_older_copy(
-    either: Kept, monkeypatch: pytest.MonkeyPatch
+    any_scenario: BackupScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file from before edits that a killed round sent is an older copy, even if the round before
     it was killed too; in a text file the edits are in conflict.
     """
-    night = either
-    night.run()
-    first = night.sheet.read_bytes()
-    night.box.put(changed(PETS, 5, name="Store 5")[4])
+    scenario = any_scenario
+    scenario.run()
+    first = scenario.sheet.read_bytes()
+    scenario.box.put(changed(PETS, 5, name="Store 5")[4])
     with monkeypatch.context() as patch:
         patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
-        assert night.run().round.status == "interrupted"
-    night.edit(lambda pets: changed(changed(pets, 1, name="Sheet 1"), 2, name="Sheet 2"))
+        assert scenario.run().round.status == "interrupted"
+    scenario.edit(lambda pets: changed(changed(pets, 1, name="Sheet 1"), 2, name="Sheet 2"))
     with monkeypatch.context() as patch:
         patch.setattr(state.Versions, "keep", Mock(side_effect=KeyboardInterrupt))
-        assert night.run().round.status == "interrupted"
-    before = night.stored()
+        assert scenario.run().round.status == "interrupted"
+    before = scenario.store_pets()
     assert (before[1].name, before[2].name) == ("Sheet 1", "Sheet 2")
-    night.sheet.write_bytes(first)
-    report = night.run()
-    assert night.stored() == before
-    is_sure = night.ending == "xlsx"
+    scenario.sheet.write_bytes(first)
+    report = scenario.run()
+    assert scenario.store_pets() == before
+    is_sure = scenario.ending == "xlsx"
     assert [each.pet_id for each in report.open if each.kind == "conflict"] == (
         [] if is_sure else [1, 2]
     )
-    assert (night.said() == before) is is_sure
-    assert night.said()[5].name == "Store 5"
+    assert (scenario.sheet_pets() == before) is is_sure
+    assert scenario.sheet_pets()[5].name == "Store 5"
 
 
 def test_a_text_from_between_two_rounds_that_were_killed_sends_nothing_back(
-    either: Kept, monkeypatch: pytest.MonkeyPatch
+    any_scenario: BackupScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file from between two killed rounds, which no complete round has seen, reverts nothing; in
     a text file the later edits are in conflict.
     """
-    night = either
-    night.run()
+    scenario = any_scenario
+    scenario.run()
     files = []
     for pets in ((1, 2, 5), (3, 4, 6)):
         *mine, store = pets
         for pet_id in mine:
-            night.edit(lambda all_, one=pet_id: changed(all_, one, name=f"Sheet {one}"))
-        files.append(night.sheet.read_bytes())
-        night.box.put(changed(PETS, store, name=f"Store {store}")[store - 1])
+            scenario.edit(lambda all_, one=pet_id: changed(all_, one, name=f"Sheet {one}"))
+        files.append(scenario.sheet.read_bytes())
+        scenario.box.put(changed(PETS, store, name=f"Store {store}")[store - 1])
         with monkeypatch.context() as patch:
             patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
-            assert night.run().round.status == "interrupted"
-    before = night.stored()
-    night.sheet.write_bytes(files[0])
-    report = night.run()
-    assert night.stored() == before
-    is_sure = night.ending == "xlsx"
+            assert scenario.run().round.status == "interrupted"
+    before = scenario.store_pets()
+    scenario.sheet.write_bytes(files[0])
+    report = scenario.run()
+    assert scenario.store_pets() == before
+    is_sure = scenario.ending == "xlsx"
     assert [each.pet_id for each in report.open if each.kind == "conflict"] == (
         [] if is_sure else [3, 4]
     )
-    assert (night.said() == before) is is_sure
+    assert (scenario.sheet_pets() == before) is is_sure
 
 
-def test_an_export_from_before_the_first_round_reverts_nothing(exported: Exported) -> None:
+def test_an_export_from_before_the_first_round_reverts_nothing(
+    export_scenario: ExportScenario,
+) -> None:
     """An export from before the first round reverts nothing: edits that were sent since are in
     conflict, because its values may be intended.
     """
-    night = exported
-    shutil.rmtree(night.state)
-    first = night.sheet.read_bytes()
-    night.type(1, "name", "One")
-    night.type(2, "name", "Two")
-    assert night.run().round.to_store.total == 2
-    before = night.stored()
-    night.sheet.write_bytes(first)
-    report = night.run()
-    assert night.stored() == before
+    scenario = export_scenario
+    shutil.rmtree(scenario.state)
+    first = scenario.sheet.read_bytes()
+    scenario.type(1, "name", "One")
+    scenario.type(2, "name", "Two")
+    assert scenario.run().round.to_store.total == 2
+    before = scenario.store_pets()
+    scenario.sheet.write_bytes(first)
+    report = scenario.run()
+    assert scenario.store_pets() == before
     assert kinds(report)[0] == ("note", None)
     assert {*kinds(report)[1:]} == {("conflict", 1), ("conflict", 2)}
     assert "at its export of" in report.open[0].problem
 
 
 def test_a_push_sends_an_older_copy_and_deletes_nothing_by_it(
-    either: Kept,
+    any_scenario: BackupScenario,
 ) -> None:
     """A push sends the values of an older copy, because the sheet leads, but deletes no pet whose
     row was added since.
     """
-    night = either
-    night.options = {"mode": "push", "delete_missing": True}
-    night.run()
-    first = night.sheet.read_bytes()
+    scenario = any_scenario
+    scenario.options = {"mode": "push", "delete_missing": True}
+    scenario.run()
+    first = scenario.sheet.read_bytes()
     two = [ps.Pet(id=number, name=f"New {number}", status="sold") for number in (51, 52)]
-    night.edit(lambda pets: [*changed(pets, 1, name="One"), *two])
-    assert night.run().round.to_store.total == 3
-    night.sheet.write_bytes(first)
-    report = night.run()
-    assert {51, 52} < night.stored().keys()
-    assert night.stored()[1].name == "Pet 1"
-    if night.ending == "xlsx":
+    scenario.edit(lambda pets: [*changed(pets, 1, name="One"), *two])
+    assert scenario.run().round.to_store.total == 3
+    scenario.sheet.write_bytes(first)
+    report = scenario.run()
+    assert {51, 52} < scenario.store_pets().keys()
+    assert scenario.store_pets()[1].name == "Pet 1"
+    if scenario.ending == "xlsx":
         assert (report.round.exit_code, _is_older(report)) == (0, True)
     else:
         assert {("conflict", 51), ("conflict", 52)} <= {*kinds(report)}
@@ -1506,38 +1533,44 @@ def test_large_versions_are_fewer() -> None:
 @pytest.mark.parametrize("step", ["_write", "_compare_again"])
 @pytest.mark.parametrize("is_edited", [True, False])
 def test_an_older_copy_after_a_killed_round_takes_nothing_back(
-    either: Kept, monkeypatch: pytest.MonkeyPatch, is_edited: bool, step: str
+    any_scenario: BackupScenario, monkeypatch: pytest.MonkeyPatch, is_edited: bool, step: str
 ) -> None:
     """An older copy that replaces the sheet after a round was killed behind its requests, also if
     it is edited, reverts none of the edits that this round sent: they are conflicts, and stay so.
     """
-    either.write(changed(changed(PETS, 9, name="Mine 9"), 4, name="Mine 4"))
+    any_scenario.write(changed(changed(PETS, 9, name="Mine 9"), 4, name="Mine 4"))
     with monkeypatch.context() as patch:
         killed = Mock(side_effect=KeyboardInterrupt)
         patch.setattr(f"petsync.reconcile.round._Execution.{step}", killed)
-        assert either.run().round.status == "interrupted"
-    either.write(changed(PETS, 10, name="Mine 10") if is_edited else PETS)
+        assert any_scenario.run().round.status == "interrupted"
+    any_scenario.write(changed(PETS, 10, name="Mine 10") if is_edited else PETS)
     for name in ("Mine 11", "Mine 12", ""):
-        report = either.run()
+        report = any_scenario.run()
         assert report.round.status == "conflicts"
         assert {each.pet_id for each in report.open if each.kind == "conflict"} == {4, 9}
-        assert (either.stored()[9].name, either.stored()[4].name) == ("Mine 9", "Mine 4")
-        pets = [*either.said().values()]
-        either.write(changed(pets, int(name[-2:]), name=name) if name else pets)
-    assert either.stored()[11].name == "Mine 11"
-    assert either.stored()[10].name == ("Mine 10" if is_edited else "Pet 10")
+        assert (any_scenario.store_pets()[9].name, any_scenario.store_pets()[4].name) == (
+            "Mine 9",
+            "Mine 4",
+        )
+        pets = [*any_scenario.sheet_pets().values()]
+        any_scenario.write(changed(pets, int(name[-2:]), name=name) if name else pets)
+    assert any_scenario.store_pets()[11].name == "Mine 11"
+    assert any_scenario.store_pets()[10].name == ("Mine 10" if is_edited else "Pet 10")
 
 
 def test_one_edit_that_is_taken_back_after_a_killed_round_is_sent(
-    either: Kept, monkeypatch: pytest.MonkeyPatch
+    any_scenario: BackupScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One pet alone with its former values, after a killed round sent others, is an edit."""
-    either.write(changed(changed(PETS, 9, name="Mine 9"), 4, name="Mine 4"))
+    any_scenario.write(changed(changed(PETS, 9, name="Mine 9"), 4, name="Mine 4"))
     with monkeypatch.context() as patch:
         patch.setattr(
             "petsync.reconcile.round._Execution._write", Mock(side_effect=KeyboardInterrupt)
         )
-        assert either.run().round.status == "interrupted"
-    either.write(changed(PETS, 4, name="Mine 4"))
-    assert either.run().round.status == "done"
-    assert (either.stored()[9].name, either.stored()[4].name) == ("Pet 9", "Mine 4")
+        assert any_scenario.run().round.status == "interrupted"
+    any_scenario.write(changed(PETS, 4, name="Mine 4"))
+    assert any_scenario.run().round.status == "done"
+    assert (any_scenario.store_pets()[9].name, any_scenario.store_pets()[4].name) == (
+        "Pet 9",
+        "Mine 4",
+    )

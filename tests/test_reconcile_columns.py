@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from nightly import Typed
 from pairwise import pairwise
 from rounds.auditor import Auditor, Ledger, View, differences, view_of
 from rounds.sheet import Service, key_of, read_grid
+from scenarios import CsvScenario
 
 import petsync as ps
 from petsync import sheets
@@ -101,7 +101,7 @@ class Scene:
     `backup` has the file, the ledger, the step and both sides from before the last write.
     """
 
-    night: Typed
+    scenario: CsvScenario
     cut: tuple[str, ...]
     auditor: Auditor = field(default_factory=Auditor)
     away: tuple[dict[str, list[str]], Ledger, int] | None = None
@@ -110,21 +110,21 @@ class Scene:
 
     def view(self) -> View:
         """Return the present state of both sides."""
-        return view_of(Service(self.night.box.url).pets(), [read_grid(self.night.sheet)])
+        return view_of(Service(self.scenario.box.url).pets(), [read_grid(self.scenario.sheet)])
 
     def place(self, *, is_there: bool) -> None:
         """Cut the columns, or put them back behind the last one."""
-        rows, ledger = self.night.rows(), self.auditor.ledger
+        rows, ledger = self.scenario.rows(), self.auditor.ledger
         if is_there and self.away is not None:
             cells, then, step = self.away
             more = [list(self.cut), *(cells[row[rows[0].index("id")]] for row in rows[1:])]
-            self.night.save([[*row, *some] for row, some in zip(rows, more, strict=True)])
+            self.scenario.save([[*row, *some] for row, some in zip(rows, more, strict=True)])
             self.away = None
             keys = {f"k{number}" for number in cells}
             for column in self.cut:
                 self.auditor.take_back(self.view(), then, step, keys, column)
         elif not is_there and self.away is None:
-            gone = self.night.cut(*self.cut)
+            gone = self.scenario.cut(*self.cut)
             ids = [row[rows[0].index("id")] for row in rows[1:]]
             cells = dict(zip(ids, map(list, zip(*gone.values(), strict=True)), strict=True))
             self.away = cells, ledger.copy(), self.auditor.step
@@ -132,42 +132,42 @@ class Scene:
 
     def edit(self, time: str) -> None:
         """Make all edits on both sides that come before a round."""
-        header, stored = self.night.rows()[0], self.night.stored()
+        header, stored = self.scenario.rows()[0], self.scenario.store_pets()
         ledger = self.auditor.ledger
         for number, (column, sheet_at, store_at) in enumerate(EDITS, 1):
             key, items = f"k{number}", ITEMS.get(column, ("", ""))
             if sheet_at == time and column in header:
-                text = TYPED[column].format(self.night.cell(number, column))
-                self.night.type(number, **{column: text})
+                text = TYPED[column].format(self.scenario.cell(number, column))
+                self.scenario.type(number, **{column: text})
                 ledger.sheet.add((key, (column, items[0])))
             if store_at == time:
                 pet = stored[number]
                 fields = STORED.get(column, {"tags": (*pet.tags, ps.Tag(None, "shy"))})
-                self.night.box.put(msgspec.structs.replace(pet, **fields))
+                self.scenario.box.put(msgspec.structs.replace(pet, **fields))
                 ledger.store.add((key, (column, items[1])))
                 ledger.store |= {(key, ("category_id", ""))} if column == "category" else set()
         for number in (FIRST, SECOND):
             pet = msgspec.structs.replace(stored[number], name=f"Store {time} k{number}")
-            self.night.box.put(pet)
+            self.scenario.box.put(pet)
             ledger.store.add((f"k{number}", ("name", "")))
-        self.night.type(THIRD, name=f"Sheet {time} k{THIRD}")
+        self.scenario.type(THIRD, name=f"Sheet {time} k{THIRD}")
         ledger.sheet.add((f"k{THIRD}", ("name", "")))
         self.auditor.observe(self.view())
 
     def round(self, monkeypatch: pytest.MonkeyPatch, kill: str = "none") -> None:
         """Run one round and check it: a difference may stay only where both sides have an edit."""
         before, ledger = self.view(), self.auditor.ledger.copy()
-        backups = {*self.night.folder.glob("*.backup-*")}
+        backups = {*self.scenario.folder.glob("*.backup-*")}
         with monkeypatch.context() as patch:
             if (killed := KILLS[kill]) is not None:
                 killed(patch)
-            report = self.night.run()
+            report = self.scenario.run()
         is_killed = report.round.status == "interrupted"
         assert is_killed == (kill != "none")
         after, code = self.view(), None if is_killed else report.round.exit_code
         opens = [msgspec.to_builtins(each) for each in report.open if each.kind != "note"]
         self.log += [f"{report.round.status}: {[(o['pet_id'], o['problem']) for o in opens]}"]
-        new = {*self.night.folder.glob("*.backup-*")} - backups
+        new = {*self.scenario.folder.glob("*.backup-*")} - backups
         self.backup = (new.pop(), ledger, self.auditor.step, before) if new else None
         self.auditor.judge_round(before, after, code=code, opens=opens)
         self.auditor.observe(after)
@@ -179,13 +179,13 @@ class Scene:
     def work_by_hand(self, what: str) -> None:
         """Apply the sheet, undo runs, or put the backup of the round back."""
         before, undo = self.view(), ""
-        with ps.connect(self.night.box.url, state=self.night.state) as store:
+        with ps.connect(self.scenario.box.url, state=self.scenario.state) as store:
             for each in what.split():
                 if each == "backup":
                     self._put_back()
                     continue
                 try:
-                    plan = store.plan(self.night.sheet) if each == "apply" else store.undo(undo)
+                    plan = store.plan(self.scenario.sheet) if each == "apply" else store.undo(undo)
                     undo = store.apply(plan, progress=False).run_id if plan.changes else ""
                 except (PlanError, GuardError) as error:
                     self.log.append(f"{each}: {error.message}")
@@ -200,11 +200,11 @@ class Scene:
             return  # The round was killed before it made a backup.
         path, then, step, sides = self.backup
         is_there = self.away is None
-        shutil.copy(path, self.night.sheet)
-        has_cells = {*self.cut} <= {*self.night.rows()[0]}
+        shutil.copy(path, self.scenario.sheet)
+        has_cells = {*self.cut} <= {*self.scenario.rows()[0]}
         if has_cells:
             self.away = None
-        keys = {key_of(name) or "" for name in (f"k{n}" for n in self.night.stored())}
+        keys = {key_of(name) or "" for name in (f"k{n}" for n in self.scenario.store_pets())}
         self.auditor.take_back(self.view(), then, step, keys, sides=sides)
         self.place(is_there=is_there)
 
@@ -238,10 +238,10 @@ def test_each_edit_arrives_or_is_named_whatever_column_was_away(
     edit, and only what both sides edited is in conflict.
     """
     box.reset([*_pets()])
-    night = Typed(box, tmp_path, {"mode": "two-way", "guard": ALL})
-    night.write(_pets())
-    assert night.run().round.status == "in-sync"
-    scene = Scene(night, cut)
+    scenario = CsvScenario(box, tmp_path, {"mode": "two-way", "guard": ALL})
+    scenario.write(_pets())
+    assert scenario.run().round.status == "in-sync"
+    scene = Scene(scenario, cut)
     scene.auditor.observe(scene.view())
     try:
         for time, is_there in zip(TIMES, (first, killed, behind, True), strict=True):

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from doubles import Double
 from msgspec.structs import replace as other
-from nightly import PETS, Night, kinds
 from pairwise import pairwise
+from scenarios import PETS, Scenario, kinds
 
 from petsync.models import Category, Pet, Tag
 from petsync.plan.report import RoundReport
@@ -29,21 +29,21 @@ def _open_box() -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def night(_open_box: Sandbox, tmp_path: Path) -> Iterator[Night]:
+def scenario(_open_box: Sandbox, tmp_path: Path) -> Iterator[Scenario]:
     """Yield a store and a sheet that agree after one round."""
     _open_box.reset(PETS)
-    night = Night(_open_box, tmp_path, {"mode": "two-way"})
-    night.write()
-    assert night.run().round.status == "in-sync"
-    yield night
+    scenario = Scenario(_open_box, tmp_path, {"mode": "two-way"})
+    scenario.write()
+    assert scenario.run().round.status == "in-sync"
+    yield scenario
     _open_box.break_with(None)
 
 
 class Somebody(Double, of=Watcher):
     """A watcher that adds a pet to the store while a round runs."""
 
-    def __init__(self, night: Night) -> None:
-        self.night = night
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
 
     def on_begin(self, round_: Round) -> None:
         """Do nothing."""
@@ -53,61 +53,63 @@ class Somebody(Double, of=Watcher):
         """Add the pet after the round has applied its plan."""
         yield
         if name == "apply":
-            made = next(pet for pet in self.night.box.pets() if pet.name == "New")
-            self.night.box.reset([*self.night.box.pets(), other(made, id=500)])
+            made = next(pet for pet in self.scenario.box.pets() if pet.name == "New")
+            self.scenario.box.reset([*self.scenario.box.pets(), other(made, id=500)])
 
     def on_end(self, report: RoundReport) -> None:
         """Do nothing."""
 
 
 @pytest.mark.parametrize("mode", ["two-way", "push"])
-def test_a_row_that_was_copied_over_another_deletes_no_pet(night: Night, mode: str) -> None:
+def test_a_row_that_was_copied_over_another_deletes_no_pet(scenario: Scenario, mode: str) -> None:
     """A row that was copied unchanged over another one may have replaced it by mistake: the pet
     without a row is not deleted, and a note names it.
     """
-    night.write(PETS[2] if pet.id == 8 else pet for pet in PETS)
-    report = night.run(mode=mode, delete_missing=True)
+    scenario.write(PETS[2] if pet.id == 8 else pet for pet in PETS)
+    report = scenario.run(mode=mode, delete_missing=True)
     assert report.round.to_store.delete == 0
-    assert night.stored().keys() == {pet.id for pet in PETS}
+    assert scenario.store_pets().keys() == {pet.id for pet in PETS}
     assert [each.pet_id for each in report.open if "not deleted" in each.problem] == [8]
-    night.write(pet for pet in PETS if pet.id != 8)
-    assert night.run(mode=mode, delete_missing=True).round.to_store.delete == 1
+    scenario.write(pet for pet in PETS if pet.id != 8)
+    assert scenario.run(mode=mode, delete_missing=True).round.to_store.delete == 1
 
 
-def test_a_copied_row_without_an_id_is_reported(night: Night) -> None:
+def test_a_copied_row_without_an_id_is_reported(scenario: Scenario) -> None:
     """A copied row without an id adds its pet again, which may be intended, and a note names the
     cell.
     """
-    night.write([*PETS, other(PETS[0], id=None)])
-    report = night.run(dry_run=True)
+    scenario.write([*PETS, other(PETS[0], id=None)])
+    report = scenario.run(dry_run=True)
     assert [
         each.address for each in report.open if "it is added as another pet" in each.problem
     ] == ["line 14, column 1"]
-    report = night.run()
+    report = scenario.run()
     assert (report.round.status, report.round.to_store.add) == ("done", 1)
     assert any("it is added as another pet" in each.problem for each in report.open)
-    assert not night.run().open
+    assert not scenario.run().open
 
 
-def test_a_blank_cell_of_a_row_that_finds_its_pet_takes_what_the_store_has(night: Night) -> None:
+def test_a_blank_cell_of_a_row_that_finds_its_pet_takes_what_the_store_has(
+    scenario: Scenario,
+) -> None:
     """A blank cell of a row that finds its pet takes the store's value."""
     new = Pet(name="Lost", status="pending")
-    night.write([*PETS, new])
+    scenario.write([*PETS, new])
     photos = ("https://x.example/1.jpg",)
     full = other(new, id=900, category=Category(3, "Cats"), tags=(Tag(1, "late"),))
     full = other(full, photo_urls=photos)
-    night.box.reset([*PETS, full])
-    assert night.run().round.status == "done"
-    assert night.said()[900] == night.stored()[900] == full
-    assert night.run().round.status == "in-sync"
+    scenario.box.reset([*PETS, full])
+    assert scenario.run().round.status == "done"
+    assert scenario.sheet_pets()[900] == scenario.store_pets()[900] == full
+    assert scenario.run().round.status == "in-sync"
 
 
-def test_a_like_pet_that_somebody_else_added_meanwhile_is_drift(night: Night) -> None:
+def test_a_like_pet_that_somebody_else_added_meanwhile_is_drift(scenario: Scenario) -> None:
     """A second pet like a new row's, which another client adds during a push, is drift with exit
     code 2.
     """
-    night.write([*PETS, other(PETS[0], id=None, name="New")])
-    report = night.run(mode="push", watchers=[Somebody(night)])
+    scenario.write([*PETS, other(PETS[0], id=None, name="New")])
+    report = scenario.run(mode="push", watchers=[Somebody(scenario)])
     assert (report.round.status, report.round.exit_code, report.round.unexplained) == (
         "drift",
         2,
@@ -117,25 +119,25 @@ def test_a_like_pet_that_somebody_else_added_meanwhile_is_drift(night: Night) ->
     assert "was added by another user" in next(e.problem for e in report.open if e.pet_id == 500)
 
 
-def test_like_rows_of_one_sheet_are_nobody_else_s(night: Night) -> None:
+def test_like_rows_of_one_sheet_are_nobody_else_s(scenario: Scenario) -> None:
     """Two identical rows of one sheet add two pets, and neither counts as another client's."""
     new = other(PETS[0], id=None, name="New")
-    night.write([*PETS, new, new])
-    report = night.run(mode="push")
+    scenario.write([*PETS, new, new])
+    report = scenario.run(mode="push")
     assert (report.round.status, report.round.unexplained) == ("done", 0)
-    assert [pet.name for pet in night.stored().values()].count("New") == 2
+    assert [pet.name for pet in scenario.store_pets().values()].count("New") == 2
 
 
-def test_an_outage_is_no_matter_for_a_person_to_decide(night: Night) -> None:
+def test_an_outage_is_no_matter_for_a_person_to_decide(scenario: Scenario) -> None:
     """A round whose look-ups all fail ends with exit code 1 and changes nothing, and reports no
     conflict.
     """
-    night.write([*PETS[:1], other(PETS[1], name="Rex"), *PETS[2:], other(PETS[0], id=77)])
-    night.box.break_with("html=1,only=getPetById")
-    report = night.run()
+    scenario.write([*PETS[:1], other(PETS[1], name="Rex"), *PETS[2:], other(PETS[0], id=77)])
+    scenario.box.break_with("html=1,only=getPetById")
+    report = scenario.run()
     assert (report.round.status, report.round.exit_code) == ("error", 1)
     assert "gave no answer for any" in report.round.problem
-    assert night.stored()[2].name == "Pet 2"
+    assert scenario.store_pets()[2].name == "Pet 2"
 
 
 @pytest.mark.parametrize(
@@ -143,23 +145,23 @@ def test_an_outage_is_no_matter_for_a_person_to_decide(night: Night) -> None:
     pairwise(("two-way", "push"), (12, 4), (False, True), (False, True), together=[(0, 2, 3)]),
 )
 def test_rows_under_other_ids_double_no_pet(
-    night: Night, mode: str, rows: int, delete_missing: bool, is_first: bool
+    scenario: Scenario, mode: str, rows: int, delete_missing: bool, is_first: bool
 ) -> None:
     """Rows whose ids were shifted or replaced are conflicts: no pet is added, deleted or written
     into the sheet until the ids are restored.
     """
     if is_first:
-        shutil.rmtree(night.state)
-    night.options = {"mode": mode, "delete_missing": delete_missing}
+        shutil.rmtree(scenario.state)
+    scenario.options = {"mode": mode, "delete_missing": delete_missing}
     moved = [other(pet, id=(pet.id or 0) + 2000) for pet in PETS[:rows]]
-    night.write([*moved, *PETS[rows:]])
-    said = night.said()
+    scenario.write([*moved, *PETS[rows:]])
+    said = scenario.sheet_pets()
     for _ in range(2):
-        report = night.run()
+        report = scenario.run()
         assert (report.round.status, report.round.conflicts) == ("conflicts", rows)
         assert (report.round.to_store.total, report.round.to_sheet.total) == (0, 0)
-        assert (night.box.pets(), night.said()) == (PETS, said)
-    night.write()
-    assert night.run().round.status in ("done", "in-sync")
-    assert night.run().round.status == "in-sync"
-    assert night.box.pets() == PETS
+        assert (scenario.box.pets(), scenario.sheet_pets()) == (PETS, said)
+    scenario.write()
+    assert scenario.run().round.status in ("done", "in-sync")
+    assert scenario.run().round.status == "in-sync"
+    assert scenario.box.pets() == PETS

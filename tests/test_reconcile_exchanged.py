@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from msgspec.structs import replace as other
-from nightly import PETS, Typed, changed, kinds
+from scenarios import PETS, CsvScenario, changed, kinds
 
 import petsync as ps
 from petsync.plan.compare import find_exchanged, find_twins
@@ -25,13 +25,13 @@ def _open_box() -> Iterator[Sandbox]:
 
 
 @pytest.fixture(params=["two-way", "push"])
-def night(_open_box: Sandbox, tmp_path: Path, request: pytest.FixtureRequest) -> Typed:
+def scenario(_open_box: Sandbox, tmp_path: Path, request: pytest.FixtureRequest) -> CsvScenario:
     """Return a store and a sheet that agree after one round."""
     _open_box.reset(PETS)
-    night = Typed(_open_box, tmp_path, {"mode": request.param})
-    night.write()
-    assert night.run().round.status == "in-sync"
-    return night
+    scenario = CsvScenario(_open_box, tmp_path, {"mode": request.param})
+    scenario.write()
+    assert scenario.run().round.status == "in-sync"
+    return scenario
 
 
 def _as(ids: Sequence[int]) -> list[ps.Pet]:
@@ -41,141 +41,145 @@ def _as(ids: Sequence[int]) -> list[ps.Pet]:
 
 
 @pytest.mark.parametrize("ids", [(2, 3, 4, 5, 1), (1, 2, 4, 3)])
-def test_ids_that_were_sorted_alone_are_refused(night: Typed, ids: Sequence[int]) -> None:
+def test_ids_that_were_sorted_alone_are_refused(scenario: CsvScenario, ids: Sequence[int]) -> None:
     """Ids that were sorted alone are refused with exit code 4: both sides stay unchanged, and the
     first cells are named.
     """
-    night.write(_as(ids))
-    said, stored = night.sheet.read_bytes(), night.stored()
+    scenario.write(_as(ids))
+    said, stored = scenario.sheet.read_bytes(), scenario.store_pets()
     for dry_run in (True, False):
-        result = night.run(dry_run=dry_run).round
+        result = scenario.run(dry_run=dry_run).round
         assert (result.status, result.exit_code) == ("refused", 4)
     assert "rows have the earlier values of other pets" in result.problem
     assert "line 4" in result.problem or "line 2" in result.problem
     assert "petsync plan" in result.hint
-    assert (night.sheet.read_bytes(), night.stored()) == (said, stored)
-    night.write()
-    assert night.run().round.status == "in-sync"
+    assert (scenario.sheet.read_bytes(), scenario.store_pets()) == (said, stored)
+    scenario.write()
+    assert scenario.run().round.status == "in-sync"
 
 
-def test_an_exchange_that_the_store_has_by_now_is_none(night: Typed) -> None:
+def test_an_exchange_that_the_store_has_by_now_is_none(scenario: CsvScenario) -> None:
     """An exchange of two pets that the store already has is not refused again."""
-    night.write(_as((2, 1)))
-    assert night.run().round.status == "refused"
-    night.box.reset(_as((2, 1)))
-    assert night.run().round.exit_code == 0
+    scenario.write(_as((2, 1)))
+    assert scenario.run().round.status == "refused"
+    scenario.box.reset(_as((2, 1)))
+    assert scenario.run().round.exit_code == 0
 
 
-def test_one_row_that_says_what_another_pet_was_is_an_edit(night: Typed) -> None:
+def test_one_row_that_says_what_another_pet_was_is_an_edit(scenario: CsvScenario) -> None:
     """A single row with the old values of another pet is an edit, because only exchanged pairs are
     refused.
     """
     pets = changed(PETS, 1, name="Rex")
-    night.write([*pets[:1], other(PETS[0], id=2), *pets[2:]])
-    assert night.run().round.to_store.update == 2
-    assert night.stored()[2].name == "Pet 1"
+    scenario.write([*pets[:1], other(PETS[0], id=2), *pets[2:]])
+    assert scenario.run().round.to_store.update == 2
+    assert scenario.store_pets()[2].name == "Pet 1"
 
 
-def test_copies_of_a_row_that_is_as_it_was_are_edits(night: Typed) -> None:
+def test_copies_of_a_row_that_is_as_it_was_are_edits(scenario: CsvScenario) -> None:
     """Copies of an unchanged row are edits, because its own pet still has these values."""
-    night.write([other(PETS[0], id=pet.id) if pet.id in (2, 3) else pet for pet in PETS])
-    assert night.run().round.to_store.update == 2
+    scenario.write([other(PETS[0], id=pet.id) if pet.id in (2, 3) else pet for pet in PETS])
+    assert scenario.run().round.to_store.update == 2
 
 
 @pytest.mark.parametrize("deletes", [False, True], ids=["", "delete-missing"])
 @pytest.mark.parametrize("ids", [("", "1"), ("2", "3", "")], ids=["moved down", "shifted up"])
 def test_an_id_in_the_row_of_another_pet_overwrites_and_doubles_none(
-    night: Typed, ids: Sequence[str], deletes: bool
+    scenario: CsvScenario, ids: Sequence[str], deletes: bool
 ) -> None:
     """An id that is moved into the row of another pet overwrites and adds no pet: the rows are in
     conflict until the ids are restored.
     """
-    night.options["delete_missing"] = deletes
-    stored = night.stored()
-    header, *rows = night.rows()
+    scenario.options["delete_missing"] = deletes
+    stored = scenario.store_pets()
+    header, *rows = scenario.rows()
     for row, text in zip(rows, ids, strict=False):
         row[header.index("id")] = text
-    night.save([header, *rows])
+    scenario.save([header, *rows])
     for _ in range(2):
-        report = night.run()
-        assert (report.round.status, night.stored()) == ("conflicts", stored)
+        report = scenario.run()
+        assert (report.round.status, scenario.store_pets()) == ("conflicts", stored)
         assert {*kinds(report)} >= {("conflict", 1), ("conflict", 2)}
     assert any("ids seem to have been moved" in each.problem for each in report.open)
-    with ps.connect(night.box.url, state=night.state) as store:
-        plan = store.plan(night.sheet, delete_missing=deletes)
+    with ps.connect(scenario.box.url, state=scenario.state) as store:
+        plan = store.plan(scenario.sheet, delete_missing=deletes)
     assert plan.changes == ()
     assert {each.rule for each in plan.conflicts} == {"misplaced-id"}
-    night.write()
-    assert night.run().round.status == "in-sync"
+    scenario.write()
+    assert scenario.run().round.status == "in-sync"
 
 
 @pytest.mark.parametrize("edit", [{"status": "sold"}, {"tags": "old"}])
 def test_the_old_values_of_a_pet_in_a_new_row_are_no_second_pet(
-    night: Typed, edit: dict[str, str]
+    scenario: CsvScenario, edit: dict[str, str]
 ) -> None:
     """A new row with the old values of a pet whose own row has another name is a conflict, and adds
     no second pet.
     """
-    stored = night.stored()
-    header, *rows = night.rows()
-    night.save(
+    stored = scenario.store_pets()
+    header, *rows = scenario.rows()
+    scenario.save(
         [header, *rows, ["" if name == "id" else rows[0][at] for at, name in enumerate(header)]]
     )
-    night.type(1, name="Rex", **edit)
-    report = night.run()
-    assert (report.round.status, night.stored()) == ("conflicts", stored)
+    scenario.type(1, name="Rex", **edit)
+    report = scenario.run()
+    assert (report.round.status, scenario.store_pets()) == ("conflicts", stored)
     assert kinds(report)[:2] == [("conflict", 1), ("conflict", 1)]
-    night.type(1, action="update")
-    header, *rows = night.rows()
+    scenario.type(1, action="update")
+    header, *rows = scenario.rows()
     rows[-1][header.index("action")] = "add-another"
-    night.save([header, *rows])
-    assert night.run().round.exit_code == 0
-    assert (night.stored()[1].name, len(night.stored())) == ("Rex", len(stored) + 1)
+    scenario.save([header, *rows])
+    assert scenario.run().round.exit_code == 0
+    assert (scenario.store_pets()[1].name, len(scenario.store_pets())) == ("Rex", len(stored) + 1)
 
 
-def test_what_another_pet_is_may_be_meant(night: Typed) -> None:
+def test_what_another_pet_is_may_be_meant(scenario: CsvScenario) -> None:
     """A row that takes the values of another pet, whose row was removed, is sent only with the
     action `update`.
     """
-    header, *rows = night.rows()
-    night.save([header, *rows[:1], *rows[2:]])
+    header, *rows = scenario.rows()
+    scenario.save([header, *rows[:1], *rows[2:]])
     second = dict(zip(header, rows[1], strict=True))
     values = {name: text for name, text in second.items() if name != "id"}
-    night.type(1, **values)
-    assert night.run().round.status == "conflicts"
-    night.type(1, action="update")
-    assert night.run().round.to_store.update == 1
-    assert night.stored()[1].name == "Pet 2"
+    scenario.type(1, **values)
+    assert scenario.run().round.status == "conflicts"
+    scenario.type(1, action="update")
+    assert scenario.run().round.to_store.update == 1
+    assert scenario.store_pets()[1].name == "Pet 2"
 
 
 @pytest.mark.parametrize("filled", [(1, 2), (1, 2, 3)])
-def test_ids_that_were_filled_down_delete_no_pet(night: Typed, filled: Sequence[int]) -> None:
+def test_ids_that_were_filled_down_delete_no_pet(
+    scenario: CsvScenario, filled: Sequence[int]
+) -> None:
     """Ids that were filled down delete no pet, because the rows of the other pets are still in the
     sheet under that id.
     """
-    night.options["delete_missing"] = True
-    stored = night.stored()
-    header, *rows = night.rows()
+    scenario.options["delete_missing"] = True
+    stored = scenario.store_pets()
+    header, *rows = scenario.rows()
     for at in filled:
         rows[at][header.index("id")] = "1"
-    night.save([header, *rows])
-    report = night.run()
-    assert (report.round.status, night.stored()) == ("findings", stored)
-    with ps.connect(night.box.url, state=night.state) as store:
-        plan = store.plan(night.sheet, delete_missing=True)
+    scenario.save([header, *rows])
+    report = scenario.run()
+    assert (report.round.status, scenario.store_pets()) == ("findings", stored)
+    with ps.connect(scenario.box.url, state=scenario.state) as store:
+        plan = store.plan(scenario.sheet, delete_missing=True)
     assert plan.changes == ()
     assert any("may refer to any of them" in note for note in plan.notes)
 
 
-def test_a_row_that_adds_a_pet_under_the_id_of_another_one_deletes_none(night: Typed) -> None:
+def test_a_row_that_adds_a_pet_under_the_id_of_another_one_deletes_none(
+    scenario: CsvScenario,
+) -> None:
     """A row with the action `add` and the id of another pet deletes no pet, because it may replace
     that pet's row.
     """
-    header, *rows = night.rows()
-    night.save([header, rows[0], *rows[2:]])
-    night.type(1, id="2", action="add")
-    with ps.connect(night.box.url, state=night.state) as store:
-        plan = store.plan(night.sheet, delete_missing=True)
+    header, *rows = scenario.rows()
+    scenario.save([header, rows[0], *rows[2:]])
+    scenario.type(1, id="2", action="add")
+    with ps.connect(scenario.box.url, state=scenario.state) as store:
+        plan = store.plan(scenario.sheet, delete_missing=True)
     assert (plan.changes, [each.rule for each in plan.conflicts]) == ((), ["exists"])
 
 

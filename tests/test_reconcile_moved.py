@@ -11,9 +11,9 @@ from unittest.mock import Mock
 import msgspec
 import pandas as pd
 import pytest
-from nightly import PETS, Night, changed, kinds
 from openpyxl import Workbook, load_workbook
 from rounds.sheet import Grid, read_grid
+from scenarios import PETS, Scenario, changed, kinds
 
 import petsync as ps
 from petsync import sheets
@@ -38,7 +38,7 @@ def box() -> Iterator[Sandbox]:
         yield box
 
 
-class Moving(Night):
+class TwoSheetScenario(Scenario):
     """A folder with two sheets: a.csv has the pets 1-6 and b.csv the pets 7-12; or two jobs, each
     with one of the sheets and the pets of one status.
     """
@@ -49,12 +49,12 @@ class Moving(Night):
         ps.write_sheet(ps.frame_from_pets(pets), self.folder / "in" / name, base=False)
 
     def rounds(self) -> Rounds:
-        """Run the folder's rounds of one night."""
+        """Run one round of each sheet in the folder."""
         job = self.job("inbox", folder=self.folder / "in", sheet=None, files="*.csv")
         return reconcile_jobs(self.config(job))
 
     def both(self) -> Rounds:
-        """Run the two jobs' rounds of one night."""
+        """Run one round of each of the two jobs."""
         jobs = [
             self.job(name, sheet=self.folder / "in" / f"{name}.csv", statuses=(status,))
             for name, status in (("a", "available"), ("b", "sold"))
@@ -100,23 +100,23 @@ def _without(cells: list[str], at: int) -> list[str]:
     return [*cells[:at], *cells[at + 1 :]]
 
 
-def _moving(box: Sandbox, folder: Path, mode: str = "two-way") -> Moving:
+def _build_two_sheets(box: Sandbox, folder: Path, mode: str = "two-way") -> TwoSheetScenario:
     """Return two sheets that agree with the store after one round."""
     box.break_with(None)
     box.reset(PETS)
-    night = Moving(box, folder, {"mode": mode, "delete_missing": True})
-    night.put("a.csv", PETS[:6])
-    night.put("b.csv", PETS[6:])
-    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
-    return night
+    scenario = TwoSheetScenario(box, folder, {"mode": mode, "delete_missing": True})
+    scenario.put("a.csv", PETS[:6])
+    scenario.put("b.csv", PETS[6:])
+    assert [report.round.status for report in scenario.rounds()] == ["in-sync", "in-sync"]
+    return scenario
 
 
-def _inbox(night: Moving, source: str, target: str) -> None:
+def _inbox(scenario: TwoSheetScenario, source: str, target: str) -> None:
     """Move the row of pet 5 (from a.csv) or 8 (from b.csv)."""
     moved = PETS[4] if source == "a.csv" else PETS[7]
     of = {"a.csv": PETS[:6], "b.csv": PETS[6:]}
-    night.put(source, [pet for pet in of[source] if pet.id != moved.id])
-    night.put(target, [*of[target], moved])
+    scenario.put(source, [pet for pet in of[source] if pet.id != moved.id])
+    scenario.put(target, [*of[target], moved])
 
 
 @pytest.mark.parametrize(("source", "target"), [("a.csv", "b.csv"), ("b.csv", "a.csv")])
@@ -126,20 +126,20 @@ def test_a_row_that_moves_in_a_folder_takes_its_base_along(
     """A row that moves within a folder keeps its base: the store's changes reach the row at its new
     place, nothing is deleted, and the old sheet's base no longer has the row.
     """
-    night = _moving(box, tmp_path)
+    scenario = _build_two_sheets(box, tmp_path)
     pet_id = 5 if source == "a.csv" else 8
     newer = changed(PETS, pet_id, name="Mia", status="sold")[pet_id - 1]
-    night.box.put(newer)
-    _inbox(night, source, target)
-    assert night.rounds().exit_code == 0
-    assert night.stored()[pet_id] == newer == night.row(target, pet_id)
-    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
-    assert len(night.stored()) == len(PETS)
+    scenario.box.put(newer)
+    _inbox(scenario, source, target)
+    assert scenario.rounds().exit_code == 0
+    assert scenario.store_pets()[pet_id] == newer == scenario.row(target, pet_id)
+    assert [report.round.status for report in scenario.rounds()] == ["in-sync", "in-sync"]
+    assert len(scenario.store_pets()) == len(PETS)
     # A row that is removed from its new sheet deletes its pet, because the old base lacks it. The
     # rows are in another order; otherwise the file would be an older copy.
-    night.put(target, reversed(PETS[6:] if target == "b.csv" else PETS[:6]))
-    assert night.rounds().exit_code == 0
-    assert night.stored().keys() == {pet.id for pet in PETS} - {pet_id}
+    scenario.put(target, reversed(PETS[6:] if target == "b.csv" else PETS[:6]))
+    assert scenario.rounds().exit_code == 0
+    assert scenario.store_pets().keys() == {pet.id for pet in PETS} - {pet_id}
 
 
 @pytest.mark.parametrize(("source", "target"), [("a.csv", "b.csv"), ("b.csv", "a.csv")])
@@ -166,14 +166,14 @@ def test_a_row_that_moves_while_a_column_is_away_takes_the_newer_value(
     """A value of the store that came before or after a row moved to a sheet in which its column has
     another header reaches the row, whether its old value moved along below that header or not.
     """
-    night = _moving(box, tmp_path)
+    scenario = _build_two_sheets(box, tmp_path)
     pet_id = 5 if source == "a.csv" else 8
     newer = changed(PETS, pet_id, **{column: value})[pet_id - 1]
     old, new = (tmp_path / "in" / name for name in (source, target))
     _rename(new, column, "away")
-    night.rounds()
+    scenario.rounds()
     if comes == "before":
-        night.box.put(newer)
+        scenario.box.put(newer)
     grids = read_grid(old), read_grid(new)
     row = next(row for row in grids[0].rows if row[0] == str(pet_id))
     grids[0].rows.remove(row)
@@ -181,14 +181,14 @@ def test_a_row_that_moves_while_a_column_is_away_takes_the_newer_value(
     grids[1].rows.append([*row[:at], row[at] if is_carried else "", *row[at + 1 :]])
     for grid in grids:
         grid.save()
-    night.rounds()
+    scenario.rounds()
     if comes == "after":
-        night.box.put(newer)
-        night.rounds()
+        scenario.box.put(newer)
+        scenario.rounds()
     _rename(new, "away", column)
-    assert night.rounds().exit_code == 0
-    assert night.stored()[pet_id] == newer == night.row(target, pet_id)
-    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
+    assert scenario.rounds().exit_code == 0
+    assert scenario.store_pets()[pet_id] == newer == scenario.row(target, pet_id)
+    assert [report.round.status for report in scenario.rounds()] == ["in-sync", "in-sync"]
 
 
 @pytest.mark.parametrize(
@@ -201,17 +201,17 @@ def test_a_column_that_a_moved_row_left_behind_reverts_nothing(
     """A row that moves to a file without one of its columns takes the store's newer value when the
     column comes back with its old cells. If the row is removed before, its pet is not deleted.
     """
-    night = _moving(box, tmp_path)
+    scenario = _build_two_sheets(box, tmp_path)
     old, new = tmp_path / "in" / "a.csv", tmp_path / "in" / "c.csv"
     grid = read_grid(old)
     at = grid.head.index(column)
     cells = {row[0]: row[at] for row in grid.rows}
     if how == "other file":
-        night.put("c.csv", [])
+        scenario.put("c.csv", [])
         other = read_grid(new)
         other.head.remove(column)
         other.save()
-        night.rounds()
+        scenario.rounds()
     moved = grid.rows if how == "renamed file" else [row for row in grid.rows if row[0] in "56"]
     Grid(new, _without(grid.head, at), [_without(row, at) for row in moved]).save()
     grid.rows = [row for row in grid.rows if row not in moved]
@@ -219,9 +219,9 @@ def test_a_column_that_a_moved_row_left_behind_reverts_nothing(
     if how == "renamed file":
         old.unlink()
     for pet_id in (5, 6):
-        night.box.put(changed(PETS, pet_id, **{column: value})[pet_id - 1])
-    stored = night.stored()
-    report = night.rounds()
+        scenario.box.put(changed(PETS, pet_id, **{column: value})[pet_id - 1])
+    stored = scenario.store_pets()
+    report = scenario.rounds()
     assert report.exit_code == 0
     assert any(
         f"the column {column} is missing" in each.problem for one in report for each in one.open
@@ -229,15 +229,15 @@ def test_a_column_that_a_moved_row_left_behind_reverts_nothing(
     grid = read_grid(new)
     grid.rows = [row for row in grid.rows if row[0] != "6"]
     grid.save()
-    report = night.rounds()
+    report = scenario.rounds()
     assert report.exit_code == 5
     assert ("conflict", 6) in [pair for one in report for pair in kinds(one)]
     grid.head.append(column)
     grid.rows = [[*row, cells[row[0]]] for row in grid.rows]
     grid.save()
-    night.rounds()
-    assert night.stored() == stored
-    assert night.row("c.csv", 5) == stored[5]
+    scenario.rounds()
+    assert scenario.store_pets() == stored
+    assert scenario.row("c.csv", 5) == stored[5]
 
 
 @pytest.mark.parametrize(("source", "target"), [("a.csv", "b.csv"), ("b.csv", "a.csv")])
@@ -253,28 +253,28 @@ def test_an_edit_of_a_row_that_moves_back_is_sent(
     """A row moves, and its round is killed while the bases are stored. If the row moves back with
     the value of its old base, that is an edit, and it is sent.
     """
-    night = _moving(box, tmp_path)
+    scenario = _build_two_sheets(box, tmp_path)
     pet_id = 5 if source == "a.csv" else 8
     was = PETS[pet_id - 1].status or ""
     other = "available" if was != "available" else "pending"
     _move(tmp_path / "in", source, target, pet_id, {})
     with monkeypatch.context() as patch:
         patch.setattr(BaseFile, "keep", _keep_until(f"inbox--{target}.base", is_stored=is_stored))
-        assert night.rounds().exit_code == 7
-    assert night.rounds().exit_code == 0
+        assert scenario.rounds().exit_code == 7
+    assert scenario.rounds().exit_code == 0
     # What the store changes in the other rows shows that neither file is an older copy.
     for pet in (PETS[0], PETS[11]):
-        night.box.put(changed([pet], pet.id or 0, name=f"Store {pet.id}")[0])
+        scenario.box.put(changed([pet], pet.id or 0, name=f"Store {pet.id}")[0])
     grid = read_grid(tmp_path / "in" / target)
     row = next(row for row in grid.rows if row[0] == str(pet_id))
     row[grid.head.index("status")] = other
     grid.save()
-    assert night.rounds().exit_code == 0
-    assert night.stored()[pet_id].status == other
+    assert scenario.rounds().exit_code == 0
+    assert scenario.store_pets()[pet_id].status == other
     _move(tmp_path / "in", target, source, pet_id, {"status": was})
-    assert night.rounds().exit_code == 0
-    assert night.stored()[pet_id].status == was
-    row_pet = night.row(source, pet_id)
+    assert scenario.rounds().exit_code == 0
+    assert scenario.store_pets()[pet_id].status == was
+    row_pet = scenario.row(source, pet_id)
     assert row_pet is not None
     assert row_pet.status == was
 
@@ -283,24 +283,24 @@ def test_a_row_waits_for_its_new_sheet(box: Sandbox, tmp_path: Path) -> None:
     """If the round of a row's new sheet fails, the old sheet's base keeps the row until that round
     succeeds.
     """
-    night = _moving(box, tmp_path)
-    night.box.put(NEWER)
-    _inbox(night, "a.csv", "b.csv")
+    scenario = _build_two_sheets(box, tmp_path)
+    scenario.box.put(NEWER)
+    _inbox(scenario, "a.csv", "b.csv")
     lock = tmp_path / "in" / ".~lock.b.csv#"
     lock.write_text("somebody", "utf-8")
-    assert [report.round.status for report in night.rounds()] == ["in-sync", "error"]
+    assert [report.round.status for report in scenario.rounds()] == ["in-sync", "error"]
     lock.unlink()
-    assert night.rounds().exit_code == 0
-    assert night.stored()[5] == NEWER == night.row("b.csv", 5)
+    assert scenario.rounds().exit_code == 0
+    assert scenario.store_pets()[5] == NEWER == scenario.row("b.csv", 5)
 
 
 def test_a_sheet_of_another_name_keeps_its_base(box: Sandbox, tmp_path: Path) -> None:
     """A file of a folder that is renamed keeps its base, and its round is not a first round."""
-    night = _moving(box, tmp_path)
-    night.box.put(NEWER)
+    scenario = _build_two_sheets(box, tmp_path)
+    scenario.box.put(NEWER)
     (tmp_path / "in" / "a.csv").rename(tmp_path / "in" / "z 2026.csv")
-    assert night.rounds().exit_code == 0
-    assert night.stored()[5] == NEWER == night.row("z 2026.csv", 5)
+    assert scenario.rounds().exit_code == 0
+    assert scenario.store_pets()[5] == NEWER == scenario.row("z 2026.csv", 5)
 
 
 @pytest.mark.parametrize("is_cut_off", [True, False])
@@ -310,28 +310,28 @@ def test_an_older_base_does_not_hide_an_edit_of_a_row_that_moves(
     """A row that is set back to an earlier value and moves is an edit, although the base of an
     earlier round has that value, and so may a temporary file of a killed round.
     """
-    night = _moving(box, tmp_path)
-    base = StatePaths(night.state).base("inbox", "b.csv")
+    scenario = _build_two_sheets(box, tmp_path)
+    base = StatePaths(scenario.state).base("inbox", "b.csv")
     older = base.read_bytes()
     pets = changed(PETS, 8, status="pending")
-    night.put("b.csv", pets[6:])
-    night.box.put(pets[7])
-    assert night.rounds().exit_code == 0
+    scenario.put("b.csv", pets[6:])
+    scenario.box.put(pets[7])
+    assert scenario.rounds().exit_code == 0
     if is_cut_off:
-        assert night.rounds().exit_code == 0
+        assert scenario.rounds().exit_code == 0
         base.with_name(f".{base.name}.0123456789ab.tmp").write_bytes(older)
-    _inbox(night, "b.csv", "a.csv")
-    assert night.rounds().exit_code == 0
-    assert night.stored()[8] == PETS[7] == night.row("a.csv", 8)
+    _inbox(scenario, "b.csv", "a.csv")
+    assert scenario.rounds().exit_code == 0
+    assert scenario.store_pets()[8] == PETS[7] == scenario.row("a.csv", 8)
 
 
 def test_a_row_without_its_id_is_not_deleted_as_it_moves(box: Sandbox, tmp_path: Path) -> None:
     """A row that loses its id while it moves neither deletes nor doubles its pet."""
-    night = _moving(box, tmp_path)
-    night.put("a.csv", [*PETS[:6], ps.Pet(name="Pet 8", status=PETS[7].status)])
-    night.put("b.csv", [pet for pet in PETS[6:] if pet.id != 8])
-    night.rounds()
-    assert night.stored()[8] == PETS[7]
+    scenario = _build_two_sheets(box, tmp_path)
+    scenario.put("a.csv", [*PETS[:6], ps.Pet(name="Pet 8", status=PETS[7].status)])
+    scenario.put("b.csv", [pet for pet in PETS[6:] if pet.id != 8])
+    scenario.rounds()
+    assert scenario.store_pets()[8] == PETS[7]
 
 
 BLANK = {"id": "", "category": "Birds", "category_id": "", "tags": "", "photo_urls": ""}
@@ -346,28 +346,28 @@ def test_a_row_that_loses_its_id_and_is_edited_as_it_moves_is_a_conflict(
     """A row that moves to another file without its id and is edited there, or whose pet the store
     changes, may be that pet: it is not added, and the pet is not deleted.
     """
-    night = _moving(box, tmp_path, mode)
+    scenario = _build_two_sheets(box, tmp_path, mode)
     pet_id = 5 if source == "a.csv" else 8
     _move(tmp_path / "in", source, target, pet_id, cells)
     if len(cells) == 1:
-        night.box.put(changed(PETS, pet_id, name="Store", tags=())[pet_id - 1])
-    stored = night.stored()
+        scenario.box.put(changed(PETS, pet_id, name="Store", tags=())[pet_id - 1])
+    stored = scenario.store_pets()
     for _ in range(2):
-        report = night.rounds()
+        report = scenario.rounds()
         assert report.exit_code == 5
         assert ("conflict", pet_id) in [pair for one in report for pair in kinds(one)]
-        assert night.stored() == stored
+        assert scenario.store_pets() == stored
     grid = read_grid(tmp_path / "in" / target)
     grid.rows[-1][grid.head.index("id")] = str(pet_id)
     grid.save()
-    assert night.rounds().exit_code == 0
-    assert night.stored().keys() == stored.keys()
-    assert night.stored()[pet_id].photo_urls == stored[pet_id].photo_urls
+    assert scenario.rounds().exit_code == 0
+    assert scenario.store_pets().keys() == stored.keys()
+    assert scenario.store_pets()[pet_id].photo_urls == stored[pet_id].photo_urls
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_a_row_that_loses_its_id_as_it_moves_to_another_job_is_a_conflict(
-    jobs: Moving, name: str
+    jobs: TwoSheetScenario, name: str
 ) -> None:
     """A row that moves to another job's sheet without its id, edited, is not added."""
     source, target = ("a.csv", "b.csv") if name == "a" else ("b.csv", "a.csv")
@@ -376,25 +376,27 @@ def test_a_row_that_loses_its_id_as_it_moves_to_another_job_is_a_conflict(
     _move(jobs.folder / "in", source, target, pet.id or 0, {**BLANK, "status": status})
     for _ in range(2):
         assert jobs.both().exit_code == 5
-        assert len(jobs.stored()) == len(PETS)
-        assert jobs.stored()[pet.id or 0] == pet
+        assert len(jobs.store_pets()) == len(PETS)
+        assert jobs.store_pets()[pet.id or 0] == pet
 
 
 QUUX = {"name": "Quux", "status": "sold", "category": "Dogs"}
 
 
-def _type(night: Moving, name: str, cells: Mapping[str, str], *, over: str = "") -> None:
+def _type(
+    scenario: TwoSheetScenario, name: str, cells: Mapping[str, str], *, over: str = ""
+) -> None:
     """Add a row to a sheet, or replace its rows without an id that have the name `over`."""
-    path = night.folder / "in" / name
+    path = scenario.folder / "in" / name
     rows = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     rows = rows[~((rows["id"] == "") & (rows["name"] == over))]
     more = pd.DataFrame([cells] if cells else [])
     pd.concat([rows, more]).fillna("").to_csv(path, index=False)
 
 
-def _new(night: Moving) -> list[str | None]:
+def _new(scenario: TwoSheetScenario) -> list[str | None]:
     """Return the names of the pets that were added."""
-    return [pet.name for number, pet in night.stored().items() if number > len(PETS)]
+    return [pet.name for number, pet in scenario.store_pets().items() if number > len(PETS)]
 
 
 @pytest.mark.parametrize(("mode", "name"), [("two-way", "a.csv"), ("push", "b.csv")])
@@ -417,23 +419,23 @@ def test_a_new_row_in_two_files_waits_for_a_person(
     """A new row in two files is held in both, each naming the other, and the other rows go on. The
     next round follows the person's edit of one of them, and no id is in two rows.
     """
-    night = _moving(box, tmp_path)
-    night.options = {**night.options, "mode": mode}
+    scenario = _build_two_sheets(box, tmp_path)
+    scenario.options = {**scenario.options, "mode": mode}
     for file in ("a.csv", "b.csv"):
-        _type(night, file, QUUX)
-    _type(night, "a.csv", {"name": "Other", "status": "sold"})
-    report = night.rounds()
+        _type(scenario, file, QUUX)
+    _type(scenario, "a.csv", {"name": "Other", "status": "sold"})
+    report = scenario.rounds()
     assert [each.round.status for each in report] == ["findings", "findings"]
     assert "b.csv (line 8, column 1)" in report[0].open[0].problem
     assert "a.csv (line 8, column 1)" in report[1].open[0].problem
-    assert _new(night) == ["Other"]
-    _type(night, name, then, over="Quux")
-    assert night.rounds().exit_code == 0
-    assert sorted(filter(None, _new(night))) == sorted(["Other", *expected])
-    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
-    sheets = [ps.read_sheet(night.folder / "in" / file) for file in ("a.csv", "b.csv")]
+    assert _new(scenario) == ["Other"]
+    _type(scenario, name, then, over="Quux")
+    assert scenario.rounds().exit_code == 0
+    assert sorted(filter(None, _new(scenario))) == sorted(["Other", *expected])
+    assert [report.round.status for report in scenario.rounds()] == ["in-sync", "in-sync"]
+    sheets = [ps.read_sheet(scenario.folder / "in" / file) for file in ("a.csv", "b.csv")]
     ids = [pet_id for sheet in sheets for pet_id in sheet.frame["id"]]
-    assert sorted(ids) == sorted(night.stored())
+    assert sorted(ids) == sorted(scenario.store_pets())
 
 
 @pytest.mark.parametrize("name", ["a.csv", "b.csv"])
@@ -443,17 +445,17 @@ def test_a_new_row_is_held_beside_one_whose_round_was_killed(
     """A new row that is typed in a second file, while the round that added its pet was killed, is
     held and adds no second pet, whichever row stays.
     """
-    night = _moving(box, tmp_path)
-    _type(night, "a.csv", QUUX)
+    scenario = _build_two_sheets(box, tmp_path)
+    _type(scenario, "a.csv", QUUX)
     with monkeypatch.context() as patch:
         patch.setattr(round_of_jobs, "write", Mock(side_effect=KeyboardInterrupt))
-        assert night.rounds().exit_code == 7
-    _type(night, "b.csv", QUUX)
-    assert [report.round.status for report in night.rounds()] == ["findings", "findings"]
-    _type(night, name, {}, over="Quux")
-    assert night.rounds().exit_code == 0
-    assert _new(night) == ["Quux"]
-    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
+        assert scenario.rounds().exit_code == 7
+    _type(scenario, "b.csv", QUUX)
+    assert [report.round.status for report in scenario.rounds()] == ["findings", "findings"]
+    _type(scenario, name, {}, over="Quux")
+    assert scenario.rounds().exit_code == 0
+    assert _new(scenario) == ["Quux"]
+    assert [report.round.status for report in scenario.rounds()] == ["in-sync", "in-sync"]
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
@@ -476,22 +478,22 @@ def test_a_new_row_that_moves_after_a_killed_round_is_not_added_again(
     """A new row that is edited and moves after the round that added its pet was killed is a
     conflict and adds no second pet, even if another new row is in its place.
     """
-    night = _moving(box, tmp_path)
+    scenario = _build_two_sheets(box, tmp_path)
     row = {**QUUX, "tags": "calm; shy", "photo_urls": "https://shop.example/quux.jpg"}
-    _type(night, "a.csv", row)
+    _type(scenario, "a.csv", row)
     with monkeypatch.context() as patch:
         patch.setattr(round_of_jobs, "write", Mock(side_effect=KeyboardInterrupt))
-        assert night.rounds().exit_code == 7
-    added = max(night.stored())
+        assert scenario.rounds().exit_code == 7
+    added = max(scenario.store_pets())
     other = {"name": "Bar", "status": "sold", "category": "Birds"}
-    _type(night, "a.csv", other if is_replaced else {}, over="Quux")
-    _type(night, "b.csv", {**row, **edits})
+    _type(scenario, "a.csv", other if is_replaced else {}, over="Quux")
+    _type(scenario, "b.csv", {**row, **edits})
     for _ in range(2):
-        report = night.rounds()
+        report = scenario.rounds()
         assert report[1].round.status == "conflicts"
         assert added in {each.pet_id for each in report[1].open if each.kind == "conflict"}
-        assert "Quux" in _new(night)
-        assert edits.get("name") not in _new(night)
+        assert "Quux" in _new(scenario)
+        assert edits.get("name") not in _new(scenario)
 
 
 @pytest.mark.parametrize("name", ["a.csv", "b.csv"])
@@ -502,25 +504,25 @@ def test_a_held_row_that_gets_the_id_is_an_edit(
     """A held row that gets the id, as its conflict suggests, is an edit and is sent from any
     file.
     """
-    night = _moving(box, tmp_path)
+    scenario = _build_two_sheets(box, tmp_path)
     row = {**QUUX, "tags": "calm; shy", "photo_urls": "https://shop.example/quux.jpg"}
-    path = night.folder / "in" / "a.csv"
+    path = scenario.folder / "in" / "a.csv"
     before = path.read_bytes()
-    _type(night, "a.csv", row)
+    _type(scenario, "a.csv", row)
     with monkeypatch.context() as patch:
         patch.setattr(round_of_jobs, "write", Mock(side_effect=KeyboardInterrupt))
-        assert night.rounds().exit_code == 7
-    added = max(night.stored())
+        assert scenario.rounds().exit_code == 7
+    added = max(scenario.store_pets())
     path.write_bytes(before)
     edited = {**row, "name": "Zoe", "tags": "old"}
-    _type(night, name, edited)
+    _type(scenario, name, edited)
     if is_seen:
-        night.rounds()
-    _type(night, name, {**edited, "id": str(added)}, over="Zoe")
-    assert night.rounds().exit_code == 0
-    pet = night.stored()[added]
+        scenario.rounds()
+    _type(scenario, name, {**edited, "id": str(added)}, over="Zoe")
+    assert scenario.rounds().exit_code == 0
+    pet = scenario.store_pets()[added]
     assert (pet.name, [tag.name for tag in pet.tags]) == ("Zoe", ["old"])
-    assert night.rounds().exit_code == 0
+    assert scenario.rounds().exit_code == 0
 
 
 def test_a_new_row_stays_held_beside_a_new_row_of_another_file(
@@ -529,26 +531,26 @@ def test_a_new_row_stays_held_beside_a_new_row_of_another_file(
     """A held row, fully edited after a killed round, stays held while a new row of another file may
     be its pet too, until it gets the id.
     """
-    night = _moving(box, tmp_path)
+    scenario = _build_two_sheets(box, tmp_path)
     row = {**QUUX, "tags": "calm; shy", "photo_urls": "https://shop.example/quux.jpg"}
-    _type(night, "a.csv", row)
+    _type(scenario, "a.csv", row)
     with monkeypatch.context() as patch:
         patch.setattr(round_of_jobs, "write", Mock(side_effect=KeyboardInterrupt))
-        assert night.rounds().exit_code == 7
+        assert scenario.rounds().exit_code == 7
     other = {"status": "sold", "category": "Birds", "photo_urls": "https://shop.example/z.jpg"}
-    _type(night, "a.csv", {"name": "Zoe", "tags": "old", **other}, over="Quux")
-    assert night.rounds()[0].round.status == "conflicts"
-    _type(night, "b.csv", {"name": "Bar", "status": "sold"})
+    _type(scenario, "a.csv", {"name": "Zoe", "tags": "old", **other}, over="Quux")
+    assert scenario.rounds()[0].round.status == "conflicts"
+    _type(scenario, "b.csv", {"name": "Bar", "status": "sold"})
     for name in ("Ida", "Uwe"):
-        report = night.rounds()
+        report = scenario.rounds()
         assert report[0].round.status == "conflicts"
         old = "Zoe" if name == "Ida" else "Ida"
-        _type(night, "a.csv", {"name": name, "tags": f"old; {name}", "status": "sold"}, over=old)
-    assert _new(night) == ["Quux"]
-    added = max(night.stored())
-    _type(night, "a.csv", {"id": str(added), "name": "Uwe", "status": "sold"}, over="Uwe")
-    assert night.rounds().exit_code == 0
-    assert sorted(filter(None, _new(night))) == ["Bar", "Uwe"]
+        _type(scenario, "a.csv", {"name": name, "tags": f"old; {name}", "status": "sold"}, over=old)
+    assert _new(scenario) == ["Quux"]
+    added = max(scenario.store_pets())
+    _type(scenario, "a.csv", {"id": str(added), "name": "Uwe", "status": "sold"}, over="Uwe")
+    assert scenario.rounds().exit_code == 0
+    assert sorted(filter(None, _new(scenario))) == ["Bar", "Uwe"]
 
 
 @pytest.mark.parametrize("name", ["Pet 5", "Zoe"])
@@ -558,13 +560,13 @@ def test_a_pet_is_not_deleted_while_a_row_of_another_file_is_like_it(
     """The pet of a removed row is not deleted while a row without an id in another file resembles
     it by name or in all but the name, even with the action `ignore`.
     """
-    night = _moving(box, tmp_path)
-    night.put("a.csv", [pet for pet in PETS[:6] if pet.id != 5])
+    scenario = _build_two_sheets(box, tmp_path)
+    scenario.put("a.csv", [pet for pet in PETS[:6] if pet.id != 5])
     cells = {"status": "sold", "category": "Dogs", "tags": "calm", "action": "ignore"}
-    _type(night, "b.csv", {"name": name, "photo_urls": PETS[4].photo_urls[0], **cells})
+    _type(scenario, "b.csv", {"name": name, "photo_urls": PETS[4].photo_urls[0], **cells})
     for _ in range(2):
-        night.rounds()
-        assert night.stored()[5] == PETS[4]
+        scenario.rounds()
+        assert scenario.store_pets()[5] == PETS[4]
 
 
 @pytest.mark.parametrize("mode", ["two-way", "push"])
@@ -572,19 +574,19 @@ def test_a_pet_in_two_files_holds_its_rows_only(box: Sandbox, tmp_path: Path, mo
     """A pet with rows in two files holds only these rows: the others go on, the pet stays, and the
     remaining row is compared with what was agreed.
     """
-    night = _moving(box, tmp_path)
-    night.options = {**night.options, "mode": mode}
-    night.put("b.csv", [*PETS[6:11], changed(PETS, 12, name="New")[11], PETS[4]])
-    report = night.rounds()
+    scenario = _build_two_sheets(box, tmp_path)
+    scenario.options = {**scenario.options, "mode": mode}
+    scenario.put("b.csv", [*PETS[6:11], changed(PETS, 12, name="New")[11], PETS[4]])
+    report = scenario.rounds()
     assert [each.round.status for each in report] == ["findings", "findings"]
     assert [each.open[0].pet_id for each in report] == [5, 5]
-    assert night.stored() == {
+    assert scenario.store_pets() == {
         **{pet.id: pet for pet in PETS},
         12: changed(PETS, 12, name="New")[11],
     }
-    night.put("a.csv", [pet for pet in PETS[:6] if pet.id != 5])
-    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
-    assert night.stored()[5] == PETS[4]
+    scenario.put("a.csv", [pet for pet in PETS[:6] if pet.id != 5])
+    assert [report.round.status for report in scenario.rounds()] == ["in-sync", "in-sync"]
+    assert scenario.store_pets()[5] == PETS[4]
 
 
 @pytest.mark.parametrize("statuses", [(), ("available", "sold")])
@@ -592,17 +594,17 @@ def test_another_pet_like_that_of_another_file_is_added(
     box: Sandbox, tmp_path: Path, statuses: Sequence[str]
 ) -> None:
     """A row with the action `add-another` does not get the id of a like pet in another file."""
-    night = _moving(box, tmp_path)
-    night.options = {**night.options, "statuses": statuses}
+    scenario = _build_two_sheets(box, tmp_path)
+    scenario.options = {**scenario.options, "statuses": statuses}
     box.put(changed(PETS, 6, name="Quux", tags=(), photo_urls=(), status="sold")[5])
-    assert night.rounds().exit_code == 0
-    _type(night, "b.csv", {**QUUX, "action": "add-another"})
-    assert night.rounds().exit_code == 0
-    assert _new(night) == ["Quux"]
-    _type(night, "b.csv", {**QUUX, "action": "add"})
-    report = night.rounds()[1]
+    assert scenario.rounds().exit_code == 0
+    _type(scenario, "b.csv", {**QUUX, "action": "add-another"})
+    assert scenario.rounds().exit_code == 0
+    assert _new(scenario) == ["Quux"]
+    _type(scenario, "b.csv", {**QUUX, "action": "add"})
+    report = scenario.rounds()[1]
     assert report.open[0].kind == "conflict"
-    assert _new(night) == ["Quux"]
+    assert _new(scenario) == ["Quux"]
 
 
 CATS = ps.Category(2, "Cats")
@@ -616,45 +618,45 @@ def test_a_row_that_moves_keeps_the_number_of_its_category(
     """A category id that is edited before its row moves is sent if the store has that id; otherwise
     it stays in conflict while the new sheet takes other values.
     """
-    night = _moving(box, tmp_path)
+    scenario = _build_two_sheets(box, tmp_path)
     box.put(changed(PETS, 12, category=CATS)[11])
     box.put(changed(PETS, 1, category=CATS)[0])
-    assert night.rounds().exit_code == 0
-    rows = {name: [night.row(name, each.id or 0) for each in PETS] for name in (source, target)}
+    assert scenario.rounds().exit_code == 0
+    rows = {name: [scenario.row(name, each.id or 0) for each in PETS] for name in (source, target)}
     pet_id = 5 if source == "a.csv" else 8
     moved = changed(PETS, pet_id, category=ps.Category(number, "Dogs"))[pet_id - 1]
-    night.put(source, [pet for pet in rows[source] if pet and pet.id != pet_id])
-    night.put(target, [*filter(None, rows[target]), moved])
+    scenario.put(source, [pet for pet in rows[source] if pet and pet.id != pet_id])
+    scenario.put(target, [*filter(None, rows[target]), moved])
     beside = 7 if target == "b.csv" else 2
     for name in ("One", "Two"):
         box.put(changed(PETS, beside, name=name)[beside - 1])
-        result = [each for night_ in (night.rounds(),) for each in night_]
+        result = [each for night_ in (scenario.rounds(),) for each in night_]
         conflicts = {each.pet_id for one in result for each in one.open if each.kind == "conflict"}
-        row = night.row(target, pet_id)
+        row = scenario.row(target, pet_id)
         assert row is not None
         assert row.category is not None
         assert row.category.id == number
         assert conflicts == (set() if number == 2 else {pet_id})
-    assert night.stored()[pet_id].category == (CATS if number == 2 else PETS[0].category)
+    assert scenario.store_pets()[pet_id].category == (CATS if number == 2 else PETS[0].category)
 
 
 @pytest.fixture
-def jobs(box: Sandbox, tmp_path: Path) -> Moving:
+def jobs(box: Sandbox, tmp_path: Path) -> TwoSheetScenario:
     """Return a job for available pets and one for sold pets, after one round."""
     box.break_with(None)
     box.reset(PETS)
-    night = Moving(box, tmp_path, {"mode": "two-way", "delete_missing": True})
+    scenario = TwoSheetScenario(box, tmp_path, {"mode": "two-way", "delete_missing": True})
     for name, status in (("a.csv", "available"), ("b.csv", "sold")):
-        night.put(name, [pet for pet in PETS if pet.status == status])
-    assert [report.round.status for report in night.both()] == ["in-sync", "in-sync"]
-    return night
+        scenario.put(name, [pet for pet in PETS if pet.status == status])
+    assert [report.round.status for report in scenario.both()] == ["in-sync", "in-sync"]
+    return scenario
 
 
-def _sold(night: Moving) -> None:
+def _sold(scenario: TwoSheetScenario) -> None:
     """Set pet 3 to sold by moving its row from a.csv to b.csv."""
     sold = changed(PETS, 3, status="sold")
-    night.put("a.csv", [pet for pet in PETS if pet.status == "available" and pet.id != 3])
-    night.put("b.csv", [pet for pet in sold if pet.status == "sold"])
+    scenario.put("a.csv", [pet for pet in PETS if pet.status == "available" and pet.id != 3])
+    scenario.put("b.csv", [pet for pet in sold if pet.status == "sold"])
 
 
 def test_a_row_that_a_backup_of_its_new_sheet_lacks_is_not_deleted(
@@ -663,18 +665,18 @@ def test_a_row_that_a_backup_of_its_new_sheet_lacks_is_not_deleted(
     """A row that a backup of its new sheet lacks is not deleted, if the round was killed before the
     first sheet's base gave up the row.
     """
-    night = _moving(box, tmp_path)
+    scenario = _build_two_sheets(box, tmp_path)
     for number in (1, 2):
         box.put(changed(PETS, number, name=f"Store {number}")[number - 1])
-    backup = night.rounds()[0].round.backup
-    night.put("a.csv", box.pets()[:7])
-    night.put("b.csv", PETS[7:])
+    backup = scenario.rounds()[0].round.backup
+    scenario.put("a.csv", box.pets()[:7])
+    scenario.put("b.csv", PETS[7:])
     with monkeypatch.context() as patch:
         patch.setattr(round_of_jobs, "give_up", Mock(side_effect=KeyboardInterrupt))
-        night.rounds()
-    shutil.copy(backup, night.folder / "in" / "a.csv")
+        scenario.rounds()
+    shutil.copy(backup, scenario.folder / "in" / "a.csv")
     for _ in range(3):
-        night.rounds()
+        scenario.rounds()
         assert 7 in {pet.id for pet in box.pets()}
 
 
@@ -690,60 +692,60 @@ def test_a_row_that_was_in_a_sheet_before_an_older_copy_is_not_deleted(
     """A pet whose row may have moved into a file before an older copy replaced it stays in conflict
     until its row is back; a row that is removed later deletes its pet.
     """
-    night, (source, target) = _moving(box, tmp_path), names
+    scenario, (source, target) = _build_two_sheets(box, tmp_path), names
     for number in (1, 2, 11, 12):
         box.put(changed(PETS, number, name=f"Store {number}")[number - 1])
-    backup = {report.round.part: report.round.backup for report in night.rounds()}[target]
+    backup = {report.round.part: report.round.backup for report in scenario.rounds()}[target]
     of = {"a.csv": box.pets()[:6], "b.csv": box.pets()[6:]}
     moved = of[source].pop(3)
-    night.put(source, of[source])
+    scenario.put(source, of[source])
     if is_killed:
-        night.put(target, [*of[target], moved])
+        scenario.put(target, [*of[target], moved])
         with monkeypatch.context() as patch:
             patch.setattr(Comparer, "snapshot", Mock(side_effect=KeyboardInterrupt))
-            night.rounds()
+            scenario.rounds()
     shutil.copy(backup, tmp_path / "in" / target)
-    rounds = night.rounds()
+    rounds = scenario.rounds()
     assert rounds.exit_code == 5
     assert [(o.kind, o.pet_id) for each in rounds for o in each.open if o.kind != "note"] == [
         ("conflict", moved.id)
     ]
-    assert len(night.stored()) == len(PETS)
+    assert len(scenario.store_pets()) == len(PETS)
     gone = of[source].pop(0)
-    night.put(source, of[source])
-    rounds = night.rounds()
+    scenario.put(source, of[source])
+    rounds = scenario.rounds()
     assert rounds.exit_code == 5
     assert {o.pet_id for each in rounds for o in each.open if o.kind == "conflict"} == {moved.id}
-    assert night.stored().keys() == {pet.id for pet in PETS} - {gone.id}
-    night.put(source, [*of[source], moved])
-    assert night.rounds().exit_code == 0
-    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
+    assert scenario.store_pets().keys() == {pet.id for pet in PETS} - {gone.id}
+    scenario.put(source, [*of[source], moved])
+    assert scenario.rounds().exit_code == 0
+    assert [report.round.status for report in scenario.rounds()] == ["in-sync", "in-sync"]
 
 
 def test_a_row_that_lacks_its_id_in_an_older_copy_is_not_lost(box: Sandbox, tmp_path: Path) -> None:
     """A row that lacks its id in an older copy is still its pet's row, also beside an older copy of
     another file, and does not bring back what the store removed.
     """
-    night = _moving(box, tmp_path)
+    scenario = _build_two_sheets(box, tmp_path)
     for number in (1, 12):
         box.put(changed(PETS, number, name=f"Store {number}")[number - 1])
     new = ps.Pet(name="Neu", status="sold", tags=(ps.Tag(None, "calm"), ps.Tag(None, "loud")))
-    night.put("a.csv", [*box.pets()[:6], new])
-    night.put("b.csv", box.pets()[6:])
+    scenario.put("a.csv", [*box.pets()[:6], new])
+    scenario.put("b.csv", box.pets()[6:])
     box.put(changed(PETS, 2, name="Store 2")[1])
     box.put(changed(PETS, 10, name="Store 10")[9])
     box.put(changed(PETS, 11, name="Store 11")[10])
-    backups = {report.round.part: report.round.backup for report in night.rounds()}
+    backups = {report.round.part: report.round.backup for report in scenario.rounds()}
     (added,) = [pet for pet in box.pets() if pet.name == "Neu"]
     box.put(msgspec.structs.replace(added, tags=added.tags[:1]))
-    night.rounds()
+    scenario.rounds()
     for name in ("b.csv", "a.csv"):
         shutil.copy(backups[name], tmp_path / "in" / name)
-        night.rounds()
+        scenario.rounds()
         assert added.id is not None
-        assert night.stored()[added.id].tags == added.tags[:1]
+        assert scenario.store_pets()[added.id].tags == added.tags[:1]
     assert len(box.pets()) == len(PETS) + 1
-    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
+    assert [report.round.status for report in scenario.rounds()] == ["in-sync", "in-sync"]
 
 
 def test_a_new_row_is_not_lost_beside_an_older_copy_of_another_file(
@@ -752,22 +754,22 @@ def test_a_new_row_is_not_lost_beside_an_older_copy_of_another_file(
     """A new row that was renamed after a killed round is recognised by its place, beside an older
     copy of another file too, and its edits and removals are sent.
     """
-    night = _moving(box, tmp_path)
+    scenario = _build_two_sheets(box, tmp_path)
     for number in (11, 12):
         box.put(changed(PETS, number, name=f"Store {number}")[number - 1])
-    backup = night.rounds()[1].round.backup
+    backup = scenario.rounds()[1].round.backup
     row = {**QUUX, "tags": "calm; shy", "photo_urls": "https://shop.example/quux.jpg"}
-    _type(night, "a.csv", row)
+    _type(scenario, "a.csv", row)
     with monkeypatch.context() as patch:
         patch.setattr(round_of_jobs, "write", Mock(side_effect=KeyboardInterrupt))
-        assert night.rounds().exit_code == 7
+        assert scenario.rounds().exit_code == 7
     edited = {**row, "name": "Zoe", "status": "pending", "photo_urls": "[clear]"}
-    _type(night, "a.csv", edited, over="Quux")
+    _type(scenario, "a.csv", edited, over="Quux")
     shutil.copy(backup, tmp_path / "in" / "b.csv")
-    assert night.rounds().exit_code == 0
-    (pet,) = [pet for number, pet in night.stored().items() if number > len(PETS)]
+    assert scenario.rounds().exit_code == 0
+    (pet,) = [pet for number, pet in scenario.store_pets().items() if number > len(PETS)]
     assert (pet.name, pet.status, pet.photo_urls) == ("Zoe", "pending", ())
-    assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
+    assert [report.round.status for report in scenario.rounds()] == ["in-sync", "in-sync"]
 
 
 def test_an_older_row_stays_in_conflict_beside_a_new_row_of_another_file(
@@ -776,36 +778,38 @@ def test_an_older_row_stays_in_conflict_beside_a_new_row_of_another_file(
     """An older row of a backup stays in conflict with its pet after a killed round, although a new
     row of another file may be that pet too.
     """
-    night = _moving(box, tmp_path)
-    _type(night, "a.csv", {**QUUX, "tags": "calm", "action": "ignore"})
+    scenario = _build_two_sheets(box, tmp_path)
+    _type(scenario, "a.csv", {**QUUX, "tags": "calm", "action": "ignore"})
     for number in (1, 2):
         box.put(changed(PETS, number, name=f"Store {number}")[number - 1])
-    backup = night.rounds()[0].round.backup
-    _type(night, "a.csv", {**QUUX, "tags": "calm; loud"}, over="Quux")
-    night.rounds()
+    backup = scenario.rounds()[0].round.backup
+    _type(scenario, "a.csv", {**QUUX, "tags": "calm; loud"}, over="Quux")
+    scenario.rounds()
     (added,) = [pet for pet in box.pets() if pet.name == "Quux"]
     shutil.copy(backup, tmp_path / "in" / "a.csv")
-    night.rounds()
-    _type(night, "a.csv", {**QUUX, "tags": "calm"}, over="Quux")
+    scenario.rounds()
+    _type(scenario, "a.csv", {**QUUX, "tags": "calm"}, over="Quux")
     with monkeypatch.context() as patch:
         patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
-        assert night.rounds().exit_code == 7
-    _type(night, "b.csv", {"name": "Bar", "status": "sold"})
-    report = night.rounds()
+        assert scenario.rounds().exit_code == 7
+    _type(scenario, "b.csv", {"name": "Bar", "status": "sold"})
+    report = scenario.rounds()
     assert [(o.pet_id, o.fields) for o in report[0].open if o.kind == "conflict"] == [
         (added.id, ("tags",))
     ]
     assert added in box.pets()
 
 
-def _move_out_of(night: Moving, source: str, target: str, pet_id: int, backup: Path | None) -> None:
+def _move_out_of(
+    scenario: TwoSheetScenario, source: str, target: str, pet_id: int, backup: Path | None
+) -> None:
     """Put a backup of a file back, and move one of its rows to the other file."""
     assert backup is not None
-    path = shutil.copy(backup, night.folder / "in" / source)
+    path = shutil.copy(backup, scenario.folder / "in" / source)
     rows = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     is_moved = rows["id"] == str(pet_id)
     rows[~is_moved].to_csv(path, index=False)
-    _type(night, target, rows[is_moved].iloc[0].to_dict())
+    _type(scenario, target, rows[is_moved].iloc[0].to_dict())
 
 
 @pytest.mark.parametrize("names", [("a.csv", "b.csv"), ("b.csv", "a.csv")])
@@ -815,23 +819,23 @@ def test_a_row_that_moves_out_of_an_older_copy_does_not_hide_it(
     """A row that moves out of an older copy does not hide that copy: a later pet stays, and the
     row's older values are not sent. If the copy's file is read later, they are a conflict.
     """
-    night, (source, target) = _moving(box, tmp_path), names
+    scenario, (source, target) = _build_two_sheets(box, tmp_path), names
     pet_id = 3 if source == "a.csv" else 8
     newer = changed(PETS, pet_id, name="Store", status="pending")[pet_id - 1]
     box.put(newer)
-    backup = {report.round.part: report.round.backup for report in night.rounds()}[source]
-    _type(night, source, {**QUUX, "tags": "calm"})
-    assert night.rounds().exit_code == 0
+    backup = {report.round.part: report.round.backup for report in scenario.rounds()}[source]
+    _type(scenario, source, {**QUUX, "tags": "calm"})
+    assert scenario.rounds().exit_code == 0
     (added,) = [pet for pet in box.pets() if pet.name == "Quux"]
-    _move_out_of(night, source, target, pet_id, backup)
+    _move_out_of(scenario, source, target, pet_id, backup)
     for _ in range(2):
-        report = night.rounds()
+        report = scenario.rounds()
         conflicts = {o.pet_id for each in report for o in each.open if o.kind == "conflict"}
         expected = (0, set()) if source == "a.csv" else (5, {pet_id})
         assert (report.exit_code, conflicts) == expected
-        assert night.stored()[pet_id] == newer
+        assert scenario.store_pets()[pet_id] == newer
         assert added in box.pets()
-    assert night.row(source, added.id or 0) is not None
+    assert scenario.row(source, added.id or 0) is not None
 
 
 @pytest.mark.parametrize("names", [("a.csv", "b.csv"), ("b.csv", "a.csv")])
@@ -841,17 +845,17 @@ def test_an_older_value_in_a_row_that_moves_is_a_conflict(
     """A row that moves with a value from before a round's write is a conflict, because the value
     may be an edit or from an older copy.
     """
-    night, (source, target) = _moving(box, tmp_path), names
+    scenario, (source, target) = _build_two_sheets(box, tmp_path), names
     pet_id = 3 if source == "a.csv" else 8
     newer = changed(PETS, pet_id, name="Store")[pet_id - 1]
     box.put(newer)
-    backup = {report.round.part: report.round.backup for report in night.rounds()}[source]
-    _move_out_of(night, source, target, pet_id, backup)
+    backup = {report.round.part: report.round.backup for report in scenario.rounds()}[source]
+    _move_out_of(scenario, source, target, pet_id, backup)
     for _ in range(2):
-        report = night.rounds()
+        report = scenario.rounds()
         found = [(o.pet_id, o.fields) for each in report for o in each.open if o.kind == "conflict"]
         assert (report.exit_code, found) == (5, [(pet_id, ("name",))])
-        assert night.stored()[pet_id] == newer
+        assert scenario.store_pets()[pet_id] == newer
 
 
 @pytest.mark.parametrize("cells", [{}, {"tags": "loud"}])
@@ -860,19 +864,19 @@ def test_a_new_row_that_moves_out_of_an_older_copy_is_not_added_again(
     box: Sandbox, tmp_path: Path, names: tuple[str, str], cells: dict[str, str]
 ) -> None:
     """A new row that moves out of an older copy, in which it lacks its id, adds no second pet."""
-    night, (source, target) = _moving(box, tmp_path), names
+    scenario, (source, target) = _build_two_sheets(box, tmp_path), names
     pet_id = 3 if source == "a.csv" else 8
-    _type(night, source, QUUX)
-    backup = {report.round.part: report.round.backup for report in night.rounds()}[source]
+    _type(scenario, source, QUUX)
+    backup = {report.round.part: report.round.backup for report in scenario.rounds()}[source]
     box.put(changed(PETS, pet_id, name="Store")[pet_id - 1])
-    assert night.rounds().exit_code == 0
+    assert scenario.rounds().exit_code == 0
     assert backup is not None
     shutil.copy(backup, tmp_path / "in" / source)
-    _type(night, source, {}, over="Quux")
-    _type(night, target, {**QUUX, **cells})
+    _type(scenario, source, {}, over="Quux")
+    _type(scenario, target, {**QUUX, **cells})
     for _ in range(2):
-        night.rounds()
-        assert _new(night) == ["Quux"]
+        scenario.rounds()
+        assert _new(scenario) == ["Quux"]
 
 
 @pytest.mark.parametrize("moves", ["", "a row moves too"])
@@ -883,13 +887,13 @@ def test_a_row_that_moved_in_the_last_round_is_no_part_of_an_older_copy(
     """One value is set back after a round that wrote it, and in which another row moved: the moved
     row does not count for an older copy, and the value is sent or in conflict.
     """
-    night, (source, target) = _moving(box, tmp_path), names
+    scenario, (source, target) = _build_two_sheets(box, tmp_path), names
     pet_id, moved_id, other_id = (1, 5, 2) if source == "a.csv" else (7, 8, 9)
-    _move(night.folder / "in", source, target, moved_id, {})
+    _move(scenario.folder / "in", source, target, moved_id, {})
     box.put(changed(PETS, pet_id, status="sold")[pet_id - 1])
-    assert night.rounds().exit_code == 0
+    assert scenario.rounds().exit_code == 0
     old = PETS[pet_id - 1].status
-    grid = read_grid(night.folder / "in" / source)
+    grid = read_grid(scenario.folder / "in" / source)
     for row in grid.rows:
         if row[0] == str(pet_id):
             row[grid.head.index("status")] = old
@@ -897,12 +901,12 @@ def test_a_row_that_moved_in_the_last_round_is_no_part_of_an_older_copy(
             row[grid.head.index("name")] = "Typed"
     grid.save()
     if moves:
-        _move(night.folder / "in", source, target, 6 if source == "a.csv" else 10, {})
-    report = night.rounds()
-    assert night.stored()[other_id].name == "Typed"
-    assert night.row(source, pet_id).status == old
+        _move(scenario.folder / "in", source, target, 6 if source == "a.csv" else 10, {})
+    report = scenario.rounds()
+    assert scenario.store_pets()[other_id].name == "Typed"
+    assert scenario.row(source, pet_id).status == old
     conflicts = {o.pet_id for each in report for o in each.open if o.kind == "conflict"}
-    assert conflicts == {pet_id} or night.stored()[pet_id].status == old
+    assert conflicts == {pet_id} or scenario.store_pets()[pet_id].status == old
 
 
 def test_a_row_that_moves_out_of_an_older_copy_deletes_no_pet_of_a_killed_round(
@@ -911,17 +915,17 @@ def test_a_row_that_moves_out_of_an_older_copy_deletes_no_pet_of_a_killed_round(
     """A row that moves out of an older copy does not delete the pet that a killed round added; the
     pet is in conflict.
     """
-    night = _moving(box, tmp_path)
+    scenario = _build_two_sheets(box, tmp_path)
     box.put(changed(PETS, 8, name="Store", status="pending")[7])
-    backup = night.rounds()[1].round.backup
-    _type(night, "b.csv", {**QUUX, "tags": "calm"})
+    backup = scenario.rounds()[1].round.backup
+    _type(scenario, "b.csv", {**QUUX, "tags": "calm"})
     with monkeypatch.context() as patch:
         patch.setattr(round_of_jobs, "write", Mock(side_effect=KeyboardInterrupt))
-        assert night.rounds().exit_code == 7
+        assert scenario.rounds().exit_code == 7
     (added,) = [pet for pet in box.pets() if pet.name == "Quux"]
-    _move_out_of(night, "b.csv", "a.csv", 8, backup)
+    _move_out_of(scenario, "b.csv", "a.csv", 8, backup)
     for _ in range(2):
-        report = night.rounds()
+        report = scenario.rounds()
         assert {o.pet_id for o in report[1].open if o.kind == "conflict"} == {added.id}
         assert added in box.pets()
 
@@ -934,30 +938,30 @@ def test_rows_that_an_own_older_copy_lacks_are_not_lost(
     """Rows that moved into a file before an older copy replaced it delete no pets: a round restores
     them if one wrote into the file since, and otherwise stay in conflict until a row has their ids.
     """
-    night = _moving(box, tmp_path)
+    scenario = _build_two_sheets(box, tmp_path)
     sheet = tmp_path / "in" / "b.csv"
     copy = shutil.copy(sheet, tmp_path / "own.csv")
     moved = PETS[:count]
-    night.put("a.csv", PETS[count:6])
-    night.put("b.csv", [*PETS[6:], *moved])
+    scenario.put("a.csv", PETS[count:6])
+    scenario.put("b.csv", [*PETS[6:], *moved])
     if is_written:
-        night.box.put(changed(PETS, 8, name="Store")[7])
-    assert night.rounds().exit_code == 0
+        scenario.box.put(changed(PETS, 8, name="Store")[7])
+    assert scenario.rounds().exit_code == 0
     shutil.copy(copy, sheet)
     for _ in range(3):
-        rounds = night.rounds()
-        assert len(night.stored()) == len(PETS)
+        rounds = scenario.rounds()
+        assert len(scenario.store_pets()) == len(PETS)
         if is_written:
             assert rounds.exit_code == 0
-            assert [night.row("b.csv", pet.id or 0) for pet in moved] == [*moved]
+            assert [scenario.row("b.csv", pet.id or 0) for pet in moved] == [*moved]
         else:
             assert rounds.exit_code == 5
             result = [o for each in rounds for o in each.open if o.kind == "conflict"]
             assert {each.pet_id for each in result} == {pet.id for pet in moved}
-    night.put("b.csv", [*night.box.pets()[6:], *moved])
-    assert night.rounds().exit_code == 0
-    assert [result.round.status for result in night.rounds()] == ["in-sync", "in-sync"]
-    assert len(night.stored()) == len(PETS)
+    scenario.put("b.csv", [*scenario.box.pets()[6:], *moved])
+    assert scenario.rounds().exit_code == 0
+    assert [result.round.status for result in scenario.rounds()] == ["in-sync", "in-sync"]
+    assert len(scenario.store_pets()) == len(PETS)
 
 
 @pytest.mark.parametrize("has_deletes", [True, False])
@@ -967,21 +971,21 @@ def test_the_pets_of_a_file_that_is_away_are_named(
     """The pets of a file that is away, and that were in no other file, are named in a conflict, and
     none is deleted.
     """
-    night = _moving(box, tmp_path)
-    night.options = {**night.options, "delete_missing": has_deletes}
+    scenario = _build_two_sheets(box, tmp_path)
+    scenario.options = {**scenario.options, "delete_missing": has_deletes}
     away = (tmp_path / "in" / "b.csv").rename(tmp_path / "b.csv")
     for _ in range(2):
-        rounds = night.rounds()
+        rounds = scenario.rounds()
         assert rounds.exit_code == 5
         (result,) = [each for each in rounds[0].open if each.kind == "conflict"]
         assert result.problem.startswith("the file b.csv is no longer in the folder")
         assert "(pets 7, 8, 9 and 3 more)" in result.problem
     shutil.copy(away, tmp_path / "in" / "c.csv")
-    assert night.rounds().exit_code == 0
-    assert len(night.stored()) == len(PETS)
+    assert scenario.rounds().exit_code == 0
+    assert len(scenario.store_pets()) == len(PETS)
 
 
-def test_a_row_that_moves_to_another_job_is_not_deleted(jobs: Moving) -> None:
+def test_a_row_that_moves_to_another_job_is_not_deleted(jobs: TwoSheetScenario) -> None:
     """A row that moves to another job's sheet deletes no pet: the pet keeps the store's changes and
     takes the edits of the new row.
     """
@@ -991,7 +995,7 @@ def test_a_row_that_moves_to_another_job_is_not_deleted(jobs: Moving) -> None:
     rounds = jobs.both()
     assert rounds.exit_code == 0
     assert any("another sheet has the row: pet 3" in each.problem for each in rounds[0].open)
-    pet = jobs.stored()[3]
+    pet = jobs.store_pets()[3]
     assert pet == jobs.row("b.csv", 3) == changed(PETS, 3, status="sold", photo_urls=photos)[2]
     again = jobs.both()
     assert [result.round.status for result in again] == ["in-sync", "in-sync"]
@@ -999,7 +1003,9 @@ def test_a_row_that_moves_to_another_job_is_not_deleted(jobs: Moving) -> None:
 
 
 @pytest.mark.parametrize("mode", ["two-way", "push"])
-def test_nothing_is_missing_while_another_sheet_cannot_be_read(jobs: Moving, mode: str) -> None:
+def test_nothing_is_missing_while_another_sheet_cannot_be_read(
+    jobs: TwoSheetScenario, mode: str
+) -> None:
     """Nothing is deleted as missing while another sheet cannot be read, because a row may have
     moved there; the round reports that.
     """
@@ -1012,10 +1018,10 @@ def test_nothing_is_missing_while_another_sheet_cannot_be_read(jobs: Moving, mod
     assert any("no pet is deleted as missing" in each.problem for each in first.open)
     away.rename(sheet)
     assert jobs.both()[0].round.to_store.delete == 1
-    assert 3 not in jobs.stored()
+    assert 3 not in jobs.store_pets()
 
 
-def test_a_job_of_another_name_begins_with_what_was_agreed_on(jobs: Moving) -> None:
+def test_a_job_of_another_name_begins_with_what_was_agreed_on(jobs: TwoSheetScenario) -> None:
     """A renamed job begins with the base of its old name, so its sheet does not revert the store's
     changes.
     """
@@ -1023,10 +1029,10 @@ def test_a_job_of_another_name_begins_with_what_was_agreed_on(jobs: Moving) -> N
     path = jobs.folder / "in" / "b.csv"
     (report,) = reconcile_jobs(jobs.config(jobs.job("renamed", sheet=path, statuses=("sold",))))
     assert report.round.status == "done"
-    assert jobs.stored()[5] == NEWER == jobs.row("b.csv", 5)
+    assert jobs.store_pets()[5] == NEWER == jobs.row("b.csv", 5)
 
 
-class Cut(Moving):
+class SplitExportScenario(TwoSheetScenario):
     """A folder with two workbooks, a.xlsx and b.xlsx, that were cut from one export."""
 
     def cut(self, ids: Iterable[int], name: str) -> None:
@@ -1040,7 +1046,7 @@ class Cut(Moving):
         book.save(self.folder / "in" / name)
 
     def rounds(self) -> Rounds:
-        """Run the folder's rounds of one night."""
+        """Run one round of each sheet in the folder."""
         job = self.job("inbox", folder=self.folder / "in", sheet=None, files="*.xlsx")
         return reconcile_jobs(self.config(job))
 
@@ -1051,121 +1057,123 @@ class Cut(Moving):
 
 
 @pytest.fixture
-def cut(box: Sandbox, tmp_path: Path) -> Cut:
+def split_export(box: Sandbox, tmp_path: Path) -> SplitExportScenario:
     """Return the folder after two rounds, when each base is complete."""
-    return _cut(box, tmp_path, "two-way")
+    return _build_split_export(box, tmp_path, "two-way")
 
 
-def _cut(box: Sandbox, tmp_path: Path, mode: str) -> Cut:
+def _build_split_export(box: Sandbox, tmp_path: Path, mode: str) -> SplitExportScenario:
     box.break_with(None)
     box.reset(PETS)
-    night = Cut(box, tmp_path, {"mode": mode, "delete_missing": True, "guard": OPEN})
-    with ps.connect(box.url, state=night.state) as store:
+    scenario = SplitExportScenario(
+        box, tmp_path, {"mode": mode, "delete_missing": True, "guard": OPEN}
+    )
+    with ps.connect(box.url, state=scenario.state) as store:
         ps.write_sheet(store.snapshot(), tmp_path / "all.xlsx")
-    night.cut(range(1, 4), "a.xlsx")
-    night.cut(range(4, 13), "b.xlsx")
+    scenario.cut(range(1, 4), "a.xlsx")
+    scenario.cut(range(4, 13), "b.xlsx")
     for _ in range(2):
-        assert [report.round.status for report in night.rounds()] == ["in-sync", "in-sync"]
-    return night
+        assert [report.round.status for report in scenario.rounds()] == ["in-sync", "in-sync"]
+    return scenario
 
 
 @pytest.mark.parametrize(("name", "ids"), [("a.xlsx", range(1, 4)), ("b.xlsx", range(4, 13))])
 def test_a_file_that_is_away_deletes_no_pet(
-    cut: Cut, name: str, ids: range, monkeypatch: pytest.MonkeyPatch
+    split_export: SplitExportScenario, name: str, ids: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that is away deletes no pet and is reported until it is back, also after a killed
     round.
     """
-    path = cut.folder / "in" / name
-    away = path.rename(cut.folder / name)
+    path = split_export.folder / "in" / name
+    away = path.rename(split_export.folder / name)
     with monkeypatch.context() as patch:
         patch.setattr(BaseFile, "keep", Mock(side_effect=KeyboardInterrupt))
-        assert [result.round.status for result in cut.rounds()] == ["interrupted"]
+        assert [result.round.status for result in split_export.rounds()] == ["interrupted"]
     for _ in range(2):
-        rounds = cut.rounds()
+        rounds = split_export.rounds()
         assert (rounds.exit_code, rounds[0].round.to_store.total) == (5, 0)
-        (result,) = cut.opens(rounds)
+        (result,) = split_export.opens(rounds)
         assert result.problem.startswith(f"the file {name} is no longer in the folder")
         assert f"(pets {ids[0]}, {ids[1]}, {ids[2]}" in result.problem
         unnamed = [each for each in rounds[0].open if each.pet_id in ids]
         assert {each.pet_id for each in unnamed} == {*ids}
         assert not any("see the plan" in each.problem for each in unnamed)
-        assert len(cut.stored()) == len(PETS)
-    cut.box.put(changed(PETS, ids[0], name="Store")[ids[0] - 1])
+        assert len(split_export.store_pets()) == len(PETS)
+    split_export.box.put(changed(PETS, ids[0], name="Store")[ids[0] - 1])
     away.rename(path)
-    rounds = cut.rounds()
+    rounds = split_export.rounds()
     assert rounds.exit_code == 0
-    assert cut.stored()[ids[0]].name == "Store"
-    assert len(cut.stored()) == len(PETS)
-    assert cut.rounds().exit_code == 0
+    assert split_export.store_pets()[ids[0]].name == "Store"
+    assert len(split_export.store_pets()) == len(PETS)
+    assert split_export.rounds().exit_code == 0
 
 
 def test_a_file_that_is_away_deletes_no_pet_in_push(box: Sandbox, tmp_path: Path) -> None:
     """In push mode too, a file that is away deletes no pet, although no row and no other base has
     its pets.
     """
-    night = _cut(box, tmp_path, "push")
+    scenario = _build_split_export(box, tmp_path, "push")
     (tmp_path / "in" / "a.xlsx").rename(tmp_path / "a.xlsx")
-    rounds = night.rounds()
+    rounds = scenario.rounds()
     assert (rounds.exit_code, rounds[0].round.to_store.total, rounds[0].round.notes) == (5, 0, 3)
-    assert len(night.stored()) == len(PETS)
+    assert len(scenario.store_pets()) == len(PETS)
 
 
-def test_a_file_that_is_meant_to_go_takes_its_pets_along(cut: Cut) -> None:
+def test_a_file_that_is_meant_to_go_takes_its_pets_along(split_export: SplitExportScenario) -> None:
     """The pets of a file that is removed on purpose are deleted once its base is removed, as the
     report suggests.
     """
-    (cut.folder / "in" / "a.xlsx").unlink()
-    (result,) = cut.opens(cut.rounds())
-    base = cut.state / "reconcile" / "bases" / "inbox--a.xlsx.base"
+    (split_export.folder / "in" / "a.xlsx").unlink()
+    (result,) = split_export.opens(split_export.rounds())
+    base = split_export.state / "reconcile" / "bases" / "inbox--a.xlsx.base"
     assert f"remove {base}," in result.hint
     # A row of the other file can still be removed, because the lost file's base has given it up.
-    cut.cut(range(4, 12), "b.xlsx")
-    rounds = cut.rounds()
+    split_export.cut(range(4, 12), "b.xlsx")
+    rounds = split_export.rounds()
     assert rounds[0].round.to_store.delete == 1
-    assert cut.stored().keys() == {*range(1, 12)}
+    assert split_export.store_pets().keys() == {*range(1, 12)}
     base.unlink()
-    assert cut.rounds().exit_code == 0
-    assert cut.stored().keys() == {*range(4, 12)}
+    assert split_export.rounds().exit_code == 0
+    assert split_export.store_pets().keys() == {*range(4, 12)}
 
 
-def test_a_renamed_file_may_lose_rows(cut: Cut) -> None:
+def test_a_renamed_file_may_lose_rows(split_export: SplitExportScenario) -> None:
     """A renamed file does not count as away, so a row that is removed from it after a round deletes
     its pet.
     """
-    (cut.folder / "in" / "a.xlsx").rename(cut.folder / "in" / "c.xlsx")
+    (split_export.folder / "in" / "a.xlsx").rename(split_export.folder / "in" / "c.xlsx")
     for _ in range(2):
-        rounds = cut.rounds()
-        assert (rounds.exit_code, cut.opens(rounds)) == (0, [])
-    cut.cut(range(1, 3), "c.xlsx")
-    rounds = cut.rounds()
-    assert (rounds.exit_code, cut.opens(rounds)) == (0, [])
-    assert cut.stored().keys() == {pet.id for pet in PETS} - {3}
+        rounds = split_export.rounds()
+        assert (rounds.exit_code, split_export.opens(rounds)) == (0, [])
+    split_export.cut(range(1, 3), "c.xlsx")
+    rounds = split_export.rounds()
+    assert (rounds.exit_code, split_export.opens(rounds)) == (0, [])
+    assert split_export.store_pets().keys() == {pet.id for pet in PETS} - {3}
 
 
 def test_pets_that_a_run_deleted_come_back_by_an_undo(box: Sandbox, tmp_path: Path) -> None:
     """If a run deleted all pets of a sheet, the refused round suggests the undo of that run, which
     brings them back, and suggests `add` for pets that were deleted otherwise.
     """
-    night = _moving(box, tmp_path)
-    with ps.connect(box.url, state=night.state) as store:
+    scenario = _build_two_sheets(box, tmp_path)
+    with ps.connect(box.url, state=scenario.state) as store:
         frame = ps.frame_from_pets([ps.Pet(id=n) for n in range(1, 7)])
         plan = store.plan(frame.assign(action="delete"), guard=OPEN)
         run = store.apply(plan, progress=False).run_id
-    first, _ = night.rounds()
+    first, _ = scenario.rounds()
     assert first.round.status == "refused"
     assert f"`petsync undo {run}` brings them back" in first.round.hint
-    with ps.connect(box.url, state=night.state) as store:
+    with ps.connect(box.url, state=scenario.state) as store:
         store.apply(store.undo(run), progress=False)
-    assert night.rounds().exit_code == 0
-    assert len(night.stored()) == len(PETS)
+    assert scenario.rounds().exit_code == 0
+    assert len(scenario.store_pets()) == len(PETS)
     for pet_id in range(1, 7):
         box.remove(pet_id)
-    first, _ = night.rounds()
+    first, _ = scenario.rounds()
     assert "write add into the action column" in first.round.hint
 
 
-class Book(Night):
+class WorkbookScenario(Scenario):
     """A workbook whose pets are in its worksheet Pets."""
 
     @property
@@ -1193,96 +1201,98 @@ def _in_front(book: Workbook, *, without: Collection[int] = (3, 4)) -> None:
 
 
 @pytest.fixture(params=["exported", "plain"])
-def book(box: Sandbox, tmp_path: Path, request: pytest.FixtureRequest) -> Book:
+def workbook(box: Sandbox, tmp_path: Path, request: pytest.FixtureRequest) -> WorkbookScenario:
     """Return a workbook of a job, with its own base or without."""
     box.break_with(None)
     box.reset(PETS)
-    book = Book(box, tmp_path, {"delete_missing": True, "guard": OPEN})
-    with ps.connect(box.url, state=book.state) as store:
+    workbook = WorkbookScenario(box, tmp_path, {"delete_missing": True, "guard": OPEN})
+    with ps.connect(box.url, state=workbook.state) as store:
         base = None if request.param == "exported" else False
-        ps.write_sheet(store.snapshot(), book.sheet, base=base)
-    return book
+        ps.write_sheet(store.snapshot(), workbook.sheet, base=base)
+    return workbook
 
 
 @pytest.mark.parametrize("mode", ["two-way", "push"])
-def test_a_worksheet_in_front_is_not_read(book: Book, mode: str) -> None:
+def test_a_worksheet_in_front_is_not_read(workbook: WorkbookScenario, mode: str) -> None:
     """A worksheet that is inserted in front is not read: the job reads that of its last round,
     nothing is deleted, and edits there are sent.
     """
-    assert book.run(mode=mode).round.status == "in-sync"
-    book.change(_in_front)
-    report = book.run(mode=mode)
+    assert workbook.run(mode=mode).round.status == "in-sync"
+    workbook.change(_in_front)
+    report = workbook.run(mode=mode)
     assert (report.round.status, report.round.exit_code) == ("in-sync", 0)
     assert "'For Anna'" in report.open[-1].problem
-    book.change(lambda each: setattr(each["Pets"].cell(2, 2), "value", "Edited"))
-    book.box.put(changed(PETS, 5, name="Store")[4])
-    assert book.run(mode=mode).round.exit_code == 0
-    assert book.stored()[1].name == "Edited"
-    assert len(book.stored()) == len(PETS)
+    workbook.change(lambda each: setattr(each["Pets"].cell(2, 2), "value", "Edited"))
+    workbook.box.put(changed(PETS, 5, name="Store")[4])
+    assert workbook.run(mode=mode).round.exit_code == 0
+    assert workbook.store_pets()[1].name == "Edited"
+    assert len(workbook.store_pets()) == len(PETS)
     if mode == "two-way":
-        assert (book.cell("Pets", 6), book.cell("For Anna", 4)) == ("Store", PETS[4].name)
+        assert (workbook.cell("Pets", 6), workbook.cell("For Anna", 4)) == ("Store", PETS[4].name)
 
 
-def test_pull_writes_into_the_worksheet_of_before(book: Book) -> None:
+def test_pull_writes_into_the_worksheet_of_before(workbook: WorkbookScenario) -> None:
     """A pull writes into the worksheet of its last round, even if the one in front has a known
     header and no ids.
     """
-    book.run(mode="pull")
+    workbook.run(mode="pull")
 
     def notes(each: Workbook) -> None:
         tab = each.create_sheet("Notes", 0)
         tab.append(["Name", "what to do"])
         tab.append(["Bella", "call the vet"])
 
-    book.change(notes)
-    book.box.put(changed(PETS, 5, name="Store")[4])
-    assert book.run(mode="pull").round.status == "done"
-    assert (book.cell("Pets", 6), book.cell("Notes", 2)) == ("Store", "call the vet")
+    workbook.change(notes)
+    workbook.box.put(changed(PETS, 5, name="Store")[4])
+    assert workbook.run(mode="pull").round.status == "done"
+    assert (workbook.cell("Pets", 6), workbook.cell("Notes", 2)) == ("Store", "call the vet")
 
 
 @pytest.mark.parametrize("mode", ["two-way", "push"])
-def test_a_pet_that_another_worksheet_has_is_not_deleted(book: Book, mode: str) -> None:
+def test_a_pet_that_another_worksheet_has_is_not_deleted(
+    workbook: WorkbookScenario, mode: str
+) -> None:
     """A pet with a row in another visible worksheet is not deleted, whichever worksheet is read,
     and its conflict asks for the worksheet's name.
     """
-    book.run(mode=mode)
-    book.change(_in_front)
+    workbook.run(mode=mode)
+    workbook.change(_in_front)
     for _ in range(2):
-        report = book.run(mode=mode, tab="For Anna")
+        report = workbook.run(mode=mode, tab="For Anna")
         assert report.round.exit_code == 5
         held = [each for each in report.open if each.kind == "conflict"]
         assert {each.pet_id for each in held} == {2, 3}
         assert all("'Pets'" in each.problem for each in held)
         assert all(each.hint.endswith('name it: tab = "NAME" in the job.') for each in held)
-        assert len(book.stored()) == len(PETS)
+        assert len(workbook.store_pets()) == len(PETS)
 
     def hide(each: Workbook) -> None:
         each["Pets"].sheet_state = "hidden"
 
-    book.change(hide)
-    assert book.run(mode=mode, tab="For Anna").round.exit_code == 0
-    assert len(book.stored()) == len(PETS) - 2
+    workbook.change(hide)
+    assert workbook.run(mode=mode, tab="For Anna").round.exit_code == 0
+    assert len(workbook.store_pets()) == len(PETS) - 2
 
 
-def test_a_worksheet_that_went_is_not_replaced_by_another(book: Book) -> None:
+def test_a_worksheet_that_went_is_not_replaced_by_another(workbook: WorkbookScenario) -> None:
     """If the worksheet is missing, the round is refused until the job names another one or the old
     one is back.
     """
-    book.run(mode="two-way")
-    book.change(lambda each: setattr(each["Pets"], "title", "Tiere"))
-    assert book.run(mode="two-way").round.exit_code == 0
-    before = book.sheet.read_bytes()
-    book.change(_taken)
-    report = book.run(mode="two-way")
+    workbook.run(mode="two-way")
+    workbook.change(lambda each: setattr(each["Pets"], "title", "Tiere"))
+    assert workbook.run(mode="two-way").round.exit_code == 0
+    before = workbook.sheet.read_bytes()
+    workbook.change(_taken)
+    report = workbook.run(mode="two-way")
     assert report.round.exit_code not in (0, 5)
     # The worksheet of the job's last round, or that of the file's export.
     assert "'Tiere'" in report.round.problem or "'Pets'" in report.round.problem
     assert "it no longer exists" in report.round.problem
     assert "'For Anna'" in report.round.hint
     assert report.round.hint.endswith('specify the worksheet to read: tab = "NAME" in the job.')
-    assert len(book.stored()) == len(PETS)
-    book.sheet.write_bytes(before)
-    assert book.run(mode="two-way").round.exit_code == 0
+    assert len(workbook.store_pets()) == len(PETS)
+    workbook.sheet.write_bytes(before)
+    assert workbook.run(mode="two-way").round.exit_code == 0
 
 
 def _taken(book: Workbook) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from doubles import Double
 from msgspec.structs import replace as replaced
-from nightly import PETS, Night, changed, kinds
+from scenarios import PETS, Scenario, changed, kinds
 
 import petsync as ps
 from petsync.plan.report import RoundReport
@@ -39,14 +39,14 @@ def _open_box() -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def night(_open_box: Sandbox, tmp_path: Path) -> Iterator[Night]:
+def scenario(_open_box: Sandbox, tmp_path: Path) -> Iterator[Scenario]:
     """Yield a store and a sheet that agree after one round."""
     _open_box.break_with(None)
     _open_box.reset(PETS)
-    night = Night(_open_box, tmp_path, {"mode": "two-way", "timeout": 30.0})
-    night.write()
-    assert night.run().round.status == "in-sync"
-    yield night
+    scenario = Scenario(_open_box, tmp_path, {"mode": "two-way", "timeout": 30.0})
+    scenario.write()
+    assert scenario.run().round.status == "in-sync"
+    yield scenario
     _open_box.break_with(None)
 
 
@@ -79,29 +79,29 @@ class Meddler(Double, of=Watcher):
         self.ends.append(report.round.status)
 
 
-def test_a_job_that_is_at_work_is_left_alone(night: Night) -> None:
+def test_a_job_that_is_at_work_is_left_alone(scenario: Scenario) -> None:
     """A job that already runs is left alone with exit code 6, and other jobs run."""
-    other = night.job("other", mode="check")
-    with lock_job(StatePaths(night.state), "catalogue"):
-        rounds = reconcile_jobs(night.config(night.job(), other))
+    other = scenario.job("other", mode="check")
+    with lock_job(StatePaths(scenario.state), "catalogue"):
+        rounds = reconcile_jobs(scenario.config(scenario.job(), other))
     assert [report.round.status for report in rounds] == ["locked", "in-sync"]
     assert rounds.exit_code == 6
     assert "another process" in rounds[0].round.problem
 
 
-def test_a_query_that_fails_changes_nothing(night: Night) -> None:
+def test_a_query_that_fails_changes_nothing(scenario: Scenario) -> None:
     """A round whose query fails changes nothing, because pets that are not listed would seem to be
     gone.
     """
-    night.write(changed(PETS, 1, name="Rex"))
-    kept = {name: (night.state / name).read_bytes() for name in night.kept_files()}
-    night.box.break_with("html=1,status=sold")
-    report = night.run(delete_missing=True)
+    scenario.write(changed(PETS, 1, name="Rex"))
+    kept = {name: (scenario.state / name).read_bytes() for name in scenario.state_files()}
+    scenario.box.break_with("html=1,status=sold")
+    report = scenario.run(delete_missing=True)
     assert (report.round.status, report.round.exit_code) == ("error", 1)
     assert "did not list" in report.round.problem
-    assert night.stored()[1].name == "Pet 1"
+    assert scenario.store_pets()[1].name == "Pet 1"
     base = "reconcile/bases/catalogue.base"
-    assert (night.state / base).read_bytes() == kept[base]
+    assert (scenario.state / base).read_bytes() == kept[base]
 
 
 def test_what_a_stopped_round_left_is_planned_again(tmp_path: Path) -> None:
@@ -110,26 +110,26 @@ def test_what_a_stopped_round_left_is_planned_again(tmp_path: Path) -> None:
     """
     with Sandbox(pets=PETS) as box:
         reads, all_ = (Secret(box.token(scope)) for scope in ("read:pets", tuple(SCOPES)))
-        night = Night(box, tmp_path, {"mode": "two-way", "concurrency": 1, "max_failures": 0})
-        night.write()
-        assert night.run(token=all_).round.status == "in-sync"
-        sheet = night.sheet.read_bytes()
+        scenario = Scenario(box, tmp_path, {"mode": "two-way", "concurrency": 1, "max_failures": 0})
+        scenario.write()
+        assert scenario.run(token=all_).round.status == "in-sync"
+        sheet = scenario.sheet.read_bytes()
         new = ps.Pet(name="Neu", status="sold")
-        night.write([*changed(changed(PETS, 1, name="Rex"), 2, name="Mia"), new])
-        report = night.run(token=reads)
+        scenario.write([*changed(changed(PETS, 1, name="Rex"), 2, name="Mia"), new])
+        report = scenario.run(token=reads)
         assert (report.round.status, report.round.exit_code) == ("interrupted", 7)
         assert sorted(kinds(report)) == [("drift", 1), ("drift", 2), ("failed", None)]
-        night.sheet.write_bytes(sheet)
+        scenario.sheet.write_bytes(sheet)
         before = Counter(box.requests)
-        report = night.run(token=all_)
+        report = scenario.run(token=all_)
         assert (report.round.resumed, report.round.status) == (1, "done")
         sent = Counter(box.requests) - before
         assert {*sent} <= {"findPetsByStatus", "getPetById"}
-        assert night.stored() == {pet.id: pet for pet in PETS}
-        assert night.run(token=all_).round.resumed == 0
+        assert scenario.store_pets() == {pet.id: pet for pet in PETS}
+        assert scenario.run(token=all_).round.resumed == 0
 
 
-def test_an_interrupt_ends_the_round_and_what_would_follow(night: Night) -> None:
+def test_an_interrupt_ends_the_round_and_what_would_follow(scenario: Scenario) -> None:
     """An interrupt ends the round and the following jobs with exit code 7, and the history has the
     round.
     """
@@ -137,17 +137,17 @@ def test_an_interrupt_ends_the_round_and_what_would_follow(night: Night) -> None
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    night.write(changed(PETS, 1, name="Rex"))
-    jobs = night.config(night.job(), night.job("other", mode="check"))
+    scenario.write(changed(PETS, 1, name="Rex"))
+    jobs = scenario.config(scenario.job(), scenario.job("other", mode="check"))
     rounds = reconcile_jobs(jobs, watchers=[Meddler("snapshot", interrupt)])
     assert [report.round.status for report in rounds] == ["interrupted"]
     assert rounds.exit_code == 7
-    assert History(night.state).rounds()[-1].status == "interrupted"
-    assert night.run().round.status == "done"
+    assert History(scenario.state).rounds()[-1].status == "interrupted"
+    assert scenario.run().round.status == "done"
 
 
 def test_a_watcher_that_fails_changes_nothing(
-    night: Night, caplog: pytest.LogCaptureFixture
+    scenario: Scenario, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A watcher that raises an error changes nothing in the round, and the log has the error."""
 
@@ -155,41 +155,41 @@ def test_a_watcher_that_fails_changes_nothing(
         raise ValueError("no")
 
     meddler = Meddler("plan", fail)
-    assert night.run(watchers=[meddler]).round.status == "in-sync"
+    assert scenario.run(watchers=[meddler]).round.status == "in-sync"
     assert meddler.ends == ["in-sync"]
     assert "Meddler failed" in caplog.text
 
 
-def test_a_damaged_base_is_set_aside(night: Night) -> None:
+def test_a_damaged_base_is_set_aside(scenario: Scenario) -> None:
     """A damaged base is renamed and the previous one is used, with a note; without that, the round
     is a first round.
     """
-    base = night.state / "reconcile/bases/catalogue.base"
+    base = scenario.state / "reconcile/bases/catalogue.base"
     base.write_bytes(base.read_bytes()[:-40])
-    night.write(PETS[1:])
-    night.run(delete_missing=True)
-    report = night.run(delete_missing=True)
-    assert 1 in night.stored() or report.round.status in ("done", "in-sync")
+    scenario.write(PETS[1:])
+    scenario.run(delete_missing=True)
+    report = scenario.run(delete_missing=True)
+    assert 1 in scenario.store_pets() or report.round.status in ("done", "in-sync")
     base.write_bytes(b"no base")
     base.with_name("catalogue.base.previous").write_bytes(b"no base")
-    report = night.run(delete_missing=True)
+    report = scenario.run(delete_missing=True)
     assert "is damaged" in report.open[0].problem
     assert list(base.parent.glob("*.damaged-*"))
-    assert night.run().round.notes <= 1
+    assert scenario.run().round.notes <= 1
 
 
-def test_an_edit_while_the_round_is_at_work_is_kept(night: Night) -> None:
+def test_an_edit_while_the_round_is_at_work_is_kept(scenario: Scenario) -> None:
     """A sheet that a person saves during a round stays unchanged, and the next round reads it."""
-    night.box.put(changed(PETS, 2, name="Mia")[1])
-    save = Meddler("write", lambda: night.write(changed(PETS, 1, name="Rex")))
-    report = night.run(watchers=[save])
+    scenario.box.put(changed(PETS, 2, name="Mia")[1])
+    save = Meddler("write", lambda: scenario.write(changed(PETS, 1, name="Rex")))
+    report = scenario.run(watchers=[save])
     assert report.round.status == "error"
-    assert night.said()[1].name == "Rex"
-    assert night.run().round.status == "done"
-    assert (night.said()[2].name, night.stored()[1].name) == ("Mia", "Rex")
+    assert scenario.sheet_pets()[1].name == "Rex"
+    assert scenario.run().round.status == "done"
+    assert (scenario.sheet_pets()[2].name, scenario.store_pets()[1].name) == ("Mia", "Rex")
 
 
-def test_a_folder_has_a_base_for_each_sheet(night: Night, tmp_path: Path) -> None:
+def test_a_folder_has_a_base_for_each_sheet(scenario: Scenario, tmp_path: Path) -> None:
     """Each sheet of a folder has its own round and base, and the rows of a pet in two sheets are
     held.
     """
@@ -197,7 +197,7 @@ def test_a_folder_has_a_base_for_each_sheet(night: Night, tmp_path: Path) -> Non
     folder.mkdir()
     for name, pets in (("a.csv", PETS[:6]), ("b.csv", PETS[6:])):
         ps.write_sheet(ps.frame_from_pets(pets), folder / name, base=False)
-    config = night.config(night.job("inbox", folder=folder, files="*.csv", sheet=None))
+    config = scenario.config(scenario.job("inbox", folder=folder, files="*.csv", sheet=None))
     assert [report.round.part for report in reconcile_jobs(config)] == ["a.csv", "b.csv"]
     ps.write_sheet(ps.frame_from_pets(PETS[1:6]), folder / "a.csv", base=False)
     ps.write_sheet(ps.frame_from_pets([PETS[0], *PETS[6:]]), folder / "b.csv", base=False)
@@ -212,19 +212,19 @@ def test_a_folder_has_a_base_for_each_sheet(night: Night, tmp_path: Path) -> Non
     ]
 
 
-def test_one_bad_job_keeps_no_other_from_running(night: Night, tmp_path: Path) -> None:
+def test_one_bad_job_keeps_no_other_from_running(scenario: Scenario, tmp_path: Path) -> None:
     """A job without a service, a folder or a sheet is an error, and the other jobs run."""
     jobs = [
-        night.job("nowhere", url=""),
-        night.job("empty", sheet=None, folder=tmp_path / "none"),
-        night.job("gone", sheet=tmp_path / "none.csv"),
-        night.job(),
+        scenario.job("nowhere", url=""),
+        scenario.job("empty", sheet=None, folder=tmp_path / "none"),
+        scenario.job("gone", sheet=tmp_path / "none.csv"),
+        scenario.job(),
     ]
-    rounds = reconcile_jobs(night.config(*jobs))
+    rounds = reconcile_jobs(scenario.config(*jobs))
     assert [report.round.status for report in rounds] == ["error", "error", "error", "in-sync"]
     assert rounds[0].round.exit_code == 64
     assert all(report.round.hint for report in rounds[:3])
-    assert [report.job for report in History(night.state).rounds()][1:] == [
+    assert [report.job for report in History(scenario.state).rounds()][1:] == [
         "nowhere",
         "empty",
         "gone",
@@ -232,45 +232,47 @@ def test_one_bad_job_keeps_no_other_from_running(night: Night, tmp_path: Path) -
     ]
 
 
-def test_a_state_folder_that_cannot_be_written_is_reported(night: Night, tmp_path: Path) -> None:
+def test_a_state_folder_that_cannot_be_written_is_reported(
+    scenario: Scenario, tmp_path: Path
+) -> None:
     """A state folder that cannot be written is an error before anything is sent."""
     blocked = tmp_path / "file"
     blocked.write_text("", "utf-8")
-    night.write(changed(PETS, 1, name="Rex"))
-    (report,) = reconcile_jobs(replace(night.config(), state=blocked / "state"))
+    scenario.write(changed(PETS, 1, name="Rex"))
+    (report,) = reconcile_jobs(replace(scenario.config(), state=blocked / "state"))
     assert report.round.status == "error"
-    assert night.stored()[1].name == "Pet 1"
+    assert scenario.store_pets()[1].name == "Pet 1"
 
 
-def test_overlapping_rounds_never_run_at_once(night: Night) -> None:
+def test_overlapping_rounds_never_run_at_once(scenario: Scenario) -> None:
     """A second round of a job never runs beside the first: its status is locked."""
     statuses = list[str]()
 
     def again() -> None:
-        thread = threading.Thread(target=lambda: statuses.append(night.run().round.status))
+        thread = threading.Thread(target=lambda: statuses.append(scenario.run().round.status))
         thread.start()
         thread.join()
 
-    assert night.run(watchers=[Meddler("plan", again)]).round.status == "in-sync"
+    assert scenario.run(watchers=[Meddler("plan", again)]).round.status == "in-sync"
     assert statuses == ["locked"]
 
 
-def test_open_differences_are_reported_with_their_reason(night: Night) -> None:
+def test_open_differences_are_reported_with_their_reason(scenario: Scenario) -> None:
     """Findings in the sheet are reported with their address and exit code 3."""
-    text = night.sheet.read_text("utf-8-sig").replace("available", "avialable", 1)
-    night.sheet.write_text(text, "utf-8")
-    report = night.run()
+    text = scenario.sheet.read_text("utf-8-sig").replace("available", "avialable", 1)
+    scenario.sheet.write_text(text, "utf-8")
+    report = scenario.run()
     assert (report.round.status, report.round.exit_code) == ("findings", 3)
     assert kinds(report) == [("finding", 3)]
     assert report.open[0].address.startswith("line 4")
-    strict = night.run(strict=True)
+    strict = scenario.run(strict=True)
     assert strict.round.status == "findings"
     assert "strict" in strict.round.hint
 
 
 @pytest.mark.parametrize("when", ["write", "verify", "report"])
 def test_whatever_cuts_a_round_off_the_next_one_knows_what_was_sent(
-    night: Night, when: Step
+    scenario: Scenario, when: Step
 ) -> None:
     """A round that is interrupted at any later step has recorded what was sent: both sides end with
     the latest edits, without a conflict.
@@ -279,100 +281,104 @@ def test_whatever_cuts_a_round_off_the_next_one_knows_what_was_sent(
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    sheet = night.sheet.read_bytes()
-    night.write([*changed(PETS, 1, name="Rex"), ps.Pet(name="Neu", status="sold")])
-    assert night.run(watchers=[Meddler(when, interrupt)]).round.status in ("interrupted", "done")
-    assert night.stored()[1].name == "Rex"
-    night.write([*PETS, ps.Pet(name="Neu", status="sold")])
-    report = night.run()
+    sheet = scenario.sheet.read_bytes()
+    scenario.write([*changed(PETS, 1, name="Rex"), ps.Pet(name="Neu", status="sold")])
+    assert scenario.run(watchers=[Meddler(when, interrupt)]).round.status in ("interrupted", "done")
+    assert scenario.store_pets()[1].name == "Rex"
+    scenario.write([*PETS, ps.Pet(name="Neu", status="sold")])
+    report = scenario.run()
     assert report.round.status == "done"
     # Only the id of the row whose pet was added.
     assert [[*change.values] for change in report.sheet] == [["id"]]
-    assert night.stored()[1].name == "Pet 1"
-    assert len(night.stored()) == 13
-    assert sheet != night.sheet.read_bytes()
-    assert night.said() == night.stored()
+    assert scenario.store_pets()[1].name == "Pet 1"
+    assert len(scenario.store_pets()) == 13
+    assert sheet != scenario.sheet.read_bytes()
+    assert scenario.sheet_pets() == scenario.store_pets()
 
 
 def test_what_nobody_expects_is_an_error_round(
-    night: Night, caplog: pytest.LogCaptureFixture
+    scenario: Scenario, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An unexpected error gives an error round with its traceback in the log, without secrets, and
     releases the lock.
     """
-    config = night.config(night.job(tags=(Odd(),)), secrets=(Secret("s3cr3t-word"),))
+    config = scenario.config(scenario.job(tags=(Odd(),)), secrets=(Secret("s3cr3t-word"),))
     (report,) = reconcile_jobs(config)
     assert (report.round.status, report.round.exit_code) == ("error", 1)
     assert report.round.problem.startswith("unexpected: ")
     assert "Traceback" in caplog.text
     assert "s3cr3t-word" not in caplog.text + report.round.problem
-    assert night.run().round.status == "in-sync"
+    assert scenario.run().round.status == "in-sync"
 
 
 @pytest.mark.parametrize("place", ["reports", "state/reconcile/history.jsonl"])
-def test_what_cannot_be_kept_is_reported_and_the_rest_is_done(night: Night, place: str) -> None:
+def test_what_cannot_be_kept_is_reported_and_the_rest_is_done(
+    scenario: Scenario, place: str
+) -> None:
     """A report or a history that cannot be written makes a good round an error, but its changes are
     applied.
     """
-    path = night.folder / place
+    path = scenario.folder / place
     aside = path.with_name("aside")
     path.rename(aside)
     if place == "reports":
         path.write_text("", "utf-8")
     else:
         path.mkdir()
-    night.write(changed(PETS, 1, name="Rex"))
-    report = night.run()
+    scenario.write(changed(PETS, 1, name="Rex"))
+    report = scenario.run()
     assert (report.round.status, report.round.exit_code, report.round.applied) == ("error", 1, 1)
-    assert night.stored()[1].name == "Rex"
+    assert scenario.store_pets()[1].name == "Rex"
     if place == "reports":
         path.unlink()
     else:
         path.rmdir()
     aside.rename(path)
-    assert night.run().round.status == "in-sync"
+    assert scenario.run().round.status == "in-sync"
 
 
-def test_old_reports_go(night: Night) -> None:
+def test_old_reports_go(scenario: Scenario) -> None:
     """Old reports are removed: the configured number stays, each as a page with its JSON."""
-    reports = Reports(folder=night.folder / "few", keep=2)
+    reports = Reports(folder=scenario.folder / "few", keep=2)
     for _ in range(3):
-        (report,) = reconcile_jobs(night.config(night.job(mode="check"), report=reports))
-    files = sorted(path.name for path in (night.folder / "few" / "catalogue").iterdir())
+        (report,) = reconcile_jobs(scenario.config(scenario.job(mode="check"), report=reports))
+    files = sorted(path.name for path in (scenario.folder / "few" / "catalogue").iterdir())
     assert len(files) == 4
     assert files[-2:] == [f"{report.round.id}.html", f"{report.round.id}.json"]
 
 
-def test_a_torn_history_is_read_all_the_same(night: Night) -> None:
+def test_a_torn_history_is_read_all_the_same(scenario: Scenario) -> None:
     """A history with an incomplete last line is still read, and the next round begins a new
     line.
     """
-    history = History(night.state)
+    history = History(scenario.state)
     with history.path.open("ab") as file:
         file.write(b'{"id":"half')
-    report = night.run()
+    report = scenario.run()
     assert history.rounds()[-1] == report.round
     assert len(history.rounds()) == 2
     assert history.rounds("other") == []
     assert history.rounds(limit=1) == [report.round]
 
 
-def test_what_was_merged_and_cut_off_merges_again(night: Night) -> None:
+def test_what_was_merged_and_cut_off_merges_again(scenario: Scenario) -> None:
     """A merge of photos that was interrupted gives the same result again: a photo that the store
     removed is not restored.
     """
     one, two, three = (f"https://shop.example/{name}.jpg" for name in "abc")
-    night.write(changed(PETS, 1, photo_urls=(one, two)))
-    assert night.run().round.status == "done"
-    night.write(changed(PETS, 1, photo_urls=(three, one, two)))
-    night.box.put(changed(PETS, 1, photo_urls=(two,))[0])
+    scenario.write(changed(PETS, 1, photo_urls=(one, two)))
+    assert scenario.run().round.status == "done"
+    scenario.write(changed(PETS, 1, photo_urls=(three, one, two)))
+    scenario.box.put(changed(PETS, 1, photo_urls=(two,))[0])
 
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    assert night.run(watchers=[Meddler("write", interrupt)]).round.status == "interrupted"
-    assert night.run().round.status == "done"
-    assert night.stored()[1].photo_urls == night.said()[1].photo_urls == (three, two)
+    assert scenario.run(watchers=[Meddler("write", interrupt)]).round.status == "interrupted"
+    assert scenario.run().round.status == "done"
+    assert (
+        scenario.store_pets()[1].photo_urls == scenario.sheet_pets()[1].photo_urls == (three, two)
+    )
 
 
 _KILLED = """
@@ -445,13 +451,13 @@ class _Folder:
     [("csv", "a", "after"), ("xlsx", "b", "before"), ("csv", "b", "after")],
 )
 def test_a_round_that_is_killed_between_two_sheets_is_finished(
-    night: Night, tmp_path: Path, ending: str, sheet: str, moment: str
+    scenario: Scenario, tmp_path: Path, ending: str, sheet: str, moment: str
 ) -> None:
     """A round that is killed between or after the writes of a folder's sheets, with edits, new
     rows, store changes and a moved row in both, is finished by the next round, which loses, doubles
     and reverts nothing.
     """
-    box = night.box
+    box = scenario.box
     inbox = _Folder(box, tmp_path / "inbox", ending)
     for pet_id, name in ((2, "Store 2"), (8, "Store 8")):
         box.put(changed(PETS, pet_id, name=name)[pet_id - 1])
@@ -491,12 +497,12 @@ def test_a_round_that_is_killed_between_two_sheets_is_finished(
     assert inbox.run() == ["in-sync", "in-sync"]
 
 
-def _text_of_old(night: Night) -> None:
-    night.sheet.write_bytes("id,name\n1,Zoë\n".encode("cp1252"))
+def _text_of_old(scenario: Scenario) -> None:
+    scenario.sheet.write_bytes("id,name\n1,Zoë\n".encode("cp1252"))
 
 
-def _http(night: Night) -> None:
-    night.options = {**night.options, "url": "http://shop.example/v2", "token": Secret("abc")}
+def _http(scenario: Scenario) -> None:
+    scenario.options = {**scenario.options, "url": "http://shop.example/v2", "token": Secret("abc")}
 
 
 @pytest.mark.parametrize(
@@ -507,13 +513,13 @@ def _http(night: Night) -> None:
     ],
 )
 def test_the_way_out_of_a_round_is_one_of_the_configuration(
-    night: Night, break_it: Callable[[Night], None], way_out: str
+    scenario: Scenario, break_it: Callable[[Scenario], None], way_out: str
 ) -> None:
     """The hint of a failed round names a setting of the configuration, not a command option or a
     Python call.
     """
-    break_it(night)
-    report = night.run()
+    break_it(scenario)
+    report = scenario.run()
     said = [report.round.hint, *(f"{each.problem} {each.hint}" for each in report.open)]
     assert any(way_out in each for each in said), said
     assert not any("in Python" in each for each in said)

@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from nightly import DOGS, PETS, Night, changed, kinds
+from scenarios import DOGS, PETS, Scenario, changed, kinds
 
 import petsync as ps
 from petsync import sheets
@@ -25,247 +25,252 @@ def _open_box() -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def night(_open_box: Sandbox, tmp_path: Path) -> Night:
+def scenario(_open_box: Sandbox, tmp_path: Path) -> Scenario:
     """Return a store and a sheet that agree after one round."""
     _open_box.break_with(None)
     _open_box.reset(PETS)
-    night = Night(_open_box, tmp_path, {"mode": "two-way"})
-    night.write()
-    assert night.run().round.status == "in-sync"
-    return night
+    scenario = Scenario(_open_box, tmp_path, {"mode": "two-way"})
+    scenario.write()
+    assert scenario.run().round.status == "in-sync"
+    return scenario
 
 
-def test_edits_on_both_sides_merge(night: Night) -> None:
+def test_edits_on_both_sides_merge(scenario: Scenario) -> None:
     """Edits of each side reach the other, even for one pet, and new pets become rows."""
-    night.write(changed(changed(PETS, 1, name="Rex"), 2, status="pending"))
-    night.box.put(changed(PETS, 2, name="Mia")[1])
-    night.box.put(changed(PETS, 3, status="pending")[2])
-    night.box.put(ps.Pet(id=50, name="Neu", status="available"))
-    report = night.run()
+    scenario.write(changed(changed(PETS, 1, name="Rex"), 2, status="pending"))
+    scenario.box.put(changed(PETS, 2, name="Mia")[1])
+    scenario.box.put(changed(PETS, 3, status="pending")[2])
+    scenario.box.put(ps.Pet(id=50, name="Neu", status="available"))
+    report = scenario.run()
     assert (report.round.status, report.round.applied) == ("done", 5)
     assert report.round.to_store.update == 2
     assert (report.round.to_sheet.update, report.round.to_sheet.add) == (2, 1)
-    assert night.said() == night.stored()
-    assert night.stored()[2].name == "Mia"
-    assert night.stored()[2].status == "pending"
+    assert scenario.sheet_pets() == scenario.store_pets()
+    assert scenario.store_pets()[2].name == "Mia"
+    assert scenario.store_pets()[2].status == "pending"
     assert Path(report.round.backup).is_file()
-    assert night.run().round.status == "in-sync"
+    assert scenario.run().round.status == "in-sync"
 
 
 @pytest.mark.parametrize("decided", ["sheet", "store"])
-def test_a_conflict_stays_until_it_is_decided(night: Night, decided: str) -> None:
+def test_a_conflict_stays_until_it_is_decided(scenario: Scenario, decided: str) -> None:
     """A conflict is reported in each round and both sides stay, until both have the same value."""
-    night.write(changed(PETS, 1, name="Rex"))
-    night.box.put(changed(PETS, 1, name="Rey")[0])
+    scenario.write(changed(PETS, 1, name="Rex"))
+    scenario.box.put(changed(PETS, 1, name="Rey")[0])
     for _ in range(2):
-        report = night.run()
+        report = scenario.run()
         assert (report.round.status, report.round.exit_code) == ("conflicts", 5)
         assert kinds(report) == [("conflict", 1)]
-    assert (night.said()[1].name, night.stored()[1].name) == ("Rex", "Rey")
+    assert (scenario.sheet_pets()[1].name, scenario.store_pets()[1].name) == ("Rex", "Rey")
     if decided == "sheet":
-        night.box.put(changed(PETS, 1, name="Rex")[0])
+        scenario.box.put(changed(PETS, 1, name="Rex")[0])
     else:
-        night.write(changed(PETS, 1, name="Rey"))
-    assert night.run().round.status == "in-sync"
+        scenario.write(changed(PETS, 1, name="Rey"))
+    assert scenario.run().round.status == "in-sync"
 
 
 @pytest.mark.parametrize(("winner", "name"), [("store", "Rey"), ("sheet", "Rex")])
-def test_a_job_may_say_who_wins(night: Night, winner: str, name: str) -> None:
+def test_a_job_may_say_who_wins(scenario: Scenario, winner: str, name: str) -> None:
     """`on_conflict` gives both sides the winner's value, and nothing stays open."""
-    night.write(changed(PETS, 1, name="Rex"))
-    night.box.put(changed(PETS, 1, name="Rey")[0])
-    report = night.run(on_conflict=winner)
+    scenario.write(changed(PETS, 1, name="Rex"))
+    scenario.box.put(changed(PETS, 1, name="Rey")[0])
+    report = scenario.run(on_conflict=winner)
     assert (report.round.status, report.open) == ("done", ())
-    assert night.said()[1].name == night.stored()[1].name == name
+    assert scenario.sheet_pets()[1].name == scenario.store_pets()[1].name == name
 
 
-def test_deletions_travel_only_when_asked_for(night: Night) -> None:
+def test_deletions_travel_only_when_asked_for(scenario: Scenario) -> None:
     """A removed row and a deleted pet are notes without delete_missing; with it, both are deleted
     on the other side.
     """
-    night.write(PETS[1:])
-    night.box.remove(2)
-    report = night.run()
+    scenario.write(PETS[1:])
+    scenario.box.remove(2)
+    report = scenario.run()
     assert report.round.exit_code == 0
     assert sorted(kinds(report)) == [("note", 1), ("note", 2)]
-    report = night.run(delete_missing=True)
+    report = scenario.run(delete_missing=True)
     assert (report.round.status, report.open) == ("done", ())
-    assert set(night.said()) == set(night.stored()) == set(range(3, 13))
+    assert set(scenario.sheet_pets()) == set(scenario.store_pets()) == set(range(3, 13))
 
 
-def test_a_row_without_an_id_gets_the_one_that_its_pet_has(night: Night) -> None:
+def test_a_row_without_an_id_gets_the_one_that_its_pet_has(scenario: Scenario) -> None:
     """A new row gets the id of its pet, so later changes of the pet reach that row."""
-    night.write([*PETS, ps.Pet(name="Neu", status="sold")])
-    report = night.run()
-    (new,) = set(night.stored()) - {pet.id for pet in PETS}
+    scenario.write([*PETS, ps.Pet(name="Neu", status="sold")])
+    report = scenario.run()
+    (new,) = set(scenario.store_pets()) - {pet.id for pet in PETS}
     assert report.round.status == "done"
-    assert night.said() == night.stored()
-    night.box.put(ps.Pet(id=new, name="Neu!", status="sold"))
-    assert night.run().round.status == "done"
-    assert night.said() == night.stored()
+    assert scenario.sheet_pets() == scenario.store_pets()
+    scenario.box.put(ps.Pet(id=new, name="Neu!", status="sold"))
+    assert scenario.run().round.status == "done"
+    assert scenario.sheet_pets() == scenario.store_pets()
 
 
-def test_an_edit_that_is_taken_back_is_an_edit(night: Night) -> None:
+def test_an_edit_that_is_taken_back_is_an_edit(scenario: Scenario) -> None:
     """A value that was sent is agreed, so setting it back is an edit."""
-    sheet = night.sheet.read_bytes()
-    night.write(changed(PETS, 1, name="Rex"))
-    assert night.run().round.status == "done"
-    night.sheet.write_bytes(sheet)
-    assert night.run().round.status == "done"
-    assert night.stored()[1].name == "Pet 1"
+    sheet = scenario.sheet.read_bytes()
+    scenario.write(changed(PETS, 1, name="Rex"))
+    assert scenario.run().round.status == "done"
+    scenario.sheet.write_bytes(sheet)
+    assert scenario.run().round.status == "done"
+    assert scenario.store_pets()[1].name == "Pet 1"
 
 
-def test_an_open_sheet_changes_nothing_on_either_side(night: Night) -> None:
+def test_an_open_sheet_changes_nothing_on_either_side(scenario: Scenario) -> None:
     """A sheet that is open is found before anything is sent, and both sides stay unchanged."""
-    night.write(changed(PETS, 1, name="Rex"))
-    night.box.put(changed(PETS, 2, name="Mia")[1])
-    lock = night.sheet.with_name(f".~lock.{night.sheet.name}#")
+    scenario.write(changed(PETS, 1, name="Rex"))
+    scenario.box.put(changed(PETS, 2, name="Mia")[1])
+    lock = scenario.sheet.with_name(f".~lock.{scenario.sheet.name}#")
     lock.write_text(",ada,", "utf-8")
-    report = night.run()
+    report = scenario.run()
     assert (report.round.status, report.round.exit_code) == ("error", 1)
     assert "LibreOffice" in report.round.problem
-    assert night.stored()[1].name == "Pet 1"
+    assert scenario.store_pets()[1].name == "Pet 1"
     lock.unlink()
-    assert night.run().round.status == "done"
+    assert scenario.run().round.status == "done"
 
 
-def test_pull_takes_everything_and_sends_nothing(night: Night) -> None:
+def test_pull_takes_everything_and_sends_nothing(scenario: Scenario) -> None:
     """A pull writes all values of the store into the sheet, sends nothing, and keeps a row without
     a pet, with a note.
     """
-    night.write([*changed(PETS, 1, name="Rex"), ps.Pet(id=70, name="Nur hier", status="sold")])
-    night.box.put(changed(PETS, 2, name="Mia")[1])
-    before = night.box.requests
-    report = night.run(mode="pull")
+    scenario.write([*changed(PETS, 1, name="Rex"), ps.Pet(id=70, name="Nur hier", status="sold")])
+    scenario.box.put(changed(PETS, 2, name="Mia")[1])
+    before = scenario.box.requests
+    report = scenario.run(mode="pull")
     assert report.round.status == "done"
     assert kinds(report) == [("note", 70)]
-    assert set(night.box.requests - before) <= {"findPetsByStatus", "getPetById"}
-    assert {**night.said(), 70: None} == {**night.stored(), 70: None}
-    night.sheet.unlink()
-    report = night.run(mode="pull", name="fresh")
+    assert set(scenario.box.requests - before) <= {"findPetsByStatus", "getPetById"}
+    assert {**scenario.sheet_pets(), 70: None} == {**scenario.store_pets(), 70: None}
+    scenario.sheet.unlink()
+    report = scenario.run(mode="pull", name="fresh")
     assert (report.round.status, report.round.to_sheet.add) == ("done", 12)
-    assert night.said() == night.stored()
-    assert night.run(mode="pull", name="fresh").round.status == "in-sync"
+    assert scenario.sheet_pets() == scenario.store_pets()
+    assert scenario.run(mode="pull", name="fresh").round.status == "in-sync"
 
 
 @pytest.mark.parametrize("ending", ["xlsx", "csv"])
-def test_an_export_brings_its_own_base_once(night: Night, ending: str) -> None:
+def test_an_export_brings_its_own_base_once(scenario: Scenario, ending: str) -> None:
     """An export's own base is used in its first round and after each new export; between them the
     job's base is used.
     """
-    sheet = night.folder / f"export.{ending}"
+    sheet = scenario.folder / f"export.{ending}"
     options = {"sheet": sheet, "name": "export", "timeout": 5.0}
-    with ps.connect(night.box.url, state=night.state) as store:
+    with ps.connect(scenario.box.url, state=scenario.state) as store:
         ps.write_sheet(store.snapshot(), sheet)
-    night.box.put(changed(PETS, 1, name="Store 1")[0])
+    scenario.box.put(changed(PETS, 1, name="Store 1")[0])
     read = ps.read_sheet(sheet)
-    assert night.run(**options).round.to_sheet.update == 1
-    assert night.run(**options).round.status == "in-sync"
+    assert scenario.run(**options).round.to_sheet.update == 1
+    assert scenario.run(**options).round.status == "in-sync"
     again = ps.read_sheet(sheet)
     assert again.base is not None
     assert again.base.taken_at != (read.base.taken_at if read.base else "")
-    night.box.put(changed(PETS, 2, name="Store 2")[1])
-    with ps.connect(night.box.url, state=night.state) as store:
+    scenario.box.put(changed(PETS, 2, name="Store 2")[1])
+    with ps.connect(scenario.box.url, state=scenario.state) as store:
         ps.write_sheet(store.snapshot(), sheet)
-    night.box.put(changed(PETS, 2, name="Store 2b")[1])
-    report = night.run(**options)
+    scenario.box.put(changed(PETS, 2, name="Store 2b")[1])
+    report = scenario.run(**options)
     assert (report.round.status, report.round.to_sheet.update) == ("done", 1)
-    assert night.run(**options).open == ()
+    assert scenario.run(**options).open == ()
 
 
-def test_what_nobody_knows_the_past_of_is_a_conflict(night: Night) -> None:
+def test_what_nobody_knows_the_past_of_is_a_conflict(scenario: Scenario) -> None:
     """A job that lost its state folder treats each difference as a conflict and prefers neither
     side.
     """
-    night.box.put(changed(PETS, 1, name="Edited in the store")[0])
-    night.write(changed(PETS, 2, name="Edited in the sheet"))
-    shutil.rmtree(night.state)
+    scenario.box.put(changed(PETS, 1, name="Edited in the store")[0])
+    scenario.write(changed(PETS, 2, name="Edited in the sheet"))
+    shutil.rmtree(scenario.state)
     for _ in range(2):
-        report = night.run()
+        report = scenario.run()
         assert (report.round.status, kinds(report)) == (
             "conflicts",
             [("conflict", 1), ("conflict", 2)],
         )
         assert (report.round.to_store.total, report.round.to_sheet.total) == (0, 0)
         assert "it is unknown which is newer" in report.open[0].problem
-    assert night.stored()[1].name == "Edited in the store"
-    assert night.said()[2].name == "Edited in the sheet"
-    assert night.run(on_conflict="store").round.status == "done"
-    assert night.run().round.status == "in-sync"
-    assert night.said() == night.stored()
-    assert night.said()[2].name == "Pet 2"
+    assert scenario.store_pets()[1].name == "Edited in the store"
+    assert scenario.sheet_pets()[2].name == "Edited in the sheet"
+    assert scenario.run(on_conflict="store").round.status == "done"
+    assert scenario.run().round.status == "in-sync"
+    assert scenario.sheet_pets() == scenario.store_pets()
+    assert scenario.sheet_pets()[2].name == "Pet 2"
 
 
-def test_a_job_of_another_name_goes_on_from_what_was_agreed_on(night: Night) -> None:
+def test_a_job_of_another_name_goes_on_from_what_was_agreed_on(scenario: Scenario) -> None:
     """A renamed job continues from the base of its old name."""
-    night.box.put(changed(PETS, 1, name="Edited in the store")[0])
-    night.write(changed(PETS, 2, name="Edited in the sheet"))
-    assert night.run(name="another").round.status == "done"
-    assert night.said() == night.stored()
-    names = night.stored()[1].name, night.stored()[2].name
+    scenario.box.put(changed(PETS, 1, name="Edited in the store")[0])
+    scenario.write(changed(PETS, 2, name="Edited in the sheet"))
+    assert scenario.run(name="another").round.status == "done"
+    assert scenario.sheet_pets() == scenario.store_pets()
+    names = scenario.store_pets()[1].name, scenario.store_pets()[2].name
     assert names == ("Edited in the store", "Edited in the sheet")
 
 
 @pytest.mark.parametrize("is_again", [False, True])
 def test_what_the_sheet_took_is_agreed_on_before_the_base_is_kept(
-    night: Night, monkeypatch: pytest.MonkeyPatch, is_again: bool
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch, is_again: bool
 ) -> None:
     """Values that the sheet took are agreed even if the round is killed before it saves the base,
     and so may be the next one: the sheet takes the store's later values, and its own edits are
     sent.
     """
-    night.box.put(changed(PETS, 1, name="First", status="sold")[0])
-    night.box.put(ps.Pet(id=50, name="New", status="sold", category=DOGS))
+    scenario.box.put(changed(PETS, 1, name="First", status="sold")[0])
+    scenario.box.put(ps.Pet(id=50, name="New", status="sold", category=DOGS))
     with monkeypatch.context() as patch:
         patch.setattr(BaseFile, "keep", Mock(side_effect=KeyboardInterrupt))
-        assert night.run().round.status == "interrupted"
-    assert night.said()[1].name == "First"
-    night.box.put(changed(PETS, 1, name="Second", status="sold")[0])
-    night.box.put(ps.Pet(id=50, name="New", status="sold"))
-    said = night.said()
-    night.write(changed(said.values(), 1, status="pending"))
+        assert scenario.run().round.status == "interrupted"
+    assert scenario.sheet_pets()[1].name == "First"
+    scenario.box.put(changed(PETS, 1, name="Second", status="sold")[0])
+    scenario.box.put(ps.Pet(id=50, name="New", status="sold"))
+    said = scenario.sheet_pets()
+    scenario.write(changed(said.values(), 1, status="pending"))
     if is_again:
         with monkeypatch.context() as patch:
             patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
-            assert night.run().round.status == "interrupted"
-    report = night.run()
+            assert scenario.run().round.status == "interrupted"
+    report = scenario.run()
     assert (report.round.status, report.open) == ("done", ())
-    assert night.said() == night.stored()
-    assert (night.stored()[1].name, night.stored()[1].status) == ("Second", "pending")
-    assert night.stored()[50].category is None
+    assert scenario.sheet_pets() == scenario.store_pets()
+    assert (scenario.store_pets()[1].name, scenario.store_pets()[1].status) == ("Second", "pending")
+    assert scenario.store_pets()[50].category is None
 
 
-def test_tags_that_nobody_knows_the_past_of_are_joined(night: Night) -> None:
+def test_tags_that_nobody_knows_the_past_of_are_joined(scenario: Scenario) -> None:
     """Without a base, the tags of both sides are joined, because each may have been added on one
     side or removed on the other.
     """
-    shutil.rmtree(night.state)
-    night.write(changed(PETS, 1, tags=(ps.Tag(2, "shy"),)))
-    assert night.run().round.status == "done"
-    assert {tag.name for tag in night.stored()[1].tags} == {"calm", "shy"}
-    assert {tag.name for tag in night.said()[1].tags} == {"calm", "shy"}
-    assert night.run().round.status == "in-sync"
+    shutil.rmtree(scenario.state)
+    scenario.write(changed(PETS, 1, tags=(ps.Tag(2, "shy"),)))
+    assert scenario.run().round.status == "done"
+    assert {tag.name for tag in scenario.store_pets()[1].tags} == {"calm", "shy"}
+    assert {tag.name for tag in scenario.sheet_pets()[1].tags} == {"calm", "shy"}
+    assert scenario.run().round.status == "in-sync"
 
 
-def test_a_row_for_a_pet_that_the_base_lacks_is_a_conflict_where_it_differs(night: Night) -> None:
+def test_a_row_for_a_pet_that_the_base_lacks_is_a_conflict_where_it_differs(
+    scenario: Scenario,
+) -> None:
     """A row for a pet that the base lacks is a conflict where their values differ."""
-    night.box.put(ps.Pet(id=77, name="New here", status="available"))
-    night.write([*PETS, ps.Pet(id=77, name="Old name", status="available")])
-    report = night.run()
+    scenario.box.put(ps.Pet(id=77, name="New here", status="available"))
+    scenario.write([*PETS, ps.Pet(id=77, name="Old name", status="available")])
+    report = scenario.run()
     assert (report.round.status, kinds(report)) == ("conflicts", [("conflict", 77)])
-    assert (night.stored()[77].name, night.said()[77].name) == ("New here", "Old name")
+    assert (scenario.store_pets()[77].name, scenario.sheet_pets()[77].name) == (
+        "New here",
+        "Old name",
+    )
 
 
-def test_a_number_of_an_unknown_category_stays_in_conflict(night: Night) -> None:
+def test_a_number_of_an_unknown_category_stays_in_conflict(scenario: Scenario) -> None:
     """An unknown category id in a row without a base stays in conflict while the sheet takes other
     values.
     """
-    shutil.rmtree(night.state)
-    night.write(changed(PETS, 1, category=ps.Category(77, "Dogs")))
+    shutil.rmtree(scenario.state)
+    scenario.write(changed(PETS, 1, category=ps.Category(77, "Dogs")))
     for name in ("One", "Two"):
-        report = night.run()
+        report = scenario.run()
         assert (report.round.status, kinds(report)) == ("conflicts", [("conflict", 1)])
-        category = night.said()[1].category
+        category = scenario.sheet_pets()[1].category
         assert category is not None
         assert category.id == 77
-        night.box.put(changed(PETS, 2, name=name)[1])
+        scenario.box.put(changed(PETS, 2, name=name)[1])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nightly import PETS, Night, changed, kinds
+from scenarios import PETS, Scenario, changed, kinds
 
 import petsync as ps
 from petsync.cli import main
@@ -29,111 +29,114 @@ def _open_box() -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def night(_open_box: Sandbox, tmp_path: Path) -> Night:
+def scenario(_open_box: Sandbox, tmp_path: Path) -> Scenario:
     """Return a store and a sheet that agree after one round, with low limits."""
     _open_box.reset(PETS)
-    night = Night(_open_box, tmp_path, {"mode": "two-way", "guard": FEW})
-    night.write()
-    assert night.run().round.status == "in-sync"
-    return night
+    scenario = Scenario(_open_box, tmp_path, {"mode": "two-way", "guard": FEW})
+    scenario.write()
+    assert scenario.run().round.status == "in-sync"
+    return scenario
 
 
-def apply(night: Night, file: str) -> int:
+def apply(scenario: Scenario, file: str) -> int:
     """Return the exit code of `petsync apply FILE --yes`."""
     with pytest.raises(SystemExit) as ended:
-        main(["apply", file, "--yes", "--url", night.box.url, "--state", str(night.state)])
+        main(["apply", file, "--yes", "--url", scenario.box.url, "--state", str(scenario.state)])
     code = ended.value.code
     assert isinstance(code, int)
     return code
 
 
-def _renamed(night: Night) -> None:
-    night.write(changed(changed(changed(PETS, 1, name="A"), 2, name="B"), 3, name="C"))
+def _renamed(scenario: Scenario) -> None:
+    scenario.write(changed(changed(changed(PETS, 1, name="A"), 2, name="B"), 3, name="C"))
 
 
-def test_a_plan_over_its_guard_waits_and_nothing_else_is_done(night: Night) -> None:
+def test_a_plan_over_its_guard_waits_and_nothing_else_is_done(scenario: Scenario) -> None:
     """A plan that exceeds its guard waits in each round: neither side changes, and every change is
     reported as waiting.
     """
-    _renamed(night)
-    night.box.put(changed(PETS, 4, name="D")[3])
-    sheet = night.sheet.read_bytes()
-    report = night.run()
+    _renamed(scenario)
+    scenario.box.put(changed(PETS, 4, name="D")[3])
+    sheet = scenario.sheet.read_bytes()
+    report = scenario.run()
     assert (report.round.status, report.round.exit_code) == ("waiting", 4)
     assert "max_update 2" in report.round.problem
     assert sorted(kinds(report)) == [("waiting", number) for number in (1, 2, 3, 4)]
     file = Path(report.round.waiting)
     body = file.read_bytes()
-    assert night.run().round.waiting == str(file)
+    assert scenario.run().round.waiting == str(file)
     assert file.read_bytes() == body
-    assert night.sheet.read_bytes() == sheet
-    assert night.stored()[1].name == "Pet 1"
+    assert scenario.sheet.read_bytes() == sheet
+    assert scenario.store_pets()[1].name == "Pet 1"
 
 
-def test_applying_the_file_releases_it(night: Night) -> None:
+def test_applying_the_file_releases_it(scenario: Scenario) -> None:
     """The file of a waiting plan has exactly the limits that it needs; after it is applied, the
     next round is in sync.
     """
-    _renamed(night)
-    file = night.run().round.waiting
+    _renamed(scenario)
+    file = scenario.run().round.waiting
     plan = ps.load_plan(file)
     assert plan.verdict.ok
     assert plan.guard.max_update == Limit(3, is_share=False)
     assert "did not apply this plan by itself" in plan.notes[0]
-    assert apply(night, file) == 0
-    report = night.run()
+    assert apply(scenario, file) == 0
+    report = scenario.run()
     assert (report.round.status, report.round.waiting) == ("in-sync", "")
     assert not Path(file).exists()
-    assert night.stored() == night.said()
+    assert scenario.store_pets() == scenario.sheet_pets()
 
 
-def test_a_reason_that_is_gone_ends_the_waiting(night: Night) -> None:
+def test_a_reason_that_is_gone_ends_the_waiting(scenario: Scenario) -> None:
     """If the plan no longer exceeds the guard, the round applies it and removes the file."""
-    _renamed(night)
-    file = Path(night.run().round.waiting)
-    night.write(changed(PETS, 1, name="A"))
-    assert night.run().round.status == "done"
+    _renamed(scenario)
+    file = Path(scenario.run().round.waiting)
+    scenario.write(changed(PETS, 1, name="A"))
+    assert scenario.run().round.status == "done"
     assert not file.exists()
 
 
-def test_what_was_released_is_agreed_on(night: Night) -> None:
+def test_what_was_released_is_agreed_on(scenario: Scenario) -> None:
     """Released values are agreed, so one cell that is set back is an edit; an older file with
     several such cells may be a copy, so they are conflicts.
     """
-    sheet = night.sheet.read_bytes()
-    _renamed(night)
-    left = night.sheet.read_bytes()
-    assert apply(night, night.run().round.waiting) == 0
-    before = night.stored()
-    night.sheet.write_bytes(sheet)
-    assert (night.run(guard=Guard()).round.status, night.stored()) == ("conflicts", before)
-    night.sheet.write_bytes(left)
-    assert night.run().round.exit_code == 0
-    night.write([PETS[0], *RENAMED[1:3], *PETS[3:]])
-    assert night.run(guard=Guard()).round.status == "done"
-    assert night.stored()[1].name == "Pet 1"
+    sheet = scenario.sheet.read_bytes()
+    _renamed(scenario)
+    left = scenario.sheet.read_bytes()
+    assert apply(scenario, scenario.run().round.waiting) == 0
+    before = scenario.store_pets()
+    scenario.sheet.write_bytes(sheet)
+    assert (scenario.run(guard=Guard()).round.status, scenario.store_pets()) == (
+        "conflicts",
+        before,
+    )
+    scenario.sheet.write_bytes(left)
+    assert scenario.run().round.exit_code == 0
+    scenario.write([PETS[0], *RENAMED[1:3], *PETS[3:]])
+    assert scenario.run(guard=Guard()).round.status == "done"
+    assert scenario.store_pets()[1].name == "Pet 1"
 
 
-def test_the_sheet_has_its_guard_as_well(night: Night) -> None:
+def test_the_sheet_has_its_guard_as_well(scenario: Scenario) -> None:
     """Changes of the sheet that exceed the guard wait too: nothing is sent meanwhile, and their
     file writes the sheet when it is applied.
     """
     for pet in RENAMED[:11]:
-        night.box.put(pet)
-    report = night.run()
+        scenario.box.put(pet)
+    report = scenario.run()
     assert (report.round.status, report.round.exit_code) == ("waiting", 4)
-    assert night.said()[1].name == "Pet 1"
+    assert scenario.sheet_pets()[1].name == "Pet 1"
     file = report.round.waiting
     body = Path(file).read_bytes()
-    assert night.run().round.waiting == file
+    assert scenario.run().round.waiting == file
     assert Path(file).read_bytes() == body
-    assert apply(night, file) == 0
-    assert night.said()[1].name == "Pet 1!"
+    assert apply(scenario, file) == 0
+    assert scenario.sheet_pets()[1].name == "Pet 1!"
     # If all rows were set back, the sheet would be taken for a backup.
-    night.write(changed(PETS, 11, name="Pet 11!"))
-    assert night.run(guard=Guard(max_update=Limit(1.0))).round.to_store.update == 11
-    assert night.stored()[1].name == night.said()[1].name == "Pet 1"
-    assert {name.split("/")[1] for name in night.kept_files() if "/" in name} == {
+    scenario.write(changed(PETS, 11, name="Pet 11!"))
+    assert scenario.run(guard=Guard(max_update=Limit(1.0))).round.to_store.update == 11
+    assert scenario.store_pets()[1].name == scenario.sheet_pets()[1].name == "Pet 1"
+    assert {name.split("/")[1] for name in scenario.state_files() if "/" in name} == {
         "bases",
         "history.jsonl",
         "locks",
@@ -143,14 +146,14 @@ def test_the_sheet_has_its_guard_as_well(night: Night) -> None:
 
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_release_of_the_sheet_that_is_killed(
-    night: Night, monkeypatch: pytest.MonkeyPatch, *, is_written: bool
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch, *, is_written: bool
 ) -> None:
     """A release of the sheet that is killed after the write leaves agreed values, so a cell that is
     set back is an edit; killed before the write, it still waits.
     """
     for pet in RENAMED[:11]:
-        night.box.put(pet)
-    file = night.run().round.waiting
+        scenario.box.put(pet)
+    file = scenario.run().round.waiting
     stop = (
         "petsync.reconcile.state.SheetWaiting.take" if is_written else "petsync.sheets.write_synced"
     )
@@ -160,42 +163,42 @@ def test_a_release_of_the_sheet_that_is_killed(
 
     with monkeypatch.context() as patch:
         patch.setattr(stop, killed)
-        assert apply(night, file) == 130
-    assert night.said()[1].name == ("Pet 1!" if is_written else "Pet 1")
+        assert apply(scenario, file) == 130
+    assert scenario.sheet_pets()[1].name == ("Pet 1!" if is_written else "Pet 1")
     if not is_written:
-        assert night.run().round.waiting == file
-        assert apply(night, file) == 0
-    night.write(changed([*night.said().values()], 1, name="Pet 1"))
-    assert night.run(guard=Guard(max_update=Limit(1.0))).round.to_store.update == 1
-    assert night.stored()[1].name == night.said()[1].name == "Pet 1"
-    assert not [*(night.state / "reconcile" / "waiting").glob("*")]
+        assert scenario.run().round.waiting == file
+        assert apply(scenario, file) == 0
+    scenario.write(changed([*scenario.sheet_pets().values()], 1, name="Pet 1"))
+    assert scenario.run(guard=Guard(max_update=Limit(1.0))).round.to_store.update == 1
+    assert scenario.store_pets()[1].name == scenario.sheet_pets()[1].name == "Pet 1"
+    assert not [*(scenario.state / "reconcile" / "waiting").glob("*")]
 
 
-def test_nobody_can_release_an_empty_sheet_or_a_sentinel(night: Night) -> None:
+def test_nobody_can_release_an_empty_sheet_or_a_sentinel(scenario: Scenario) -> None:
     """An empty sheet or a changed sentinel is refused without a file, so it cannot be released."""
-    night.write([])
-    report = night.run(delete_missing=True)
+    scenario.write([])
+    report = scenario.run(delete_missing=True)
     assert (report.round.status, report.round.exit_code, report.round.waiting) == ("refused", 4, "")
     assert "no row that can be used" in report.round.problem
-    night.write(changed(PETS, 1, name="A"))
-    report = night.run(guard=Guard(sentinels=(1,)))
+    scenario.write(changed(PETS, 1, name="A"))
+    report = scenario.run(guard=Guard(sentinels=(1,)))
     assert (report.round.status, report.round.exit_code) == ("refused", 4)
-    assert len(night.stored()) == 12
-    assert night.stored()[1].name == "Pet 1"
-    assert not [name for name in night.kept_files() if "waiting" in name]
+    assert len(scenario.store_pets()) == 12
+    assert scenario.store_pets()[1].name == "Pet 1"
+    assert not [name for name in scenario.state_files() if "waiting" in name]
 
 
-def test_a_dry_run_says_that_it_would_wait(night: Night) -> None:
+def test_a_dry_run_says_that_it_would_wait(scenario: Scenario) -> None:
     """A dry run shows that the plan would wait, the exceeded limit and each value before and after,
     and saves no file.
     """
-    night.write([ps.Pet(id=pet.id, name="A", status=pet.status) for pet in PETS])
-    report = night.run(dry_run=True)
+    scenario.write([ps.Pet(id=pet.id, name="A", status=pet.status) for pet in PETS])
+    report = scenario.run(dry_run=True)
     assert (report.round.status, report.round.exit_code) == ("waiting", 4)
     assert (report.round.waiting, report.round.unexplained) == ("", 0)
     assert "max_update 2" in report.round.problem
     assert report.open[0].problem.startswith("name: 'Pet 1' -> 'A'")
-    assert not (night.state / "reconcile" / "waiting").exists()
+    assert not (scenario.state / "reconcile" / "waiting").exists()
     shown = rounds_text([report])
     assert "A round without --dry-run saves the plan as a file" in shown
     assert "(~12)" in shown
@@ -203,14 +206,14 @@ def test_a_dry_run_says_that_it_would_wait(night: Night) -> None:
 
 
 def test_the_file_says_first_which_limit_it_broke(
-    night: Night, capsys: pytest.CaptureFixture[str]
+    scenario: Scenario, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The file of a waiting plan begins with the exceeded limit, by its name in the configuration,
     and the way to see all of it.
     """
-    _renamed(night)
-    file = night.run().round.waiting
-    url, state = night.box.url, str(night.state)
+    _renamed(scenario)
+    file = scenario.run().round.waiting
+    url, state = scenario.box.url, str(scenario.state)
     for limit, rest in (("1", "`petsync apply` of the same file with `--limit 0`"), ("0", "C")):
         with pytest.raises(SystemExit):
             main(["apply", file, "--limit", limit, "--url", url, "--state", state])
@@ -223,13 +226,13 @@ def test_the_file_says_first_which_limit_it_broke(
 
 
 def test_what_a_sheet_waits_for_says_so_too(
-    night: Night, capsys: pytest.CaptureFixture[str]
+    scenario: Scenario, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The file of a waiting sheet also shows the exceeded limit and the way to see all of it."""
-    night.box.reset(changed(changed(changed(PETS, 1, name="A"), 2, name="B"), 3, name="C"))
-    report = night.run()
+    scenario.box.reset(changed(changed(changed(PETS, 1, name="A"), 2, name="B"), 3, name="C"))
+    report = scenario.run()
     assert report.round.waiting.endswith(".sheet.json")
-    arguments = ["--limit", "1", "--url", night.box.url, "--state", str(night.state)]
+    arguments = ["--limit", "1", "--url", scenario.box.url, "--state", str(scenario.state)]
     with pytest.raises(SystemExit):
         main(["apply", report.round.waiting, *arguments])
     said = " ".join(capsys.readouterr().err.split())
@@ -241,37 +244,37 @@ def test_what_a_sheet_waits_for_says_so_too(
     ("mode", "said"), [("push", "sends all changes again"), ("two-way", "too")]
 )
 def test_the_undo_of_a_round_says_what_the_next_one_does(
-    night: Night, mode: str, said: str, capsys: pytest.CaptureFixture[str]
+    scenario: Scenario, mode: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The undo of a round announces the next round: a push sends the changes again, and a two-way
     job writes the undo into the sheet.
     """
-    night.write(changed(PETS, 1, name="A"))
-    assert night.run(mode=mode).round.status == "done"
+    scenario.write(changed(PETS, 1, name="A"))
+    assert scenario.run(mode=mode).round.status == "done"
     with pytest.raises(SystemExit) as ended:
-        main(["undo", "--yes", "--url", night.box.url, "--state", str(night.state)])
+        main(["undo", "--yes", "--url", scenario.box.url, "--state", str(scenario.state)])
     assert ended.value.code == 0
     assert said in " ".join(capsys.readouterr().err.split())
-    assert night.run(mode=mode).round.status == "done"
+    assert scenario.run(mode=mode).round.status == "done"
     expected = "A" if mode == "push" else "Pet 1"
-    assert night.stored()[1].name == night.said()[1].name == expected
+    assert scenario.store_pets()[1].name == scenario.sheet_pets()[1].name == expected
 
 
 def test_the_row_of_a_pet_that_an_undo_deletes_stays(
-    night: Night, capsys: pytest.CaptureFixture[str]
+    scenario: Scenario, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The row of a pet that an undo deletes stays with a note, as the undo announces, and the next
     two-way round does not add the pet again.
     """
-    night.write((*PETS, ps.Pet(id=99, name="New", status="sold", photo_urls=())))
-    assert night.run(mode="two-way").round.status == "done"
-    assert 99 in night.stored()
-    arguments = ["--url", night.box.url, "--state", str(night.state), "--max-delete", "1"]
+    scenario.write((*PETS, ps.Pet(id=99, name="New", status="sold", photo_urls=())))
+    assert scenario.run(mode="two-way").round.status == "done"
+    assert 99 in scenario.store_pets()
+    arguments = ["--url", scenario.box.url, "--state", str(scenario.state), "--max-delete", "1"]
     with pytest.raises(SystemExit):
         main(["undo", "--yes", *arguments])
     said = " ".join(capsys.readouterr().err.split())
     assert "The row of a pet that the undo deletes stays, with a note" in said
-    report = night.run(mode="two-way")
-    assert 99 not in night.stored()
-    assert 99 in night.said()
+    report = scenario.run(mode="two-way")
+    assert 99 not in scenario.store_pets()
+    assert 99 in scenario.sheet_pets()
     assert report.round.notes

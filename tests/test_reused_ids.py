@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace as replaced
-from nightly import PETS, Night
 from openpyxl import load_workbook
 from openpyxl.worksheet.worksheet import Worksheet
+from scenarios import PETS, Scenario
 
 import petsync as ps
 from petsync.models import Pet
@@ -265,32 +265,32 @@ def test_a_round_writes_no_id_that_another_row_names(
     """
     new = Pet(name="Nova", status="available")
     with Sandbox(auth=False, profile=REUSING, pets=PETS) as box:
-        night = Night(box, tmp_path, {"mode": mode, "delete_missing": True})
-        night.write()
-        assert night.run().round.status == "in-sync"
+        scenario = Scenario(box, tmp_path, {"mode": mode, "delete_missing": True})
+        scenario.write()
+        assert scenario.run().round.status == "in-sync"
         box.remove(12)
         old = {} if mode == "two-way" else {"action": "update"}
-        write(night, [*PETS, new], old)
+        write(scenario, [*PETS, new], old)
         for _ in range(2):
-            report = night.run()
+            report = scenario.run()
             assert report.round.status == "conflicts"
             assert [each.pet_id for each in report.open if each.kind == "conflict"] == [12, 12]
-            ids = [line.split(",")[0] for line in night.sheet.read_text().splitlines()]
+            ids = [line.split(",")[0] for line in scenario.sheet.read_text().splitlines()]
             assert ids[-2:] == ["12", ""]
-            assert night.stored()[12].name == "Nova"
-        write(night, [*PETS[:-1], replaced(new, status="sold")], {})
-        assert night.run().round.status == "done"
+            assert scenario.store_pets()[12].name == "Nova"
+        write(scenario, [*PETS[:-1], replaced(new, status="sold")], {})
+        assert scenario.run().round.status == "done"
         assert [(pet.name, pet.status) for pet in box.pets() if pet.id == 12] == [("Nova", "sold")]
-        assert night.said()[12].name == "Nova"
+        assert scenario.sheet_pets()[12].name == "Nova"
     assert "cannot be read" not in caplog.text
 
 
-def write(night: Night, pets: Sequence[Pet], old: Mapping[str, str]) -> None:
+def write(scenario: Scenario, pets: Sequence[Pet], old: Mapping[str, str]) -> None:
     """Write the round's sheet; the row of pet 12 has these further cells."""
     frame = ps.frame_from_pets(pets)
     if old:
         frame["action"] = [old["action"] if pet.id == 12 else "" for pet in pets]
-    ps.write_sheet(frame, night.sheet, base=False)
+    ps.write_sheet(frame, scenario.sheet, base=False)
 
 
 def edit(path: Path, change: object) -> None:
@@ -329,9 +329,9 @@ def test_an_id_that_another_file_names_takes_no_new_pet(
     (folder / "a.csv").write_text(HEAD + "1,Rex,available,\n2,Mia,available,\n" + NOVA)
     (folder / "b.csv").write_text(HEAD + "3,Leo,available,\n" + OLD)
     box.remove(4)
-    night = Night(box, tmp_path, {"mode": mode, "delete_missing": True})
-    job = night.job(folder=folder, sheet=None, files="*.csv")
+    scenario = Scenario(box, tmp_path, {"mode": mode, "delete_missing": True})
+    job = scenario.job(folder=folder, sheet=None, files="*.csv")
     for _ in range(2):
-        report = reconcile_jobs(night.config(job))
+        report = reconcile_jobs(scenario.config(job))
         assert stored(box) == {4: "Nova"}
     assert [each.round.status for each in report] == ["findings", "findings"]

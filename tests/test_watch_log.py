@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nightly import PETS, Night, changed
 from receiver import configured, told
+from scenarios import PETS, Scenario, changed
 
 from petsync.cli.context import Context
 from petsync.reconcile.config.model import Configuration, Log
@@ -203,11 +203,11 @@ def test_a_log_that_cannot_be_written_stops_nothing(
 def test_a_real_round_is_logged_with_its_id(tmp_path: Path) -> None:
     """Every line of a push has the round's id, whatever its thread."""
     with Sandbox(pets=PETS, auth=False) as box:
-        night = Night(box, tmp_path)
-        night.write(changed(PETS, 3, name="Rex"))
-        config = replace(night.config(), log=json_config(tmp_path).log)
+        scenario = Scenario(box, tmp_path)
+        scenario.write(changed(PETS, 3, name="Rex"))
+        config = replace(scenario.config(), log=json_config(tmp_path).log)
         with watching(config) as watchers:
-            report = night.run(watchers=watchers)
+            report = scenario.run(watchers=watchers)
     records = lines(config)
     assert {each.get("round") for each in records} == {report.round.id}
     assert [each["step"] for each in records if each.get("event") == "step"][:3] == [

@@ -9,10 +9,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from nightly import PETS, Night, changed
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from receiver import Receiver
+from scenarios import PETS, Scenario, changed
 from scripted import ScriptedServer, answer
 from test_redact import ENCODINGS
 from test_secrets import forms_of
@@ -40,12 +40,12 @@ def test_no_secret_is_left_behind(
     caplog.set_level(1)
     spans: list[ReadableSpan] = []
     with Sandbox(pets=PETS) as box, Receiver() as receiver:
-        night = Night(box, tmp_path)
-        night.write(changed(PETS, 3, name="Rex"))
+        scenario = Scenario(box, tmp_path)
+        scenario.write(changed(PETS, 3, name="Rex"))
         token, wrong = Secret(box.token()), Secret(box.token(expires_in=-1))
         for each in (token, wrong):
             receiver.status = 200 if each is token else 500
-            config = watched(night, each, receiver, form)
+            config = watched(scenario, each, receiver, form)
             exporter = InMemorySpanExporter()
             with trace(config, exporter) as watcher:
                 code = run(config, watchers=[watcher]).exit_code
@@ -80,18 +80,18 @@ def test_no_encoding_of_a_secret_is_left_behind(
     token = Secret(TOKEN)
     told: list[str] = []
     with Sandbox(pets=PETS) as box, Receiver() as receiver, ScriptedServer(b"") as server:
-        night = Night(box, tmp_path, {"url": server.url})
-        night.write()
+        scenario = Scenario(box, tmp_path, {"url": server.url})
+        scenario.write()
         for name, encode in ENCODINGS.items():
             said = f"{name}: got {encode(TOKEN)} by {encode(PASSWORD)}!"
             body = json.dumps({"message": said}) if media.endswith("json") else said
             server._script = [answer(400, body.encode(), content_type=media)]
             exporter = InMemorySpanExporter()
-            with trace(config := watched(night, token, receiver, "json"), exporter) as watcher:
+            with trace(config := watched(scenario, token, receiver, "json"), exporter) as watcher:
                 assert run(config, watchers=[watcher]).exit_code == 1
             told += [span.to_json() for span in exporter.get_finished_spans()]
             auth = ps.auth.bearer(token)
-            with ps.connect(server.url, auth=auth, state=night.state, environ={}) as store:
+            with ps.connect(server.url, auth=auth, state=scenario.state, environ={}) as store:
                 for act in (store.snapshot, partial(store.api.get_pet_by_id, 1)):
                     with pytest.raises(ps.errors.ApiError) as failed:
                         act()
@@ -107,12 +107,12 @@ def test_no_encoding_of_a_secret_is_left_behind(
         assert not [form for form in forms if form[:16].lower() in everything.lower()]
 
 
-def watched(night: Night, token: Secret, receiver: Receiver, form: str) -> Configuration:
+def watched(scenario: Scenario, token: Secret, receiver: Receiver, form: str) -> Configuration:
     """Return the job's configuration with all monitoring and notifications enabled."""
     return replace(
-        night.config(night.job(token=token, allow_http=("127.0.0.1",))),
+        scenario.config(scenario.job(token=token, allow_http=("127.0.0.1",))),
         notify=Notify(urls=(receiver.url,)),
-        log=Log(format=form, level="debug", file=night.folder / "x.log"),  # type: ignore[arg-type]
-        metrics=Metrics(textfile=night.folder / "petsync.prom"),
+        log=Log(format=form, level="debug", file=scenario.folder / "x.log"),  # type: ignore[arg-type]
+        metrics=Metrics(textfile=scenario.folder / "petsync.prom"),
         secrets=(token, receiver.url),
     )

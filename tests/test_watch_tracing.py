@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from nightly import PETS, Night, changed
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 from receiver import configured, told
+from scenarios import PETS, Scenario, changed
 
 from petsync.reconcile.observe import trace
 from petsync.sandbox import Sandbox
@@ -21,10 +21,10 @@ def test_a_real_round_is_a_span_with_its_steps(tmp_path: Path) -> None:
     """A round is one span with its counts, and each step is a child span."""
     exporter = InMemorySpanExporter()
     with Sandbox(pets=PETS, auth=False) as box:
-        night = Night(box, tmp_path)
-        night.write(changed(PETS, 3, name="Rex"))
-        with trace(night.config(), exporter) as watcher:
-            report = night.run(watchers=[watcher])
+        scenario = Scenario(box, tmp_path)
+        scenario.write(changed(PETS, 3, name="Rex"))
+        with trace(scenario.config(), exporter) as watcher:
+            report = scenario.run(watchers=[watcher])
     *steps, round_ = exporter.get_finished_spans()
     assert round_.name == "petsync.round"
     assert {"petsync.read", "petsync.snapshot", "petsync.apply"} < {each.name for each in steps}

@@ -31,7 +31,7 @@ PETS = [
 
 
 @dataclass
-class Night:
+class Scenario:
     """A store, a sheet, and a job that reconciles them."""
 
     box: Sandbox
@@ -79,22 +79,22 @@ class Night:
         """Write the sheet without a base."""
         ps.write_sheet(ps.frame_from_pets(pets), self.sheet, base=False)
 
-    def said(self) -> dict[int, ps.Pet]:
+    def sheet_pets(self) -> dict[int, ps.Pet]:
         """Return the pets of the sheet's rows by id."""
         frame = ps.read_sheet(self.sheet).frame
         return {pet.id or 0: pet for pet in ps.pets_from_frame(frame)}
 
-    def stored(self) -> dict[int, ps.Pet]:
+    def store_pets(self) -> dict[int, ps.Pet]:
         """Return the store's pets by id."""
         return {pet.id or 0: pet for pet in self.box.pets()}
 
-    def kept_files(self) -> set[str]:
+    def state_files(self) -> set[str]:
         """Return the path of each file in the state folder."""
         return {str(p.relative_to(self.state)) for p in self.state.rglob("*") if p.is_file()}
 
 
-class Typed(Night):
-    """A night whose sheet is edited cell by cell."""
+class CsvScenario(Scenario):
+    """A scenario whose sheet is a CSV file that is edited cell by cell."""
 
     def rows(self) -> list[list[str]]:
         """Return the cells, the header first."""
@@ -129,9 +129,9 @@ class Typed(Night):
         """Remove columns, and return their cells."""
         header, *rows = self.rows()
         at = [header.index(name) for name in names]
-        gone = {name: [row[n] for row in rows] for name, n in zip(names, at, strict=True)}
+        cells = {name: [row[n] for row in rows] for name, n in zip(names, at, strict=True)}
         self.save([[c for n, c in enumerate(row) if n not in at] for row in (header, *rows)])
-        return gone
+        return cells
 
     def paste(self, columns: dict[str, list[str]]) -> None:
         """Append columns."""
@@ -149,22 +149,22 @@ class FirstRounds:
         self._folder = folder
         self._origins: dict[str, Path] = {}
 
-    def begin(self, night: Night, pets: Sequence[ps.Pet]) -> None:
+    def begin(self, scenario: Scenario, pets: Sequence[ps.Pet]) -> None:
         """Put the pets into the store, and a reconciled sheet of them into the job's folder."""
-        night.box.break_with(None)
-        night.box.reset(pets)
-        kept = self._folder / night.sheet.suffix
-        if kept.exists():
-            shutil.copytree(kept, night.folder, dirs_exist_ok=True)
-            origin = str(self._origins[kept.name])
-            for file in (night.folder / "state").rglob("*.jsonl"):
-                text = file.read_text("utf-8").replace(origin, str(night.folder))
+        scenario.box.break_with(None)
+        scenario.box.reset(pets)
+        copy = self._folder / scenario.sheet.suffix
+        if copy.exists():
+            shutil.copytree(copy, scenario.folder, dirs_exist_ok=True)
+            origin = str(self._origins[copy.name])
+            for file in (scenario.folder / "state").rglob("*.jsonl"):
+                text = file.read_text("utf-8").replace(origin, str(scenario.folder))
                 file.write_text(text, "utf-8")
             return
-        night.write(pets)
-        assert night.run().round.status == "in-sync"
-        self._origins[kept.name] = night.folder
-        shutil.copytree(night.folder, kept)
+        scenario.write(pets)
+        assert scenario.run().round.status == "in-sync"
+        self._origins[copy.name] = scenario.folder
+        shutil.copytree(scenario.folder, copy)
 
 
 def changed(pets: Iterable[ps.Pet], pet_id: int, **fields: Any) -> list[ps.Pet]:
@@ -178,6 +178,6 @@ def _with(pet: ps.Pet, **fields: Any) -> ps.Pet:
     return other(pet, **fields)
 
 
-def kinds(told: RoundReport) -> list[tuple[str, int | None]]:
+def kinds(report: RoundReport) -> list[tuple[str, int | None]]:
     """Return the kind and the pet id of each open difference."""
-    return [(each.kind, each.pet_id) for each in told.open]
+    return [(each.kind, each.pet_id) for each in report.open]
