@@ -73,10 +73,10 @@ def one_run(profile: ServiceProfile, adds: int, concurrency: int) -> Run:
         pets = store.snapshot().frame
         requests = len(plan.changes) + sum("again" in each.message for each in report.results)
     applied = [each for each in report.results if each.outcome == "applied"]
-    said = {each.assigned_id: f"pet {each.row}" for each in applied}
+    added_names = {each.assigned_id: f"pet {each.row}" for each in applied}
     names = dict(zip(pets["id"], pets["name"], strict=True))
     # Rows of a frame are numbered from 0.
-    is_exact = said == names
+    is_exact = added_names == names
     return Run(len(applied), len(pets), requests, seconds, is_exact)
 
 

@@ -136,10 +136,10 @@ def wrk(url: str) -> list[Round]:
     if shutil.which("wrk") is None:
         return []
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", "-d2s", url]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    found = re.search(r"Requests/sec:\s*([\d.]+)", said)
-    if found is None or "Non-2xx" in said:
-        raise RuntimeError(f"wrk was not answered well:\n{said}")
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found = re.search(r"Requests/sec:\s*([\d.]+)", output)
+    if found is None or "Non-2xx" in output:
+        raise RuntimeError(f"wrk was not answered well:\n{output}")
     return [Round(float(found[1]))]
 
 
@@ -279,10 +279,10 @@ async def generated_urllib3(package: Any, url: str) -> AsyncIterator[Get]:
 
 def why(error: Exception) -> str:
     """Return the error's last line, with the command that installs the missing package."""
-    said = str(error)
+    message = str(error)
     if isinstance(error, subprocess.CalledProcessError):
-        said = (error.stderr.strip() or error.stdout.strip() or said).splitlines()[-1]
-    return f"{said} (pip install petsync[bench])"
+        message = (error.stderr.strip() or error.stdout.strip() or message).splitlines()[-1]
+    return f"{message} (pip install petsync[bench])"
 
 
 def _serve(ready: Connection, seed: Path | None, faults: str | None) -> None:

@@ -77,16 +77,16 @@ def _draw_all(house: House, browser: Browser, box: Sandbox, work: Path, folder: 
         "for name in ('1001-bella.png', '1001-bella-2.png'):\n"
         "    upload.add_path(name)"
     )
-    for name, (made, said) in FORMS.items():
+    for name, (code, text) in FORMS.items():
         for theme in ("light", "dark"):
-            view = voila.open(f"{name}-{theme}", [begin, made], theme=theme)
-            _wait(view, said)
+            view = voila.open(f"{name}-{theme}", [begin, code], theme=theme)
+            _wait(view, text)
             _picture(view, folder / f"{name}-{theme}.png")
             voila.close(view)
 
 
-def _wait(view: View, said: str) -> None:
-    expect(view.forms.first).to_contain_text(said, timeout=60_000)
+def _wait(view: View, text: str) -> None:
+    expect(view.forms.first).to_contain_text(text, timeout=60_000)
     expect(view.forms.first.get_by_role("progressbar").locator("visible=true")).to_have_count(0)
     view.page.wait_for_load_state("networkidle")
 

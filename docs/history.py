@@ -100,8 +100,8 @@ class Shop:
         self.box.break_with("503=1" if number == _OUTAGE else None)
         if number == _SLOW:
             self.box.break_with("latency=0.02")
-        for told in reconcile_jobs(self._config()):
-            self.told.append(_dated(told, _FIRST + timedelta(days=number), self))
+        for report in reconcile_jobs(self._config()):
+            self.told.append(_dated(report, _FIRST + timedelta(days=number), self))
         self.box.break_with(None)
 
     def _edited(self, pet: ps.Pet, number: int) -> ps.Pet:
@@ -156,16 +156,16 @@ class Shop:
         )
 
 
-def _dated(told: RoundReport, night: datetime, shop: Shop) -> RoundReport:
+def _dated(report: RoundReport, night: datetime, shop: Shop) -> RoundReport:
     """Return the round with that night's date, and with an address and a folder for readers."""
-    body = msgspec.json.encode(told).decode()
-    for own, said in ((shop.box.url, _STORE), (f"{shop.folder}/", "")):
-        body = body.replace(own, said)
+    body = msgspec.json.encode(report).decode()
+    for own, shown in ((shop.box.url, _STORE), (f"{shop.folder}/", "")):
+        body = body.replace(own, shown)
     body = re.sub(r"\d{8}-\d{6}(?!\d)", f"{night:%Y%m%d-%H%M%S}", body)
-    told = msgspec.json.decode(body, type=RoundReport)
-    stamp = f"{night:%Y%m%d-%H%M%S}-{told.round.id[-4:]}"
-    round_ = msgspec.structs.replace(told.round, id=stamp, started=night.isoformat())
-    return msgspec.structs.replace(told, round=round_)
+    report = msgspec.json.decode(body, type=RoundReport)
+    stamp = f"{night:%Y%m%d-%H%M%S}-{report.round.id[-4:]}"
+    round_ = msgspec.structs.replace(report.round, id=stamp, started=night.isoformat())
+    return msgspec.structs.replace(report, round=round_)
 
 
 def thirty_nights(folder: Path) -> Sequence[RoundReport]:
@@ -182,12 +182,12 @@ def thirty_nights(folder: Path) -> Sequence[RoundReport]:
 
 def draw(folder: Path) -> Iterator[Path]:
     """Draw the pictures into a folder."""
-    told = thirty_nights(folder)
-    rounds: list[Round] = [each.round for each in told]
+    reports = thirty_nights(folder)
+    rounds: list[Round] = [each.round for each in reports]
     now = _FIRST + timedelta(days=29, hours=6)
     history, report = folder / "history.html", folder / "round-report.html"
     history.write_text(history_page(rounds, [], now=now), encoding="utf-8")
-    report.write_text(round_page(told[-1]), encoding="utf-8")
+    report.write_text(round_page(reports[-1]), encoding="utf-8")
     with sync_playwright() as playwright:
         options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
         chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=options)

@@ -89,14 +89,14 @@ def test_a_category_that_was_cleared_is_none() -> None:
     conflict with it.
     """
     dogs = replace(REX, category=Category(1, "Dogs"))
-    said = {"id": 1, "category": "", "category_id": 1}
+    row = {"id": 1, "category": "", "category_id": 1}
     base = after(
-        sheet := sheet_saying(said, base=base_of([dogs])), report_on(plan_of([dogs], sheet))
+        sheet := sheet_saying(row, base=base_of([dogs])), report_on(plan_of([dogs], sheet))
     )
     assert pets_from_frame(base.frame)[0].category is None
-    plan = plan_of([replace(REX, category=CATS)], sheet_saying(said, base=base))
+    plan = plan_of([replace(REX, category=CATS)], sheet_saying(row, base=base))
     assert (plan.changes, plan.conflicts) == ((), ())
-    numbered = sheet_saying(said | {"category": "Dogs"}, base=base)
+    numbered = sheet_saying(row | {"category": "Dogs"}, base=base)
     plan = plan_of([replace(REX, category=None)], numbered)
     assert plan.changes[0].after == replace(REX, category=Category(1, "Dogs"))
 
@@ -265,11 +265,11 @@ def test_the_store_s_part_of_a_merge_is_not_taken_for_the_row_s() -> None:
     is not an edit.
     """
     theirs = replace(TOM, tags=(*TOM.tags, replace(TOM.tags[0], id=8, name="theirs")))
-    said = {"id": 2, "tags": [TOM.tags[0]], "category": "Cats", "category_id": 2}
-    sheet = sheet_saying(said, base=base_of(PETS))
+    row = {"id": 2, "tags": [TOM.tags[0]], "category": "Cats", "category_id": 2}
+    sheet = sheet_saying(row, base=base_of(PETS))
     plan = plan_of([REX, theirs], sheet)
     base = after(sheet, report_on(plan))
-    again = plan_of(applied(plan, [REX, theirs]), sheet_saying(said, base=base))
+    again = plan_of(applied(plan, [REX, theirs]), sheet_saying(row, base=base))
     assert again.changes == ()
     assert pets_from_frame(base.frame)[1].category == CATS
 

@@ -80,8 +80,8 @@ def test_an_empty_name_and_a_cleared_cell_are_two_things(is_based: bool) -> None
     base = base_of([pet]) if is_based else None
     own = sheet_of([pet], base=base)
     assert plan_of([pet], own).in_sync
-    for said in ({"category": CLEARED}, {"category": CLEARED, "category_id": 7}):
-        sheet = sheet_saying({"id": 1, **said}, base=base)
+    for cells in ({"category": CLEARED}, {"category": CLEARED, "category_id": 7}):
+        sheet = sheet_saying({"id": 1, **cells}, base=base)
         plan = plan_of([pet], sheet)
         (change,) = plan.changes
         assert change.after == msgspec.structs.replace(pet, category=None)
@@ -209,8 +209,8 @@ def test_rows_in_are_all_accounted_for() -> None:
         problems=(error_at(7),),
     )
     plan = plan_of(PETS, sheet)
-    said = len(plan.changes) + len(plan.conflicts) + len(plan.blocked)
-    assert plan.rows == 6 == said + plan.unchanged + plan.ignored
+    listed = len(plan.changes) + len(plan.conflicts) + len(plan.blocked)
+    assert plan.rows == 6 == listed + plan.unchanged + plan.ignored
     assert (plan.blocked[0].source, plan.blocked[0].problem) == ("Pets!C7", "'?': it is wrong")
 
 
@@ -318,7 +318,7 @@ def test_photo_urls_are_an_ordered_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "category"),
+    ("cells", "category"),
     [
         ({"category": "Cats"}, CATS),
         ({"category": "Birds"}, Category(None, "Birds")),
@@ -330,13 +330,13 @@ def test_photo_urls_are_an_ordered_list() -> None:
     ],
 )
 def test_a_category_is_completed_from_the_store(
-    said: dict[str, object], category: Category | None
+    cells: dict[str, object], category: Category | None
 ) -> None:
     """A category's name or id alone is completed; if both contradict the store, the name counts."""
-    (change,) = plan_of(PETS, sheet_saying({"id": 1, **said})).changes
+    (change,) = plan_of(PETS, sheet_saying({"id": 1, **cells})).changes
     assert change.after == msgspec.structs.replace(REX, category=category)
     after = [change.after, TOM]
-    assert plan_of(after, sheet_saying({"id": 1, **said})).in_sync
+    assert plan_of(after, sheet_saying({"id": 1, **cells})).in_sync
 
 
 @pytest.mark.parametrize("name", ["Cats", "Hounds", "Dogs"])
@@ -515,12 +515,12 @@ def test_a_plan_says_which_pets_are_in_no_row_and_what_was_read_with_a_warning()
     assert missing.startswith("1 pet of the store is in no row")
 
 
-@pytest.mark.parametrize("said", [{"name": "Rexy", "photo_urls": ["u"]}, {"name": "Rex"}])
-def test_a_pet_that_may_have_lost_its_id_is_held(said: dict[str, object]) -> None:
+@pytest.mark.parametrize("cells", [{"name": "Rexy", "photo_urls": ["u"]}, {"name": "Rex"}])
+def test_a_pet_that_may_have_lost_its_id_is_held(cells: dict[str, object]) -> None:
     """A missing pet and a similar new row are both held until a person decides; other pets are
     deleted.
     """
-    new = {"status": "sold", **said}
+    new = {"status": "sold", **cells}
     rows = ({"id": 2}, {"name": "Other", "status": "sold"})
     store = [*PETS, Pet(id=9, name="Ninth", status="sold")]
     plan = plan_of(store, sheet_saying(*rows, new), delete_missing=True)
@@ -608,11 +608,11 @@ def test_a_pet_that_has_an_id_below_one_is_updated(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [{"name": "Other"}, {"name": "Rex"}, {"name": "Other", "status": ""}]
+    "cells", [{"name": "Other"}, {"name": "Rex"}, {"name": "Other", "status": ""}]
 )
-def test_a_row_with_an_id_below_one_may_be_about_any_pet(said: dict[str, object]) -> None:
+def test_a_row_with_an_id_below_one_may_be_about_any_pet(cells: dict[str, object]) -> None:
     """A row with an id below 1 may mean any pet, so no missing pet is deleted."""
-    row = {"id": 0, "status": "sold", **said}
+    row = {"id": 0, "status": "sold", **cells}
     plan = plan_of(PETS, sheet_saying({"id": 2}, row), delete_missing=True)
     assert not plan.changes
     assert "No missing pet is deleted" in " ".join(plan.notes)

@@ -111,7 +111,7 @@ def test_a_text_like_a_formula_or_an_error_is_a_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("corrections", "said"),
+    ("corrections", "message"),
     [
         ({"Z9": "x"}, "Z9: there is no such cell"),
         ({"C99": "x"}, "C99: there is no such cell"),
@@ -126,7 +126,7 @@ def test_a_text_like_a_formula_or_an_error_is_a_text(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_corrected_is_refused(
-    tmp_path: Path, corrections: dict[Any, Any], said: str
+    tmp_path: Path, corrections: dict[Any, Any], message: str
 ) -> None:
     """An impossible correction is refused before anything is read, and the existing
     cells are named.
@@ -134,7 +134,7 @@ def test_what_cannot_be_corrected_is_refused(
     sheet_of(tmp_path, MESSY)
     with pytest.raises(SheetError, match="a correction cannot be made") as refused:
         read_sheet(tmp_path / "pets.xlsx", corrections=corrections)
-    assert said in refused.value.message
+    assert message in refused.value.message
     assert "Its rows are 2 to 5, its columns A, B, C" in refused.value.hint
 
 

@@ -105,8 +105,8 @@ def test_a_failed_query_narrows_the_coverage(box: Sandbox, store: ps.Store, faul
     assert failed.problem.startswith("findPetsByStatus: ")
     assert "sold" not in snapshot.coverage
     for shown in (repr(snapshot), snapshot._repr_html_()):
-        said = f"The pets of the status sold are missing: {failed.problem}."
-        assert said in html.unescape(" ".join(shown.split()))
+        message = f"The pets of the status sold are missing: {failed.problem}."
+        assert message in html.unescape(" ".join(shown.split()))
 
 
 def test_a_whole_snapshot_says_nothing_of_failures(store: ps.Store) -> None:

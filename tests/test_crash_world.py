@@ -75,8 +75,8 @@ def world(nursery: Nursery, tmp_path: Path) -> Iterator[World]:
 def _is_stopped(running: Running, seconds: float = 30) -> None:
     """Check that the command ended with 7, and that its report has a row for each change."""
     assert running.wait(seconds) == 7, running.said()
-    said = running.json()
-    assert len(said["results"]) == sum(said["counts"].values()), said["counts"]
+    document = running.json()
+    assert len(document["results"]) == sum(document["counts"].values()), document["counts"]
     assert "Traceback" not in running.said()
 
 

@@ -60,11 +60,11 @@ def test_profiles_are_as_their_page_says() -> None:
 
     table = _page("profiles.md").partition("## Every field")[2].partition("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| `")]
-    said = {
+    profiles = {
         row[0].strip("`"): (_literal(row[2]), _literal(row[3], same=_literal(row[2])))
         for row in rows
     }
-    for name, values in said.items():
+    for name, values in profiles.items():
         ours = tuple(_plain(getattr(profile, name)) for profile in (STANDARD, LIVE))
         assert values == ours, name
 

@@ -147,6 +147,6 @@ def test_five_days_in_one_workbook(box: Sandbox, way: Callable[..., None], write
         assert sorted(row[1] for row in rows) == sorted(pet.name or "" for pet in pets)
         if writes:
             assert sorted(int(row[0]) for row in rows) == sorted(pet.id or 0 for pet in pets)
-        said = {row[1]: row[2] for row in rows}
-        assert {pet.name: pet.status for pet in pets} == said
+        statuses = {row[1]: row[2] for row in rows}
+        assert {pet.name: pet.status for pet in pets} == statuses
     assert len(box.pets()) == len(SHOP) + 9

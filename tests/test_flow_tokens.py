@@ -212,13 +212,13 @@ def test_whoever_looks_before_a_repetition_looks_here_too() -> None:
     async def main() -> None:
         service = Guarded(NEW)
         session = service.session(credentials=auth.bearer(OLD, renew=Renewal(NEW).give))
-        told: list[Exception] = []
+        errors: list[Exception] = []
 
         async def again(error: Exception) -> None:
-            told.append(error)
+            errors.append(error)
 
         await session.send(ADD, before_retry=again)
-        (error,) = told
+        (error,) = errors
         assert isinstance(error, AuthError)
         assert session.traffic().retries == 1
 

@@ -89,28 +89,28 @@ def test_an_upload_tells_how_far_it_is(size: int, metadata: str | None) -> None:
     the whole image arrives.
     """
     content = b"\x89PNG\r\n\x1a\n" + bytes(size) if size else b""
-    told: list[int] = []
+    counts: list[int] = []
     with Sandbox(auth=False, pets=[Pet(id=7, name="Rex")]) as box:
 
         async def main() -> None:
             session = Session(box.url)
             target = ServiceTarget(AsyncApi(session))
             answer = await target.upload(
-                7, content, filename="a.png", metadata=metadata, on_sent=told.append
+                7, content, filename="a.png", metadata=metadata, on_sent=counts.append
             )
             assert f"{len(content)} byte" in (answer.message or "")
             await session.close()
 
         asyncio.run(main())
-    assert told == sorted(told)
-    assert told[-1] == len(content)
-    steps = [after - before for before, after in zip([0, *told], told, strict=False)]
+    assert counts == sorted(counts)
+    assert counts[-1] == len(content)
+    steps = [after - before for before, after in zip([0, *counts], counts, strict=False)]
     assert max(steps) <= 65_536
 
 
 def test_an_upload_that_is_cut_is_not_reported_to_its_end() -> None:
     """The progress of an upload whose connection ends early does not reach the end."""
-    told: list[int] = []
+    counts: list[int] = []
 
     async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1000)
@@ -122,23 +122,23 @@ def test_an_upload_that_is_cut_is_not_reported_to_its_end() -> None:
             session = Session(f"http://127.0.0.1:{port}/v2")
             target = ServiceTarget(AsyncApi(session))
             with pytest.raises(TransportError) as caught:
-                await target.upload(7, bytes(50_000_000), filename="a.png", on_sent=told.append)
+                await target.upload(7, bytes(50_000_000), filename="a.png", on_sent=counts.append)
             assert caught.value.may_have_happened
             await session.close()
 
     asyncio.run(main())
-    assert not told or told[-1] < 50_000_000
+    assert not counts or counts[-1] < 50_000_000
 
 
 def test_another_transport_tells_once() -> None:
     """A transport of httpx reports the progress once, at the end."""
 
     async def main() -> list[int]:
-        told: list[int] = []
+        counts: list[int] = []
         answer = httpx.Response(200, json={"code": 200, "type": "unknown", "message": "stored"})
         target = ServiceTarget(AsyncApi(Service(lambda _: answer).session()))
-        await target.upload(7, b"abc", filename="a.png", on_sent=told.append)
-        return told
+        await target.upload(7, b"abc", filename="a.png", on_sent=counts.append)
+        return counts
 
     assert run(main()) == [3]
 

@@ -153,18 +153,18 @@ def write(path: Path, cells: Mapping[int, Mapping[str, str]]) -> None:
     book.save(path)
 
 
-def append(path: Path, said: Mapping[str, str]) -> None:
+def append(path: Path, cells: Mapping[str, str]) -> None:
     """Type a row below all others."""
     if path.suffix == ".csv":
         with path.open(encoding="utf-8-sig", newline="") as file:
             header, *_ = csv.reader(file)
         with path.open("a", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerow([said.get(column, "") for column in header])
+            csv.writer(file).writerow([cells.get(column, "") for column in header])
         return
     book = load_workbook(path)
     tab = book.worksheets[0]
     places = {str(cell.value): cell.column for cell in tab[1]}
-    for column, text in said.items():
+    for column, text in cells.items():
         tab.cell(len(SHOP) + 2, places[column]).value = text
     book.save(path)
 

@@ -46,10 +46,10 @@ def plan_to(kind: str, count: int, size: int, guard: Guard) -> Plan:
     if kind == "add":
         rows: list[dict[str, Any]] = [{"name": f"n{n}", "status": "sold"} for n in range(count)]
         return plan_of(shop(size), sheet_saying(*rows), guard=guard)
-    said = {"action": "delete"} if kind == "delete" else {"name": "x", "action": "update"}
+    cells = {"action": "delete"} if kind == "delete" else {"name": "x", "action": "update"}
     ids = [*range(1, min(count, size) + 1), *range(HIDDEN, HIDDEN + max(0, count - size))]
     hidden = {n: Pet(id=n, name="h", status="lost") for n in ids if n >= HIDDEN}
-    sheet = sheet_saying(*({"id": n} | said for n in ids))
+    sheet = sheet_saying(*({"id": n} | cells for n in ids))
     return plan_of(shop(size), sheet, elsewhere=hidden, guard=guard)
 
 
@@ -411,7 +411,7 @@ def test_a_catalogue_without_its_ids_is_not_added_once_more() -> None:
     """A catalogue without ids is not added again: similar rows are conflicts, and the guard refuses
     many known names; a number as the limit lets them pass.
     """
-    said = [
+    rows = [
         {"name": f"p{n}", "status": "sold", "category": "Dogs", "photo_urls": [f"u{n}"]}
         for n in range(1, 31)
     ]
@@ -419,15 +419,15 @@ def test_a_catalogue_without_its_ids_is_not_added_once_more() -> None:
         Pet(id=n, name=f"p{n}", status="sold", category=Category(1, "Dogs"), photo_urls=(f"u{n}",))
         for n in range(1, 31)
     ]
-    edited = sheet_saying(*({**row, "status": "pending"} for row in said))
+    edited = sheet_saying(*({**row, "status": "pending"} for row in rows))
     plan = plan_of(pets, edited, guard=Guard(), delete_missing=True)
     assert plan.changes == ()
     assert {each.rule for each in plan.conflicts} == {"looks-alike"}
     assert [each.pet_id for each in plan.conflicts] == [pet.id for pet in pets]
-    renamed = sheet_saying(*({**row, "name": f"q{n}"} for n, row in enumerate(said)))
+    renamed = sheet_saying(*({**row, "name": f"q{n}"} for n, row in enumerate(rows)))
     assert {each.rule for each in plan_of(pets, renamed).conflicts} == {"looks-alike"}
     other = {"status": "pending", "category": "Cats", "photo_urls": ["x"]}
-    strange = plan_of(pets, sheet_saying(*({**row, **other} for row in said)), guard=Guard())
+    strange = plan_of(pets, sheet_saying(*({**row, **other} for row in rows)), guard=Guard())
     assert limits(strange) == ["add"]
     assert [add.namesake for add in strange.adds] == [pet.id for pet in pets]
     assert any("pets of their names" in note for note in strange.notes)
@@ -753,11 +753,11 @@ def test_a_column_that_left_its_rows_in_a_part_of_the_sheet_is_refused(
     for at in (*random.sample(range(*part), part[1] - part[0] >= 100), 600, 610, 640):
         few[at] = "sold"
     pets = [exported(n, "status", text) for n, text in enumerate(texts, 1)]
-    for said in (moved, few):
-        rows = [exported(n, "status", text) for n, text in enumerate(said, 1)]
+    for edited in (moved, few):
+        rows = [exported(n, "status", text) for n, text in enumerate(edited, 1)]
         plan = plan_of(pets, sheet_of(rows, base=base_of(pets)), guard=FREE)
         assert plan.shifted == ("status",)
-        if said is moved:
+        if edited is moved:
             assert any(f"Pets!C{first + 2} (status)" in note for note in plan.notes)
 
 
@@ -770,8 +770,8 @@ def test_no_other_edit_of_statuses_is_taken_for_a_part_that_left_its_rows() -> N
         pets = [exported(n, "status", text) for n, text in enumerate(texts, 1)]
         sheet, base = sheet_of(pets, base=base_of(pets)), base_of(pets)
         for edit in random.choices([scatter, crowd, fill, replace_all], k=50):
-            said = edit(random, texts)
-            after = [exported(n, "status", text) for n, text in enumerate(said, 1)]
+            edited = edit(random, texts)
+            after = [exported(n, "status", text) for n, text in enumerate(edited, 1)]
             updates = [
                 Update(before=before, after=pet, row=row, source="", fields=("status",))
                 for row, (before, pet) in enumerate(zip(pets, after, strict=True), 2)
@@ -818,8 +818,8 @@ def test_names_that_left_their_rows_are_known_in_capitals() -> None:
     """Shifted names are recognised in capitals, and names that only became capitals are not."""
     names = [f"{letter}ex {n}" for n in (3, 1, 2) for letter in "DACB"]
     pets = [exported(n, "name", text) for n, text in enumerate(names, 1)]
-    for said, shifted in ((sorted(names), ("name",)), (names, ())):
-        rows = [exported(n, "name", text.upper()) for n, text in enumerate(said, 1)]
+    for edited, shifted in ((sorted(names), ("name",)), (names, ())):
+        rows = [exported(n, "name", text.upper()) for n, text in enumerate(edited, 1)]
         assert plan_of(pets, sheet_of(rows, base=base_of(pets))).shifted == shifted
 
 
@@ -906,7 +906,7 @@ def test_the_store_is_counted_again_before_anything_is_sent(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("cells", "letters"),
     [
         ({"name": "R\u0435x", "status": "sold"}, "CYRILLIC SMALL LETTER IE"),
         ({"name": "new", "status": "sold", "tags": [Tag(None, "c\u0430lm")]}, "CYRILLIC SMALL"),
@@ -916,14 +916,14 @@ def test_the_store_is_counted_again_before_anything_is_sent(tmp_path: Path) -> N
         ({"name": "\u732b\u30ab\u30bf\u304b\u306a", "status": "sold"}, ""),
     ],
 )
-def test_letters_that_look_like_others_are_pointed_out(said: dict[str, Any], told: str) -> None:
+def test_letters_that_look_like_others_are_pointed_out(cells: dict[str, Any], letters: str) -> None:
     """Mixed scripts in a word, and a text that looks like one in the store, get a note; text in one
     script does not.
     """
     pets = [Pet(id=1, name="Rex", status="sold", category=Category(1, "COP"))]
-    row = {"action": "add", **said}
+    row = {"action": "add", **cells}
     notes = [note for note in plan_of(pets, sheet_saying(row)).notes if "letters" in note]
-    assert len(notes) == bool(told)
-    assert told in "".join(notes)
-    update = plan_of(pets, sheet_saying({"id": 1, **said}, base=None))
-    assert len([note for note in update.notes if "letters" in note]) == bool(told)
+    assert len(notes) == bool(letters)
+    assert letters in "".join(notes)
+    update = plan_of(pets, sheet_saying({"id": 1, **cells}, base=None))
+    assert len([note for note in update.notes if "letters" in note]) == bool(letters)

@@ -53,7 +53,7 @@ SAID: dict[str, Any] = {"id": 1, "name": "Rex", "status": "available"}
 
 
 @pytest.mark.parametrize(
-    ("said", "now", "becomes"),
+    ("row", "now", "becomes"),
     [
         (SAID, REX, ()),
         (SAID, SOLD, ("status",)),
@@ -83,10 +83,10 @@ SAID: dict[str, Any] = {"id": 1, "name": "Rex", "status": "available"}
     ],
 )
 def test_a_row_takes_what_only_the_store_changed(
-    said: dict[str, Any], now: Pet, becomes: tuple[str, ...]
+    row: dict[str, Any], now: Pet, becomes: tuple[str, ...]
 ) -> None:
     """A row takes each field that only the store changed; it keeps its own edits and conflicts."""
-    one = taken(sheet_saying(said), [now], [REX])
+    one = taken(sheet_saying(row), [now], [REX])
     assert fields(one) == ({2: becomes} if becomes else {})
     assert not one.added
     assert not one.removed
@@ -198,9 +198,9 @@ def test_an_unedited_sheet_becomes_the_store(old: list[Pet], now: list[Pet]) -> 
 
 @settings(max_examples=15)
 @given(shop_pets, shop_pets)
-def test_an_unchanged_store_gives_nothing(old: list[Pet], said: list[Pet]) -> None:
+def test_an_unchanged_store_gives_nothing(old: list[Pet], sheet: list[Pet]) -> None:
     """From an unchanged store, a sheet takes nothing but category cells."""
-    one = taken(sheet_of(said), old, old, delete_missing=True)
+    one = taken(sheet_of(sheet), old, old, delete_missing=True)
     assert not [edit for edit in one.edits if set(edit.fields) - {"category", "category_id"}]
     assert not one.added
     assert not one.removed

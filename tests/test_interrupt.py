@@ -124,11 +124,11 @@ class Shop:
 
     def check_report(self) -> dict[str, Any]:
         """Check that the report on standard output has a row for each change, and return it."""
-        said: dict[str, Any] = json.loads((self.folder / "said.json").read_bytes())
-        assert said["exit_code"] == 7, said
-        assert len(said["results"]) == self.story.total
-        assert sum(said["counts"].values()) == self.story.total
-        return said
+        document: dict[str, Any] = json.loads((self.folder / "said.json").read_bytes())
+        assert document["exit_code"] == 7, document
+        assert len(document["results"]) == self.story.total
+        assert sum(document["counts"].values()) == self.story.total
+        return document
 
     def check_resumed(self) -> None:
         """Check that a resume on a service without faults completes the plan."""
@@ -174,10 +174,10 @@ def test_ctrl_c_in_a_large_run(shop: Shop) -> None:
     child = shop.apply()
     shop.until(shop.wrote(150))
     _end(child, pexpect.spawn.sendintr)
-    said = shop.check_report()
-    assert said["counts"]["applied"] == shop.service.writes() >= 150
-    assert said["counts"]["not sent"] > 0
-    assert said["counts"]["unknown"] == 0
+    document = shop.check_report()
+    assert document["counts"]["applied"] == shop.service.writes() >= 150
+    assert document["counts"]["not sent"] > 0
+    assert document["counts"]["unknown"] == 0
     shop.check_resumed()
 
 
@@ -265,13 +265,13 @@ def test_interrupted_kernel(shop: Shop) -> None:
         assert reply["ename"] == "InterruptedRunError", reply
         shop.service.kill()
         shop.service.start()
-        said: list[str] = []
+        output: list[str] = []
         client.execute_interactive(
             AFTER,
             timeout=2 * PATIENCE_S,
-            output_hook=lambda out: said.append(out["content"].get("text", "")),
+            output_hook=lambda out: output.append(out["content"].get("text", "")),
         )
-        assert "".join(said).split() == [str(shop.story.total), "7", "0"], said
+        assert "".join(output).split() == [str(shop.story.total), "7", "0"], output
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
@@ -341,10 +341,10 @@ def test_a_signal_at_any_point_until_the_first_change(
         command = ("apply", "plan.json", "--yes", *to)
         running = nursery(*command, folder=shop.folder, env=env, call="crash.signalled:main")
         code = running.wait(2 * PATIENCE_S)
-        said = running.said()
-        assert "interrupted" in said
-        assert "Traceback" not in said
-        assert code == (7 if runs(state) else 130), said
+        output = running.said()
+        assert "interrupted" in output
+        assert "Traceback" not in output
+        assert code == (7 if runs(state) else 130), output
         codes.append(code)
         if code == 7 and ledger(state, *runs(state)).lines:
             break

@@ -286,8 +286,10 @@ def test_a_run_goes_on_only_in_the_file_that_it_began_with(state: Path) -> None:
         spoil()
         with pytest.raises(PetsyncError, match="cannot be written") as caught:
             await intended(session, 1, PLAN.changes[1])
-        said = caught.value.message
-        assert "while in use" in said or "while it was in use" in said or "disk I/O" in said
+        message = caught.value.message
+        assert (
+            "while in use" in message or "while it was in use" in message or "disk I/O" in message
+        )
         await session.close()
         shutil.rmtree(state, ignore_errors=True)
 

@@ -246,13 +246,13 @@ def test_no_intent_is_lost_with_a_killed_process(state: Path, round_: int) -> No
         other.process.send_signal(signal.SIGKILL)
         assert other.process.stdout is not None
         lines += other.process.stdout.read().split("\n")[:-1]
-    said = {int(line[1:]) for line in lines if line.startswith("i")}
+    numbers = {int(line[1:]) for line in lines if line.startswith("i")}
     done = {int(line[1:]) for line in lines if line.startswith("d")}
     found = {
         entry.number: entry.outcome for entry in Journal.open(state, create=False).entries("first")
     }
-    assert len(said) > 5
-    assert said <= set(found) <= said | {max(said) + 1}
+    assert len(numbers) > 5
+    assert numbers <= set(found) <= numbers | {max(numbers) + 1}
     assert done <= {number for number, outcome in found.items() if outcome == "applied"}
 
 

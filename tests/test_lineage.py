@@ -71,13 +71,13 @@ class Desk:
         change(book.worksheets[0])
         book.save(self.path)
 
-    def write(self, row: int, said: Row) -> None:
+    def write(self, row: int, cells: Row) -> None:
         """Type into a row of the workbook."""
         columns = {"id": 1, "name": 2, "status": 3, "category": 4, "tags": 6, "action": 8}
         self.edit(
             lambda sheet: [
                 sheet.cell(row, columns[name]).__setattr__("value", value)
-                for name, value in said.items()
+                for name, value in cells.items()
             ]
         )
 
@@ -624,14 +624,16 @@ def test_an_undone_add_is_no_identity(book: Desk) -> None:
 def told_everywhere(desk: Desk) -> tuple[str, str, str]:
     """Return the parts of plan, summary and results that explain a row by an undo."""
     plan, sheet = desk.plan(), desk.store.read(desk.path)
-    said = " ".join(repr(plan).split())
+    listing = " ".join(repr(plan).split())
     summary = " ".join(repr(plan.summary()).split())
     results = desk.path.with_name("results.xlsx")
     ps.write_results(sheet, desk.store.apply(plan, progress=False), results)
     messages = desk.store.read(results).others["message"].dropna()
     (message,) = [each for each in messages if "undo of run" in each]
-    assert not [text for text in (said, summary) if "older than" in text or "no longer in" in text]
-    counts = re.findall(r"1 (?:restored|removed) by an undo", said)
+    assert not [
+        text for text in (listing, summary) if "older than" in text or "no longer in" in text
+    ]
+    counts = re.findall(r"1 (?:restored|removed) by an undo", listing)
     rows = re.findall(r"(?:restored|removed) 1", summary)
     done = re.findall(r"restored the pet|removed the pet", message)
     return (*counts, *rows, *done)
@@ -652,14 +654,14 @@ def test_a_row_whose_add_was_undone_says_so(desk: Desk, is_edited: bool) -> None
         desk.write(8, {"status": "sold"})
     plan = desk.plan()
     assert not plan.changes
-    said = " ".join([*plan.notes, *(f"{c.problem} {c.suggestion}" for c in plan.conflicts)])
-    assert f"the undo of run {report.run_id} removed" in said
-    assert "as they were exported" not in said
-    assert "since the export" not in said
+    text = " ".join([*plan.notes, *(f"{c.problem} {c.suggestion}" for c in plan.conflicts)])
+    assert f"the undo of run {report.run_id} removed" in text
+    assert "as they were exported" not in text
+    assert "since the export" not in text
     if not is_edited:
         expected = ("1 removed by an undo", "removed 1", "removed the pet")
         assert told_everywhere(desk) == expected
-    assert "Write `add` in the action column to add" in said
+    assert "Write `add` in the action column to add" in text
     desk.write(8, {"action": "add"})
     desk.apply()
     assert desk.names().count("Rex") == 1
@@ -1043,9 +1045,9 @@ def test_renamed_rows_of_a_renamed_file_are_not_added_again(desk: Desk, new: lis
 
 
 @pytest.mark.parametrize(
-    "said", [{"name": "Otto"}, {"name": "Regina R."}, {"name": "Ada 2"}, {"name": "Ada"}]
+    "cells", [{"name": "Otto"}, {"name": "Regina R."}, {"name": "Ada 2"}, {"name": "Ada"}]
 )
-def test_an_undone_row_with_an_id_takes_no_pet_of_another_client(desk: Desk, said: Row) -> None:
+def test_an_undone_row_with_an_id_takes_no_pet_of_another_client(desk: Desk, cells: Row) -> None:
     """If the id of an undone add was assigned to another client's pet, the row does not change that
     pet unless it has its name.
     """
@@ -1057,9 +1059,9 @@ def test_an_undone_row_with_an_id_takes_no_pet_of_another_client(desk: Desk, sai
     desk.write(8, {"id": rex.id})
     desk.store.apply(desk.store.undo(report.run_id), progress=False)
     desk.box.reset([*SHOP, Pet(id=rex.id, name="Ada", status="available")])
-    desk.write(8, {**said, "status": "sold"})
+    desk.write(8, {**cells, "status": "sold"})
     plan = desk.plan()
-    if said == {"name": "Ada"}:
+    if cells == {"name": "Ada"}:
         assert [each.pet_id for each in plan.updates] == [rex.id]
     else:
         assert only_conflict(plan).rule == "id-reused"
@@ -1365,7 +1367,7 @@ def test_of_rows_of_one_name_one_is_the_pet_that_came_since(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "cells",
     [
         {"status": "sold"},
         {"status": "sold", "category": "Cats", "tags": "calm; big"},
@@ -1374,11 +1376,11 @@ def test_of_rows_of_one_name_one_is_the_pet_that_came_since(desk: Desk) -> None:
         {"status": "sold", "category": "Dogs", "action": "add-another"},
     ],
 )
-def test_a_name_alone_is_no_pet_that_came_since(desk: Desk, said: Row) -> None:
+def test_a_name_alone_is_no_pet_that_came_since(desk: Desk, cells: Row) -> None:
     """A row is an add if only its name, or less than half of its values, agree with a
     pet added since.
     """
-    typed(desk, {"name": "Rex", **said})
+    typed(desk, {"name": "Rex", **cells})
     come_since(desk, msgspec.structs.replace(NEW_REX, tags=()))
     plan = desk.plan()
     assert not plan.conflicts

@@ -85,21 +85,21 @@ def test_each_id_is_answered_for(box: Sandbox) -> None:
 
 def test_no_id_is_no_request(box: Sandbox) -> None:
     """Without ids, no request is sent and no progress is reported."""
-    told: list[Lookups] = []
+    reports: list[Lookups] = []
     before = box.requests
-    assert ask(box.url, lambda api: look_up(api, [], on_progress=told.append)) == {}
-    assert (box.requests, told) == (before, [])
+    assert ask(box.url, lambda api: look_up(api, [], on_progress=reports.append)) == {}
+    assert (box.requests, reports) == (before, [])
 
 
 def test_ten_thousand_ids() -> None:
     """Ten thousand look-ups give the right pets with a small number of tasks, and progress is
     reported from zero to all.
     """
-    told: list[Lookups] = []
+    reports: list[Lookups] = []
     tasks: list[int] = []
 
     def tell(lookups: Lookups) -> None:
-        told.append(lookups)
+        reports.append(lookups)
         tasks.append(len(asyncio.all_tasks()))
 
     with Sandbox(auth=False, pets=PETS.values()) as box:
@@ -109,9 +109,9 @@ def test_ten_thousand_ids() -> None:
     assert {n: pet for n, pet in found.items() if pet is not None} == PETS
     assert list(found) == list(wanted)
     assert max(tasks) <= CONCURRENCY + 1
-    assert told[0] == Lookups(0, 10_000)
-    assert told[-1] == Lookups(10_000, 10_000)
-    done = [lookups.done for lookups in told]
+    assert reports[0] == Lookups(0, 10_000)
+    assert reports[-1] == Lookups(10_000, 10_000)
+    done = [lookups.done for lookups in reports]
     assert done == sorted(done)
     assert 3 <= len(done) <= 2_000
 
@@ -257,12 +257,12 @@ def test_a_plan_tells_of_its_look_ups(box: Sandbox) -> None:
     """store.plan reports the progress of its look-ups; rows whose pets are in the snapshot are not
     looked up.
     """
-    told: list[Lookups] = []
+    reports: list[Lookups] = []
     rows = pd.DataFrame([{"id": n, "name": "x", "status": "sold"} for n in (1, 2, 901, 902, 903)])
     with ps.connect(box.url, profile=box.profile, environ={}) as store:
-        plan = store.plan(rows, on_progress=told.append)
+        plan = store.plan(rows, on_progress=reports.append)
     assert (len(plan.adds), len(plan.updates)) == (3, 2)
-    assert (told[0], told[-1]) == (Lookups(0, 3), Lookups(3, 3))
+    assert (reports[0], reports[-1]) == (Lookups(0, 3), Lookups(3, 3))
 
 
 def test_a_row_that_could_not_be_looked_up_is_a_conflict(box: Sandbox) -> None:

@@ -23,12 +23,12 @@ def at(day: int, hour: int, minute: int = 0) -> datetime:
 
 def days(memory: Memory, *moments: datetime) -> list[str]:
     """Return the days whose digests the rounds at these moments send."""
-    said = []
+    days_ = []
     for moment in moments:
         if day := day_due(memory, SEVEN, moment):
             note_digest(memory, day, moment)
-            said.append(day[-2:])
-    return said
+            days_.append(day[-2:])
+    return days_
 
 
 def test_a_digest_comes_with_the_first_round_after_its_time() -> None:
@@ -62,11 +62,11 @@ def test_a_clock_that_is_set_back_sends_no_day_twice() -> None:
 @given(st.lists(st.integers(-30, 30), max_size=30))
 def test_no_two_digests_are_of_one_day(hours: list[int]) -> None:
     """For any changes of the clock within a week, no day has two digests."""
-    memory, moment, said = Memory(), at(15, 12), list[str]()
+    memory, moment, days_ = Memory(), at(15, 12), list[str]()
     for step in hours:
         moment = max(at(13, 0), min(at(18, 0), moment + timedelta(hours=step)))
-        said += days(memory, moment)
-    assert len(said) == len({*said})
+        days_ += days(memory, moment)
+    assert len(days_) == len({*days_})
 
 
 def test_a_digest_has_a_line_for_each_job(tmp_path: Path) -> None:

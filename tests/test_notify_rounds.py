@@ -88,6 +88,6 @@ def test_a_receiver_that_is_down_changes_no_exit_code(
         assert run(config, dry_run=True).exit_code == 3
         assert receiver.paths == []
         assert run(config).exit_code == 3
-    said = capfd.readouterr().err
-    assert "could not be sent" in said
-    assert "Hu5h" not in said
+    output = capfd.readouterr().err
+    assert "could not be sent" in output
+    assert "Hu5h" not in output

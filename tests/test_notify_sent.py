@@ -34,11 +34,13 @@ def test_what_could_not_be_sent_is_sent_later(tmp_path: Path) -> None:
     with Receiver() as receiver:
         config = config_of(tmp_path, receiver.url)
         receiver.status = 500
-        (said,) = Notifier(config).notify([told("error")], NOW)
-        assert said.startswith("the notice 'petsync: catalogue failed (error)' could not be sent")
-        assert "address 1: " in said
-        assert "500" in said
-        assert "Hu5h" not in said
+        (message,) = Notifier(config).notify([told("error")], NOW)
+        assert message.startswith(
+            "the notice 'petsync: catalogue failed (error)' could not be sent"
+        )
+        assert "address 1: " in message
+        assert "500" in message
+        assert "Hu5h" not in message
         receiver.status = 200
         assert Notifier(config).notify([told("error")], NOW + timedelta(hours=1)) == ()
         assert Notifier(config).notify([told("error")], NOW + timedelta(hours=2)) == ()
@@ -51,8 +53,8 @@ def test_an_address_that_accepted_it_is_not_notified_twice(tmp_path: Path) -> No
     with Receiver() as well, Receiver() as ill:
         config = config_of(tmp_path, well.url, ill.url)
         ill.status = 503
-        (said,) = Notifier(config).notify([told("error")], NOW)
-        assert "address 2" in said
+        (message,) = Notifier(config).notify([told("error")], NOW)
+        assert "address 2" in message
         ill.status = 200
         assert Notifier(config).notify([told("done")], NOW) == ()
     assert well.titles == ill.titles
@@ -65,9 +67,9 @@ def test_a_receiver_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.Monke
     with Receiver() as receiver:
         receiver.hangs = True
         rounds = [told("error", job=name) for name in ("a", "b", "c")]
-        said = Notifier(config_of(tmp_path, receiver.url)).notify(rounds, NOW)
-        assert len(said) == 3
-        assert "no answer within" in said[0]
+        messages = Notifier(config_of(tmp_path, receiver.url)).notify(rounds, NOW)
+        assert len(messages) == 3
+        assert "no answer within" in messages[0]
 
 
 def test_a_redirection_is_no_arrival(tmp_path: Path) -> None:
@@ -98,9 +100,9 @@ def test_no_address_is_logged(
         assert receiver.paths == [PATH]
         (tmp_path / "state/reconcile/notify.json").unlink()
     broken = Secret("nonsense://Hu5h-T0ken:secretword@host/path-of-the-hook")
-    (said,) = Notifier(config_of(tmp_path, broken)).notify([told("error")], NOW)
-    assert "apprise does not support" in said
-    told_all = caplog.text + "".join(capfd.readouterr()) + said
+    (message,) = Notifier(config_of(tmp_path, broken)).notify([told("error")], NOW)
+    assert "apprise does not support" in message
+    told_all = caplog.text + "".join(capfd.readouterr()) + message
     for piece in ("Hu5h", "path-of-the-hook", "secretword", f":{port}", "T0ken"):
         assert piece not in told_all
     logging.getLogger("apprise").warning("heard again")
@@ -116,8 +118,8 @@ def test_without_apprise_the_way_to_it_is_reported(
     with Receiver() as receiver:
         config = config_of(tmp_path, receiver.url)
         monkeypatch.setitem(sys.modules, "apprise", None)
-        (said,) = Notifier(config).notify([told("error")], NOW)
-        assert "pip install 'petsync[notify]'" in said
+        (message,) = Notifier(config).notify([told("error")], NOW)
+        assert "pip install 'petsync[notify]'" in message
         monkeypatch.undo()
         assert Notifier(config).notify([told("error")], NOW) == ()
     assert len(receiver.got) == 1
@@ -167,16 +169,16 @@ def test_failed_notices_change_no_round(tmp_path: Path) -> None:
     """
     (tmp_path / "state").write_text("a file")
     config = config_of(tmp_path, Secret("json://127.0.0.1:9/Hu5h"))
-    (said,) = Notifier(config).notify([told("error")], NOW)
-    assert said.startswith("no notices were sent for these rounds")
-    assert "Hu5h" not in said
+    (message,) = Notifier(config).notify([told("error")], NOW)
+    assert message.startswith("no notices were sent for these rounds")
+    assert "Hu5h" not in message
 
     def broken(*_: object) -> str:
         raise RuntimeError("json://127.0.0.1:9/Hu5h")
 
     other = replace(config, state=tmp_path / "other")
-    (said,) = Notifier(other, deliver=broken).notify([told("error")], NOW)
-    assert said == "no notices were sent for these rounds: RuntimeError while they were prepared"
+    (message,) = Notifier(other, deliver=broken).notify([told("error")], NOW)
+    assert message == "no notices were sent for these rounds: RuntimeError while they were prepared"
 
 
 def test_notices_are_given_up_after_a_week_and_beyond_a_hundred(tmp_path: Path) -> None:
@@ -190,8 +192,8 @@ def test_notices_are_given_up_after_a_week_and_beyond_a_hundred(tmp_path: Path) 
 
     notifier = Notifier(config, deliver=refused)
     rounds = [told("error", job=f"job{n}") for n in range(103)]
-    said = notifier.notify(rounds, NOW)
-    assert sum("is dropped: too many notices are waiting" in each for each in said) == 3
+    messages = notifier.notify(rounds, NOW)
+    assert sum("is dropped: too many notices are waiting" in each for each in messages) == 3
     later = notifier.notify([told("error", job="job0")], NOW + timedelta(days=8))
     assert sum("could not be sent for a week" in each for each in later) == 99
 

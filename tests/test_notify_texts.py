@@ -97,11 +97,13 @@ def test_what_petsync_says_can_be_copied(tmp_path: Path) -> None:
     """An address of the configured services and a table name of petsync.toml stay unchanged;
     another host that begins with the same text does not.
     """
-    said = "http://shop.example:8000/v2/pet: write [service] statuses (http://shop.example:80001/)"
-    body = Desk(tmp_path).tell(told("error", problem=said, store="http://shop.example:8000/v2"))[0][
-        1
-    ]
-    assert said.replace("http://shop.example:80001", "http: //shop.example:80001") in body
+    message = (
+        "http://shop.example:8000/v2/pet: write [service] statuses (http://shop.example:80001/)"
+    )
+    body = Desk(tmp_path).tell(told("error", problem=message, store="http://shop.example:8000/v2"))[
+        0
+    ][1]
+    assert message.replace("http://shop.example:80001", "http: //shop.example:80001") in body
 
 
 def test_the_numbers_are_of_all_the_sheets(tmp_path: Path) -> None:

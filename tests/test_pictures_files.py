@@ -73,7 +73,7 @@ def test_animation_is_decoded_whole(form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "0 bytes"),
         (b"hello there", "text"),
@@ -92,9 +92,9 @@ def test_animation_is_decoded_whole(form: str) -> None:
         ("ä".encode("utf-16"), "unknown format"),
     ],
 )
-def test_other_files_are_named(content: bytes, said: str) -> None:
+def test_other_files_are_named(content: bytes, message: str) -> None:
     """A file in none of the four formats is refused with its actual type."""
-    assert said in refused(content)
+    assert message in refused(content)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -118,7 +118,7 @@ def _zip() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (image("GIF") + _zip(), "ZIP"),
         (image("PNG") + b"<html><script>alert(1)</script>", "web page"),
@@ -127,25 +127,25 @@ def _zip() -> bytes:
         (image("JPEG", comment=b"<SCRIPT>alert(1)</SCRIPT>"), "web page"),
     ],
 )
-def test_two_files_in_one_are_refused(content: bytes, said: str) -> None:
+def test_two_files_in_one_are_refused(content: bytes, message: str) -> None:
     """An image that another program takes for an archive, a web page or a script is refused."""
     ending = {b"G": ".gif", b"\xff": ".jpg"}.get(content[:1], ".png")
-    assert said in refused(content, ending)
+    assert message in refused(content, ending)
 
 
 @pytest.mark.parametrize(
-    ("size", "said"),
+    ("size", "message"),
     [
         ((50_000, 50_000), "50,000 × 50,000 pixels; at most "),
         ((2**31 - 1, 2**31 - 1), "pixels; a side has at most 65,535"),
         ((70_000, 1), "70,000 × 1 pixels; a side has at most 65,535"),
     ],
 )
-def test_bombs_are_refused_before_they_are_decoded(size: tuple[int, int], said: str) -> None:
+def test_bombs_are_refused_before_they_are_decoded(size: tuple[int, int], message: str) -> None:
     """A small file that claims a huge number of pixels, or a side that is too long, is refused
     before it is decoded.
     """
-    assert said in refused(png_of(*size))
+    assert message in refused(png_of(*size))
 
 
 @pytest.mark.parametrize("form", ["GIF", "WEBP"])

@@ -204,7 +204,7 @@ def test_cells_name_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "said"),
+    ("cell", "message"),
     [
         ("https://shop.example/7.jpg", "URL"),
         ("file:///etc/passwd", "URL"),
@@ -216,14 +216,14 @@ def test_cells_name_files(tmp_path: Path) -> None:
         ("a" * 5000, "no such file"),
     ],
 )
-def test_cells_that_name_no_file(tmp_path: Path, cell: str, said: str) -> None:
+def test_cells_that_name_no_file(tmp_path: Path, cell: str, message: str) -> None:
     """A cell that names no file in the folder is reported: no URL is fetched, and no path leaves
     the folder.
     """
     (tmp_path / "secret.png").write_bytes(image())
     put(tmp_path / "in" / "pics")
     (problem,) = listed(tmp_path / "in", f"7;Rex;{cell};").problems
-    assert said in problem.problem
+    assert message in problem.problem
     assert problem.source == "line 2, column 3"
 
 

@@ -101,11 +101,11 @@ def test_every_decision_is_shown() -> None:
 def test_summary_adds_up() -> None:
     """The summary sentence counts every file."""
     last = " ".join(repr(everything()).split())
-    said = (
+    text = (
         "To upload: 3 pictures of 1 pet, 5.9 KiB; 1 uploaded before, 1 to record as uploaded, "
         "1 listed twice, 1 unknown, 1 not uploaded, 1 left out, 2 ignored."
     )
-    assert last.endswith(said)
+    assert last.endswith(text)
 
 
 @pytest.mark.parametrize("limit", [0, 1, None])
@@ -242,7 +242,7 @@ def test_treatment_says_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "text"),
     [
         (0, "0 bytes"),
         (1, "1 byte"),
@@ -252,9 +252,9 @@ def test_treatment_says_all() -> None:
         (3 * 1024**3, "3.0 GiB"),
     ],
 )
-def test_size(value: int, said: str) -> None:
+def test_size(value: int, text: str) -> None:
     """A size is shown in the unit that suits it."""
-    assert size(value) == said
+    assert size(value) == text
 
 
 def test_nothing_there() -> None:

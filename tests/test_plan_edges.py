@@ -133,9 +133,9 @@ def test_another_spelling_of_a_category_is_no_new_one(name: str, number: int | N
     old id beside it.
     """
     store = [with_(category=Category(1, "Dogs")), with_(id=2, category=None)]
-    said = {"category": name, **({} if number is None else {"category_id": number})}
-    new = {"name": "Mia", "status": "sold", **said}
-    plan = plan_of(store, sheet_saying({"id": 1, **said}, {"id": 2, **said}, new))
+    cells = {"category": name, **({} if number is None else {"category_id": number})}
+    new = {"name": "Mia", "status": "sold", **cells}
+    plan = plan_of(store, sheet_saying({"id": 1, **cells}, {"id": 2, **cells}, new))
     if name.strip() == "Dogs":
         assert not plan.conflicts
         return

@@ -120,16 +120,16 @@ def test_the_pages_code_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "age"),
     [(1, "an older"), (4, "an older"), (5, "an older"), (7, "a newer"), (99, "a newer")],
 )
-def test_another_format_is_refused(number: int, said: str) -> None:
+def test_another_format_is_refused(number: int, age: str) -> None:
     """A plan of an older or newer petsync is refused by its format number, with any other
     content.
     """
     of_its_own = {"format": number, "verdict": {"refusals": ["as text"]}, "changes": {}}
     body = msgspec.json.encode({"fingerprint": "", "plan": of_its_own})
-    with pytest.raises(PlanError, match=rf"has format {number}, of {said} petsync") as caught:
+    with pytest.raises(PlanError, match=rf"has format {number}, of {age} petsync") as caught:
         Plan.from_json(body, "plan.json")
     assert "again" in caught.value.hint
 

@@ -175,7 +175,7 @@ class TestChangedAndSame:
                 assert made.conflicts == ()
 
     @pytest.mark.parametrize(
-        ("said", "after"),
+        ("cells", "after"),
         [
             ({"tags": []}, replace(REX, tags=())),
             ({"photo_urls": []}, replace(REX, photo_urls=())),
@@ -183,9 +183,9 @@ class TestChangedAndSame:
         ],
         ids=["tags", "photo_urls", "category"],
     )
-    def test_that_it_is_empty(self, said: Any, after: Pet) -> None:
+    def test_that_it_is_empty(self, cells: Any, after: Pet) -> None:
         """[clear] is an edit too."""
-        assert update(plan(row_of(REX) | said, REX)).after == after
+        assert update(plan(row_of(REX) | cells, REX)).after == after
 
 
 class TestChangedAlike:
@@ -214,7 +214,7 @@ class TestChangedAlike:
     )
     def test_but_for_the_spelling(self, now: Pet) -> None:
         """Values that differ only in spelling are equal, and the store's spelling stays."""
-        said = replace(
+        row = replace(
             REX,
             name="Zo\u00eb" if now.name != "Rex" else "Rex",
             status="sold" if now.status != "available" else "available",
@@ -222,7 +222,7 @@ class TestChangedAlike:
             photo_urls=("b", "a", "c") if now.photo_urls[0] == "b" else REX.photo_urls,
             category=CATS if now.category != DOGS else DOGS,
         )
-        assert changes_nothing(plan(said, now))
+        assert changes_nothing(plan(row, now))
 
 
 class TestChangedApart:
@@ -260,29 +260,29 @@ class TestChangedApart:
         for other in UNITS:
             if other == unit:
                 continue
-            said, now = other.of_sheet(unit.of_sheet()), unit.of_store()
-            kept = plan(said, now)
+            row, now = other.of_sheet(unit.of_sheet()), unit.of_store()
+            kept = plan(row, now)
             assert update(kept).after == other.of_sheet(now)
             assert update(kept).fields == other.columns
             assert conflict(kept).clashes == (unit.clash,)
-            taken = plan(said, now, on_conflict="sheet")
-            assert update(taken).after == said
+            taken = plan(row, now, on_conflict="sheet")
+            assert update(taken).after == row
             assert set(update(taken).fields) == {*unit.columns, *other.columns}
 
     def test_all_units_at_once(self) -> None:
         """With clashes in all units, each clash is listed in the order of the table, and tags are
         merged.
         """
-        said, now = REX, REX
+        row, now = REX, REX
         for unit in UNITS:
-            said, now = unit.of_sheet(said), unit.of_store(now)
-        made = plan(said, now)
+            row, now = unit.of_sheet(row), unit.of_store(now)
+        made = plan(row, now)
         assert conflict(made).clashes == tuple(unit.clash for unit in UNITS if unit.clash)
         assert update(made).fields == ("tags",)
         assert set(update(made).after.tags) == {OLD, CALM}
-        forced = plan(said, now, on_conflict="sheet")
+        forced = plan(row, now, on_conflict="sheet")
         assert conflict(forced).clashes == conflict(made).clashes
-        assert replace(update(forced).after, tags=()) == replace(said, tags=())
+        assert replace(update(forced).after, tags=()) == replace(row, tags=())
         assert set(update(forced).after.tags) == {OLD, CALM}
 
     def test_a_value_that_was_cleared_clashes_too(self) -> None:
@@ -575,19 +575,19 @@ CASES = list(halves())
 
 @both_winners
 @pytest.mark.parametrize(
-    ("said", "now", "after"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+    ("cells", "now", "after"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
 def test_a_category_s_name_and_number_move_together(
-    said: Any, now: Category, after: Any, winner: str
+    cells: Any, now: Category, after: Any, winner: str
 ) -> None:
     """The edited cell of a category decides and the other follows; no name of one side is combined
     with the id of the other.
     """
-    line = row_of(REX) | {"category": said[0], "category_id": said[1]}
+    line = row_of(REX) | {"category": cells[0], "category_id": cells[1]}
     made = plan(line, replace(REX, category=now), on_conflict=winner)
     if after == "clash":
         assert [clash.column for clash in conflict(made).clashes] == ["category"]
-        meant = None if said[0] == "" else CATS
+        meant = None if cells[0] == "" else CATS
         after = now if winner == "store" else meant
     else:
         assert made.conflicts == ()

@@ -55,22 +55,22 @@ def test_every_explanation_is_what_the_plan_does(triple: Triple) -> None:
                 assert (reason.sheet is None) == (line.get(reason.column) is None)
 
 
-def check_decision(told: Explanation, plan: Plan) -> None:
+def check_decision(explanation: Explanation, plan: Plan) -> None:
     """Check that decision and rule are those of the change, of the conflict, or of a row with
     neither.
     """
-    place = told.row, told.pet_id
+    place = explanation.row, explanation.pet_id
     change = {(c.row, c.pet_id): c for c in plan.changes}.get(place)
     # A row with another id is a conflict about the pet that it resembles.
-    rows = {(c.row, told.pet_id): c for c in plan.conflicts if c.row is not None}
+    rows = {(c.row, explanation.pet_id): c for c in plan.conflicts if c.row is not None}
     conflict = (rows | {(c.row, c.pet_id): c for c in plan.conflicts}).get(place)
     if change is not None:
-        assert told.decision == change.kind
+        assert explanation.decision == change.kind
     elif conflict is not None:
-        assert (told.decision, told.rule) == ("conflict", conflict.rule)
+        assert (explanation.decision, explanation.rule) == ("conflict", conflict.rule)
     else:
-        assert told.decision in ("unchanged", "ignored", "absent")
-        assert told.rule not in CONFLICTS | {"new", "updated", "asked", "missing"}
+        assert explanation.decision in ("unchanged", "ignored", "absent")
+        assert explanation.rule not in CONFLICTS | {"new", "updated", "asked", "missing"}
 
 
 def check_values(reason: Reason, old: Pet | None, now: Pet | None, after: Pet | None) -> None:
@@ -82,19 +82,21 @@ def check_values(reason: Reason, old: Pet | None, now: Pet | None, after: Pet | 
     assert reason.sentence == FIELD_RULES[reason.rule]
 
 
-def check_rule(reason: Reason, told: Explanation, plan: Plan) -> None:
+def check_rule(reason: Reason, explanation: Explanation, plan: Plan) -> None:
     """Check that a field that is sent has a rule that sends it, that only a merge with an unchanged
     result has such a rule otherwise, and that a clash has a clash rule.
     """
-    update = next((u for u in plan.updates if u.row == told.row), None)
+    update = next((u for u in plan.updates if u.row == explanation.row), None)
     fields = update.fields if update is not None else ()
     if reason.column in fields:
         assert reason.rule in SENT | {"together"}
     elif reason.column not in ("category", "category_id"):
         assert reason.rule not in SENT - {"merged"}
-    clashes = {clash.column for c in plan.conflicts if c.row == told.row for clash in c.clashes}
+    clashes = {
+        clash.column for c in plan.conflicts if c.row == explanation.row for clash in c.clashes
+    }
     if reason.column in clashes:
         assert reason.rule.startswith("clash-") or reason.rule == "together"
-    if told.decision == "conflict" and not clashes:
+    if explanation.decision == "conflict" and not clashes:
         assert reason.rule not in SENT
         assert reason.after == reason.store

@@ -58,9 +58,9 @@ class BackupScenario(Scenario):
         """The path of the file that a spreadsheet program keeps beside an open sheet."""
         return self.sheet.with_name(f"~${self.sheet.name}")
 
-    def backup(self, told: RoundReport) -> None:
+    def backup(self, report: RoundReport) -> None:
         """Replace the sheet with the backup from before a round."""
-        shutil.copy(told.round.backup, self.sheet)
+        shutil.copy(report.round.backup, self.sheet)
 
     def edit(self, change: Callable[[list[ps.Pet]], list[ps.Pet]]) -> None:
         """Change the pets of the sheet, and save their rows in reverse order."""
@@ -99,8 +99,8 @@ def _news(scenario: Scenario) -> None:
     scenario.box.remove(7)
 
 
-def _is_told(told: RoundReport) -> bool:
-    return any("a backup may have been restored" in each.problem for each in told.open)
+def _is_told(report: RoundReport) -> bool:
+    return any("a backup may have been restored" in each.problem for each in report.open)
 
 
 @pytest.mark.parametrize("edited", [False, True])
@@ -1007,9 +1007,9 @@ def test_a_column_that_is_away_in_the_first_round_reverts_nothing(
     report = run()
     is_finding = how == "renamed"
     assert report.round.exit_code == (3 if is_finding else 0)
-    (said,) = (each for each in report.open if "the column name is" in each.problem)
-    assert said.kind == ("finding" if is_finding else "note")
-    assert ("'Rufname'" in said.problem) is is_finding
+    (difference,) = (each for each in report.open if "the column name is" in each.problem)
+    assert difference.kind == ("finding" if is_finding else "note")
+    assert ("'Rufname'" in difference.problem) is is_finding
     if mode != "two-way":
         return
     scenario.news(5, name="Store 5")
@@ -1183,9 +1183,9 @@ def test_a_sheet_without_its_ids_is_no_backup(scenario: BackupScenario, is_renam
     assert scenario.sheet_pets() == scenario.store_pets()
 
 
-def _is_older(told: RoundReport) -> bool:
+def _is_older(report: RoundReport) -> bool:
     return any(
-        "an older copy or a backup may have been restored" in each.problem for each in told.open
+        "an older copy or a backup may have been restored" in each.problem for each in report.open
     )
 
 

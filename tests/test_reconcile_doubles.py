@@ -155,12 +155,12 @@ def test_rows_under_other_ids_double_no_pet(
     scenario.options = {"mode": mode, "delete_missing": delete_missing}
     moved = [other(pet, id=(pet.id or 0) + 2000) for pet in PETS[:rows]]
     scenario.write([*moved, *PETS[rows:]])
-    said = scenario.sheet_pets()
+    sheet_pets = scenario.sheet_pets()
     for _ in range(2):
         report = scenario.run()
         assert (report.round.status, report.round.conflicts) == ("conflicts", rows)
         assert (report.round.to_store.total, report.round.to_sheet.total) == (0, 0)
-        assert (scenario.box.pets(), scenario.sheet_pets()) == (PETS, said)
+        assert (scenario.box.pets(), scenario.sheet_pets()) == (PETS, sheet_pets)
     scenario.write()
     assert scenario.run().round.status in ("done", "in-sync")
     assert scenario.run().round.status == "in-sync"

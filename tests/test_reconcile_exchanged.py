@@ -46,14 +46,14 @@ def test_ids_that_were_sorted_alone_are_refused(scenario: CsvScenario, ids: Sequ
     first cells are named.
     """
     scenario.write(_as(ids))
-    said, stored = scenario.sheet.read_bytes(), scenario.store_pets()
+    content, stored = scenario.sheet.read_bytes(), scenario.store_pets()
     for dry_run in (True, False):
         result = scenario.run(dry_run=dry_run).round
         assert (result.status, result.exit_code) == ("refused", 4)
     assert "rows have the earlier values of other pets" in result.problem
     assert "line 4" in result.problem or "line 2" in result.problem
     assert "petsync plan" in result.hint
-    assert (scenario.sheet.read_bytes(), scenario.store_pets()) == (said, stored)
+    assert (scenario.sheet.read_bytes(), scenario.store_pets()) == (content, stored)
     scenario.write()
     assert scenario.run().round.status == "in-sync"
 

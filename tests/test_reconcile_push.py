@@ -310,8 +310,8 @@ def test_names_outside_of_the_scope_have_the_store_s_numbers(
     scenario.write(pets)
     assert scenario.run(**options).round.exit_code == 0
     new = ps.Pet(name="Neu", status="available", category=ps.Category(name="Birds"))
-    said = changed(pets, 3, category=ps.Category(name="Birds"), tags=(ps.Tag(name="old"),))
-    scenario.write([*said, new])
+    rows = changed(pets, 3, category=ps.Category(name="Birds"), tags=(ps.Tag(name="old"),))
+    scenario.write([*rows, new])
     report = scenario.run(**options)
     assert (report.round.to_store.add, report.round.to_store.update) == (1, 1)
     (added,) = (pet for pet in scenario.box.pets() if pet.name == "Neu")
@@ -324,8 +324,8 @@ def test_names_of_another_file_have_the_store_s_numbers(scenario: Scenario) -> N
     folder = scenario.folder / "sheets"
     folder.mkdir()
     scenario.box.reset(changed(PETS, 2, category=BIRDS))
-    said = changed(scenario.store_pets().values(), 1, category=ps.Category(name="Birds"))
-    for name, pets in (("a.csv", said[:1]), ("b.csv", said[1:])):
+    rows = changed(scenario.store_pets().values(), 1, category=ps.Category(name="Birds"))
+    for name, pets in (("a.csv", rows[:1]), ("b.csv", rows[1:])):
         ps.write_sheet(ps.frame_from_pets(pets), folder / name, base=False)
     reconcile_jobs(scenario.config(scenario.job(folder=folder)))
     assert scenario.store_pets()[1].category == BIRDS

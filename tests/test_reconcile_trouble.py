@@ -481,10 +481,10 @@ def test_a_round_that_is_killed_between_two_sheets_is_finished(
     assert set(inbox.run()) <= {"done", "in-sync"}
 
     first, second = inbox.said()
-    said = {pet.id: pet for pet in (*first, *second)}
+    pets = {pet.id: pet for pet in (*first, *second)}
     stored = {pet.id: pet for pet in box.pets()}
-    assert len(first) + len(second) == len(said) == 14
-    assert said == stored
+    assert len(first) + len(second) == len(pets) == 14
+    assert pets == stored
     expected = {each.id: each.name for each in PETS} | {
         2: "Store 2b", 3: "Sheet 3", 4: "Sheet 4", 8: "Store 8", 10: "Sheet 10", 11: "Store 11",
         12: "Sheet 12",
@@ -520,6 +520,6 @@ def test_the_way_out_of_a_round_is_one_of_the_configuration(
     """
     break_it(scenario)
     report = scenario.run()
-    said = [report.round.hint, *(f"{each.problem} {each.hint}" for each in report.open)]
-    assert any(way_out in each for each in said), said
-    assert not any("in Python" in each for each in said)
+    texts = [report.round.hint, *(f"{each.problem} {each.hint}" for each in report.open)]
+    assert any(way_out in each for each in texts), texts
+    assert not any("in Python" in each for each in texts)

@@ -222,8 +222,8 @@ def test_what_the_sheet_took_is_agreed_on_before_the_base_is_kept(
     assert scenario.sheet_pets()[1].name == "First"
     scenario.box.put(changed(PETS, 1, name="Second", status="sold")[0])
     scenario.box.put(ps.Pet(id=50, name="New", status="sold"))
-    said = scenario.sheet_pets()
-    scenario.write(changed(said.values(), 1, status="pending"))
+    rows = scenario.sheet_pets()
+    scenario.write(changed(rows.values(), 1, status="pending"))
     if is_again:
         with monkeypatch.context() as patch:
             patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))

@@ -217,12 +217,12 @@ def test_the_file_says_first_which_limit_it_broke(
     for limit, rest in (("1", "`petsync apply` of the same file with `--limit 0`"), ("0", "C")):
         with pytest.raises(SystemExit):
             main(["apply", file, "--limit", limit, "--url", url, "--state", state])
-        said = " ".join(capsys.readouterr().err.split())
-        assert "did not apply this plan by itself: 3 updates are more than max_update 2" in said
-        assert rest in said
-        assert ("--limit 0" in said) == (limit == "1")
-        assert "within every limit" not in said
-        assert "--max-" not in said
+        output = " ".join(capsys.readouterr().err.split())
+        assert "did not apply this plan by itself: 3 updates are more than max_update 2" in output
+        assert rest in output
+        assert ("--limit 0" in output) == (limit == "1")
+        assert "within every limit" not in output
+        assert "--max-" not in output
 
 
 def test_what_a_sheet_waits_for_says_so_too(
@@ -235,16 +235,16 @@ def test_what_a_sheet_waits_for_says_so_too(
     arguments = ["--limit", "1", "--url", scenario.box.url, "--state", str(scenario.state)]
     with pytest.raises(SystemExit):
         main(["apply", report.round.waiting, *arguments])
-    said = " ".join(capsys.readouterr().err.split())
-    assert "3 rows to be changed in the sheet are more than max_update 2 allows" in said
-    assert "`petsync apply` with `--limit 0`" in said
+    output = " ".join(capsys.readouterr().err.split())
+    assert "3 rows to be changed in the sheet are more than max_update 2 allows" in output
+    assert "`petsync apply` with `--limit 0`" in output
 
 
 @pytest.mark.parametrize(
-    ("mode", "said"), [("push", "sends all changes again"), ("two-way", "too")]
+    ("mode", "message"), [("push", "sends all changes again"), ("two-way", "too")]
 )
 def test_the_undo_of_a_round_says_what_the_next_one_does(
-    scenario: Scenario, mode: str, said: str, capsys: pytest.CaptureFixture[str]
+    scenario: Scenario, mode: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The undo of a round announces the next round: a push sends the changes again, and a two-way
     job writes the undo into the sheet.
@@ -254,7 +254,7 @@ def test_the_undo_of_a_round_says_what_the_next_one_does(
     with pytest.raises(SystemExit) as ended:
         main(["undo", "--yes", "--url", scenario.box.url, "--state", str(scenario.state)])
     assert ended.value.code == 0
-    assert said in " ".join(capsys.readouterr().err.split())
+    assert message in " ".join(capsys.readouterr().err.split())
     assert scenario.run(mode=mode).round.status == "done"
     expected = "A" if mode == "push" else "Pet 1"
     assert scenario.store_pets()[1].name == scenario.sheet_pets()[1].name == expected
@@ -272,8 +272,8 @@ def test_the_row_of_a_pet_that_an_undo_deletes_stays(
     arguments = ["--url", scenario.box.url, "--state", str(scenario.state), "--max-delete", "1"]
     with pytest.raises(SystemExit):
         main(["undo", "--yes", *arguments])
-    said = " ".join(capsys.readouterr().err.split())
-    assert "The row of a pet that the undo deletes stays, with a note" in said
+    output = " ".join(capsys.readouterr().err.split())
+    assert "The row of a pet that the undo deletes stays, with a note" in output
     report = scenario.run(mode="two-way")
     assert 99 not in scenario.store_pets()
     assert 99 in scenario.sheet_pets()

@@ -114,24 +114,24 @@ def test_a_meter_says_everything_where_there_is_room() -> None:
     """A meter with enough room shows done and total, percent, rate, concurrency, retries, problems
     and remaining time.
     """
-    said = told(meter(retries=3, problems=2), None)
-    assert said == (
+    text = told(meter(retries=3, problems=2), None)
+    assert text == (
         "Applying  42% | 2,100/5,000 changes, 210/s, 16 at once, 3 retries, 2 problems, 0:14 left"
     )
 
 
 def test_a_terminal_of_80_columns_has_room_for_all() -> None:
     """In 80 columns the obvious words are left out, and every number is shown."""
-    said = told(meter(retries=3, problems=2), 79)
-    assert said == " 42% | 2,100/5,000, 210/s, 16 at once, 3 retries, 2 problems, 0:14 left"
+    text = told(meter(retries=3, problems=2), 79)
+    assert text == " 42% | 2,100/5,000, 210/s, 16 at once, 3 retries, 2 problems, 0:14 left"
 
 
 def test_a_narrow_terminal_keeps_what_matters_most() -> None:
     """In a narrow terminal the remaining time and the problems stay, and other parts are left out
     in order.
     """
-    said = told(meter(retries=3, problems=2), 59)
-    assert said == " 42% | 2,100/5,000, 210/s, 2 problems, 0:14 left"
+    text = told(meter(retries=3, problems=2), 59)
+    assert text == " 42% | 2,100/5,000, 210/s, 2 problems, 0:14 left"
     assert told(meter(retries=3, problems=2), 20) == " 42% | 2,100/5,000"
 
 
@@ -145,15 +145,15 @@ def test_a_pause_says_who_asked_for_it_and_how_long() -> None:
     """A pause that the service asked for is shown with its length, instead of rate and remaining
     time.
     """
-    said = told(meter(waiting=11.2, problems=2), 79)
-    assert said == " 42% | 2,100/5,000 changes, the service asked for 12 s, 2 problems"
+    text = told(meter(waiting=11.2, problems=2), 79)
+    assert text == " 42% | 2,100/5,000 changes, the service asked for 12 s, 2 problems"
 
 
 def test_a_slow_run_has_a_rate_and_hours() -> None:
     """A rate below ten has a decimal, and hours are shown as hours."""
-    said = told(meter(rate=0.5), None)
-    assert "0.5/s" in said
-    assert "1:36:40 left" in said
+    text = told(meter(rate=0.5), None)
+    assert "0.5/s" in text
+    assert "1:36:40 left" in text
 
 
 def test_a_line_now_and_then_is_short() -> None:
@@ -219,8 +219,8 @@ def test_a_pause_counts_down_without_steps(monkeypatch: pytest.MonkeyPatch) -> N
         for left in ("3", "2", "1"):
             drawn(f"asked for {left} s", terminal)
             now[0] += 1.0
-    said = re.findall(r"asked for (\d) s", terminal.getvalue())
-    assert [*dict.fromkeys(said)] == ["3", "2", "1"]
+    seconds = re.findall(r"asked for (\d) s", terminal.getvalue())
+    assert [*dict.fromkeys(seconds)] == ["3", "2", "1"]
 
 
 def test_a_short_run_has_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:

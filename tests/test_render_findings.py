@@ -64,7 +64,7 @@ def test_no_finding_is_left_uncounted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("places", "said"),
+    ("places", "text"),
     [
         ([("Pets!", "C", 12)], "Pets!C12"),
         ([("Pets!", "C", 12), ("Pets!", "C", 14)], "Pets!C12, C14"),
@@ -84,23 +84,23 @@ def test_no_finding_is_left_uncounted() -> None:
         ([("somewhere\n", "", -1)], "somewhere[line break]"),
     ],
 )
-def test_places_are_shortened(places: list[tuple[str, str, int]], said: str) -> None:
+def test_places_are_shortened(places: list[tuple[str, str, int]], text: str) -> None:
     """Places are short: ranges for consecutive rows, the sheet's name once, and a number of cells
     for ranges.
     """
-    assert format_places([Place(*each) for each in places]) == said
+    assert format_places([Place(*each) for each in places]) == text
 
 
 @given(st.sets(st.integers(1, 60), min_size=1))
 def test_ranges_are_the_cells_they_stand_for(rows: set[int]) -> None:
     """For any rows, the number of cells is right and each listed cell is one of them."""
-    said = format_places([Place("Pets!", "C", row) for row in rows])
-    head = re.sub(r"( and [0-9]+ more)? \([0-9]+ cells\)$", "", said)
+    text = format_places([Place("Pets!", "C", row) for row in rows])
+    head = re.sub(r"( and [0-9]+ more)? \([0-9]+ cells\)$", "", text)
     found: set[int] = set()
     for span in head.removeprefix("Pets!").split(", "):
         first, _, last = span.replace("C", "").partition(":")
         found |= set(range(int(first), int(last or first) + 1))
-    more = re.search(r" and ([0-9]+) more", said)
+    more = re.search(r" and ([0-9]+) more", text)
     assert found <= rows
     assert len(found) + int(more[1] if more else 0) == len(rows)
 

@@ -83,7 +83,7 @@ class Reader(HTMLParser):
 def test_a_plan_says_all_in_html() -> None:
     """The HTML of a small plan has every change, conflict, blocked row, note and refusal."""
     reader = Reader(plan_html(small_plan()))
-    for said in (
+    for part in (
         "Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row needs fixing",
         "2 deletes are more than --max-delete 1",
         "Mochi",
@@ -97,7 +97,7 @@ def test_a_plan_says_all_in_html() -> None:
         "The store has no such status.",
         "Pet 100 (Tom) would be deleted.",
     ):
-        assert said in reader.text
+        assert part in reader.text
     assert reader.scopes == {"col", "row"}
 
 
@@ -142,8 +142,8 @@ def test_a_report_names_why_it_stopped() -> None:
 def test_findings_in_html() -> None:
     """A sheet's findings are below their rule, with address, value and suggestion."""
     text = Reader(sheet_html(sheet_with(finding("unknown-status", 4)))).text
-    for said in ("1 error: unknown-status", "Pets!C4", "availabel", "Write available", "Shelf"):
-        assert said in text
+    for part in ("1 error: unknown-status", "Pets!C4", "availabel", "Write available", "Shelf"):
+        assert part in text
 
 
 def test_a_snapshot_in_html() -> None:

@@ -127,8 +127,8 @@ def test_no_name_is_markdown(name: str) -> None:
     text = plan_markdown(hostile_plan(name)).replace(WHERE_TO_SEE_ALL, "")
     blocks = parsed(text)
     assert {token.type for token in spans(text)} <= OWN
-    said = [token.content for token in spans(text) if token.type == "text"]
-    assert not [each for each in said if each != "photo_urls" and RISKY.search(each)]
+    texts = [token.content for token in spans(text) if token.type == "text"]
+    assert not [each for each in texts if each != "photo_urls" and RISKY.search(each)]
     assert not [b for b in blocks if b.type in ("fence", "code_block", "ordered_list_open", "hr")]
     assert all(FOLDS.fullmatch(b.content) for b in blocks if b.type == "html_block")
     widths = {len(row) for row in cells(text)}
@@ -161,13 +161,13 @@ def test_what_is_written_arrives(name: str) -> None:
 
 def test_sentences_stay_sentences() -> None:
     """Plain words and numbers of any script stay unchanged, and the rest becomes code."""
-    said = "Pet 1,200 (Zoë) isn't there: write --max-delete 2, or 北京 30 %."
-    assert prose(said) == "Pet 1,200 (Zoë) isn't there: write `--max-delete` 2, or 北京 30 %."
+    text = "Pet 1,200 (Zoë) isn't there: write --max-delete 2, or 北京 30 %."
+    assert prose(text) == "Pet 1,200 (Zoë) isn't there: write `--max-delete` 2, or 北京 30 %."
     assert prose("1. one") == "`1`. one"
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("text", "shown"),
     [
         (
             "lost (--delete-missing would delete them).",
@@ -180,9 +180,9 @@ def test_sentences_stay_sentences() -> None:
         ("`a``b` `x`y", "``` `a``b` `x`y ```"),
     ],
 )
-def test_what_stands_around_stays_outside(said: str, shown: str) -> None:
+def test_what_stands_around_stays_outside(text: str, shown: str) -> None:
     """Brackets, punctuation and backticks around a code word stay outside of the code."""
-    assert prose(said) == shown
+    assert prose(text) == shown
 
 
 def big_plan(size: int, name: str) -> Plan:

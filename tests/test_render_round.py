@@ -38,7 +38,7 @@ FAILED = RoundReport(
 )
 
 
-@pytest.mark.parametrize("made", [round_text, lambda told: Reader(round_page(told)).text])
+@pytest.mark.parametrize("made", [round_text, lambda report: Reader(round_page(report)).text])
 def test_a_round_says_all(made: object) -> None:
     """A round shows its result, the plans of both sides, each difference with place, pet, field and
     hint, and the commands to type.

@@ -226,7 +226,7 @@ def test_a_snapshot_names_few_statuses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "said"),
+    ("plan", "text"),
     [
         (plan_with(rows=1200, unchanged=1200), "In sync: all 1,200 rows agree with the store."),
         (plan_with(rows=1, unchanged=1), "In sync: the one row agrees with the store."),
@@ -239,9 +239,9 @@ def test_a_snapshot_names_few_statuses() -> None:
         ),
     ],
 )
-def test_a_plan_begins_with_its_sum(plan: Plan, said: str) -> None:
+def test_a_plan_begins_with_its_sum(plan: Plan, text: str) -> None:
     """The first line of a plan is one sentence that states whether there is anything to do."""
-    assert plan_text(plan).splitlines()[0] == said
+    assert plan_text(plan).splitlines()[0] == text
 
 
 def test_a_long_plan_ends_with_its_sum_too() -> None:
@@ -490,8 +490,8 @@ def test_a_report_of_a_stop_says_why_and_what_is_left() -> None:
 def test_a_report_of_a_stop_with_nothing_left() -> None:
     """If nothing is left, the report of a stopped run does not suggest to send the rest."""
     report = report_of(result(0, "applied"), stopped="the disk is full", plan=plan_with(UPDATE))
-    said = report_text(report).replace("\n", " ")
-    assert said.endswith(
+    text = report_text(report).replace("\n", " ")
+    assert text.endswith(
         "Stopped early: 1 applied. `petsync resume 20261120-093100-4f2a` checks that nothing "
         "is left."
     )

@@ -103,8 +103,8 @@ def test_a_conflict_has_a_row_for_each_field(tmp_path: Path) -> None:
 def test_a_query_without_an_answer_is_in_the_summary(tmp_path: Path) -> None:
     """A failed query is in the summary with its error, marked in red."""
     book = saved(plan_with(coverage=Coverage(("available",), (SILENT,))), tmp_path)
-    said = {row[0]: row[2] for row in rows(book["Summary"])}["no answer"]
-    assert said.startswith("status sold: findPetsByStatus: the service answered 503.")
+    text = {row[0]: row[2] for row in rows(book["Summary"])}["no answer"]
+    assert text.startswith("status sold: findPetsByStatus: the service answered 503.")
     rules = [rule for area in book["Summary"].conditional_formatting for rule in area.rules]
     (red,) = [rule for rule in rules if rule.formula == ['$A2="no answer"']]
     assert red.dxf.fill.bgColor.rgb == "00FBE3E1"
@@ -324,10 +324,10 @@ def test_a_report_as_a_workbook(tmp_path: Path) -> None:
     assert results[2][:6] == ("conflict", "from-plan", None, None, None, None)
     assert results[4][:6] == ("applied", None, "add", None, "1201", "Mochi")
     assert results[4][-1] is None
-    said = rows(book["Summary"])
-    counts = {name: number for what, number, name in said if what == "rows"}
+    lines = rows(book["Summary"])
+    counts = {name: number for what, number, name in lines if what == "rows"}
     assert counts.pop("in all") == sum(counts.values()) == 878
-    groups = {what: (number, text) for what, number, text in said if what in counts}
+    groups = {what: (number, text) for what, number, text in lines if what in counts}
     assert groups["failed"][0] == 1
     assert groups["failed"][1].startswith("An error in the service. The service reported")
     assert groups["failed"][1].endswith("tries them once more.")

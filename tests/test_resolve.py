@@ -31,9 +31,9 @@ CROWDS = st.builds(
 """Triples with enough pets that some clash."""
 
 
-def clashing(now: Pet, **said: Any) -> Plan:
+def clashing(now: Pet, **cells: Any) -> Plan:
     """Return the plan for Rex in this store state, with these edits of an exported sheet."""
-    sheet = sheet_saying({**EXPORTED, **said}, base=base_of([REX]))
+    sheet = sheet_saying({**EXPORTED, **cells}, base=base_of([REX]))
     return plan_of([now], sheet)
 
 
@@ -169,17 +169,17 @@ def test_the_guard_judges_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choices", "said"),
+    ("choices", "message"),
     [
         ({(2, "name"): "sheet"}, "pet 2 has no conflict of 'name'"),
         ({(1, "status"): "sheet"}, "pet 1 has no conflict of 'status'"),
         ({(1, "name"): "mine"}, "'mine' cannot win"),
     ],
 )
-def test_what_cannot_be_resolved_is_refused(choices: Any, said: str) -> None:
+def test_what_cannot_be_resolved_is_refused(choices: Any, message: str) -> None:
     """A choice for an unknown clash, or with an unknown winner, is refused by name."""
     plan = clashing(replace(REX, name="Max"), name="Bello")
-    with pytest.raises(PlanError, match=said):
+    with pytest.raises(PlanError, match=message):
         plan.resolve(choices)
 
 

@@ -115,14 +115,14 @@ def _of_matching(sent: Pet, found: Pet) -> set[Column]:
 
 
 def _of_verify(sent: Pet, found: Pet) -> set[Column]:
-    said = mismatch(found, sent)
-    return set() if said is None else set(said.removeprefix("differs in ").split(", "))  # type: ignore[arg-type]
+    message = mismatch(found, sent)
+    return set() if message is None else set(message.removeprefix("differs in ").split(", "))  # type: ignore[arg-type]
 
 
 def _of_sentinel(sent: Pet, found: Pet) -> set[Column]:
-    said = describe_drift(sent, found)
-    assert bool(said) == any(True for _ in refuse_changed_sentinels((found,), base_of([sent])))
-    return {c for c in FIELDS if f" {c}" in said.replace(",", "")}
+    message = describe_drift(sent, found)
+    assert bool(message) == any(True for _ in refuse_changed_sentinels((found,), base_of([sent])))
+    return {c for c in FIELDS if f" {c}" in message.replace(",", "")}
 
 
 def _of_precheck(sent: Pet, found: Pet) -> set[Column]:
@@ -148,8 +148,8 @@ def _held(change: Update | Delete, found: Pet) -> set[Column]:
     try:
         asyncio.run(Precheck(MemoryTarget([found])).prepare(change))
     except UnsentError as held:
-        said = held.message.removeprefix("changed in the store since the plan: ")
-        return set(said.split(", "))  # type: ignore[arg-type]
+        message = held.message.removeprefix("changed in the store since the plan: ")
+        return set(message.split(", "))  # type: ignore[arg-type]
     return set()
 
 

@@ -175,10 +175,10 @@ def test_catalogue_contents(pets: list[Cells]) -> None:
 
 def test_clean_workbook_agrees(pets: list[Cells]) -> None:
     """catalogue_clean.xlsx holds exactly the store's values of every pet, with ids as text."""
-    said = list(rows("catalogue_clean.xlsx").values())
-    assert [row.pop("id") for row in said] == [str(pet["id"]) for pet in pets]
-    assert {row.pop("action") for row in said} == {None}
-    assert said == [content(pet) for pet in pets]
+    lines = list(rows("catalogue_clean.xlsx").values())
+    assert [row.pop("id") for row in lines] == [str(pet["id"]) for pet in pets]
+    assert {row.pop("action") for row in lines} == {None}
+    assert lines == [content(pet) for pet in pets]
 
 
 def test_edited_workbook_keeps_the_limits(

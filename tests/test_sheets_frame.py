@@ -46,12 +46,12 @@ def test_missing_says_nothing_and_empty_clears() -> None:
             "photo_urls": [None, ["a", "b"], "a | b"],
         }
     )
-    said = sheet_from_frame(frame).frame
-    assert said["status"].isna().all()
-    assert said["category"].tolist()[:2] == ["", "Dogs"]
-    assert said["tags"].tolist() == [[], *[[Tag(None, "shy"), Tag(3, "old")]] * 2]
-    assert said["photo_urls"].tolist()[1:] == [["a", "b"]] * 2
-    assert said["action"].tolist() == ["merge"] * 3
+    rows = sheet_from_frame(frame).frame
+    assert rows["status"].isna().all()
+    assert rows["category"].tolist()[:2] == ["", "Dogs"]
+    assert rows["tags"].tolist() == [[], *[[Tag(None, "shy"), Tag(3, "old")]] * 2]
+    assert rows["photo_urls"].tolist()[1:] == [["a", "b"]] * 2
+    assert rows["action"].tolist() == ["merge"] * 3
 
 
 def test_the_marker_of_a_cell_is_a_text_only_where_texts_are() -> None:
@@ -61,11 +61,11 @@ def test_the_marker_of_a_cell_is_a_text_only_where_texts_are() -> None:
     frame = pd.DataFrame(
         {"id": [1], "category": ["[clear]"], "tags": ["[clear]"], "photo_urls": ["[Clear]"]}
     )
-    said = sheet_from_frame(frame).frame
-    assert said["category"].tolist() == ["'[clear]"]
-    assert said["tags"].tolist() == said["photo_urls"].tolist() == [[]]
+    rows = sheet_from_frame(frame).frame
+    assert rows["category"].tolist() == ["'[clear]"]
+    assert rows["tags"].tolist() == rows["photo_urls"].tolist() == [[]]
     assert sheet_from_frame(frame).rows["category"].tolist() == ["[clear]"]
-    again = sheet_from_frame(said)
+    again = sheet_from_frame(rows)
     assert again.rows["category"].tolist() == ["[clear]"]
 
 
@@ -232,8 +232,8 @@ def test_the_id_of_a_tag_in_a_list_is_exact_or_refused(wrong: object) -> None:
             sheet_from_frame(pd.DataFrame({"id": [1], "tags": [[tag]]}))
     for right, number in ((101.0, 101), (np.int64(101), 101), ("101", 101), (float("nan"), None)):
         for tag in (Tag(right, "shy"), {"id": right, "name": "shy"}):  # type: ignore[arg-type]
-            said = sheet_from_frame(pd.DataFrame({"id": [1], "tags": [[tag]]})).frame
-            assert said["tags"].tolist() == [[Tag(number, "shy")]]
+            rows = sheet_from_frame(pd.DataFrame({"id": [1], "tags": [[tag]]})).frame
+            assert rows["tags"].tolist() == [[Tag(number, "shy")]]
 
 
 def test_the_id_of_a_tag_in_a_list_of_arrow_has_the_digits_of_its_type() -> None:

@@ -23,9 +23,9 @@ def test_no_bytes_end_in_another_error_or_over_the_cap(tmp_path, kind):
     program = Path(__file__).parent / "support" / "fuzzed.py"
     command = [sys.executable, str(program), kind, str(tmp_path), str(SHARDS[kind])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
-    said = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (done.returncode, done.stderr) == (0, ""), said[-1]
-    outcomes = dict(zip(said[::2], said[1::2], strict=True))
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, done.stderr) == (0, ""), lines[-1]
+    outcomes = dict(zip(lines[::2], lines[1::2], strict=True))
     assert len(outcomes) == SHARDS[kind]
     assert not {name: each for name, each in outcomes.items() if each[0] not in OUTCOMES}
     assert not {name: each for name, each in outcomes.items() if each[1] > SECONDS}

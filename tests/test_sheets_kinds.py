@@ -208,8 +208,8 @@ def test_a_workbook_may_have_its_parts_anywhere(tmp_path, style):
 
 def results_of(sheet):
     """Return the results of a run that left every row unchanged."""
-    said = {"outcome": "unchanged", "message": "", "assigned_id": None}
-    return pd.DataFrame([said] * len(sheet), index=sheet.frame.index)
+    row = {"outcome": "unchanged", "message": "", "assigned_id": None}
+    return pd.DataFrame([row] * len(sheet), index=sheet.frame.index)
 
 
 ENCODED = 'id;name;status\r\n1;"Zoë; Müller";sold\r\n2;Łódź;sold\r\n'
@@ -275,7 +275,7 @@ def test_an_unknown_encoding_is_a_mistake_in_the_call(tmp_path, name, content):
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "encoding"),
     [
         ("utf-8-sig", "cp1252"),
         ("utf-8-sig", "utf-16"),
@@ -285,13 +285,13 @@ def test_an_unknown_encoding_is_a_mistake_in_the_call(tmp_path, name, content):
         ("utf-32", "utf-16"),
     ],
 )
-def test_a_byte_order_mark_is_not_contradicted(tmp_path, written, said):
+def test_a_byte_order_mark_is_not_contradicted(tmp_path, written, encoding):
     """An encoding that contradicts the byte order mark is refused, and the error names the mark."""
     path = tmp_path / "pets.csv"
     path.write_bytes(ENCODED.encode(written))
     mark = written.removesuffix("-sig").upper()
-    with pytest.raises(SheetError, match=f"byte order mark of {mark}, so it is not {said}"):
-        read_sheet(path, encoding=said)
+    with pytest.raises(SheetError, match=f"byte order mark of {mark}, so it is not {encoding}"):
+        read_sheet(path, encoding=encoding)
     fitting = {"utf-8-sig": "utf8", "utf-16": "UTF-16LE", "utf-32": "utf_32"}[written]
     assert len(read_sheet(path, encoding=fitting)) == 2
 

@@ -120,8 +120,8 @@ def test_a_workbook_says_the_same(resaved_once, snapshot):
     """Every value of every pet stays the same after the save, without an error."""
     sheet = read(resaved_once, snapshot)
     assert not sheet.errors
-    said = sheet.rows[list(COLUMNS)].reset_index(drop=True)
-    pd.testing.assert_frame_equal(said, as_said(snapshot.frame))
+    rows = sheet.rows[list(COLUMNS)].reset_index(drop=True)
+    pd.testing.assert_frame_equal(rows, as_said(snapshot.frame))
 
 
 def test_a_workbook_keeps_its_base(resaved_once, snapshot):
@@ -211,7 +211,7 @@ def test_a_csv_says_the_same(office, snapshot, tmp_path):
     write_sheet(snapshot, path)
     sheet = read(office(path, CSV, f"--infilter={OPENED_AS_TEXT}"), snapshot)
     assert not sheet.errors
-    said = sheet.rows[list(COLUMNS)].reset_index(drop=True)
+    rows = sheet.rows[list(COLUMNS)].reset_index(drop=True)
     pd.testing.assert_frame_equal(
-        with_line_feeds(said), with_line_feeds(as_said(snapshot.frame).reset_index(drop=True))
+        with_line_feeds(rows), with_line_feeds(as_said(snapshot.frame).reset_index(drop=True))
     )

@@ -292,9 +292,9 @@ def became(tmp_path_factory):
     program = Path(__file__).parent / "support" / "fuzzed.py"
     command = [sys.executable, str(program), "files", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
-    said = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (done.returncode, done.stderr) == (0, ""), said[-1]
-    return dict(zip(said[::2], said[1::2], strict=True))
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, done.stderr) == (0, ""), lines[-1]
+    return dict(zip(lines[::2], lines[1::2], strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -41,14 +41,14 @@ def as_said(frame):
     """Return the table as a sheet has it: blank for a text without visible characters, and each tag
     once.
     """
-    said = frame[list(COLUMNS)].copy()
+    rows = frame[list(COLUMNS)].copy()
     for name in ("name", "status", "category"):
-        seen = [text if isinstance(text, str) and trim(text) else None for text in said[name]]
-        said[name] = pd.array(seen, dtype=frame[name].dtype)
+        seen = [text if isinstance(text, str) and trim(text) else None for text in rows[name]]
+        rows[name] = pd.array(seen, dtype=frame[name].dtype)
     for name in ("tags", "photo_urls"):
-        once = [list(dict.fromkeys(items)) or None for items in said[name]]
-        said[name] = pd.Series(once, dtype=object, index=said.index)
-    return said
+        once = [list(dict.fromkeys(items)) or None for items in rows[name]]
+        rows[name] = pd.Series(once, dtype=object, index=rows.index)
+    return rows
 
 
 @pytest.fixture(scope="module")

@@ -81,8 +81,8 @@ def test_clear_empties_a_field_but_never_a_name(tmp_path: Path) -> None:
         "id,status,category,tags,photo_urls\n1,[clear],[clear],[clear],[clear]\n",
     )
     row = sheet.frame.iloc[0]
-    said = [row[name] for name in ("status", "category", "tags", "photo_urls")]
-    assert said == ["", CLEAR, [], []]
+    values = [row[name] for name in ("status", "category", "tags", "photo_urls")]
+    assert values == ["", CLEAR, [], []]
     assert found(csv_of(tmp_path, "id,name\n1,[Clear] \n")) == [
         ("line 2, column 2", "clear-refused")
     ]
@@ -308,9 +308,9 @@ def test_unseen_characters_are_named_in_comments_and_in_the_terminal(tmp_path: P
     """Invisible characters have names in the terminal and in comments."""
     header = ["id", "name", "tags"]
     sheet = sheet_of(tmp_path, [header, ["\u00a02038", "Bel\u200blo", "a\u00a0b; a\u00a0b"]])
-    said = " ".join(findings_text(sheet).split())
+    text = " ".join(findings_text(sheet).split())
     for shown in ('"[NBSP]2038"', '"Bel[U+200B]lo"', "a[NBSP]b"):
-        assert shown in said
+        assert shown in text
     annotate_sheet(sheet, tmp_path / "marked.xlsx")
     marked = openpyxl.load_workbook(tmp_path / "marked.xlsx")["Pets"]
     assert "Twice in this cell: a[NBSP]b." in marked["C2"].comment.text

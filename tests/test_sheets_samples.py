@@ -59,7 +59,7 @@ def _suggested(edited, address):
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "suggestion"),
     [
         ("Pets!B68", '"May 1", "5/1" or "1/5" was typed'),
         ("Pets!B1316", '"Feb 1", "2/1" or "1/2" was typed'),
@@ -82,9 +82,9 @@ def _suggested(edited, address):
         ("Pets!B1312", "Write the pet's name; write its id if it is not new"),
     ],
 )
-def test_the_suggestion_is_one_that_helps(edited, address, said):
+def test_the_suggestion_is_one_that_helps(edited, address, suggestion):
     """The suggestion of a planted mistake fits its cell."""
-    assert said in _suggested(edited, address)
+    assert suggestion in _suggested(edited, address)
 
 
 def test_nothing_else_is_found(edited):

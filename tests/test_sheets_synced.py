@@ -422,7 +422,7 @@ def test_what_would_be_read_otherwise_is_not_written(book, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("said", "tags", "written"),
+    ("cell", "tags", "written"),
     [
         ("calm; shy", (Tag(1, "calm"), Tag(3, "old")), "calm; old"),
         ("calm; shy", (Tag(1, "old"), Tag(3, "old")), "1:old; 3:old"),
@@ -430,9 +430,9 @@ def test_what_would_be_read_otherwise_is_not_written(book, monkeypatch):
         ("1:calm; shy", (Tag(1, "calm"), Tag(3, "old")), "1:calm; 3:old"),
     ],
 )
-def test_tags_are_written_as_the_sheet_names_them(tmp_path, said, tags, written):
+def test_tags_are_written_as_the_sheet_names_them(tmp_path, cell, tags, written):
     """Tags are written by name where the sheet has no tag ids and a pet's tag names are unique."""
-    path = plain(tmp_path / "pets.xlsx", [["id", "tags"], ["1", said]])
+    path = plain(tmp_path / "pets.xlsx", [["id", "tags"], ["1", cell]])
     now = [replace(REX, tags=tags)]
     write_synced(*led(path, now))
     assert cells(path, "B2:B2") == [[written]]

@@ -107,14 +107,14 @@ def test_the_guide_explains_every_column_and_action(book):
     """The guide worksheet names the source, each column, each action and the next command."""
     assert book.sheetnames[:2] == ["Pets", GUIDE]
     assert book.active.title == "Pets"
-    said = [str(cell.value) for row in book[GUIDE].iter_rows() for cell in row if cell.value]
-    text = "\n".join(said)
+    texts = [str(cell.value) for row in book[GUIDE].iter_rows() for cell in row if cell.value]
+    text = "\n".join(texts)
     assert "5 pets of http://shop.example/v2/ü, as they were on 21 November 2026, 12:30" in text
     assert 'petsync plan "my pets.xlsx"' in text
     assert "changes nothing" in text
-    assert "[clear]" in said
+    assert "[clear]" in texts
     for name in (*COLUMNS, "action"):
-        assert f"{name}:" in said
+        assert f"{name}:" in texts
     for action in ACTIONS:
         assert action in text
     assert min(cell.font.size for row in book[GUIDE].iter_rows() for cell in row) >= 11

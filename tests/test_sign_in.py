@@ -108,7 +108,7 @@ def test_a_missing_scope_is_reported(store: ps.Store, box: Sandbox, scope: str) 
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda box: ps.auth.bearer("unknown-token"), "does not accept this token"),
         (lambda box: ps.auth.bearer(box.token(expires_in=-5)), "does not accept this token"),
@@ -122,11 +122,11 @@ def test_a_missing_scope_is_reported(store: ps.Store, box: Sandbox, scope: str) 
         (lambda box: ps.auth.implicit("unknown-token"), "does not accept this token"),
     ],
 )
-def test_what_the_service_refuses(store: ps.Store, box: Sandbox, make, said: str) -> None:
+def test_what_the_service_refuses(store: ps.Store, box: Sandbox, make, message: str) -> None:
     """A refused sign-in raises AuthError with a hint, and the previous credentials stay in use."""
     store.sign_in(ps.auth.bearer(box.token()))
     before = credentials(store)
-    with pytest.raises(ps.errors.AuthError, match=said) as failed:
+    with pytest.raises(ps.errors.AuthError, match=message) as failed:
         store.sign_in(make(box))
     assert failed.value.hint
     assert credentials(store) is before
@@ -247,7 +247,7 @@ def test_configured_addresses(
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ('client_secret = "s3cret"', "client_secret does not belong in a file"),
         ('tokenurl = "https://a.example"', "tokenurl is unknown"),
@@ -260,12 +260,12 @@ def test_configured_addresses(
     ],
 )
 def test_configured_wrongly(
-    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, said: str
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, message: str
 ) -> None:
     """An unusable setting under [auth] raises an error that names it and shows no secret."""
     confirmed_file(tmp_path, f'url = "{box.url}"\n[auth]\n{line}\n', monkeypatch)
     with (
-        pytest.raises(ps.errors.SettingsError, match=said) as failed,
+        pytest.raises(ps.errors.SettingsError, match=message) as failed,
         store_at(box, tmp_path) as store,
     ):
         store.begin_sign_in()

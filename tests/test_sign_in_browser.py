@@ -303,8 +303,10 @@ def test_declined(store: ps.Store, pending: PendingSignIn) -> None:
 def test_hostile_error_text(remote: PendingSignIn) -> None:
     """An error text in a pasted address is shown as one short line of printable text."""
     back = parameter(remote.url, "redirect_uri")
-    said = {"error": "weird\x1b[31m", "error_description": "<b>x</b>\n\u202e" + "y" * 5000}
-    query = urlencode({**said, "state": parameter(remote.url, "state"), "iss": _origin(remote.url)})
+    values = {"error": "weird\x1b[31m", "error_description": "<b>x</b>\n\u202e" + "y" * 5000}
+    query = urlencode(
+        {**values, "state": parameter(remote.url, "state"), "iss": _origin(remote.url)}
+    )
     with pytest.raises(ps.errors.AuthError) as failed:
         remote.paste(f"{back}?{query}")
     assert len(failed.value.message) < 400
@@ -319,8 +321,8 @@ def _origin(url: str) -> str:
 def test_error_on_the_page_is_escaped(pending: PendingSignIn) -> None:
     """The loopback page shows a service's error as escaped text and runs no script from it."""
     back = parameter(pending.url, "redirect_uri")
-    said = {"error": "<script>alert(1)</script>", "state": parameter(pending.url, "state")}
-    page = httpx.get(back, params={**said, "iss": _origin(pending.url)})
+    values = {"error": "<script>alert(1)</script>", "state": parameter(pending.url, "state")}
+    page = httpx.get(back, params={**values, "iss": _origin(pending.url)})
     assert "<script>alert" not in page.text
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert page.headers["referrer-policy"] == "no-referrer"

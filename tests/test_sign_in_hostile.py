@@ -88,9 +88,9 @@ def sign_in(store: ps.Store) -> ps.types.Account:
 
 
 @contextmanager
-def refused(kind: type[ps.errors.PetsyncError], said: str, service: Service) -> Iterator[None]:
+def refused(kind: type[ps.errors.PetsyncError], message: str, service: Service) -> Iterator[None]:
     """Expect an error with a hint, without a secret, and with a short printable message."""
-    with pytest.raises(kind, match=said) as failed:
+    with pytest.raises(kind, match=message) as failed:
         yield
     error = failed.value
     assert error.hint
@@ -122,7 +122,7 @@ def test_by_post_where_only_that_is_offered(service: Service, store: ps.Store) -
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"issuer": "https://evil.example"}, "is for another service"),
         ({"issuer": None}, "is for another service"),
@@ -140,13 +140,13 @@ def test_by_post_where_only_that_is_offered(service: Service, store: ps.Store) -
     ],
 )
 def test_metadata_that_point_elsewhere(
-    service: Service, store: ps.Store, change: dict[str, object], said: str
+    service: Service, store: ps.Store, change: dict[str, object], message: str
 ) -> None:
     """Metadata of another issuer, or with an endpoint at another origin, are refused, and no secret
     is sent.
     """
     service.metadata = as_json({**service.said, **change})
-    with refused(ps.errors.SettingsError, said, service):
+    with refused(ps.errors.SettingsError, message, service):
         sign_in(store)
     assert not [each for each in service.requests if each.startswith("POST")]
 
@@ -187,7 +187,7 @@ def test_no_metadata(service: Service, store: ps.Store, metadata: bytes) -> None
 
 
 @pytest.mark.parametrize(
-    ("reply", "kind", "said"),
+    ("reply", "kind", "message"),
     [
         (answer(200, b"<html>", content_type="text/html"), ps.errors.ResponseError, "no JSON"),
         (answer(200, b""), ps.errors.ResponseError, "no JSON"),
@@ -264,11 +264,11 @@ def test_token_endpoints(
     store: ps.Store,
     reply: bytes | None,
     kind: type[ps.errors.PetsyncError],
-    said: str,
+    message: str,
 ) -> None:
     """Each wrong response of a token endpoint raises a specific error with a hint and no secret."""
     service.token = reply
-    with refused(kind, said, service):
+    with refused(kind, message, service):
         sign_in(store)
     assert not credentials(store)
     assert not [each for each in service.requests if "evil" in each]
@@ -314,7 +314,7 @@ def test_scopes_that_are_reported(service: Service, store: ps.Store, scope: obje
 
 
 @pytest.mark.parametrize(
-    "told",
+    "document",
     [
         as_json({"active": False}),
         as_json({"active": True, "username": 7, "exp": "x", "scope": 7, "sub": None}),
@@ -326,12 +326,12 @@ def test_scopes_that_are_reported(service: Service, store: ps.Store, scope: obje
     ],
 )
 def test_introspection_that_says_nonsense(
-    service: Service, store: ps.Store, told: bytes | None
+    service: Service, store: ps.Store, document: bytes | None
 ) -> None:
     """A failed or invalid introspection response does not prevent a sign-in."""
     place = f"{service.origin}/token/introspect"
     service.metadata = as_json({**service.said, "introspection_endpoint": place})
-    service.token = told
+    service.token = document
     account = store.sign_in(ps.auth.bearer(TOKEN))
     assert account.signed_in
     assert len(account.user) <= 200

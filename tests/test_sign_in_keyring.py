@@ -314,9 +314,9 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("error", "said"), ERRORS)
+@pytest.mark.parametrize(("error", "message"), ERRORS)
 def test_a_keyring_that_fails(
-    box: Sandbox, state: Path, broken: Broken, error: BaseException, said: str
+    box: Sandbox, state: Path, broken: Broken, error: BaseException, message: str
 ) -> None:
     """An unusable keyring is reported before the user is asked to sign in. The token is stored
     nowhere else, and a sign-in without the keyring works.
@@ -328,7 +328,7 @@ def test_a_keyring_that_fails(
             lambda: store.begin_sign_in(keep="keyring"),
             lambda: store.sign_in(ps.auth.bearer(token), keep="keyring"),
         ):
-            with pytest.raises(ps.errors.SettingsError, match=said) as failed:
+            with pytest.raises(ps.errors.SettingsError, match=message) as failed:
                 begin()
             assert "PETSYNC_TOKEN" in failed.value.hint
             assert "install a keyring" in failed.value.hint
@@ -370,17 +370,17 @@ def test_a_keyring_for_everybody(box: Sandbox, state: Path, broken: Broken) -> N
     assert vault.entries() == {}
 
 
-@pytest.mark.parametrize(("error", "said"), ERRORS)
+@pytest.mark.parametrize(("error", "message"), ERRORS)
 def test_locked_when_it_is_needed(
-    box: Sandbox, store: ps.Store, state: Path, broken: Broken, error: BaseException, said: str
+    box: Sandbox, store: ps.Store, state: Path, broken: Broken, error: BaseException, message: str
 ) -> None:
     """With an unreadable stored sign-in a store still connects; the account and the first refused
     request report the cause.
     """
     broken.error = error
     with store_at(box, state) as other:
-        assert said in other.who().problem
-        with pytest.raises(ps.errors.AuthError, match=said):
+        assert message in other.who().problem
+        with pytest.raises(ps.errors.AuthError, match=message):
             other.find_by_status("available")
 
 

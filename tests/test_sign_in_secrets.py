@@ -180,17 +180,17 @@ ECHOES = [
 
 
 @pytest.mark.parametrize("field", ["error", "error_description", "token_type"])
-@pytest.mark.parametrize("said", ECHOES)
+@pytest.mark.parametrize("text", ECHOES)
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
-def test_a_token_endpoint_that_echoes(tmp_path: Path, field: str, said: str, method: str) -> None:
+def test_a_token_endpoint_that_echoes(tmp_path: Path, field: str, text: str, method: str) -> None:
     """A client secret that the token endpoint repeats, in any encoding, is masked in the error."""
     with ScriptedServer(b"") as server:
         origin = server.url.removesuffix("/v2")
         places = {"issuer": origin, "token_endpoint": f"{origin}/token"}
         metadata = {**places, "token_endpoint_auth_methods_supported": [method]}
-        result = {"error": "x", field: f"got {said}"}
+        result = {"error": "x", field: f"got {text}"}
         if field == "token_type":
-            result = {"access_token": "new", field: said}
+            result = {"access_token": "new", field: text}
         server._script = [
             answer(200, json.dumps(metadata).encode()),
             answer(200, json.dumps(result).encode()),

@@ -59,7 +59,7 @@ def test_every_row_is_accounted_for(old: list[Pet], now: list[Pet], wanted: list
 
 
 @pytest.mark.parametrize(
-    ("said", "now", "becomes"),
+    ("row", "now", "becomes"),
     [
         (SAID, REX, None),
         (SAID, SOLD, None),
@@ -87,9 +87,9 @@ def test_every_row_is_accounted_for(old: list[Pet], now: list[Pet], wanted: list
         "to go, gone",
     ],
 )
-def test_a_row_against_the_base_and_the_store(said: Any, now: Pet | None, becomes: Any) -> None:
+def test_a_row_against_the_base_and_the_store(row: Any, now: Pet | None, becomes: Any) -> None:
     """A row's result depends on what the sheet and the store each changed since the base."""
-    plan = plan_of([*([now] if now else []), TOM], sheet_saying(said, base=BASE))
+    plan = plan_of([*([now] if now else []), TOM], sheet_saying(row, base=BASE))
     if becomes == "conflict":
         assert plan.changes == ()
         assert [conflict.row for conflict in plan.conflicts] == [2]
@@ -160,12 +160,12 @@ def test_the_half_of_a_category_that_was_edited_is_meant() -> None:
     contradiction.
     """
     for edited in ({"category_id": 2}, {"category": "Cats"}):
-        said = {"id": 1, "category": "Dogs", "category_id": 1} | edited
-        (change,) = plan_of(PETS, sheet_saying(said, base=BASE)).updates
+        row = {"id": 1, "category": "Dogs", "category_id": 1} | edited
+        (change,) = plan_of(PETS, sheet_saying(row, base=BASE)).updates
         assert change.after.category == CATS
     now = replace(REX, category=CATS)
-    said = {"id": 1, "category": "Birds", "category_id": 1}
-    plan = plan_of([now, TOM], sheet_saying(said, base=base_of([replace(REX, category=DOGS)])))
+    row = {"id": 1, "category": "Birds", "category_id": 1}
+    plan = plan_of([now, TOM], sheet_saying(row, base=base_of([replace(REX, category=DOGS)])))
     assert [conflict.row for conflict in plan.conflicts] == [2]
 
 
@@ -205,23 +205,23 @@ def test_a_long_value_is_shown_from_where_it_differs() -> None:
     """A conflict shows long values from where they differ."""
     old = replace(REX, name="Rex " * 40)
     now = replace(old, name="Rex " * 40 + "of the store")
-    said = {"id": 1, "name": "Rex " * 40 + "of the sheet"}
-    (conflict,) = plan_of([now, TOM], sheet_saying(said, base=base_of([old, TOM]))).conflicts
+    row = {"id": 1, "name": "Rex " * 40 + "of the sheet"}
+    (conflict,) = plan_of([now, TOM], sheet_saying(row, base=base_of([old, TOM]))).conflicts
     assert "of the sheet" in conflict.problem
     assert "of the store" in conflict.problem
 
 
 def test_a_row_that_lost_its_id_is_pointed_out() -> None:
     """A row without an id is a conflict, and no add, if its exported pet is in no other row."""
-    said = {"name": "Rex", "status": "sold", "photo_urls": ["u"]}
-    plan = plan_of(PETS, sheet_saying({"id": 2}, said, base=BASE))
+    row = {"name": "Rex", "status": "sold", "photo_urls": ["u"]}
+    plan = plan_of(PETS, sheet_saying({"id": 2}, row, base=BASE))
     assert not plan.changes
     (conflict,) = plan.conflicts
     assert (conflict.rule, conflict.row) == ("lost-id", 3)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "row",
     [
         {"name": "Rexy", "status": "available", "category": "Dogs"},
         {"name": "Rex II", "status": "available", "tags": [Tag(1, "shy")]},
@@ -230,7 +230,7 @@ def test_a_row_that_lost_its_id_is_pointed_out() -> None:
 )
 @pytest.mark.parametrize("delete_missing", [False, True])
 def test_a_renamed_row_that_lost_its_id_is_pointed_out(
-    said: dict[str, Any], *, delete_missing: bool
+    row: dict[str, Any], *, delete_missing: bool
 ) -> None:
     """A renamed row without an id is a conflict if its other cells match a missing pet and the
     names are similar, or if that pet would be deleted.
@@ -238,14 +238,14 @@ def test_a_renamed_row_that_lost_its_id_is_pointed_out(
     old = [REX, replace(TOM, id=9)]
     base = base_of([replace(pet, category=DOGS, tags=(Tag(1, "shy"),)) for pet in old])
     pets = [replace(pet, category=DOGS, tags=(Tag(1, "shy"),)) for pet in old]
-    sheet = sheet_saying(said, {"id": 9}, base=base)
+    sheet = sheet_saying(row, {"id": 9}, base=base)
     plan = plan_of(pets, sheet, delete_missing=delete_missing)
-    if said["name"] == "Otto" and not delete_missing:
+    if row["name"] == "Otto" and not delete_missing:
         assert plan.adds
         return
     assert not plan.changes
     assert {each.rule for each in plan.conflicts} == {"lost-id"}
-    another = {**said, "category": "Cats"}
+    another = {**row, "category": "Cats"}
     assert plan_of(pets, sheet_saying(another, {"id": 9}, base=base)).adds
 
 
@@ -280,8 +280,8 @@ def test_pets_outside_the_export_are_not_reported_to_be_missing() -> None:
 
 def test_a_row_whose_id_was_typed_over_with_zero_lost_it() -> None:
     """A row with the id 0 is treated as a row that lost its id."""
-    said = {"id": 0, "name": "Rex", "status": "sold", "photo_urls": ["u"]}
-    plan = plan_of(PETS, sheet_saying({"id": 2}, said, base=BASE))
+    row = {"id": 0, "name": "Rex", "status": "sold", "photo_urls": ["u"]}
+    plan = plan_of(PETS, sheet_saying({"id": 2}, row, base=BASE))
     assert not plan.changes
     (conflict,) = plan.conflicts
     assert (conflict.rule, conflict.row, conflict.pet_id) == ("lost-id", 3, 1)

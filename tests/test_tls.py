@@ -105,8 +105,10 @@ class Service(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Send one pet and record the client certificate's name."""
-        said = self.connection.getpeercert()  # type: ignore[attr-defined]
-        self.who.append(dict(pair[0] for pair in said["subject"])["commonName"] if said else "")
+        certificate = self.connection.getpeercert()  # type: ignore[attr-defined]
+        self.who.append(
+            dict(pair[0] for pair in certificate["subject"])["commonName"] if certificate else ""
+        )
         self._send(b'{"id": 7, "name": "Rex", "photoUrls": []}')
 
     def do_POST(self) -> None:

@@ -95,30 +95,30 @@ def test_a_report_on_an_undo() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         (0, "Nothing to undo: the run changed no pet."),
         (1, "Nothing to undo: its one pet is the same as before the run."),
         (1200, "Nothing to undo: all 1,200 pets are the same as before the run."),
     ],
 )
-def test_nothing_to_undo(rows: int, said: str) -> None:
+def test_nothing_to_undo(rows: int, message: str) -> None:
     """An undo plan without changes gives the reason in one sentence."""
-    assert said in plan_text(undo_of(rows=rows, unchanged=rows))
+    assert message in plan_text(undo_of(rows=rows, unchanged=rows))
 
 
 def test_the_numbers_of_an_undo() -> None:
     """The rows of an undo's summary are the pets that the run changed."""
-    said = summary_text(SMALL.summary())
-    assert f"4  that run {RUN} changed" in said
-    assert "as before" in said
+    text = summary_text(SMALL.summary())
+    assert f"4  that run {RUN} changed" in text
+    assert "as before" in text
 
 
 def test_what_the_store_did_not_answer() -> None:
     """A status that could not be loaded affects only the size of the store in an undo plan."""
     silent = Coverage(("sold",), (FailedLookup("pending", "the service answered 503"),))
-    said = folded(plan_text(replace(SMALL, coverage=silent)))
-    assert "Pets of this status are not included in the store's count." in said
+    text = folded(plan_text(replace(SMALL, coverage=silent)))
+    assert "Pets of this status are not included in the store's count." in text
 
 
 def lines_of(shown: Iterable[Text]) -> str:
@@ -132,14 +132,14 @@ def test_a_list_of_runs() -> None:
         PAST, run_id="20261121-100000-beef", kind="undo", undoes=RUN, total=5, counts={"applied": 5}
     )
     stopped = replace(PAST, run_id="20261120-080000-cafe", state="stopped", open=1)
-    said = lines_of(runs_lines([undo, PAST, stopped]))
-    assert f"  {RUN}  2026-11-21 09:30:00 UTC  apply   done     3.2 s" in said
+    text = lines_of(runs_lines([undo, PAST, stopped]))
+    assert f"  {RUN}  2026-11-21 09:30:00 UTC  apply   done     3.2 s" in text
     assert (
         "spring.xlsx: 12 of 14 changes applied, 1 not sent, 1 conflict; undone in part by run"
-        in (folded(said))
+        in (folded(text))
     )
-    assert "stopped" in said
-    assert "1 open" in said
+    assert "stopped" in text
+    assert "1 open" in text
     assert lines_of(runs_lines([PAST], limit=0)).endswith("... and 1 more")
 
 
@@ -147,9 +147,9 @@ def test_an_undo_that_was_undone_leaves_its_run_standing() -> None:
     """A run is shown as undone only by an undo that is not itself undone."""
     undo = replace(PAST, run_id="b", kind="undo", undoes=RUN)
     again = replace(PAST, run_id="c", kind="undo", undoes="b")
-    said = lines_of(runs_lines([again, undo, PAST]))
-    assert "undone by run c" in folded(said)
-    assert "undone by run b" not in folded(said)
+    text = lines_of(runs_lines([again, undo, PAST]))
+    assert "undone by run c" in folded(text)
+    assert "undone by run b" not in folded(text)
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
@@ -180,12 +180,12 @@ def test_all_that_was_done_to_a_pet() -> None:
     )
     opened = Entry(number=3, kind="delete", pet_id=7, before=REX)
     renumbered = replace(ADDED, assigned_id=99, message="the service gave it the id 99")
-    said = lines_of(pet_lines(7, [(PAST, each) for each in (SHOWN, failed, opened, renumbered)]))
-    assert "image uploaded" in said
-    assert "+/2.png" in said
-    assert "update, conflict: the pet no longer exists" in said
-    assert "Rex -> Bella" in said
-    assert "delete, started, and it is not known yet whether it was applied" in said
-    assert "+ 99  Rex" in said
+    text = lines_of(pet_lines(7, [(PAST, each) for each in (SHOWN, failed, opened, renumbered)]))
+    assert "image uploaded" in text
+    assert "+/2.png" in text
+    assert "update, conflict: the pet no longer exists" in text
+    assert "Rex -> Bella" in text
+    assert "delete, started, and it is not known yet whether it was applied" in text
+    assert "+ 99  Rex" in text
     nothing = replace(SHOWN, before=None, after=None)
     assert "image uploaded" in lines_of(run_details_lines(PAST, [nothing]))

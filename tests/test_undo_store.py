@@ -59,8 +59,8 @@ def edited(pets: list[Pet], random: Random) -> pd.DataFrame:
             new = {"name": f"New {pet.id}", "status": random.choice(STATUSES), "action": "add"}
             rows.append({**new, "id": 100_000 + (pet.id or 0) if random.random() < 0.5 else None})
         else:
-            said = {"name": f"{pet.name}!", "tags": "one; two", "category": "Birds"}
-            kept = {key: value for key, value in said.items() if random.random() < 0.5}
+            cells = {"name": f"{pet.name}!", "tags": "one; two", "category": "Birds"}
+            kept = {key: value for key, value in cells.items() if random.random() < 0.5}
             rows.append({"id": pet.id, "status": "sold", **kept})
     frame = pd.DataFrame(rows, dtype=object)
     return frame.astype({"id": "Int64"})
@@ -430,14 +430,14 @@ def test_resume_refuses_before_it_says_that_it_resumes(
                 started="2026-11-21T00:00:00+00:00",
                 total=1,
             )
-            said = [_ended([*resume, run], capsys)]
+            results = [_ended([*resume, run], capsys)]
             asyncio.run(other.close())
             store.apply(store.undo(run, guard=FREE), progress=False)
-        said.append(_ended([*resume, run], capsys))
-    assert [code for code, _ in said] == [6, 1]
-    assert "is working on" in said[0][1]
-    assert "was undone by run" in said[1][1]
-    assert not any("Resuming" in text for _, text in said)
+        results.append(_ended([*resume, run], capsys))
+    assert [code for code, _ in results] == [6, 1]
+    assert "is working on" in results[0][1]
+    assert "was undone by run" in results[1][1]
+    assert not any("Resuming" in text for _, text in results)
 
 
 def _ended(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:

@@ -78,29 +78,29 @@ def test_no_encoding_of_a_secret_is_left_behind(
     caplog.set_level(1)
     monkeypatch.setenv("https_proxy", f"http://me:{quote(PASSWORD, safe='')}@proxy.example:3128")
     token = Secret(TOKEN)
-    told: list[str] = []
+    texts: list[str] = []
     with Sandbox(pets=PETS) as box, Receiver() as receiver, ScriptedServer(b"") as server:
         scenario = Scenario(box, tmp_path, {"url": server.url})
         scenario.write()
         for name, encode in ENCODINGS.items():
-            said = f"{name}: got {encode(TOKEN)} by {encode(PASSWORD)}!"
-            body = json.dumps({"message": said}) if media.endswith("json") else said
+            message = f"{name}: got {encode(TOKEN)} by {encode(PASSWORD)}!"
+            body = json.dumps({"message": message}) if media.endswith("json") else message
             server._script = [answer(400, body.encode(), content_type=media)]
             exporter = InMemorySpanExporter()
             with trace(config := watched(scenario, token, receiver, "json"), exporter) as watcher:
                 assert run(config, watchers=[watcher]).exit_code == 1
-            told += [span.to_json() for span in exporter.get_finished_spans()]
+            texts += [span.to_json() for span in exporter.get_finished_spans()]
             auth = ps.auth.bearer(token)
             with ps.connect(server.url, auth=auth, state=scenario.state, environ={}) as store:
                 for act in (store.snapshot, partial(store.api.get_pet_by_id, 1)):
                     with pytest.raises(ps.errors.ApiError) as failed:
                         act()
-                    told += [str(failed.value), repr(failed.value), failed.value.service_message]
-                told.append(str(store._loop.run(examine(store.api.aio.session))))
-    told += [caplog.text, *capfd.readouterr()]
-    told += [path.read_bytes().decode("utf-8", "replace") for path in tmp_path.rglob("*.*")]
-    assert sum(name in text for name in ENCODINGS for text in told) > len(ENCODINGS)
-    everything = "\n".join(told)
+                    texts += [str(failed.value), repr(failed.value), failed.value.service_message]
+                texts.append(str(store._loop.run(examine(store.api.aio.session))))
+    texts += [caplog.text, *capfd.readouterr()]
+    texts += [path.read_bytes().decode("utf-8", "replace") for path in tmp_path.rglob("*.*")]
+    assert sum(name in text for name in ENCODINGS for text in texts) > len(ENCODINGS)
+    everything = "\n".join(texts)
     for secret in (TOKEN, PASSWORD):
         forms = {encode(secret).strip("'\"=\n") for encode in ENCODINGS.values()}
         assert not [form for form in forms if form in everything]

@@ -338,7 +338,7 @@ def test_each_status_is_its_error(
 
 
 @pytest.mark.parametrize(
-    ("media", "body", "said"),
+    ("media", "body", "message"),
     [
         ("application/xml", b"<ApiResponse><message>no</message></ApiResponse>", "no"),
         ("text/plain", b"something\tbad happened", "something bad happened"),
@@ -347,10 +347,10 @@ def test_each_status_is_its_error(
         ("application/octet-stream", b"\xff" * 900, "\ufffd" * 300),
     ],
 )
-def test_the_services_own_words_are_found(media: str, body: bytes, said: str) -> None:
+def test_the_services_own_words_are_found(media: str, body: bytes, message: str) -> None:
     """The service's message is read from JSON, XML or text, as one line of bounded length."""
     response = Response(500, {"content-type": media}, body)
-    assert operations.error_for(response, GET, NOW).service_message == said
+    assert operations.error_for(response, GET, NOW).service_message == message
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def _body(output: dict[str, Any]) -> str:
         return "".join(data["text/html"])
     if "image/png" in data:
         picture = "".join(data["image/png"]).replace("\n", "")
-        said = escape("".join(data.get("text/plain", "")), quote=True)
-        return f'<img alt="{said}" src="data:image/png;base64,{picture}">'
+        caption = escape("".join(data.get("text/plain", "")), quote=True)
+        return f'<img alt="{caption}" src="data:image/png;base64,{picture}">'
     text = output["text"] if "text" in output else data["text/plain"]
     return f"<pre>{escape(''.join(text))}</pre>"

@@ -170,8 +170,8 @@ def test_a_page_s_kernel_loads_no_server() -> None:
     notebook = files("petsync.widgets").joinpath("assets", "app.ipynb").read_text("utf-8")
     [line] = re.findall(r"from petsync\.[\w.]+ import open_page", notebook)
     code = f"import sys; {line}; print(*sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"voila", "jupyter_server", "nbformat", "tornado.web"} & set(said.stdout.split())
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"voila", "jupyter_server", "nbformat", "tornado.web"} & set(done.stdout.split())
 
 
 def test_a_closed_tab_ends_its_kernel(link: str) -> None:

@@ -274,9 +274,9 @@ def test_jobs_without_a_schedule_are_named(shell: Shell, kind: str) -> None:
     """
     off = '[jobs.off]\nmode = "check"\nsheet = "c.csv"\nenabled = false\n'
     written(TIMED + '[jobs.other]\nmode = "check"\nsheet = "b.csv"\n' + off)
-    said = "Jobs without a schedule, which this does not start: other."
-    assert f"# {said}\n" in shell("config", "schedule", "--for", kind).out
-    assert said in shell("config", "schedule", "--for", "systemd", "--into", "units").err
+    message = "Jobs without a schedule, which this does not start: other."
+    assert f"# {message}\n" in shell("config", "schedule", "--for", kind).out
+    assert message in shell("config", "schedule", "--for", "systemd", "--into", "units").err
 
 
 def test_variables_come_from_a_file(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,9 +302,9 @@ def test_a_variable_in_an_address_is_shown_by_its_name(
     """A variable behind the host, which may be a key, is shown by its name in text and in JSON."""
     monkeypatch.setenv("SHOP_KEY", "s3cret-key")
     written(JOB.replace("https://shop.example/v2", "https://shop.example/${SHOP_KEY}/v2"))
-    said = [shell("config", "check").out, shell("config", "check", "--json").out]
-    assert all("https://shop.example/${SHOP_KEY}/v2" in text for text in said)
-    assert not any("s3cret" in text for text in said)
+    outputs = [shell("config", "check").out, shell("config", "check", "--json").out]
+    assert all("https://shop.example/${SHOP_KEY}/v2" in text for text in outputs)
+    assert not any("s3cret" in text for text in outputs)
 
 
 @pytest.mark.parametrize(

@@ -126,8 +126,8 @@ def test_token_that_does_not_open(
     assert done.code == 1
     assert done.json["works"] is False
     assert done.json["checks"][-1]["topic"] == "access"
-    said = done.json["checks"][-1]["found"]
-    assert ("read:pets" if token == "write" else "PETSYNC_TOKEN") in said
+    text = done.json["checks"][-1]["found"]
+    assert ("read:pets" if token == "write" else "PETSYNC_TOKEN") in text
 
 
 def test_unreachable_service(shell: Shell) -> None:

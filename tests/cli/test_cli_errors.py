@@ -251,9 +251,9 @@ def test_full_disk_is_one_line(shell: Shell, box: Sandbox, args: list[str]) -> N
         with Path("/dev/full").open("w") as full:
             done = finished(*args, name, *to(box), stdout=full)
         assert done.code == 1
-        said = "no such file" if args == ["plan"] and name == "nowhere.csv" else "No space left"
+        message = "no such file" if args == ["plan"] and name == "nowhere.csv" else "No space left"
         assert done.err.startswith("error: ")
-        assert said in done.err
+        assert message in done.err
         assert "Traceback" not in done.err
 
 
@@ -309,8 +309,8 @@ def test_interrupt_while_reading(box: Sandbox, tmp_path: Path) -> None:
 
 def test_service_cannot_steer_the_terminal(shell: Shell) -> None:
     """Control characters in a service's error are shown by name."""
-    said = answer(500, b"\x1b]0;owned\x07 \xe2\x80\xaetxt", content_type="text/plain")
-    with ScriptedServer(said) as server:
+    reply = answer(500, b"\x1b]0;owned\x07 \xe2\x80\xaetxt", content_type="text/plain")
+    with ScriptedServer(reply) as server:
         done = shell("export", "a.csv", "--url", server.url, "-v")
     assert done.code == 1
     assert "[ESC]]0;owned" in done.err

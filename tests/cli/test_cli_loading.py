@@ -36,8 +36,8 @@ def test_it_ends_at_once_and_says_so(number: signal.Signals) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)
-        _, said = process.communicate(timeout=120)
-    assert (process.returncode, said.strip()) == (130, "Interrupted before anything was started.")
+        _, output = process.communicate(timeout=120)
+    assert (process.returncode, output.strip()) == (130, "Interrupted before anything was started.")
 
 
 def test_handlers_come_back() -> None:
@@ -55,8 +55,8 @@ def test_nothing_is_imported_before_signals_are_handled() -> None:
         "from petsync.cli import main\n"
         "print(*sorted(set(sys.modules) - before))\n"
     )
-    said = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout
-    assert said.decode().split() == ["__future__", "petsync", "petsync.cli"]
+    output = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout
+    assert output.decode().split() == ["__future__", "petsync", "petsync.cli"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -65,13 +65,13 @@ def test_a_signal_at_any_point_of_the_start(number: signal.Signals, tmp_path: Pa
     130 and without a traceback.
     """
     (tmp_path / "sheet.csv").write_text("name,status\nRex,available\n")
-    said = tmp_path / "said"
-    said.mkdir()
-    program = [sys.executable, signalled.__file__, str(said), "3001", str(int(number))]
+    folder = tmp_path / "said"
+    folder.mkdir()
+    program = [sys.executable, signalled.__file__, str(folder), "3001", str(int(number))]
     command = ["apply", "sheet.csv", "--yes", "--url", "http://127.0.0.1:9", "--state", "state"]
     env = {name: text for name, text in os.environ.items() if not name.startswith("COVERAGE")}
     subprocess.run([*program, *command], cwd=tmp_path, env=env, capture_output=True, timeout=120)
-    ends = {path: path.read_text().split(maxsplit=1) for path in said.glob("*.end")}
+    ends = {path: path.read_text().split(maxsplit=1) for path in folder.glob("*.end")}
     assert len(ends) > 20
     wrong = {
         place: (code, text)
@@ -111,9 +111,9 @@ def test_who_has_ended_a_command_does_not_wait_for_python(tmp_path: Path, is_end
                 connection, _ = silent.accept()
                 running.send_signal(signal.SIGINT)
                 connection.close()
-            said, _ = running.communicate(timeout=60)
+            output, _ = running.communicate(timeout=60)
     assert running.returncode == (130 if is_ended else 0)
-    assert said.endswith(b"taken apart") is not is_ended
+    assert output.endswith(b"taken apart") is not is_ended
 
 
 @pytest.mark.parametrize("times", [2, 3])

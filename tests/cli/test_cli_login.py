@@ -459,8 +459,10 @@ def test_refused_token_is_named(
     monkeypatch.setenv("PETSYNC_TOKEN", "wrong-token")
     done = shell("whoami", *to(guarded))
     assert done.code == 1
-    said = "PETSYNC_TOKEN in the environment. Unset it to use the credentials that `petsync login`"
-    assert said in shown(done)
+    message = (
+        "PETSYNC_TOKEN in the environment. Unset it to use the credentials that `petsync login`"
+    )
+    assert message in shown(done)
     assert "wrong-token" not in shown(done)
     monkeypatch.delenv("PETSYNC_TOKEN")
     file = Path("token.txt")

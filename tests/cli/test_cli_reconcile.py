@@ -146,7 +146,7 @@ def test_jobs_rounds_and_runs_are_completed(shell: Shell, config: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["--job", "catalog"], "Did you mean catalogue?"),
         (["missing.toml"], "petsync init"),
@@ -155,11 +155,11 @@ def test_jobs_rounds_and_runs_are_completed(shell: Shell, config: Path) -> None:
         (["--allow-http", "shop"], "into the configuration"),
     ],
 )
-def test_mistakes_are_usage(shell: Shell, config: Path, args: list[str], said: str) -> None:
+def test_mistakes_are_usage(shell: Shell, config: Path, args: list[str], message: str) -> None:
     """A mistake in the options is a usage error with the fix."""
     done = shell("reconcile", *args)
     assert done.code == 64
-    assert said in done.err
+    assert message in done.err
 
 
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGTERM, 7), (signal.SIGKILL, -9)])

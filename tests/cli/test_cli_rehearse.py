@@ -67,15 +67,15 @@ def test_json_for_machines(shell: Shell, box: Sandbox) -> None:
     """--json is one document: outcomes, pets by status, results, and the second plan."""
     done = shell("rehearse", _sheet("name,status,action\nNew,sold,add\n"), *to(box), "--json")
     assert done.code == 0
-    said = done.json
-    assert (said["ok"], said["exit_code"], said["store"]) == (True, 0, box.url)
-    assert said["counts"]["applied"] == 1
-    assert said["pets"] == {"before": 6, "after": 7}
-    assert said["statuses"]["sold"]["added"] == 1
-    assert said["results"][0]["assigned_id"] == 6
-    assert said["unexpected"] == []
-    assert (said["again"]["in_sync"], said["again"]["left"]) == (True, [])
-    assert (said["faults"], said["refusals"], said["stopped"]) == (None, [], "")
+    document = done.json
+    assert (document["ok"], document["exit_code"], document["store"]) == (True, 0, box.url)
+    assert document["counts"]["applied"] == 1
+    assert document["pets"] == {"before": 6, "after": 7}
+    assert document["statuses"]["sold"]["added"] == 1
+    assert document["results"][0]["assigned_id"] == 6
+    assert document["unexpected"] == []
+    assert (document["again"]["in_sync"], document["again"]["left"]) == (True, [])
+    assert (document["faults"], document["refusals"], document["stopped"]) == (None, [], "")
 
 
 def test_json_of_what_is_not_as_planned(shell: Shell, box: Sandbox) -> None:
@@ -84,12 +84,12 @@ def test_json_of_what_is_not_as_planned(shell: Shell, box: Sandbox) -> None:
     """
     rows = f"id,name,status\n{BIG},Sean,sold\n,New,sold\n"
     faults = "503=1,only=updatePetWithForm+addPet"
-    said = shell("rehearse", _sheet(rows), *to(box), "--faults", faults, "--json").json
-    assert said["exit_code"] == 3
-    assert [row["id"] for row in said["unexpected"]] == [None, BIG]
-    assert said["unexpected"][1]["column"] == "name"
-    assert said["faults"]["hits"].keys() == {"503"}
-    assert said["faults"]["requests"] > 2
+    document = shell("rehearse", _sheet(rows), *to(box), "--faults", faults, "--json").json
+    assert document["exit_code"] == 3
+    assert [row["id"] for row in document["unexpected"]] == [None, BIG]
+    assert document["unexpected"][1]["column"] == "name"
+    assert document["faults"]["hits"].keys() == {"503"}
+    assert document["faults"]["requests"] > 2
 
 
 def test_how_the_store_would_look(shell: Shell, box: Sandbox) -> None:

@@ -37,10 +37,10 @@ def test_the_list_fits_a_terminal(shell: Shell, box: Sandbox) -> None:
     assert max(map(len, done.out.splitlines())) <= 80
     places = [done.out.index(f"  {run}  ") for run in (undo, second, first)]
     assert places == sorted(places)
-    said = " ".join(done.out.split())
-    assert f"undo of run {first}: 1 of 1 change applied" in said
-    assert "pets.csv: 1 of 1 change applied" in said
-    assert f"undone by run {undo}" in said
+    output = " ".join(done.out.split())
+    assert f"undo of run {first}: 1 of 1 change applied" in output
+    assert "pets.csv: 1 of 1 change applied" in output
+    assert f"undone by run {undo}" in output
     assert shell("runs", "--limit", "1").out.count("applied") == 1
     assert "and 2 more" in shell("runs", "--limit", "1").out
 

@@ -43,41 +43,41 @@ def _served(*args: object, sign: int = signal.SIGINT) -> Iterator[dict[str, Any]
 
 def test_serves_the_sample_catalogue(shell: Shell) -> None:
     """A new store has the sample catalogue and answers at the printed address."""
-    with _served("--no-auth") as said:
-        assert said["pets"] == 1240
-        pets = httpx.get(said["url"] + "/pet/findByStatus?status=available").json()
+    with _served("--no-auth") as document:
+        assert document["pets"] == 1240
+        pets = httpx.get(document["url"] + "/pet/findByStatus?status=available").json()
         assert len(pets) > 100
-        assert httpx.get(said["openapi_url"]).status_code == 200
-    assert said["db"] == ".petsync/store.db"
+        assert httpx.get(document["openapi_url"]).status_code == 200
+    assert document["db"] == ".petsync/store.db"
 
 
 def test_what_was_written_survives_kill(shell: Shell) -> None:
     """After kill -9 and a restart without options, the added pet is in the store."""
-    with _served("--no-auth", sign=signal.SIGKILL) as said:
+    with _served("--no-auth", sign=signal.SIGKILL) as document:
         pet = {"name": "Phoenix", "photoUrls": [], "status": "sold"}
-        number = httpx.post(said["url"] + "/pet", json=pet).json()["id"]
-    with _served("--no-auth") as said:
-        assert said["pets"] == 1241
-        assert httpx.get(f"{said['url']}/pet/{number}").json()["name"] == "Phoenix"
+        number = httpx.post(document["url"] + "/pet", json=pet).json()["id"]
+    with _served("--no-auth") as document:
+        assert document["pets"] == 1241
+        assert httpx.get(f"{document['url']}/pet/{number}").json()["name"] == "Phoenix"
 
 
 def test_seed_and_db(shell: Shell) -> None:
     """--seed fills the store in the file of --db."""
     Path("pets.json").write_bytes(encode_pets(shop()))
-    with _served("--no-auth", "--seed", "pets.json", "--db", "mine.db") as said:
-        assert said["pets"] == 6
+    with _served("--no-auth", "--seed", "pets.json", "--db", "mine.db") as document:
+        assert document["pets"] == 6
     assert Path("mine.db").exists()
     assert not Path(".petsync").exists()
 
 
 def test_token_for_the_named_client(shell: Shell) -> None:
     """The printed client id and secret get a token that gives access to the store."""
-    with _served("--db", "s.db") as said:
-        origin = said["url"].removesuffix("/v2")
-        client = (said["client_id"], said["client_secret"])
+    with _served("--db", "s.db") as document:
+        origin = document["url"].removesuffix("/v2")
+        client = (document["client_id"], document["client_secret"])
         form = {"grant_type": "client_credentials"}
         token = httpx.post(f"{origin}/oauth/token", data=form, auth=client).json()["access_token"]
-        address = said["url"] + "/pet/findByStatus?status=sold"
+        address = document["url"] + "/pet/findByStatus?status=sold"
         assert httpx.get(address).status_code == 401
         head = {"authorization": f"Bearer {token}"}
         assert httpx.get(address, headers=head).status_code == 200
@@ -86,25 +86,25 @@ def test_token_for_the_named_client(shell: Shell) -> None:
 def test_the_live_sample_has_room(shell: Shell) -> None:
     """A new live store has half of its capacity, and a pet can be added."""
     Path("new.csv").write_text("name,status\nRex,available\n", "utf-8")
-    with _served("--no-auth", "--profile", "live") as said:
-        assert said["pets"] == 500
-        to = ("--url", said["url"], "--profile", "live")
+    with _served("--no-auth", "--profile", "live") as document:
+        assert document["pets"] == 500
+        to = ("--url", document["url"], "--profile", "live")
         assert shell("doctor", *to).code == 0
         assert shell("apply", "new.csv", *to, "--yes").code == 0
-        pets = httpx.get(said["url"] + "/pet/findByStatus?status=available").json()
+        pets = httpx.get(document["url"] + "/pet/findByStatus?status=available").json()
         assert [pet["name"] for pet in pets].count("Rex") == 1
 
 
 def test_profile_and_faults(shell: Shell) -> None:
     """--profile and --faults reach the server."""
-    with _served("--no-auth", "--profile", "live", "--faults", "503=1,only=getPetById") as said:
-        assert said["profile"] == "live"
-        assert httpx.get(said["url"] + "/pet/1").status_code == 503
-        assert httpx.get(said["url"] + "/pet/findByStatus?status=lost").json() == []
+    with _served("--no-auth", "--profile", "live", "--faults", "503=1,only=getPetById") as document:
+        assert document["profile"] == "live"
+        assert httpx.get(document["url"] + "/pet/1").status_code == 503
+        assert httpx.get(document["url"] + "/pet/findByStatus?status=lost").json() == []
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["--faults", "429=2"], "429=2"),
         (["--profile", "odd"], "odd"),
@@ -113,12 +113,12 @@ def test_profile_and_faults(shell: Shell) -> None:
         (["--state", "file"], "file"),
     ],
 )
-def test_options_that_cannot_be_used(shell: Shell, args: list[str], said: str) -> None:
+def test_options_that_cannot_be_used(shell: Shell, args: list[str], message: str) -> None:
     """An option that cannot be used is a usage error that names its value."""
     Path("file").write_text("", "utf-8")
     done = shell("serve", *args)
     assert done.code == 64
-    assert said in done.err
+    assert message in done.err
 
 
 def test_port_in_use(shell: Shell) -> None:
@@ -145,18 +145,18 @@ def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
         warnings=("other machines can reach 0.0.0.0",),
     )
     tools._show_service(Context(), info)
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("warning: other machines can reach 0.0.0.0\n")
-    assert "curl -s -u sandbox:shown -d grant_type=client_credentials" in said.err
-    assert "http://127.0.0.1:8080/oauth/token" in said.err
-    login = said.err.index("  petsync login --url http://127.0.0.1:8080/v2\n")
-    assert login < said.err.index("PETSYNC_TOKEN")
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("warning: other machines can reach 0.0.0.0\n")
+    assert "curl -s -u sandbox:shown -d grant_type=client_credentials" in output.err
+    assert "http://127.0.0.1:8080/oauth/token" in output.err
+    login = output.err.index("  petsync login --url http://127.0.0.1:8080/v2\n")
+    assert login < output.err.index("PETSYNC_TOKEN")
 
 
-@pytest.mark.parametrize(("pets", "said"), [(0, "0 pets"), (1, "1 pet"), (1240, "1,240 pets")])
+@pytest.mark.parametrize(("pets", "text"), [(0, "0 pets"), (1, "1 pet"), (1240, "1,240 pets")])
 def test_pets_are_counted_in_words(
-    capsys: pytest.CaptureFixture[str], pets: int, said: str
+    capsys: pytest.CaptureFixture[str], pets: int, text: str
 ) -> None:
     """The number of pets is shown with the singular or the plural."""
     info = ServedInfo(
@@ -171,7 +171,7 @@ def test_pets_are_counted_in_words(
         api_key="",
     )
     tools._show_service(Context(), info)
-    assert f"A pet store with {said} answers at" in capsys.readouterr().err
+    assert f"A pet store with {text} answers at" in capsys.readouterr().err
 
 
 def test_a_store_has_one_server(shell: Shell) -> None:
@@ -181,5 +181,5 @@ def test_a_store_has_one_server(shell: Shell) -> None:
         assert done.code == 64
         assert "another server" in done.err
     assert [path.name for path in Path().iterdir()] == ["s.db"]
-    with _served("--no-auth", "--db", "s.db") as said:
-        assert said["pets"] == 1240
+    with _served("--no-auth", "--db", "s.db") as document:
+        assert document["pets"] == 1240

@@ -116,8 +116,8 @@ def test_both_sides_in_one_cell_are_a_conflict(shell: Shell, box: Sandbox) -> No
     box.reset([replace(rex, status="pending"), *others])
     done = shell("plan", "pets.xlsx", *to(box), "--exit-code")
     assert done.code == 5
-    said = " ".join(done.out.split())
-    assert "exported sheet store (stays) status available sold pending" in said
+    output = " ".join(done.out.split())
+    assert "exported sheet store (stays) status available sold pending" in output
 
 
 def test_a_status_that_both_sides_changed_holds_nothing_else_of_its_row(

@@ -232,10 +232,10 @@ def test_a_file_expands_no_variable_of_petsync(
     for words in every:
         done = shell(*words)
         assert done.code == 64, words
-        said = " ".join((done.err + done.out).split())
-        assert f"this file may not use the environment variable {name}" in said
-        assert "petsync trust" in said
-        assert "wJalr" not in said
+        output = " ".join((done.err + done.out).split())
+        assert f"this file may not use the environment variable {name}" in output
+        assert "petsync trust" in output
+        assert "wJalr" not in output
     assert place == "a tag" or "wJalr" not in shell("config", "check").out
     assert "wJalr" not in shell("trust", "--yes").err
     assert stranger.seen == []
@@ -468,13 +468,13 @@ def test_trust_shows_what_it_is_about(shell: Shell) -> None:
     done = shell("trust")
     assert done.code == 64
     assert "petsync trust --yes" in done.err
-    for said in (
+    for text in (
         "url = https://shop.example/v2",
         "auth.token_url = https://shop.example/token",
         "log.file = petsync.log",
         "variables = ${HOOK}, ${SHOP_TOKEN}",
     ):
-        assert said in done.err
+        assert text in done.err
     assert "max_update" not in done.err
     assert shell("trust", "--json", "--yes").json["file"] == "petsync.toml"
     assert shell("trust").code == 0  # Already confirmed.

@@ -100,8 +100,8 @@ def test_what_was_changed_since_is_kept_and_reported(shell: Shell, box: Sandbox)
     done = shell("undo", *to(box), "--yes")
     assert done.code == 5
     assert box.pets() == [mine, *shop()[1:]]
-    said = " ".join(done.out.split())
-    assert "pet 1 was changed since the run, and is kept as it is: name is 'Mine'" in said
+    output = " ".join(done.out.split())
+    assert "pet 1 was changed since the run, and is kept as it is: name is 'Mine'" in output
 
 
 def test_a_saved_undo_is_applied_once(shell: Shell, box: Sandbox) -> None:

@@ -31,7 +31,7 @@ def test_nothing_is_sent_unasked(shell: Shell, box: Sandbox, photos: Path) -> No
     done = shell("upload", photos, *to(box))
     assert done.code == 2
     assert box.requests["uploadFile"] == 0
-    for said in (
+    for text in (
         "pet 1  Rex",
         "1_2.png",
         "JPEG, 8 × 6",
@@ -39,7 +39,7 @@ def test_nothing_is_sent_unasked(shell: Shell, box: Sandbox, photos: Path) -> No
         "notes.txt",
         "--yes uploads",
     ):
-        assert said in done.err
+        assert text in done.err
     output = shell("upload", photos, *to(box), "--json").json
     assert (output["dry_run"], output["pictures"], output["exit_code"]) == (True, 3, 2)
     assert not Path(".petsync").exists()
@@ -66,8 +66,8 @@ def test_failures_come_first_with_their_cure(shell: Shell, box: Sandbox, photos:
     done = shell("upload", photos, *to(box), "--yes", "--report", "report.html")
     assert done.code == 3
     assert done.out.index("404.png") < done.out.index("notes.txt")
-    for said in ("Let its name end in .jpg", "the store has no pet 404", "3 uploaded", "2 failed"):
-        assert said in " ".join(done.out.split())
+    for text in ("Let its name end in .jpg", "the store has no pet 404", "3 uploaded", "2 failed"):
+        assert text in " ".join(done.out.split())
     page = Path("report.html").read_text("utf-8")
     assert "404.png" in page
     assert "/images/" in page

@@ -105,11 +105,11 @@ def test_no_match_is_announced(form: BrowseForm) -> None:
 
 def test_the_keyboard_is_kept(box: Sandbox, form: BrowseForm) -> None:
     """When a button becomes disabled, the keyboard focus moves to a heading."""
-    told: list[object] = []
-    form.heading.send = lambda content, buffers=None: told.append(content)
+    messages: list[object] = []
+    form.heading.send = lambda content, buffers=None: messages.append(content)
     form.again.click()
     assert form.work.wait()
-    assert told == [{"focus": True}]
+    assert messages == [{"focus": True}]
 
 
 def test_pages_are_filled_when_they_are_turned(box: Sandbox, form: BrowseForm) -> None:

@@ -24,13 +24,13 @@ def files() -> Iterator[Files]:
 
 def _sent(files: Files, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Return the list of messages to the browser."""
-    told: list[dict[str, Any]] = []
-    monkeypatch.setattr(files, "send", told.append)
-    return told
+    messages: list[dict[str, Any]] = []
+    monkeypatch.setattr(files, "send", messages.append)
+    return messages
 
 
-def _hear(files: Files, do: str, *pieces: bytes, file: str = "a", **said: Any) -> None:
-    files._handle_message(files, {"do": do, "file": file, **said}, [*pieces])
+def _hear(files: Files, do: str, *pieces: bytes, file: str = "a", **message: Any) -> None:
+    files._handle_message(files, {"do": do, "file": file, **message}, [*pieces])
 
 
 def test_pieces_become_the_file(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +169,7 @@ def test_full_disk_is_reported(files: Files, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         {},
         {"file": 7, "do": "begin"},
@@ -180,9 +180,9 @@ def test_full_disk_is_reported(files: Files, monkeypatch: pytest.MonkeyPatch) ->
         {"file": "a", "do": "cancel"},
     ],
 )
-def test_strange_messages_do_nothing(files: Files, said: dict[str, Any]) -> None:
+def test_strange_messages_do_nothing(files: Files, message: dict[str, Any]) -> None:
     """A message that the field's script never sends changes nothing."""
-    files._handle_message(files, said, [])
+    files._handle_message(files, message, [])
     assert (files.received, files._coming) == ((), {})
 
 

@@ -231,32 +231,32 @@ def test_work_that_is_over_at_once(form: _Form) -> None:
 
 def test_a_closed_form_hears_nothing(form: _Form) -> None:
     """After a form is closed, results of its work and clicks are ignored."""
-    told: list[str] = []
+    calls: list[str] = []
     go_on = threading.Event()
 
     async def late() -> None:
         await asyncio.to_thread(go_on.wait, 60)
 
-    form.work.start(late(), lambda _: told.append("ended"))
-    press = form.work.wrap_callback(lambda: told.append("pressed"))
+    form.work.start(late(), lambda _: calls.append("ended"))
+    press = form.work.wrap_callback(lambda: calls.append("pressed"))
     form.close()
     go_on.set()
     press()
     assert form.work.wait()
-    assert told == []
+    assert calls == []
 
 
 def test_work_that_fails_is_reported(form: _Form) -> None:
     """A PetsyncError of the work is passed to `failed`; without `failed` the form shows it."""
-    told: list[PetsyncError] = []
+    errors: list[PetsyncError] = []
 
     async def fails() -> None:
         raise LockedError("no")
 
-    form.work.start(fails(), print, told.append)
+    form.work.start(fails(), print, errors.append)
     form.work.start(fails(), print)
     assert form.work.wait()
-    assert [error.message for error in told] == ["no"]
+    assert [error.message for error in errors] == ["no"]
     assert form.notice.text == "no"
 
 

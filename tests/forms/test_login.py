@@ -96,15 +96,15 @@ def test_a_script_signs_in(store: ps.Store, box: Sandbox) -> None:
 
 def test_token(form: LoginForm, box: Sandbox) -> None:
     """An access token signs in, and the listener is called once."""
-    told: list[ps.types.Account] = []
-    form.on_signed_in(told.append)
+    accounts: list[ps.types.Account] = []
+    form.on_signed_in(accounts.append)
     form.way.value = "token"
     form.token.value = box.token()
     form.go.click()
     assert form.work.wait(120)
     assert form.account is not None
     assert (form.account.signed_in, form.account.kind) == (True, "token")
-    assert told == [form.account]
+    assert accounts == [form.account]
     assert form.notice.tone == "done"
     assert form.sign_out.layout.display != "none"
     assert len(form.store.find_by_status()) == 1
@@ -255,15 +255,15 @@ def test_pasted_address(form: LoginForm) -> None:
     """If the notebook runs on another machine, the user pastes the address on which the browser
     ended; the field is cleared when it is read.
     """
-    told: list[ps.types.Account] = []
-    form.on_signed_in(told.append)
+    accounts: list[ps.types.Account] = []
+    form.on_signed_in(accounts.append)
     form.address.value = sent_back(begun(form, "elsewhere"))
     form.paste.click()
     assert form.address.value == ""
     assert form.work.wait(120)
     assert form.account is not None
     assert form.account.kind == "code"
-    assert told == [form.account]
+    assert accounts == [form.account]
 
 
 @pytest.mark.parametrize(
@@ -394,12 +394,12 @@ def test_keyring_is_used_if_ticked(
     assert form.account.kept == "keyring"
     assert vault.entries()
     with ps.connect(box.url, state=tmp_path / "state", environ={}) as again:
-        told: list[ps.types.Account] = []
+        accounts: list[ps.types.Account] = []
         other = login(again)
-        other.on_signed_in(told.append)
+        other.on_signed_in(accounts.append)
         assert other.widget is not None
         assert other.work.wait(120)
-        assert told == [other.account]
+        assert accounts == [other.account]
         other.close()
 
 

@@ -739,8 +739,8 @@ def test_without_a_kernel_it_is_html_and_text(store: ps.Store) -> None:
     assert form._widget is None
     assert "0 to add, 2 to change, 0 to delete" in text
     assert max(map(len, text.splitlines())) <= 80
-    for said in (text, html):
-        assert "All 2 changes will be sent." in said
+    for content in (text, html):
+        assert "All 2 changes will be sent." in content
     form.draft.tick([0], on=False)
     assert "1 of 2 changes will be sent; 1 is left out." in form.text()
     form.close()
@@ -754,13 +754,13 @@ def test_hostile_words_are_shown_as_text(store: ps.Store, opened: Opened) -> Non
     form.apply.click()
     assert form.work.wait()
     form.sure.value = True
-    told: Sequence[str] = [form.html(), form.question.value, form.overview.value]
+    contents: Sequence[str] = [form.html(), form.question.value, form.overview.value]
     form.send.click()
     finish(form)
-    for html in (*told, form.html(), form.causes.value, form.report_box.value):
+    for html in (*contents, form.html(), form.causes.value, form.report_box.value):
         assert "<img" not in html
         assert "\u202e" not in html
-    assert "&lt;img" in told[1]
+    assert "&lt;img" in contents[1]
 
 
 def test_what_is_no_plan_is_refused(store: ps.Store) -> None:

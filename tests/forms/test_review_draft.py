@@ -126,8 +126,8 @@ def test_a_field_that_was_left_out_can_be_asked_for() -> None:
     again sends only this field.
     """
     rex = Pet(id=1, name="Rex", status="available")
-    said = {"id": 1, "name": "Bello", "status": "sold"}
-    sheet = sheet_saying(said, base=base_of([rex]))
+    values = {"id": 1, "name": "Bello", "status": "sold"}
+    sheet = sheet_saying(values, base=base_of([rex]))
     plan = plan_of([replace(rex, name="Max")], sheet, on_conflict="sheet")
     draft = Draft(plan)
     ((conflict, clash),) = [(c, e) for c in plan.conflicts for e in c.clashes]

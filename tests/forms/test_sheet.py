@@ -81,9 +81,9 @@ def enter(field: ipywidgets.Text, text: str) -> None:
 
 def heard_by(part: Table) -> list[dict[str, Any]]:
     """Return the list of messages to the component's script from now on."""
-    told: list[dict[str, Any]] = []
-    part.send = lambda content, buffers=None: told.append(content)
-    return told
+    messages: list[dict[str, Any]] = []
+    part.send = lambda content, buffers=None: messages.append(content)
+    return messages
 
 
 class TestOpening:
@@ -463,14 +463,14 @@ class TestComparing:
 
     def test_what_became_of_it_is_kept(self, form: SheetForm, here: Path) -> None:
         """After the run the form's static view shows the report instead of the plan."""
-        told: list[None] = []
+        calls: list[None] = []
         (here / "few.csv").write_text("id,name\n1001,Rex\n", "utf-8")
         opened(form, "few.csv")
         press(form, "compare")
         review = form.review
         assert review is not None
         assert review.work.wait(60)
-        form._still.renew = lambda: told.append(None)  # type: ignore[method-assign]
+        form._still.renew = lambda: calls.append(None)  # type: ignore[method-assign]
         review.apply.click()
         assert review.work.wait(60)
         review.sure.value = True
@@ -479,7 +479,7 @@ class TestComparing:
         assert review.report is not None
         assert review.report.run_id in form.text()
         assert review.report.run_id in form.html()
-        assert told
+        assert calls
 
     def test_a_run_in_the_review_is_not_cut_off(self, form: SheetForm) -> None:
         """An active run in the review cannot be replaced by a new comparison or sheet."""

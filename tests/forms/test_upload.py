@@ -577,11 +577,11 @@ def test_no_matching_pet_is_announced(store: ps.Store) -> None:
 
 def test_the_keyboard_goes_to_the_heading(form: UploadForm) -> None:
     """Upload moves the keyboard focus to the heading, because its button becomes disabled."""
-    told: list[object] = []
-    form.heading.send = lambda content, buffers=None: told.append(content)
+    messages: list[object] = []
+    form.heading.send = lambda content, buffers=None: messages.append(content)
     drop(form, a__png=image())
     form.go.click()
-    assert told == [{"focus": True}]
+    assert messages == [{"focus": True}]
     assert form.work.wait()
 
 

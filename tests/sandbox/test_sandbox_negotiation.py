@@ -99,8 +99,8 @@ def test_errors_are_negotiated(api):
     """An error is an ApiResponse in the accepted media type."""
     answer = api.get("/pet/9", headers={"accept": XML})
     assert answer.headers["content-type"] == XML
-    said = xml.decode_api_response(answer.content)
-    assert said == ApiResponse(404, "not_found", "there is no pet 9")
+    document = xml.decode_api_response(answer.content)
+    assert document == ApiResponse(404, "not_found", "there is no pet 9")
 
 
 def test_unwelcome_is_406(api, standard):

@@ -410,9 +410,9 @@ def test_live_gives_the_token_by_the_browser():
             page = web.get("/oauth/authorize", params=wish)
             form = {"question": key_in(page), "answer": "allow"}
             back = urlsplit(web.post("/oauth/authorize", data=form).headers["location"])
-            said = {name: texts[0] for name, texts in parse_qs(back.fragment).items()}
-            assert (back.query, said["state"], said["scope"]) == ("", "s <&> ü", "read:pets")
-            assert opens(sandbox, said["access_token"]) == 200
+            values = {name: texts[0] for name, texts in parse_qs(back.fragment).items()}
+            assert (back.query, values["state"], values["scope"]) == ("", "s <&> ü", "read:pets")
+            assert opens(sandbox, values["access_token"]) == 200
             metadata = web.get("/.well-known/oauth-authorization-server").json()
             assert metadata["response_types_supported"] == ["token"]
             assert told(web.get("/oauth/authorize", params=question(pair()[1])))["error"] == (

@@ -101,7 +101,7 @@ def test_the_document_is_true(profile):
     with Sandbox(profile=profile) as sandbox:
         found = list(results(sandbox, profile))
         asked = sandbox.requests
-    failures = [told for _, told in found if told is not None]
+    failures = [failure for _, failure in found if failure is not None]
     assert failures == [], "\n\n".join(failures)
     made = Counter(name for name, _ in found)
     assert set(made) >= DEFAULTS - set(SWITCHED_OFF[profile])

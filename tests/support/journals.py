@@ -41,10 +41,15 @@ def small_plan(pets: Iterable[Pet] = PETS, name: str = "renamed") -> Plan:
 
 def begun(journal: Journal, run: str, plan: Plan | None = None, **more: Any) -> RunSession:
     """Begin a new run of the plan, and return its session."""
-    told: dict[str, Any] = {"kind": "apply", "store": STORE, "source": "s.xlsx", "started": STARTED}
+    options: dict[str, Any] = {
+        "kind": "apply",
+        "store": STORE,
+        "source": "s.xlsx",
+        "started": STARTED,
+    }
     if plan is not None:
-        told |= {"plan": plan, "fingerprint": plan.fingerprint, "total": len(plan.changes)}
-    return journal.begin(run, **{"total": 0, **told, **more})
+        options |= {"plan": plan, "fingerprint": plan.fingerprint, "total": len(plan.changes)}
+    return journal.begin(run, **{"total": 0, **options, **more})
 
 
 async def intended(session: RunSession, number: int, change: Change) -> None:

@@ -117,18 +117,18 @@ class Words:
             self.tags.update(pet.tags)
             self.categories.update([pet.category] if pet.category else [])
 
-    def tag(self, said: Tag, pet: Pet) -> Tag:
+    def tag(self, cell: Tag, pet: Pet) -> Tag:
         """Return the tag that is meant: the pet's, else the store's, else the tag as written."""
-        if (said.id is not None and said.name) or said in pet.tags:
-            return said
+        if (cell.id is not None and cell.name) or cell in pet.tags:
+            return cell
         for known in (Counter(pet.tags), self.tags):
-            if said.id is None:
-                like = [tag for tag in known if tag.name and plain(tag.name) == plain(said.name)]
+            if cell.id is None:
+                like = [tag for tag in known if tag.name and plain(tag.name) == plain(cell.name)]
             else:
-                like = [tag for tag in known if tag.id == said.id and tag.name]
+                like = [tag for tag in known if tag.id == cell.id and tag.name]
             if like:
                 return most_used(like, known)
-        return said
+        return cell
 
     def category(self, name: str | None, number: int | None, pet: Pet) -> Category | None:
         """Return the category that is meant by a name, a number or both."""
@@ -162,8 +162,8 @@ def most_used(things: list[Any], counts: Counter[Any]) -> Any:
 
 def most_said(line: Line) -> Any:
     """Return a sort key: rows with most values come first, ties are ordered by their content."""
-    said = {name: value for name, value in line.items() if value is not None and name != "action"}
-    return -len(said), repr(sorted(said.items()))
+    values = {name: value for name, value in line.items() if value is not None and name != "action"}
+    return -len(values), repr(sorted(values.items()))
 
 
 def merge_tags(base: Pet, sheet: list[Tag], store: Pet, words: Words) -> tuple[Tag, ...]:

@@ -67,10 +67,10 @@ class Notes(Double, of=Recorder):
         self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
     ) -> None:
         """Record the entry with its outcome."""
-        said = {name: getattr(result, name) for name in _TOLD}
+        values = {name: getattr(result, name) for name in _TOLD}
         known = self.by_number.get(result.number) or _entry(result.number, result)
         self.by_number[result.number] = replace(
-            known, **said, after=after or known.after, before=replaced or known.before
+            known, **values, after=after or known.after, before=replaced or known.before
         )
 
     async def record_known_ids(self, ids: Iterable[int]) -> None:

@@ -45,8 +45,8 @@ def _check_forms(view: View, theme: Theme) -> None:
     """Assert that every form is present and accessible, and that its text has the theme's
     brightness.
     """
-    for _, said in FORMS.values():
-        expect(view.forms.filter(has_text=said).first).to_be_attached()
+    for _, text in FORMS.values():
+        expect(view.forms.filter(has_text=text).first).to_be_attached()
     assert view.forms.count() >= len(FORMS)
     assert serious(view) == []
     assert set(view.forms.evaluate_all(_IS_LIGHT)) == {theme == "dark"}

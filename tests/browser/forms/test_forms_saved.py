@@ -60,5 +60,7 @@ def test_what_a_saved_notebook_shows(
     expect(view.forms).to_have_count(0)
     expect(view.root.get_by_text("Error displaying widget")).to_be_hidden()
     # JupyterLab logs this only to the console.
-    watch.unrest[:] = [said for said in watch.unrest if "widget model not found" not in said]
+    watch.unrest[:] = [
+        message for message in watch.unrest if "widget model not found" not in message
+    ]
     assert watch.unrest == []

@@ -83,13 +83,13 @@ class Forked:
 
     def communicate(self, text: str = "", timeout: float = 60.0) -> tuple[str, str]:
         """Send this text to the command; return its whole output."""
-        said = {"stdout": "", "stderr": ""}
+        output = {"stdout": "", "stderr": ""}
 
         def read(name: str) -> None:
             stream = getattr(self, name)
-            said[name] = stream.read() if stream else ""
+            output[name] = stream.read() if stream else ""
 
-        readers = [threading.Thread(target=read, args=[name], daemon=True) for name in said]
+        readers = [threading.Thread(target=read, args=[name], daemon=True) for name in output]
         for reader in readers:
             reader.start()
         if self.stdin:
@@ -98,7 +98,7 @@ class Forked:
         self.wait(timeout)
         for reader in readers:
             reader.join(timeout)
-        return said["stdout"], said["stderr"]
+        return output["stdout"], output["stderr"]
 
     def send_signal(self, sign: int) -> None:
         """Send a signal, unless the command has ended."""

@@ -124,11 +124,11 @@ class Round:
 
 def check_shown(shown: Running, total: int) -> None:
     """Assert that `petsync runs RUN --json` of a completed run has consistent counts."""
-    said = shown.json()
-    assert (said["exit_code"], said["stopped"]) == (0, ""), said
-    assert [result["number"] for result in said["results"]] == list(range(total))
-    assert {result["outcome"] for result in said["results"]} <= FINAL
-    assert sum(said["counts"].values()) == total
+    document = shown.json()
+    assert (document["exit_code"], document["stopped"]) == (0, ""), document
+    assert [result["number"] for result in document["results"]] == list(range(total))
+    assert {result["outcome"] for result in document["results"]} <= FINAL
+    assert sum(document["counts"].values()) == total
 
 
 def check_store(story: Story, service: Service) -> None:

@@ -79,9 +79,9 @@ class Running:
 
     def said(self) -> str:
         """Return the end of each output file so far."""
-        said = [(path, path.read_text("utf-8", "replace")) for path in self._streams()]
+        texts = [(path, path.read_text("utf-8", "replace")) for path in self._streams()]
         # The output of an aborted process ends with a long list of modules.
-        ends = [(path, text.partition("\nExtension modules:")[0][-2000:]) for path, text in said]
+        ends = [(path, text.partition("\nExtension modules:")[0][-2000:]) for path, text in texts]
         return "\n".join(f"[{path.name}] {end}" for path, end in ends)
 
     def json(self) -> Any:

@@ -61,9 +61,9 @@ def _fork_at_points(folder: str, step: int, sign: int) -> None:
             Path(folder, f"{child}.end").write_text(f"{code} {place}")
             return
         sys.settrace(None)
-        said = os.open(f"{folder}/{os.getpid()}.said", os.O_WRONLY | os.O_CREAT, 0o600)
-        os.dup2(said, 1)
-        os.dup2(said, 2)
+        output = os.open(f"{folder}/{os.getpid()}.said", os.O_WRONLY | os.O_CREAT, 0o600)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
         os.kill(os.getpid(), sign)
 
     sys.settrace(trace)

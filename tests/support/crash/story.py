@@ -93,8 +93,8 @@ def story(rng: random.Random, *, pets: int, changes: int, ids: str = "mixed") ->
 def content(pet: Mapping[str, Any]) -> str:
     """Return a pet's content without its id as text that can be compared; tags are a set."""
     tags = sorted(pet.get("tags") or (), key=json.dumps)
-    said = {**pet, "tags": tags, "photoUrls": pet.get("photoUrls") or []}
-    return json.dumps({k: v for k, v in said.items() if k != "id"}, sort_keys=True)
+    values = {**pet, "tags": tags, "photoUrls": pet.get("photoUrls") or []}
+    return json.dumps({k: v for k, v in values.items() if k != "id"}, sort_keys=True)
 
 
 def told(pets: Mapping[int, Mapping[str, Any]]) -> dict[int, str]:

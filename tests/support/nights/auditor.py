@@ -49,15 +49,15 @@ class Auditor:
         self.agreed = {job: {} for job in JOBS}
 
     def night(
-        self, before: Look, since: int, told: Collection[Told], *, touched: Collection[int] = ()
+        self, before: Look, since: int, rounds: Collection[Told], *, touched: Collection[int] = ()
     ) -> Look:
         """Check a night and return both sides after it. `before` and `since` are both sides, and
         the count of the store's writes, at its start. `touched` are the pets that people edited
         during the night.
         """
         after = self.world.look()
-        last = {each.job: each for each in told}
-        self._rounds(told)
+        last = {each.job: each for each in rounds}
+        self._rounds(rounds)
         for job in JOBS:
             finished = job in last and last[job].status in _FINISHED
             if not touched:
@@ -70,9 +70,9 @@ class Auditor:
         self._no_secrets()
         return after
 
-    def exit_code(self, code: int, told: Collection[Told]) -> None:
+    def exit_code(self, code: int, rounds: Collection[Told]) -> None:
         """Check that the exit code of the process is that of the worst round."""
-        codes = [each.code for each in told]
+        codes = [each.code for each in rounds]
         worst = min(codes, key=_WORST.index, default=0)
         assert code == worst, f"exit code {code} of rounds that ended with {codes}"
 
@@ -109,8 +109,8 @@ class Auditor:
             return True
         return line.id is not None and sum(each.id == line.id for each in rows) > 1
 
-    def _rounds(self, told: Collection[Told]) -> None:
-        for each in told:
+    def _rounds(self, rounds: Collection[Told]) -> None:
+        for each in rounds:
             line = each.round
             assert line["id"] not in self.ids, f"two rounds of one id: {line}"
             self.ids.add(line["id"])
@@ -122,32 +122,32 @@ class Auditor:
                 if each.status in _FINISHED:
                     assert open_[kind] == line.get(name, 0), (kind, line, each.open)
 
-    def _explained(self, told: Told, after: Look) -> None:
+    def _explained(self, round_: Told, after: Look) -> None:
         """Check that every difference is reported, and that every reported difference exists."""
-        if told.status in {"error", "locked", "interrupted"}:
-            assert told.round.get("problem"), told.round
+        if round_.status in {"error", "locked", "interrupted"}:
+            assert round_.round.get("problem"), round_.round
             return
-        differences = self.differences(told.job, after)
-        if told.status == "refused":
-            assert told.round.get("problem"), told.round
+        differences = self.differences(round_.job, after)
+        if round_.status == "refused":
+            assert round_.round.get("problem"), round_.round
             return
-        unexplained = [place for place in differences if not _covers(told.open, place)]
+        unexplained = [place for place in differences if not _covers(round_.open, place)]
         # If very many pets were never in a row, the report names only their number.
         strangers = [place for place in unexplained if place[1] is None]
-        if any(f"{len(strangers):,} pets" in each["problem"] for each in told.open):
+        if any(f"{len(strangers):,} pets" in each["problem"] for each in round_.open):
             unexplained = [place for place in unexplained if place[1] is not None]
         assert not unexplained, (
-            f"{told.job}: not explained: {self._shown(told.job, unexplained, after)}\n"
-            f"told: {told.open}\n{told.round}"
+            f"{round_.job}: not explained: {self._shown(round_.job, unexplained, after)}\n"
+            f"told: {round_.open}\n{round_.round}"
         )
-        rows = after.rows.get(told.job, [])
+        rows = after.rows.get(round_.job, [])
         errors = {line.number for line in rows if self.is_wrong(line, rows)}
-        for open_ in told.open:
+        for open_ in round_.open:
             if open_["kind"] == "finding":
-                assert open_.get("row") in errors, f"{told.job}: no error: {open_}"
+                assert open_.get("row") in errors, f"{round_.job}: no error: {open_}"
             elif open_["kind"] != "note" or open_.get("fields"):
                 assert _is_real(open_, differences, errors), (
-                    f"{told.job}: no difference: {open_}\n{differences}"
+                    f"{round_.job}: no difference: {open_}\n{differences}"
                 )
 
     def _shown(self, job: str, places: Iterable[Place], look: Look) -> list[Any]:
@@ -155,14 +155,14 @@ class Auditor:
         for number, row, name in places:
             line = next((each for each in look.rows.get(job, []) if each.number == row), None)
             pet = look.pets.get(number) if number is not None else None
-            said = line and (line.said[name] if name else line.texts)
-            shown.append((number, row, name, said, pet and (pet[name] if name else pet)))
+            value = line and (line.said[name] if name else line.texts)
+            shown.append((number, row, name, value, pet and (pet[name] if name else pet)))
         return shown
 
-    def _merged(self, job: str, before: Look, after: Look, told: Told | None) -> None:
+    def _merged(self, job: str, before: Look, after: Look, round_: Told | None) -> None:
         """Check that each pet and field follows the rules of the merge, or is unchanged."""
-        opens = told.open if told else []
-        is_final = told is not None and told.status in _FINISHED
+        opens = round_.open if round_ else []
+        is_final = round_ is not None and round_.status in _FINISHED
         for number in sorted(before.pets.keys() | after.pets.keys()):
             was, is_ = before.pets.get(number), after.pets.get(number)
             if JOBS[job] in ("push", "two-way"):
@@ -211,12 +211,12 @@ class Auditor:
                 assert old[number].texts == new[number].texts, f"{number}: a row with an error"
                 continue
             for name in FIELDS:
-                said, has = old[number].said[name], before.pets[number][name]
+                cell, has = old[number].said[name], before.pets[number][name]
                 now = (new[number].said[name], after.pets[number][name])
                 candidates = self.agreed[job].get((number, name), ())
-                allowed = outcomes(name, candidates, said, has)
+                allowed = outcomes(name, candidates, cell, has)
                 result = _covers(opens, (number, new[number].number, name))
-                self._field((job, number, name), allowed, (said, has), now, result or not is_final)
+                self._field((job, number, name), allowed, (cell, has), now, result or not is_final)
         for number in old.keys() - new.keys():
             assert number not in before.pets, f"{job}: the row of {number} was taken out"
             known = [self.agreed[job].get((number, name), ()) for name in FIELDS]
@@ -225,17 +225,22 @@ class Auditor:
             assert number in after.pets, f"{job}: a row for {number}, which is not a pet"
 
     def _field(
-        self, place: Any, allowed: list[Any], was: tuple[Any, Any], now: tuple[Any, Any], told: bool
+        self,
+        place: Any,
+        allowed: list[Any],
+        was: tuple[Any, Any],
+        now: tuple[Any, Any],
+        is_listed: bool,
     ) -> None:
         """Check one field; if the round did not finish, each side may also be unchanged."""
         for sheet, store in allowed:
             stayed = (sheet, store) == was
             fits = (now[0] is BLANK or now[0] == sheet) and now[1] == store
-            if fits and (told or not stayed or agree(*was)):
+            if fits and (is_listed or not stayed or agree(*was)):
                 return
-            if told and now[0] in (was[0], sheet) and now[1] in (was[1], store):
+            if is_listed and now[0] in (was[0], sheet) and now[1] in (was[1], store):
                 return
-            if told and now[0] is BLANK and now[1] in (was[1], store):
+            if is_listed and now[0] is BLANK and now[1] in (was[1], store):
                 return
         raise AssertionError(f"{place}: sheet and store were {was}, are {now}; allowed {allowed}")
 
@@ -314,8 +319,8 @@ class Auditor:
         assert not (twice := {t: n for t, n in stored.items() if n > 1}), f"doubled: {twice}"
         for job, rows in look.rows.items():
             names = [line.texts.get("name", "") for line in rows if not self.is_wrong(line, rows)]
-            said = Counter(t for name in names for t in _TOKEN.findall(name))
-            assert not (twice := {t: n for t, n in said.items() if n > 1}), f"{job}: {twice}"
+            tokens = Counter(t for name in names for t in _TOKEN.findall(name))
+            assert not (twice := {t: n for t, n in tokens.items() if n > 1}), f"{job}: {twice}"
 
     def _no_secrets(self) -> None:
         """Check that the token is in no file that petsync wrote, and in no notice."""

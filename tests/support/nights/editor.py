@@ -227,7 +227,7 @@ class Editor:
         self.deeds.append(f"{job}: row {line.number} ({line.id}) {column} = {text!r}")
 
     def _text(self, line: Line, field: str, scope: str) -> str:
-        rng, said = self.rng, line.said[field]
+        rng, value = self.rng, line.said[field]
         if field == "name":
             token = line.texts["name"].split()[-1]
             return f"{rng.choice(WORDS)} {rng.randrange(1000)} {token}"
@@ -238,8 +238,10 @@ class Editor:
         if rng.random() < 0.1:
             return ""
         if field == "tags":
-            return _tags([*self._mixed(() if said is BLANK else sorted(said), scope)]) or "[clear]"
-        photos = [] if said is BLANK else [*said]
+            return (
+                _tags([*self._mixed(() if value is BLANK else sorted(value), scope)]) or "[clear]"
+            )
+        photos = [] if value is BLANK else [*value]
         return "\n".join(self._rearranged(photos)) or "[clear]"
 
     def _stored_value(self, pet: Stored, field: str, scope: str) -> Any:

@@ -41,7 +41,7 @@ class Line:
 
     number: int
     texts: Mapping[str, str]
-    said: Pet = field(default_factory=dict)
+    values: Pet = field(default_factory=dict)
 
     @property
     def id(self) -> int | None:
@@ -89,9 +89,9 @@ def lines_of(path: Path) -> list[Line]:
     return found
 
 
-def agree(said: Any, has: Any) -> bool:
+def agree(cell: Any, has: Any) -> bool:
     """Return whether a cell is blank or has the store's value."""
-    return said is BLANK or said == has
+    return cell is BLANK or cell == has
 
 
 def _workbook(path: Path) -> list[tuple[int, list[str]]]:

@@ -335,11 +335,11 @@ class Nights:
                 assert self.world.sheets[each.job].read_bytes() == before.files[each.job], name
         return result
 
-    def _audit(self, before: Look, since: int, told: list[Told]) -> None:
+    def _audit(self, before: Look, since: int, rounds: list[Told]) -> None:
         self.log += self.editor.deeds
         self.editor.deeds.clear()
         self.auditor.wrong = set(self.editor.mistakes)
-        self.auditor.night(before, since, told)
+        self.auditor.night(before, since, rounds)
 
     def _resolved(self) -> None:
         """Decide every open difference: the sheet takes the store's value."""

@@ -239,8 +239,8 @@ class World:
         assert report, f"a round without a report: {line}"
         path = (self.folder / report).with_suffix(".json")
         assert path.exists(), f"the report is not there: {path}"
-        told: dict[str, Any] = json.loads(path.read_bytes())
-        opens: list[dict[str, Any]] = told.get("open", [])
+        document: dict[str, Any] = json.loads(path.read_bytes())
+        opens: list[dict[str, Any]] = document.get("open", [])
         return opens
 
     def _reader(self) -> closing[sqlite3.Connection]:

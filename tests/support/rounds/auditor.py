@@ -123,17 +123,17 @@ class Auditor:
             # A removed tag or photo is now on neither side.
             edited = {unit for one, unit in open_ if one == key}
             for unit in units(view, key) | edited:
-                said, has = value(view.rows, key, unit), value(view.pets, key, unit)
-                if said is not BLANK:
-                    self.last_said[key, unit] = said
+                cell, has = value(view.rows, key, unit), value(view.pets, key, unit)
+                if cell is not BLANK:
+                    self.last_said[key, unit] = cell
                 elif self._says_it_by_a_blank(view, key, unit):
                     ledger.store.discard((key, unit))
                 elif unit == ("category_id", "") and self._says_it_by_its_name(view, key):
                     self.agreed_on[key, unit, has] = self.step
-                if said is not BLANK and said == has:
+                if cell is not BLANK and cell == has:
                     ledger.sheet.discard((key, unit))
                     ledger.store.discard((key, unit))
-                    self.agreed_at[key, unit] = self.agreed_on[key, unit, said] = self.step
+                    self.agreed_at[key, unit] = self.agreed_on[key, unit, cell] = self.step
                     if unit == ("category_id", ""):
                         self.renamed.discard(key)
         open_ = ledger.sheet | ledger.store
@@ -199,8 +199,8 @@ class Auditor:
             return
         place = f"{key} {unit}: sheet {rows[0]!r} -> {rows[1]!r}, store {pets[0]!r} -> {pets[1]!r}"
         if pets[0] != pets[1]:
-            said = self.last_said.get((key, unit)) if rows[0] is BLANK else rows[0]
-            assert pets[1] == said, f"{place}: nobody said so"
+            cell = self.last_said.get((key, unit)) if rows[0] is BLANK else rows[0]
+            assert pets[1] == cell, f"{place}: nobody said so"
             assert sheet, f"{place}: nobody edited the sheet"
             assert not store, f"{place}: the store's edit is lost"
         if rows[0] is not BLANK and rows[1] is not BLANK and rows[0] != rows[1]:
@@ -240,16 +240,16 @@ class Auditor:
             return False
         name, number = ("category", ""), ("category_id", "")
         other = {name: number, number: name}.get(unit)
-        said = BLANK if other is None else value(view.rows, key, other)
-        is_said = said is not BLANK and said == value(view.pets, key, other or unit)
+        cell = BLANK if other is None else value(view.rows, key, other)
+        is_said = cell is not BLANK and cell == value(view.pets, key, other or unit)
         return is_said or value(view.pets, key, unit) in (None, False)
 
     def _says_it_by_its_name(self, view: View, key: str) -> bool:
         """Return whether the id of the row's category is away, and its name is the store's."""
         name = ("category", "")
-        said = value(view.rows, key, name)
+        cell = value(view.rows, key, name)
         is_away = (key, "category_id") in view.away
-        return is_away and said not in (BLANK, None) and said == value(view.pets, key, name)
+        return is_away and cell not in (BLANK, None) and cell == value(view.pets, key, name)
 
     def _last_agreed(self, key: str, unit: Unit) -> int:
         """Return the step of the last agreement: who types that value again reverts their edit."""
@@ -295,17 +295,17 @@ class Auditor:
             for unit in units(view, key):
                 if column not in ("", unit[0]):
                     continue
-                said, has = value(view.rows, key, unit), value(view.pets, key, unit)
+                cell, has = value(view.rows, key, unit), value(view.pets, key, unit)
                 pair = (key, unit)
                 self.ledger.sheet.discard(pair)
-                if said is BLANK or said == has:
+                if cell is BLANK or cell == has:
                     continue
                 is_open = pair in then.sheet or key in then.rows_added
                 was = value(sides.pets, key, unit) if sides and key in sides.pets else BLANK
                 # The id of a category may never have counted, because of another name.
                 is_still = was == has and unit[0] != "category_id"
-                is_still &= self.agreed_on.get((key, unit, said), -1) <= step
-                is_later = self.agreed_on.get((key, unit, said), -1) > step
+                is_still &= self.agreed_on.get((key, unit, cell), -1) <= step
+                is_later = self.agreed_on.get((key, unit, cell), -1) > step
                 if is_open and not is_later and (is_still or self.agreed_at.get(pair, -1) <= step):
                     self.ledger.sheet.add(pair)
                 else:
@@ -359,8 +359,8 @@ def differences(view: View) -> Iterator[tuple[str, Unit]]:
         yield key, ("", "")
     for key in sorted(view.pets.keys() & view.rows.keys()):
         for unit in sorted(units(view, key)):
-            said = value(view.rows, key, unit)
-            if said is not BLANK and said != value(view.pets, key, unit):
+            cell = value(view.rows, key, unit)
+            if cell is not BLANK and cell != value(view.pets, key, unit):
                 yield key, unit
 
 

@@ -251,17 +251,17 @@ class Play:
         grid, row, key = found
         columns = [c for c in ("name", "status", "tags", "photo_urls") if c in grid.head]
         column = self.rng.choice(columns)
-        said = values_of_row(grid, row)[column]
+        value = values_of_row(grid, row)[column]
         if column == "name":
             self._write(grid, row, key, "name", self._name(key), [("name", "")])
         elif column == "status":
             self._write(grid, row, key, "status", self.rng.choice(STATUSES), [("status", "")])
         else:
-            items = set() if said is BLANK else set(said)
+            items = set() if value is BLANK else set(value)
             item = self._item(column, items)
             items ^= {item}
             text = ("; " if column == "tags" else "\n").join(sorted(items)) or "[clear]"
-            if said is BLANK:  # The blank cell had no value; now it has exactly these items.
+            if value is BLANK:  # The blank cell had no value; now it has exactly these items.
                 pet = self.view().pets.get(key, {})
                 edited = [(column, each) for each in {item, *pet.get(column, ())}]
             else:
