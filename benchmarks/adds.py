@@ -54,7 +54,7 @@ def main() -> int:
     for name, profile in WAYS.items():
         runs = [one_run(profile, asked.adds, asked.concurrency) for _ in range(asked.runs)]
         is_exact &= all(run.is_exact and run.applied == asked.adds for run in runs)
-        print(told(name, runs), flush=True)
+        print(format_runs(name, runs), flush=True)
     return 0 if is_exact else 1
 
 
@@ -80,7 +80,7 @@ def one_run(profile: ServiceProfile, adds: int, concurrency: int) -> Run:
     return Run(len(applied), len(pets), requests, seconds, is_exact)
 
 
-def told(name: str, runs: list[Run]) -> str:
+def format_runs(name: str, runs: list[Run]) -> str:
     """Return one line about the runs of one way."""
     exact = sum(run.is_exact for run in runs)
     applied, stored = sum(run.applied for run in runs), sum(run.stored for run in runs)

@@ -44,7 +44,7 @@ from functools import partial
 from pathlib import Path
 
 import psutil
-from changes import Work, made
+from changes import Work, build_work
 from load import peak
 from loops import (
     Loop,
@@ -105,7 +105,7 @@ def main() -> None:
 
 def speed(folder: Path, changes: int, connections: Sequence[int], rounds: int) -> list[bool]:
     """Print a table for each number of connections; return whether its goals are met."""
-    work = made(changes)
+    work = build_work(changes)
     seed = work.seed(folder)
     loops = contenders(seed, folder)
     met = []
@@ -168,7 +168,7 @@ def memory(folder: Path, sizes: Sequence[int]) -> None:
     print(f"{'changes':>10}{'MiB':>8}{'bytes a change':>16}{'bytes a change more':>21}")
     before = 0, 0.0
     for size in sizes:
-        mebibytes = risen(made(size), folder)
+        mebibytes = risen(build_work(size), folder)
         more = (mebibytes - before[1]) / (size - before[0])
         each, further = 2**20 * mebibytes / size, 2**20 * more
         print(f"{size:10,}{mebibytes:8.1f}{each:16,.0f}{further:21,.0f}")
@@ -194,7 +194,7 @@ def risen(work: Work, folder: Path) -> float:
 
 def limited(folder: Path, changes: int) -> bool:
     """Print how well petsync uses a service with a rate limit; return whether the goals are met."""
-    work = made(changes)
+    work = build_work(changes)
     seed = work.seed(folder)
     with server(seed, f"limit={RATE}") as url:
         seconds, traffic = asyncio.run(limited_run(work, url, folder))

@@ -17,7 +17,7 @@ from petsync.protocol import operations
 from petsync.protocol.json import decode_pets, encode_pets
 from petsync.protocol.operations import Request
 
-__all__ = ["FORM", "Work", "made", "request_of"]
+__all__ = ["FORM", "Work", "build_work", "request_of"]
 
 FORM = frozenset({"name", "status"})
 """The columns that updatePetWithForm can change."""
@@ -49,7 +49,7 @@ class Work:
             raise RuntimeError(f"{wrong} pets are not as they are to be")
 
 
-def made(changes: int) -> Work:
+def build_work(changes: int) -> Work:
     """Return `changes` changes in a plan's order: 10 % adds with an id, 60 % updates by updatePet,
     20 % by updatePetWithForm, 10 % deletes.
     """

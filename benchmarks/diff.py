@@ -106,7 +106,7 @@ def at(pets: int, rounds: int | None, *, shuffled: bool) -> tuple[Costs, float]:
     """Print and return each contender's cost for `pets` pets; also return the MiB of one table."""
     with ProcessPoolExecutor(1, mp_context=FORK) as apart:
         # In another process, so that no contender's memory includes the leftovers of this step.
-        inputs = apart.submit(tables.made, pets, shuffled=shuffled).result()
+        inputs = apart.submit(tables.build_inputs, pets, shuffled=shuffled).result()
         table = apart.submit(_table_size, inputs.exported).result() / 2**20
     workers = {name: Worker(name, inputs) for name in CONTENDERS}
     rounds = rounds or (7 if pets <= 200_000 else 3)

@@ -77,7 +77,7 @@ class Work:
     convert: Callable[[], Any] = lambda: None
 
 
-def made(pets: int, *, shuffled: bool) -> Inputs:
+def build_inputs(pets: int, *, shuffled: bool) -> Inputs:
     """Return the inputs for `pets` pets, with random edits from a fixed seed."""
     chance = random.Random(20_261_121)
     stored = orjson.loads(answer(pets + pets // 200))

@@ -32,7 +32,7 @@ from petsync.samples import sample_data
 from petsync.sandbox import Sandbox
 from petsync.table.frame import frame_from_json
 
-__all__ = ["Shop", "draw", "thirty_nights"]
+__all__ = ["Shop", "draw", "run_thirty_nights"]
 
 _HERE = Path(__file__).parent
 _FIRST = datetime(2026, 10, 23, 2, tzinfo=UTC)
@@ -59,7 +59,7 @@ class Shop:
     folder: Path
     draw: random.Random = field(default_factory=lambda: random.Random(_SEED))  # noqa: S311
     mistyped: dict[int, ps.Pet] = field(default_factory=dict)
-    told: list[RoundReport] = field(default_factory=list)
+    reports: list[RoundReport] = field(default_factory=list)
 
     @property
     def sheet(self) -> Path:
@@ -72,7 +72,7 @@ class Shop:
         self.box.reset(ps.pets_from_frame(frame))
         ps.write_sheet(frame, self.sheet, base=False)
 
-    def day(self, number: int) -> None:
+    def make_edits(self, number: int) -> None:
         """Make one day's changes in the sheet and in the store."""
         pets = self.draw.sample(self.box.pets(), 3 + self.draw.randrange(14))
         half = len(pets) // 2
@@ -95,13 +95,13 @@ class Shop:
             self._sweep(rows, back=number == _SWEPT_BACK)
         self._write(rows, typo=number in _TYPOS)
 
-    def night(self, number: int) -> None:
+    def run_round(self, number: int) -> None:
         """Run the job's round, and date it to its night."""
         self.box.break_with("503=1" if number == _OUTAGE else None)
         if number == _SLOW:
             self.box.break_with("latency=0.02")
         for report in reconcile_jobs(self._config()):
-            self.told.append(_dated(report, _FIRST + timedelta(days=number), self))
+            self.reports.append(_date_report(report, _FIRST + timedelta(days=number), self))
         self.box.break_with(None)
 
     def _edited(self, pet: ps.Pet, number: int) -> ps.Pet:
@@ -116,7 +116,7 @@ class Shop:
         return {pet.id or 0: pet for pet in ps.pets_from_frame(frame)} | self.mistyped
 
     def _in_conflict(self) -> set[int | None]:
-        return {each.pet_id for each in self.told[-1].open if each.kind == "conflict"}
+        return {each.pet_id for each in self.reports[-1].open if each.kind == "conflict"}
 
     def _clash(self, rows: dict[int, ps.Pet], number: int) -> None:
         """Rename the same two pets in the store and in the sheet."""
@@ -156,11 +156,11 @@ class Shop:
         )
 
 
-def _dated(report: RoundReport, night: datetime, shop: Shop) -> RoundReport:
+def _date_report(report: RoundReport, night: datetime, shop: Shop) -> RoundReport:
     """Return the round with that night's date, and with an address and a folder for readers."""
     body = msgspec.json.encode(report).decode()
-    for own, shown in ((shop.box.url, _STORE), (f"{shop.folder}/", "")):
-        body = body.replace(own, shown)
+    for own, public in ((shop.box.url, _STORE), (f"{shop.folder}/", "")):
+        body = body.replace(own, public)
     body = re.sub(r"\d{8}-\d{6}(?!\d)", f"{night:%Y%m%d-%H%M%S}", body)
     report = msgspec.json.decode(body, type=RoundReport)
     stamp = f"{night:%Y%m%d-%H%M%S}-{report.round.id[-4:]}"
@@ -168,21 +168,21 @@ def _dated(report: RoundReport, night: datetime, shop: Shop) -> RoundReport:
     return msgspec.structs.replace(report, round=round_)
 
 
-def thirty_nights(folder: Path) -> Sequence[RoundReport]:
+def run_thirty_nights(folder: Path) -> Sequence[RoundReport]:
     """Return the rounds of thirty nights, except those on which the machine was off."""
     with Sandbox(auth=False) as box:
         shop = Shop(box, folder)
         shop.open()
         for number in range(30):
-            shop.day(number)
+            shop.make_edits(number)
             if number not in _OFF:
-                shop.night(number)
-        return shop.told
+                shop.run_round(number)
+        return shop.reports
 
 
 def draw(folder: Path) -> Iterator[Path]:
     """Draw the pictures into a folder."""
-    reports = thirty_nights(folder)
+    reports = run_thirty_nights(folder)
     rounds: list[Round] = [each.round for each in reports]
     now = _FIRST + timedelta(days=29, hours=6)
     history, report = folder / "history.html", folder / "round-report.html"

@@ -14,8 +14,7 @@ import msgspec
 import pandas as pd
 import pytest
 from shop import MemoryTarget, lost, plan_of, sheet_saying
-from test_engine import begun as begin
-from test_engine import carry_out, full_after, outcomes, ran, resumed
+from test_engine import begin_run, carry_out, full_after, outcomes, ran, resumed
 
 import petsync as ps
 from petsync.apply.journal import Journal
@@ -103,7 +102,7 @@ def test_what_is_applied_is_stored_after_a_crash(tmp_path: Path, seed: int) -> N
     target = RacingTarget([OLD], seed=seed, admits=False)
     plan = new_pets(40)
     target.failures["add"] = [None, None, lost(), None, lost()]  # type: ignore[list-item]
-    first = full_after(seed * 3 + 2, begin(tmp_path, plan))
+    first = full_after(seed * 3 + 2, begin_run(tmp_path, plan))
     report = asyncio.run(ran(plan, target, first, concurrency=8))
     assert report.stopped
     report = resumed(plan, target, tmp_path, concurrency=8)
@@ -139,7 +138,7 @@ def test_two_records_with_one_id_are_settled_by_reading_the_pet(tmp_path: Path) 
     """
     target = RacingTarget([OLD], admits=False)
     plan = new_pets(2)
-    session = begin(tmp_path, plan)
+    session = begin_run(tmp_path, plan)
 
     async def killed() -> None:
         await session.record_known_ids([7])
@@ -277,7 +276,7 @@ def test_an_undo_of_an_old_journal_deletes_no_pet_that_was_there(tmp_path: Path)
     """
     target = MemoryTarget([OLD])
     plan = new_pets(1)
-    session = begin(tmp_path, plan)
+    session = begin_run(tmp_path, plan)
     change = plan.changes[0]
     assert change.after is not None
     new = replace(change.after, id=7)

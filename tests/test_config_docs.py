@@ -77,16 +77,21 @@ def test_systemd_comes_at_the_times_of_cron() -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     for schedule in ("*/20 8-10 * * 1-5", "5 4 1,15 JAN-MAR *", "0 0 */2 * 0", "7 */6 1-31 2 5"):
         (line,) = on_calendar(schedule)
-        command = ["systemd-analyze", "calendar", "--iterations=10", f"--base-time={_said(start)}"]
+        command = [
+            "systemd-analyze",
+            "calendar",
+            "--iterations=10",
+            f"--base-time={_format_moment(start)}",
+        ]
         shown = subprocess.run(
             [*command, line], env={"TZ": "UTC"}, capture_output=True, text=True, check=True
         )
         result = re.findall(r"(?:elapse|Iter. #\d+): \w+ (.*) UTC", shown.stdout)
         cron = CronSim(schedule, start)
-        assert result == [_said(next(cron)) for _ in range(10)]
+        assert result == [_format_moment(next(cron)) for _ in range(10)]
 
 
-def _said(moment: datetime) -> str:
+def _format_moment(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}"
 
 

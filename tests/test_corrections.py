@@ -13,7 +13,7 @@ import openpyxl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sheetmaking import csv_of, found, sheet_of, workbook_of
+from sheetmaking import csv_of, list_findings, sheet_of, workbook_of
 
 import petsync as ps
 from petsync.apply.planfile import load_plan, save_plan
@@ -49,7 +49,7 @@ def test_a_cell_of_a_workbook_is_read_as_it_is_corrected(tmp_path: Path, address
     sheet_of(tmp_path, MESSY[:3])
     before = (tmp_path / "pets.xlsx").read_bytes()
     sheet = read_sheet(tmp_path / "pets.xlsx", corrections={address: "available"})
-    assert ("Pets!C3", "unknown-status") not in found(sheet)
+    assert ("Pets!C3", "unknown-status") not in list_findings(sheet)
     (made,) = sheet.corrections
     assert made == ps.types.Correction(
         address="Pets!C3", row=3, column="status", before="availabel", after="available"
@@ -87,7 +87,10 @@ def test_what_is_no_text_becomes_text(tmp_path: Path) -> None:
     """A corrected number, date or error becomes a text, even with the same characters."""
     rows = [["id", "name", "status"], ["1", 7, "sold"], ["2", dt.date(2026, 5, 1), "sold"]]
     sheet = sheet_of(tmp_path, rows)
-    assert [rule for _, rule in found(sheet)] == ["number-instead-of-text", "date-instead-of-text"]
+    assert [rule for _, rule in list_findings(sheet)] == [
+        "number-instead-of-text",
+        "date-instead-of-text",
+    ]
     fixed = read_sheet(tmp_path / "pets.xlsx", corrections={"B2": "7", "B3": "May 1"})
     assert not fixed.problems
     assert fixed.frame["name"].tolist() == ["7", "May 1"]
@@ -203,7 +206,7 @@ def test_what_empties_a_field_is_no_blank_cell(tmp_path: Path) -> None:
     """
     sheet = csv_of(tmp_path, "id,tags\n1,;\n")
     assert sheet.frame["tags"].tolist() == [[]]
-    assert found(sheet) == [("line 2, column 2", "tags-separators")]
+    assert list_findings(sheet) == [("line 2, column 2", "tags-separators")]
     assert not sheet.suggestions
 
 
@@ -232,7 +235,7 @@ def tables(draw: st.DrawFn) -> list[list[str]]:
     ]
 
 
-def _said(sheet: Sheet) -> list[Any]:
+def _read_cells(sheet: Sheet) -> list[Any]:
     frame = sheet.frame.astype(object).where(sheet.frame.notna(), None)
     return [list(frame.columns), frame.to_numpy().tolist(), frame.index.tolist(), sheet.blocked]
 
@@ -265,7 +268,7 @@ def test_sure_corrections_change_nothing_that_the_sheet_says(
         workbook_of(rows).save(path)
     sheet = read_sheet(path)
     fixed = read_sheet(path, corrections=sheet.suggested_corrections())
-    assert _said(fixed) == _said(sheet)
+    assert _read_cells(fixed) == _read_cells(sheet)
     assert not fixed.suggested_corrections()
     assert fixed.errors == sheet.errors
 
@@ -336,7 +339,7 @@ def test_corrections_in_two_steps_are_those_in_one(
         at_once = store.read(path, corrections=corrections)
     assert stepwise.corrections == at_once.corrections
     assert stepwise.problems == at_once.problems
-    assert _said(stepwise) == _said(at_once)
+    assert _read_cells(stepwise) == _read_cells(at_once)
 
 
 def test_a_file_that_changed_is_not_corrected_further(store: ps.Store, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ class Case:
         pet.
         """
         last = self.resume()
-        assert last.wait(120) == 0, last.said()
+        assert last.wait(120) == 0, last.output()
         check_store(self.story, self.service)
         assert self.service.writes() == self.story.total
         kept = ledger(self.state, *runs(self.state))
@@ -65,7 +65,7 @@ class Case:
         env = {"DOOM": doom, "STORE": str(self.service.db)}
         call = "crash.doomed:main"
         running = self._nursery(*args, *to, folder=self._folder, call=call, env=env)
-        assert running.wait(120) == -9, f"{doom}: never came there\n{running.said()}"
+        assert running.wait(120) == -9, f"{doom}: never came there\n{running.output()}"
         return running
 
 

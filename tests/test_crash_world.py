@@ -53,7 +53,7 @@ class World:
 
     def until(self, running: Running, writes: int) -> None:
         """Wait until the service has written this number of pets."""
-        assert running.until(lambda: self.service.writes() >= writes), running.said()
+        assert running.until(lambda: self.service.writes() >= writes), running.output()
 
     def check(self) -> None:
         """Check a store as planned, one write for each pet, and the totals of the journal."""
@@ -74,10 +74,10 @@ def world(nursery: Nursery, tmp_path: Path) -> Iterator[World]:
 
 def _is_stopped(running: Running, seconds: float = 30) -> None:
     """Check that the command ended with 7, and that its report has a row for each change."""
-    assert running.wait(seconds) == 7, running.said()
+    assert running.wait(seconds) == 7, running.output()
     document = running.json()
     assert len(document["results"]) == sum(document["counts"].values()), document["counts"]
-    assert "Traceback" not in running.said()
+    assert "Traceback" not in running.output()
 
 
 class TestDisk:
@@ -90,10 +90,10 @@ class TestDisk:
         world.open()
         first = world.apply("disk=250000")
         _is_stopped(first)
-        assert "cannot be written" in first.said()
+        assert "cannot be written" in first.output()
         assert 0 < world.service.writes() < world.story.total
         last = world.resume()
-        assert last.wait(120) == 0, last.said()
+        assert last.wait(120) == 0, last.output()
         world.check()
 
     def test_disk_full_at_the_beginning(self, world: World) -> None:
@@ -102,11 +102,11 @@ class TestDisk:
         """
         world.open()
         first = world.apply("disk=12000")
-        assert first.wait(120) == 1, first.said()
-        assert "Traceback" not in first.said()
+        assert first.wait(120) == 1, first.output()
+        assert "Traceback" not in first.output()
         assert world.service.writes() == 0
         last = world.apply()
-        assert last.wait(120) == 0, last.said()
+        assert last.wait(120) == 0, last.output()
         world.check()
 
     @pytest.mark.parametrize("begun", [False, True], ids=["new", "resumed"])
@@ -126,16 +126,16 @@ class TestDisk:
             path.chmod(0o500 if path.is_dir() else 0o400)
         try:
             stuck = world.resume("weak=1") if begun else world.apply("weak=1")
-            assert stuck.wait(120) == 1, stuck.said()
-            assert str(world.state) in stuck.said()
-            assert "Traceback" not in stuck.said()
+            assert stuck.wait(120) == 1, stuck.output()
+            assert str(world.state) in stuck.output()
+            assert "Traceback" not in stuck.output()
             assert world.service.writes() == writes
         finally:
             world.state.chmod(0o700)
             for path in world.state.iterdir():
                 path.chmod(0o600)
         last = world.resume() if begun else world.apply()
-        assert last.wait(120) == 0, last.said()
+        assert last.wait(120) == 0, last.output()
         world.check()
 
 
@@ -152,7 +152,7 @@ class TestNetwork:
         world.service.kill()
         time.sleep(0.5)
         world.service.start("latency=0.02")
-        assert running.wait(60) in (0, 3), running.said()
+        assert running.wait(60) in (0, 3), running.output()
         if running.code == 3:
             assert world.resume().wait(120) == 0
         world.check()
@@ -169,7 +169,7 @@ class TestNetwork:
         assert running.json()["counts"]["failed"] <= 4
         world.service.start()
         last = world.resume()
-        assert last.wait(120) == 0, last.said()
+        assert last.wait(120) == 0, last.output()
         world.check()
 
     @pytest.mark.parametrize("silently", [False, True], ids=["cut", "silent"])
@@ -190,7 +190,7 @@ class TestNetwork:
             wire.mend()
             settings.unlink()
             last = world.resume()
-            assert last.wait(120) == 0, last.said()
+            assert last.wait(120) == 0, last.output()
         world.check()
 
     def test_network_comes_back(self, world: World) -> None:
@@ -203,7 +203,7 @@ class TestNetwork:
             wire.cut()
             time.sleep(0.5)
             wire.mend()
-            assert running.wait(60) in (0, 3), running.said()
+            assert running.wait(60) in (0, 3), running.output()
             if running.code == 3:
                 assert world.resume().wait(120) == 0
         world.check()
@@ -221,7 +221,7 @@ class TestLateRequests:
         time.sleep(1.0)
         running.kill()
         last = world.resume()
-        assert last.wait(120) == 0, last.said()
+        assert last.wait(120) == 0, last.output()
         world.check()
 
 
@@ -238,10 +238,10 @@ class TestTwoRuns:
         save_plan(world.story.plan(world.url, "live"), world.folder / "other.json")
         other = world.command("apply", "other.json", "--yes", "--json")
         again = world.resume()
-        assert other.wait(120) == 6, other.said()
-        assert again.wait(120) == 6, again.said()
+        assert other.wait(120) == 6, other.output()
+        assert again.wait(120) == 6, again.output()
         assert first.is_alive
-        assert first.wait(60) == 0, first.said()
+        assert first.wait(60) == 0, first.output()
         world.check()
 
     @pytest.mark.parametrize(
@@ -264,11 +264,11 @@ class TestTwoRuns:
         assert still.until(lambda: _state_of(still.pid) == "T")
         time.sleep(2.2)
         last = world.resume("stale=2")
-        assert last.wait(120) == 0, last.said()
+        assert last.wait(120) == 0, last.output()
         world.check()
         still.signal(signal.SIGCONT)
-        assert still.wait(120) in (6, 7), still.said()
-        assert "Traceback" not in still.said()
+        assert still.wait(120) in (6, 7), still.output()
+        assert "Traceback" not in still.output()
         world.check()
 
 

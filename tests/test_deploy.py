@@ -74,7 +74,7 @@ def _cron() -> tuple[str, list[str]]:
     return " ".join(fields), [user, command]
 
 
-def _nightly(folder: Path) -> subprocess.CompletedProcess[str]:
+def _run_script(folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the script of the crontab in cron's environment."""
     places = {"PETSYNC_HOME": str(folder / "opt"), "PETSYNC_ETC": str(folder / "etc")}
     cron = {"HOME": str(folder), "LOGNAME": "petsync", "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
@@ -92,7 +92,7 @@ def test_cron_reconciles(house: Path) -> None:
     assert next(CronSim(schedule, datetime(2026, 11, 21, tzinfo=UTC))).hour == 4
     assert (user, "%" in command) == ("petsync", False)
     assert Path(command).name == "petsync-nightly"
-    done = _nightly(house)
+    done = _run_script(house)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "labels" in done.stdout
     assert _reports(house / "etc") == {"tanks", "arrivals", "labels"}
@@ -106,7 +106,7 @@ def test_cron_mails_what_needs_somebody(tmp_path: Path, code: int) -> None:
     _program(tmp_path, f"echo said; exit {code}")
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "petsync.env").touch()
-    done = _nightly(tmp_path)
+    done = _run_script(tmp_path)
     assert (done.returncode, done.stderr) == (code, "")
     assert done.stdout == ("" if code in {0} | AT_WORK else "said\n")
 
@@ -130,7 +130,7 @@ def test_systemd_reconciles(house: Path, nursery: Nursery) -> None:
     lines = (house / "etc" / "petsync.env").read_text("utf-8").splitlines()
     env = dict(line.split("=", 1) for line in lines)
     done = nursery(*args, folder=house, env=env)
-    assert str(done.wait(60)) in service["SuccessExitStatus"][0].split(), done.said()
+    assert str(done.wait(60)) in service["SuccessExitStatus"][0].split(), done.output()
     assert _reports(house / "etc") == {"tanks", "arrivals", "labels"}
 
 
@@ -319,14 +319,14 @@ def test_papermill_reconciles(house: Path, box: Sandbox, monkeypatch: pytest.Mon
     """
     book = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     book.cells = [c for c in book.cells if c.id in ("parameters", "setup", "jobs", "jobs-code")]
-    own, night = house / "own.ipynb", house / "night.ipynb"
+    own, executed = house / "own.ipynb", house / "night.ipynb"
     nbformat.write(book, own)  # type: ignore[no-untyped-call]
     monkeypatch.setenv("PETSYNC_URL", box.url)
     given = {"configuration": str(house / "etc" / "petsync.toml")}
     with pytest.raises(papermill.PapermillExecutionError, match="exit code 2"):
-        papermill.execute_notebook(own, night, given, progress_bar=False, log_output=False)
+        papermill.execute_notebook(own, executed, given, progress_bar=False, log_output=False)
     assert _reports(house / "etc") == {"tanks", "arrivals", "labels"}
-    assert "exit code 2" in night.read_text("utf-8")
+    assert "exit code 2" in executed.read_text("utf-8")
 
 
 def test_the_table_of_codes_is_whole() -> None:

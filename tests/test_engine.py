@@ -41,7 +41,7 @@ pytestmark = pytest.mark.slow
 NEW = Pet(name="Goldie", status="available")
 
 
-def begun(state: Path, plan: Plan) -> RunSession:
+def begin_run(state: Path, plan: Plan) -> RunSession:
     """Return the session of a new run of the plan."""
     return Journal.open(state, create=True).begin(
         "run",
@@ -85,7 +85,7 @@ async def ran(
 
 def carry_out(plan: Plan, target: MemoryTarget, state: Path, **options: Any) -> Report:
     """Return the report of a new run."""
-    return asyncio.run(ran(plan, target, begun(state, plan), **options))
+    return asyncio.run(ran(plan, target, begin_run(state, plan), **options))
 
 
 def resumed(plan: Plan, target: MemoryTarget, state: Path, **options: Any) -> Report:
@@ -323,7 +323,7 @@ def test_an_interrupt_ends_at_a_changes_boundary(tmp_path: Path) -> None:
             ran(
                 plan,
                 target,
-                begun(tmp_path, plan),
+                begin_run(tmp_path, plan),
                 concurrency=4,
                 on_progress=lambda progress: progress.done == 20 and task.cancel(),
             )
@@ -352,7 +352,7 @@ def test_a_second_cancellation_ends_the_changes_under_way_too(tmp_path: Path) ->
     target.delay = 30
 
     async def work() -> Report:
-        task = asyncio.create_task(ran(plan, target, begun(tmp_path, plan), grace=30.0))
+        task = asyncio.create_task(ran(plan, target, begin_run(tmp_path, plan), grace=30.0))
         await asked.wait()
         task.cancel()
         await asyncio.sleep(0)
@@ -370,7 +370,7 @@ def test_a_cancellation_while_the_journal_is_closed_loses_no_report(
     in the journal.
     """
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
-    session = begun(tmp_path, plan)
+    session = begin_run(tmp_path, plan)
     blocker = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
 
     sent = asyncio.Event()
@@ -406,7 +406,7 @@ def test_a_cancelled_end_of_a_run_is_written(tmp_path: Path, step: str) -> None:
     """Each step at a run's end completes despite cancellation, or the report would be lost and the
     run would count as interrupted.
     """
-    session = begun(tmp_path, plan_of(PETS, sheet_saying({"id": 1, "name": "Max"})))
+    session = begin_run(tmp_path, plan_of(PETS, sheet_saying({"id": 1, "name": "Max"})))
     blocker = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
 
     async def work() -> None:
@@ -519,7 +519,7 @@ def test_a_full_disk_stops_the_run(tmp_path: Path) -> None:
     """The first intent that cannot be written stops the run, and the report is kept."""
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"}))
     target = MemoryTarget(PETS)
-    report = asyncio.run(ran(plan, target, full_after(0, begun(tmp_path, plan)), concurrency=1))
+    report = asyncio.run(ran(plan, target, full_after(0, begin_run(tmp_path, plan)), concurrency=1))
     assert "cannot be written" in report.stopped
     assert set(target.calls) == {"get"}
     assert outcomes(report) == ["not sent", "not sent"]
@@ -590,7 +590,7 @@ def test_a_disk_that_fills_up_in_the_middle_keeps_the_report(tmp_path: Path) -> 
     target = MemoryTarget(store)
     plan = plan_of(store, sheet_of([msgspec.structs.replace(p, name="x") for p in store]))
 
-    session = full_after(9, begun(tmp_path, plan))
+    session = full_after(9, begin_run(tmp_path, plan))
     report = asyncio.run(ran(plan, target, session, concurrency=8))
     assert "cannot be written" in report.stopped
     renamed = {pet.id for pet in target.pets.values() if pet.name == "x"}
@@ -614,7 +614,9 @@ def test_a_start_that_fails_leaves_the_plan_usable(tmp_path: Path) -> None:
 
 def interrupted_after(changes: int, plan: Plan, target: MemoryTarget, state: Path) -> Report:
     """Return the report of a run whose journal accepted this number of intents."""
-    return asyncio.run(ran(plan, target, full_after(changes, begun(state, plan)), concurrency=1))
+    return asyncio.run(
+        ran(plan, target, full_after(changes, begin_run(state, plan)), concurrency=1)
+    )
 
 
 @pytest.mark.parametrize("done", range(4))
@@ -670,7 +672,7 @@ def test_what_was_on_its_way_when_a_run_was_cut_is_found_out(
     stuck.pets, stuck.is_stuck = target.pets, asyncio.Event()
 
     async def cut() -> Report:
-        task = asyncio.create_task(ran(plan, stuck, begun(tmp_path, plan), grace=0.01))
+        task = asyncio.create_task(ran(plan, stuck, begin_run(tmp_path, plan), grace=0.01))
         await stuck.is_stuck.wait()
         task.cancel()
         return await asyncio.wait_for(task, 120)

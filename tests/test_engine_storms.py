@@ -197,7 +197,7 @@ def planned(store: Iterable[Pet], plan: Plan) -> Counter[Any]:
     return Counter([*((pet.id, content(pet)) for pet in pets.values()), *new])
 
 
-def found(target: MemoryTarget, plan: Plan, store: Iterable[Pet]) -> Counter[Any]:
+def count_pets(target: MemoryTarget, plan: Plan, store: Iterable[Pet]) -> Counter[Any]:
     """Count the pets in the store."""
     named = {pet.id for pet in store} | {change.pet_id for change in plan.changes}
     return Counter((p.id if p.id in named else None, content(p)) for p in target.pets.values())
@@ -252,7 +252,7 @@ async def storm(seed: int, *, races: bool = False, admits: bool = True) -> None:
     assert report.exit_code == 0, f"seed {seed}: {report}"
     assert {r.outcome for r in report.results} == {"applied"}, f"seed {seed}: {report}"
     await asyncio.gather(*target.late)
-    assert found(target, plan, store) == planned(store, plan), f"seed {seed}"
+    assert count_pets(target, plan, store) == planned(store, plan), f"seed {seed}"
     assigned = [r.assigned_id for r in report.results if r.pet_id is None]
     assert len(set(assigned)) == len(assigned) == 4, f"seed {seed}"
     assert all(e.outcome == "applied" for e in journal.entries.values()), f"seed {seed}"

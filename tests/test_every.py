@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from receiver import Receiver, configured, told
+from receiver import Receiver, build_report, configured
 from scenarios import PETS, Scenario, changed
 
 from petsync.errors import ConfigurationError, InterruptedRunError, SettingsError
@@ -39,7 +39,7 @@ class Runs:
 
     stop: threading.Event
     most: int
-    answer: Callable[[str], Sequence[RoundReport]] = lambda job: (told(job=job),)
+    answer: Callable[[str], Sequence[RoundReport]] = lambda job: (build_report(job=job),)
     names: list[str] = field(default_factory=list)
     configs: list[Configuration] = field(default_factory=list)
 
@@ -97,7 +97,7 @@ def test_a_scheduled_job_runs_once_when_it_is_due(tmp_path: Path) -> None:
     """
     config = configured(tmp_path, PLAIN, NIGHTLY, replace(NIGHTLY, name="fresh"))
     long_ago = (datetime.now(UTC) - timedelta(days=3)).isoformat()
-    History(config.state).append(told(job="nightly", started=long_ago).round)
+    History(config.state).append(build_report(job="nightly", started=long_ago).round)
     stop = Waits()
     runs = Runs(stop, most=5)
     every(config, 0.0, stop=stop, run=runs)
@@ -109,7 +109,7 @@ def test_a_last_round_in_the_future_keeps_no_job_from_its_time(tmp_path: Path) -
     minutely = Job(name="minutely", mode="push", schedule="* * * * *")
     config = configured(tmp_path, minutely, PLAIN)
     ahead = (datetime.now(UTC) + timedelta(days=3650)).isoformat()
-    History(config.state).append(told(job="minutely", started=ahead).round)
+    History(config.state).append(build_report(job="minutely", started=ahead).round)
     stop = Waits(lambda seconds: stop.seconds[2:] and stop.set())
     runs = Runs(stop, most=9)
     every(config, 1000.0, stop=stop, run=runs)
@@ -135,7 +135,7 @@ def test_an_error_ends_only_its_job(tmp_path: Path, caplog: pytest.LogCaptureFix
     def broken(job: str) -> Sequence[RoundReport]:
         if job == "broken":
             raise ZeroDivisionError("hush")
-        return (told(job=job),)
+        return (build_report(job=job),)
 
     with Receiver() as receiver:
         notify = Notify(urls=(receiver.url,), on=("failure",))
@@ -159,7 +159,7 @@ def test_a_round_that_an_outage_stopped_ends_nothing(tmp_path: Path) -> None:
     runs = Runs(
         stop,
         most=3,
-        answer=lambda job: (told("interrupted", job=job),) if len(runs.names) < 3 else (),
+        answer=lambda job: (build_report("interrupted", job=job),) if len(runs.names) < 3 else (),
     )
     assert every(configured(tmp_path, PLAIN), 0.0, stop=stop, run=runs) == 0
     assert len(runs.names) == 3
@@ -170,16 +170,16 @@ def test_ctrl_c_in_a_round_ends_all_with_7(tmp_path: Path) -> None:
     further job begins.
     """
 
-    def told_of(job: str) -> Sequence[RoundReport]:
+    def interrupt(job: str) -> Sequence[RoundReport]:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-        return (told("interrupted", job=job),)
+        return (build_report("interrupted", job=job),)
 
     def raised(_: str) -> Sequence[RoundReport]:
         raise InterruptedRunError("run 7 was interrupted")
 
     before = signal.getsignal(signal.SIGINT)
-    for answer in (told_of, raised):
+    for answer in (interrupt, raised):
         stop = threading.Event()
         runs = Runs(stop, most=9, answer=answer)
         config = configured(tmp_path, PLAIN, replace(PLAIN, name="b"))

@@ -8,7 +8,7 @@ import re
 import httpx
 import pytest
 from scripted import answer
-from virtual import PET, Service, clock, gone, lost, many, ok, run, says
+from virtual import PET, Service, clock, lost, make_connect_error, many, ok, run, says
 
 from petsync.client.api import AsyncApi
 from petsync.client.loaders import look_up
@@ -44,7 +44,7 @@ def test_a_service_that_restarts_is_waited_for(workers: int, seconds: float) -> 
     """
 
     async def main() -> tuple[float, int]:
-        outage = Outage(gone(), begins=1.0, lasts=seconds)
+        outage = Outage(make_connect_error(), begins=1.0, lasts=seconds)
         service = Service(outage, latency=0.1)
         session = service.session()
         call = asyncio.create_task(_adds(session, 20 * workers, workers))
@@ -95,7 +95,7 @@ def test_one_request_at_a_time_finds_out_whether_it_is_back(error: object) -> No
     run(main())
 
 
-@pytest.mark.parametrize("error", [says(503), gone(), lost()])
+@pytest.mark.parametrize("error", [says(503), make_connect_error(), lost()])
 def test_patience_ends(error: object) -> None:
     """After a minute without success, every request fails with the times, the number of attempts,
     the reason and a hint to resume.
@@ -204,7 +204,7 @@ def test_a_service_that_never_answered_is_not_waited_for() -> None:
     """
 
     async def main() -> None:
-        service = Service(lambda _: gone())
+        service = Service(lambda _: make_connect_error())
         session = service.session()
         begun = clock()
         with pytest.raises(TransportError):
@@ -223,7 +223,7 @@ def test_a_run_against_a_wrong_port_ends_after_twenty_seconds(workers: int) -> N
     """All waiting requests end together when the service is dropped, however many there are."""
 
     async def main() -> None:
-        service = Service(lambda _: gone())
+        service = Service(lambda _: make_connect_error())
         session = service.session()
         begun = clock()
         results = await many(session, 3 * workers, workers, patient=True)
@@ -249,7 +249,7 @@ def test_a_service_that_takes_connections_and_never_answers_ends_a_run(workers: 
     run(main())
 
 
-@pytest.mark.parametrize("error", [says(503), gone(), lost()])
+@pytest.mark.parametrize("error", [says(503), make_connect_error(), lost()])
 def test_look_ups_wait_and_then_end(error: object) -> None:
     """Look-ups wait for the end of a short outage, and end with an error in a permanent one."""
 

@@ -137,7 +137,7 @@ class Shop:
         (run,) = runs(self.state)
         to = ("--url", self.service.url, "--state", self.state)
         last = self._nursery("resume", run, "--settle", 0.2, *to, folder=self.folder)
-        assert last.wait(2 * PATIENCE_S) == 0, last.said()
+        assert last.wait(2 * PATIENCE_S) == 0, last.output()
         check_store(self.story, self.service)
         ledger(self.state, run).check()
 
@@ -341,7 +341,7 @@ def test_a_signal_at_any_point_until_the_first_change(
         command = ("apply", "plan.json", "--yes", *to)
         running = nursery(*command, folder=shop.folder, env=env, call="crash.signalled:main")
         code = running.wait(2 * PATIENCE_S)
-        output = running.said()
+        output = running.output()
         assert "interrupted" in output
         assert "Traceback" not in output
         assert code == (7 if runs(state) else 130), output

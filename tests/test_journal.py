@@ -15,7 +15,7 @@ import pytest
 from effort import steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journals import PETS, STARTED, STORE, begun, intended, result, small_plan
+from journals import PETS, STARTED, STORE, begin_run, intended, result, small_plan
 from shop import error_at, plan_of, sheet_saying
 
 from petsync.apply.journal import Journal, RunSession
@@ -44,7 +44,7 @@ def test_what_a_run_did_is_read_back_as_it_was_written(journal: Journal) -> None
     found = msgspec.structs.replace(PETS[0], name="as the service said")
 
     async def work() -> None:
-        session = begun(journal, "run", plan, options={"concurrency": 4})
+        session = begin_run(journal, "run", plan, options={"concurrency": 4})
         await asyncio.gather(intended(session, 0, first), intended(session, 1, second))
         session.record_result(result(0, first), after=found)
         session.record_result(
@@ -74,7 +74,7 @@ def test_two_runs_of_one_second_that_drew_the_same_end_have_their_own_ids(
     async def work() -> list[str]:
         sessions = []
         for _ in range(2):
-            sessions.append(begun(journal, "20261121-080000-ab12", total=1))
+            sessions.append(begin_run(journal, "20261121-080000-ab12", total=1))
             await closed(sessions[-1])
         return [session.run_id for session in sessions]
 
@@ -90,7 +90,7 @@ def test_an_intent_is_on_disk_when_it_returns(journal: Journal, tmp_path: Path) 
     plan = small_plan()
 
     async def work() -> None:
-        session = begun(journal, "run", plan)
+        session = begin_run(journal, "run", plan)
         for number, change in enumerate(plan.changes):
             await intended(session, number, change)
             with sqlite3.connect(journal.path) as seen:
@@ -111,7 +111,7 @@ def test_changes_that_run_together_share_a_transaction(journal: Journal) -> None
         return Path(f"{journal.path}-wal").stat().st_size
 
     async def work() -> None:
-        session = begun(journal, "run", plan)
+        session = begin_run(journal, "run", plan)
         alone = commits()
         await intended(session, 0, plan.changes[0])
         one = commits() - alone
@@ -128,7 +128,7 @@ def test_a_result_without_an_intent_is_kept(journal: Journal) -> None:
     plan = small_plan(PETS[:1])
 
     async def work() -> None:
-        session = begun(journal, "run", plan)
+        session = begin_run(journal, "run", plan)
         session.record_result(result(0, plan.changes[0], "conflict", cause="gone", message="gone"))
         await closed(session)
 
@@ -147,7 +147,7 @@ def test_a_later_result_takes_the_place_of_an_earlier_one(journal: Journal) -> N
     change = small_plan(PETS[:1]).changes[0]
 
     async def work() -> None:
-        session = begun(journal, "run", total=1)
+        session = begin_run(journal, "run", total=1)
         await intended(session, 0, change)
         session.record_result(result(0, change, "unknown", cause="no-answer", message="lost"))
         session.record_result(result(0, change, "applied", cause="confirmed"))
@@ -165,7 +165,7 @@ def test_a_change_that_is_intended_again_is_open_again(journal: Journal) -> None
     seen = msgspec.structs.replace(PETS[0], status="sold")
 
     async def work() -> None:
-        session = begun(journal, "run", total=1)
+        session = begin_run(journal, "run", total=1)
         await intended(session, 0, change)
         session.record_result(
             result(0, change, "failed", cause="refused", message="no"), after=seen
@@ -184,7 +184,7 @@ def test_repeated_requests_are_counted_and_reported(journal: Journal) -> None:
     change = small_plan(PETS[:1]).changes[0]
 
     async def work() -> None:
-        session = begun(journal, "run", total=1)
+        session = begin_run(journal, "run", total=1)
         await intended(session, 0, change)
         session.record_retry(0, "503 Service Unavailable")
         session.record_retry(0, "connection reset")
@@ -219,7 +219,7 @@ def test_the_rows_say_what_was_last_handed_over(
     wanted: dict[int, tuple[str | None, int]] = {}
 
     async def work() -> None:
-        session = begun(journal, "run", total=4)
+        session = begin_run(journal, "run", total=4)
         waiting = []
         for what, number in ops:
             outcome, attempts = wanted.get(number, (None, 0))
@@ -254,9 +254,9 @@ def test_a_plan_is_used_once(journal: Journal) -> None:
     plan = small_plan()
 
     async def work() -> None:
-        await closed(begun(journal, "20261121-one", plan))
+        await closed(begin_run(journal, "20261121-one", plan))
         with pytest.raises(StalePlanError, match="in run 20261121-one") as caught:
-            begun(journal, "20261121-two", plan)
+            begin_run(journal, "20261121-two", plan)
         assert "petsync resume 20261121-one" in caught.value.hint
 
     asyncio.run(work())
@@ -270,10 +270,10 @@ def test_a_refused_beginning_leaves_no_lock(journal: Journal) -> None:
     plan = small_plan()
 
     async def work() -> None:
-        await closed(begun(journal, "one", plan))
+        await closed(begin_run(journal, "one", plan))
         with pytest.raises(StalePlanError):
-            begun(journal, "two", plan)
-        await closed(begun(journal, "three", small_plan(name="other")))
+            begin_run(journal, "two", plan)
+        await closed(begin_run(journal, "three", small_plan(name="other")))
 
     asyncio.run(work())
     assert len(journal.runs()) == 2
@@ -287,7 +287,7 @@ def test_runs_are_reported_the_newest_first_and_by_store(journal: Journal) -> No
         for number, (store, stopped) in enumerate([(STORE, ""), ("other", "interrupted")]):
             started = f"2026-11-2{number}T08:00:00+00:00"
             more = {"store": store, "started": started, "total": 3, "undoes": "x" * number}
-            session = begun(journal, f"run{number}", **more)
+            session = begin_run(journal, f"run{number}", **more)
             await intended(session, 0, change)
             await intended(session, 1, change)
             session.record_result(result(1, change, "failed"))
@@ -313,7 +313,7 @@ def test_a_run_is_found_by_the_beginning_of_its_id(journal: Journal) -> None:
 
     async def work() -> None:
         for run in ("20261121-0800-ab", "20261121-0900-cd", "20261121-0900-cde"):
-            await closed(begun(journal, run))
+            await closed(begin_run(journal, run))
 
     asyncio.run(work())
     assert journal.find("20261121-08").run_id == "20261121-0800-ab"
@@ -344,7 +344,7 @@ def test_a_report_is_made_again_from_the_journal(journal: Journal) -> None:
     plan = plan_of(PETS, sheet)
 
     async def work() -> None:
-        session = begun(journal, "run", plan)
+        session = begin_run(journal, "run", plan)
         await intended(session, 0, plan.changes[0])
         await intended(session, 1, plan.changes[1])
         session.record_result(result(0, plan.changes[0], assigned_id=7, message="so"))
@@ -383,7 +383,7 @@ def test_what_petsync_0_2_called_skipped_is_unchanged_or_not_sent(journal: Journ
     change = small_plan(PETS[:1]).changes[0]
 
     async def work() -> None:
-        session = begun(journal, "run", total=len(stored) + 1)
+        session = begin_run(journal, "run", total=len(stored) + 1)
         for number, cause in enumerate(stored):
             session.record_result(result(number, change, "skipped", cause=cause))
         await closed(session)
@@ -402,7 +402,7 @@ def test_times_of_all_sessions_add_up(journal: Journal) -> None:
 
     async def work() -> float:
         start = time.monotonic()
-        session = begun(journal, "run")
+        session = begin_run(journal, "run")
         await asyncio.sleep(0.05)
         await session.close()
         paused = time.monotonic()
@@ -424,7 +424,7 @@ def test_a_session_that_says_nothing_leaves_the_run_stopped(journal: Journal) ->
     """A session that closes without an end leaves the run stopped and resumable."""
 
     async def work() -> None:
-        session = begun(journal, "run")
+        session = begin_run(journal, "run")
         assert journal.find("run").state == "running"
         await session.close()
         await session.close()
@@ -438,7 +438,7 @@ def test_a_session_that_is_forgotten_gives_its_lock_back(journal: Journal) -> No
     """A session that is garbage collected releases its lock."""
 
     async def work() -> None:
-        begun(journal, "one")
+        begin_run(journal, "one")
 
     asyncio.run(work())
     asyncio.run(closed_run(journal, "two"))
@@ -447,7 +447,7 @@ def test_a_session_that_is_forgotten_gives_its_lock_back(journal: Journal) -> No
 
 async def closed_run(journal: Journal, run: str) -> None:
     """Begin and finish a run."""
-    await closed(begun(journal, run))
+    await closed(begin_run(journal, run))
 
 
 def test_the_ids_known_before_are_there_in_a_later_session(journal: Journal) -> None:
@@ -455,7 +455,7 @@ def test_the_ids_known_before_are_there_in_a_later_session(journal: Journal) -> 
     ids = {1, -5, 2**63 - 1, -(2**63)}
 
     async def work() -> None:
-        session = begun(journal, "run")
+        session = begin_run(journal, "run")
         assert session.get_known_ids() is None
         await session.record_known_ids(iter(ids))
         assert set(session.get_known_ids() or ()) == ids
@@ -479,7 +479,7 @@ def test_images_are_kept_with_their_digest(journal: Journal) -> None:
     after = Pet(id=2**62, name="x", photo_urls=("a", "b"))
 
     async def work(run: str, store: str) -> None:
-        session = begun(
+        session = begin_run(
             journal, run, kind="upload", store=store, payload=b"\x00list", total=2, started=run
         )
         await asyncio.gather(session.record_image_intent(entry), session.record_image_intent(lost))
@@ -516,7 +516,7 @@ def test_any_pet_comes_back_as_it_was(journal: Journal) -> None:
     change = small_plan(PETS[:1]).changes[0]
 
     async def work() -> None:
-        session = begun(journal, "run", total=1)
+        session = begin_run(journal, "run", total=1)
         await session.record_intent(0, change, before=odd, after=None)
         session.record_result(result(0, change, message='\x00"\n'), after=odd)
         await closed(session)
@@ -532,7 +532,7 @@ def test_the_journal_is_for_this_user_alone(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path / "a" / "state", create=True)
 
     async def work() -> None:
-        session = begun(journal, "run")
+        session = begin_run(journal, "run")
         folder = journal.path.parent
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
         names = ("journal.db", "journal.db-wal", "journal.db-shm", "journal.1.lock")
@@ -579,7 +579,7 @@ def test_the_journal_is_read_in_any_thread_while_a_run_writes(journal: Journal) 
             assert journal.runs()[0].state == "running"
 
     async def work() -> None:
-        session = begun(journal, "run", plan)
+        session = begin_run(journal, "run", plan)
         threads = [threading.Thread(target=look) for _ in range(2)]
         for thread in threads:
             thread.start()
@@ -600,7 +600,7 @@ def test_who_no_longer_waits_is_not_written(journal: Journal) -> None:
     changes = small_plan().changes
 
     async def work() -> None:
-        session = begun(journal, "run", total=6)
+        session = begin_run(journal, "run", total=6)
         task = asyncio.ensure_future(intended(session, 0, changes[0]))
         others = [asyncio.ensure_future(intended(session, n, changes[n])) for n in range(1, 6)]
         await asyncio.sleep(0)
@@ -633,7 +633,7 @@ def test_a_thousand_changes_cost_the_loop_little_and_no_memory(journal: Journal)
         await session.flush()
 
     async def alone(run: str, count: int) -> None:
-        session = begun(journal, run, total=count)
+        session = begin_run(journal, run, total=count)
         await many(session, count)
         await closed(session)
 
@@ -644,7 +644,7 @@ def test_a_thousand_changes_cost_the_loop_little_and_no_memory(journal: Journal)
     assert (cost(2000) - cost(1000)) / 1000 < 300
 
     async def work() -> None:
-        session = begun(journal, "run", total=1000)
+        session = begin_run(journal, "run", total=1000)
         await many(session, 1000)
         tracemalloc.start()
         await many(session, 1000)
@@ -664,7 +664,7 @@ def test_what_cannot_be_written_down_is_reported_and_never_waited_for(journal: J
     bad = msgspec.structs.replace(PETS[0], name="\ud800")
 
     async def work() -> None:
-        session = begun(journal, "run", total=1)
+        session = begin_run(journal, "run", total=1)
         with pytest.raises(PetsyncError, match="cannot be written"):
             await session.record_intent(0, change, before=bad, after=None)
         with pytest.raises(PetsyncError, match="cannot be written"):
@@ -685,7 +685,7 @@ def test_after_its_end_a_session_writes_nothing(journal: Journal) -> None:
     change = small_plan().changes[0]
 
     async def work() -> None:
-        session = begun(journal, "run", total=1)
+        session = begin_run(journal, "run", total=1)
         waiting = asyncio.ensure_future(intended(session, 0, change))
         await asyncio.sleep(0)
         await session.close()

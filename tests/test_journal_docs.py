@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from journals import PETS, begun, intended, result, small_plan
+from journals import PETS, begin_run, intended, result, small_plan
 
 import petsync as ps
 from petsync.apply.journal import Journal
@@ -52,7 +52,7 @@ def journal(tmp_path: Path) -> Journal:
     plan = small_plan([PETS[0], ps.Pet(id=17, name="Rex", status="sold")])
 
     async def work() -> None:
-        session = begun(journal, "run", plan)
+        session = begin_run(journal, "run", plan)
         for number, change in enumerate(plan.changes):
             await intended(session, number, change)
         session.record_retry(1, "503")

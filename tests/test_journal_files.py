@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from journals import PETS, STORE, begun, intended, other_process, result, small_plan
+from journals import PETS, STORE, begin_run, intended, other_process, result, small_plan
 
 from petsync.apply.journal import Journal
 from petsync.errors import PetsyncError
@@ -45,7 +45,7 @@ def filled(state: Path) -> Journal:
     async def work() -> None:
         journal = Journal.open(state, create=True)
         for run, plan in (("run-1", PLAN), ("run-2", OTHER)):
-            session = begun(journal, run, plan, options={"of": run})
+            session = begin_run(journal, run, plan, options={"of": run})
             for number, change in enumerate(plan.changes):
                 await intended(session, number, change)
                 if run == "run-1" or number < 3:
@@ -53,7 +53,7 @@ def filled(state: Path) -> Journal:
             await session.record_known_ids(range(100))
             await session.finish(stopped="" if run == "run-1" else "interrupted")
             await session.close()
-        session = begun(journal, "run-3", kind="upload", payload=b"payload" * 100, total=1)
+        session = begin_run(journal, "run-3", kind="upload", payload=b"payload" * 100, total=1)
         entry = Entry(number=0, kind="upload", pet_id=3, digest="ab" * 32)
         await session.record_image_intent(entry)
         session.record_image_result(msgspec.structs.replace(entry, outcome="applied"))
@@ -64,7 +64,7 @@ def filled(state: Path) -> Journal:
     return Journal.open(state, create=False)
 
 
-def told(journal: Journal) -> Iterator[tuple[str, Any]]:
+def answer_questions(journal: Journal) -> Iterator[tuple[str, Any]]:
     """Yield each question to a journal with its answer; PetsyncError if it has none."""
     for run in ("run-1", "run-2", "run-3"):
         yield f"entries {run}", _or_error(lambda run=run: _sealed(journal.entries(run)))
@@ -123,13 +123,13 @@ def test_another_programs_database_is_left_as_it_is(state: Path, create: bool, w
 def test_a_journal_of_petsync_0_2_is_read_and_continued(state: Path) -> None:
     """A journal of petsync 0.2 (version 2) is read, and new runs are added to it."""
     journal = filled(state)
-    before = dict(told(journal))
+    before = dict(answer_questions(journal))
     used = "CREATE TABLE used (fingerprint TEXT PRIMARY KEY, run TEXT, seal INTEGER) WITHOUT ROWID"
     database(journal.path, used, "PRAGMA user_version = 2")
     journal = Journal.open(state, create=True)
-    assert dict(told(journal)) == before
+    assert dict(answer_questions(journal)) == before
     assert journal.find_run_of_plan(PLAN.fingerprint) == "run-1"
-    asyncio.run(begun(journal, "run-4", small_plan(name="fourth")).close())
+    asyncio.run(begin_run(journal, "run-4", small_plan(name="fourth")).close())
     assert journal.runs()[0].run_id == "run-4"
 
 
@@ -204,10 +204,10 @@ def test_a_run_whose_lock_file_cannot_be_made_changes_nothing(state: Path) -> No
     journal = Journal.open(state, create=True)
     (state / "journal.1.lock").symlink_to(state / "elsewhere")
     with pytest.raises(PetsyncError, match="symbolic link"):
-        begun(journal, "run-1", PLAN)
+        begin_run(journal, "run-1", PLAN)
     assert journal.runs() == []
     (state / "journal.1.lock").unlink()
-    asyncio.run(begun(journal, "run-1", PLAN).close())
+    asyncio.run(begin_run(journal, "run-1", PLAN).close())
     assert [run.run_id for run in journal.runs()] == ["run-1"]
 
 
@@ -230,7 +230,7 @@ def test_a_journal_in_use_by_this_process_is_not_moved(state: Path) -> None:
     """A damaged journal that this process uses is not renamed."""
 
     async def work() -> None:
-        session = begun(Journal.open(state, create=True), "run")
+        session = begin_run(Journal.open(state, create=True), "run")
         await session.flush()
         with (state / "journal.db").open("r+b") as file:
             file.truncate(5000)
@@ -248,7 +248,7 @@ def test_damage_in_the_middle_of_a_run_reaches_the_waiters(state: Path) -> None:
 
     async def work() -> None:
         journal = Journal.open(state, create=True)
-        session = begun(journal, "run", PLAN)
+        session = begin_run(journal, "run", PLAN)
         for number in range(100):
             await intended(session, number, PLAN.changes[number % 6])
         with closing(sqlite3.connect(journal.path)) as other:
@@ -281,7 +281,7 @@ def test_a_run_goes_on_only_in_the_file_that_it_began_with(state: Path) -> None:
 
     async def work(spoil: Any) -> None:
         journal = Journal.open(state, create=True)
-        session = begun(journal, "run", PLAN)
+        session = begin_run(journal, "run", PLAN)
         await intended(session, 0, PLAN.changes[0])
         spoil()
         with pytest.raises(PetsyncError, match="cannot be written") as caught:
@@ -368,7 +368,7 @@ def test_a_torn_log_is_no_damage(state: Path) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_no_damage_is_taken_for_the_truth(state: Path, seed: int) -> None:
     """With any damage, each answer is correct or an error, and no byte of the file is lost."""
-    truth = dict(told(filled(state)))
+    truth = dict(answer_questions(filled(state)))
     body = (state / "journal.db").read_bytes()
     chance = random.Random(seed)
     refused = 0
@@ -383,7 +383,7 @@ def test_no_damage_is_taken_for_the_truth(state: Path, seed: int) -> None:
             refused += 1
             assert spoilt in files(copy).values()
             continue
-        for question, answer in told(journal):
+        for question, answer in answer_questions(journal):
             assert answer in (truth[question], PetsyncError), (seed, case, question)
         shutil.rmtree(copy)
     assert refused > 5

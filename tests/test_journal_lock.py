@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from journals import STORE, begun, intended, other_process, small_plan
+from journals import STORE, begin_run, intended, other_process, small_plan
 
 from petsync.apply.journal import Journal
 from petsync.apply.journal.schema import Lock
@@ -57,7 +57,7 @@ async def sat(state: Path, run: str = "second") -> None:
     """Open a session of a run, and finish it."""
     journal = Journal.open(state, create=True)
     known = [each.run_id for each in journal.runs()]
-    session = journal.resume(run) if run in known else begun(journal, run)
+    session = journal.resume(run) if run in known else begin_run(journal, run)
     await session.finish()
     await session.close()
 
@@ -89,9 +89,9 @@ def test_a_second_run_of_the_same_process_is_locked_out(state: Path) -> None:
 
     async def work() -> None:
         journal = Journal.open(state, create=True)
-        first = begun(journal, "first")
+        first = begin_run(journal, "first")
         with pytest.raises(LockedError, match="run first is working on"):
-            begun(journal, "second")
+            begin_run(journal, "second")
         with pytest.raises(LockedError, match="run first is working on"):
             journal.resume("first")
         await first.close()
@@ -108,7 +108,7 @@ def test_runs_on_two_stores_do_not_lock_each_other_out(state: Path) -> None:
         with other_process(state, "theirs", store="http://other.example") as other:
             assert other.answer() == "sat"
             other.tell("race")
-            session = begun(Journal.open(state, create=True), "mine", total=200)
+            session = begin_run(Journal.open(state, create=True), "mine", total=200)
             number, theirs = 0, list[Entry]()
             while number < 200 or len(theirs) < 6:
                 await intended(session, number, plan.changes[number % 6])

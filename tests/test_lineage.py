@@ -621,7 +621,7 @@ def test_an_undone_add_is_no_identity(book: Desk) -> None:
     assert update.kind == "update"
 
 
-def told_everywhere(desk: Desk) -> tuple[str, str, str]:
+def collect_explanations(desk: Desk) -> tuple[str, str, str]:
     """Return the parts of plan, summary and results that explain a row by an undo."""
     plan, sheet = desk.plan(), desk.store.read(desk.path)
     listing = " ".join(repr(plan).split())
@@ -660,7 +660,7 @@ def test_a_row_whose_add_was_undone_says_so(desk: Desk, is_edited: bool) -> None
     assert "since the export" not in text
     if not is_edited:
         expected = ("1 removed by an undo", "removed 1", "removed the pet")
-        assert told_everywhere(desk) == expected
+        assert collect_explanations(desk) == expected
     assert "Write `add` in the action column to add" in text
     desk.write(8, {"action": "add"})
     desk.apply()
@@ -682,7 +682,7 @@ def test_a_row_whose_change_was_undone_says_so(desk: Desk) -> None:
     assert f"the undo of run {report.run_id}" in note
     assert f"`petsync undo {undo.run_id}`" in note
     assert "newer" not in note
-    assert told_everywhere(desk) == ("1 restored by an undo", "restored 1", "restored the pet")
+    assert collect_explanations(desk) == ("1 restored by an undo", "restored 1", "restored the pet")
 
     desk.store.apply(desk.store.undo(undo.run_id), progress=False)
     assert desk.plan().in_sync

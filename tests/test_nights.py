@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from crash.running import Nursery
 from nights.editor import row_of
-from nights.paper import opened
+from nights.paper import open_paper
 from nights.postbox import Postbox
 from nights.script import Nights
 from nights.world import Look
@@ -47,13 +47,13 @@ class TestAuditor:
         shop = [pet for pet in nights.world.box.pets() if _is_in_shop(pet)]
         nights.world.new_sheet("catalogue", [row_of(pet) for pet in shop])
         look = nights.world.look()
-        nights.auditor.night(look, nights.world.writes(), [])
+        nights.auditor.check_night(look, nights.world.writes(), [])
 
     def _first(self, nights: Nights) -> Pet:
         return next(pet for pet in nights.world.box.pets() if _is_in_shop(pet))
 
     def _judged(self, nights: Nights, before: Look, since: int) -> None:
-        nights.auditor.night(before, since, [])
+        nights.auditor.check_night(before, since, [])
 
     def test_pet_that_was_deleted(self, nights: Nights) -> None:
         """The auditor detects a pet that is deleted from the store although its row is in the
@@ -84,7 +84,7 @@ class TestAuditor:
         nights.world.new_sheet("mirror", [])
         with_mirror, before = before, nights.world.look()
         assert with_mirror.files != before.files
-        paper = opened(nights.world.sheets["mirror"])
+        paper = open_paper(nights.world.sheets["mirror"])
         paper.add({"id": "1", "name": "Rex"})
         paper.save()
         with pytest.raises(AssertionError, match="is in no backup"):

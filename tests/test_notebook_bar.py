@@ -58,16 +58,16 @@ class Watched(NotebookClient):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.told: list[tuple[int, str, dict[str, Any]]] = []
+        self.messages: list[tuple[int, str, dict[str, Any]]] = []
 
     def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
         """Record the message and process it."""
-        self.told.append((cell_index, msg["msg_type"], msg["content"]))
+        self.messages.append((cell_index, msg["msg_type"], msg["content"]))
         return super().process_message(msg, cell, cell_index)
 
-    def said(self, cell: int, *kinds: str) -> list[dict[str, Any]]:
+    def find_contents(self, cell: int, *kinds: str) -> list[dict[str, Any]]:
         """Return the contents of a cell's messages of these kinds."""
-        return [content for at, kind, content in self.told if at == cell and kind in kinds]
+        return [content for at, kind, content in self.messages if at == cell and kind in kinds]
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +83,10 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Watched:
 
 def test_a_widget_shows_how_far_a_run_is(notebook: Watched) -> None:
     """While 6,000 changes are applied, one widget in the cell of the run shows the progress."""
-    shown = notebook.said(LONG, "display_data")
+    shown = notebook.find_contents(LONG, "display_data")
     assert len(shown) == 1
     assert VIEW in shown[0]["data"]
-    moves = [content["data"]["state"] for content in notebook.said(LONG, "comm_msg")]
+    moves = [content["data"]["state"] for content in notebook.find_contents(LONG, "comm_msg")]
     done = [state["value"] for state in moves if isinstance(state.get("value"), float)]
     assert len(done) >= 2
     assert done == sorted(done)
@@ -104,8 +104,8 @@ def test_the_widget_goes_with_the_run(notebook: Watched) -> None:
         {},
         "after\n",
     ]
-    opened = {content["comm_id"] for content in notebook.said(LONG, "comm_open")}
-    closed = {content["comm_id"] for content in notebook.said(LONG, "comm_close")}
+    opened = {content["comm_id"] for content in notebook.find_contents(LONG, "comm_open")}
+    closed = {content["comm_id"] for content in notebook.find_contents(LONG, "comm_close")}
     assert opened
     assert opened == closed
 
@@ -115,7 +115,7 @@ def test_a_short_run_leaves_nothing_in_a_notebook(notebook: Watched) -> None:
     assert [output["output_type"] for output in notebook.nb.cells[SHORT].outputs] == [
         "execute_result"
     ]
-    assert not notebook.said(SHORT, "comm_open", "display_data")
+    assert not notebook.find_contents(SHORT, "comm_open", "display_data")
 
 
 def test_a_stopped_run_leaves_no_widget(notebook: Watched) -> None:

@@ -94,7 +94,7 @@ def test_a_story_opens_with_what_one_will_be_able_to_do() -> None:
         assert "## Where to go next" in result[-1], path.name
 
 
-def _nightly(**parameters: object) -> Any:
+def _nightly_notebook(**parameters: object) -> Any:
     """Return the nightly notebook up to the end of the night, with other parameters in a new cell
     behind the tagged one, as papermill inserts them.
     """
@@ -124,7 +124,7 @@ def test_the_nightly_notebook_takes_parameters(
         monkeypatch.setenv("PETSYNC_TOKEN", box.token())
         monkeypatch.setenv("PETSYNC_API_KEY", box.api_key)
         arrivals = str(sample_data() / "new_arrivals.csv")
-        _run(_nightly(workbook=arrivals, service=box.url, results=str(results)), tmp_path)
+        _run(_nightly_notebook(workbook=arrivals, service=box.url, results=str(results)), tmp_path)
         assert len(box.pets()) == 1300
     assert {"results.csv", "waiting.csv"} <= {path.name for path in results.iterdir()}
 
@@ -140,5 +140,5 @@ def test_the_nightly_notebook_sends_nothing_that_the_guard_refuses(
         monkeypatch.setenv("PETSYNC_API_KEY", box.api_key)
         before = box.pets()
         with pytest.raises(CellExecutionError, match="230 updates are more than"):
-            _run(_nightly(service=box.url, max_update=0.05), tmp_path)
+            _run(_nightly_notebook(service=box.url, max_update=0.05), tmp_path)
         assert box.pets() == before

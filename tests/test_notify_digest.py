@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from receiver import configured, conflict, told
+from receiver import build_report, configured, conflict
 
 from petsync.reconcile.config.model import Job
 from petsync.reconcile.notify import Memory, day_due, decide, digest_lines, note_digest
@@ -23,12 +23,12 @@ def at(day: int, hour: int, minute: int = 0) -> datetime:
 
 def days(memory: Memory, *moments: datetime) -> list[str]:
     """Return the days whose digests the rounds at these moments send."""
-    days_ = []
+    dates = []
     for moment in moments:
         if day := day_due(memory, SEVEN, moment):
             note_digest(memory, day, moment)
-            days_.append(day[-2:])
-    return days_
+            dates.append(day[-2:])
+    return dates
 
 
 def test_a_digest_comes_with_the_first_round_after_its_time() -> None:
@@ -62,11 +62,11 @@ def test_a_clock_that_is_set_back_sends_no_day_twice() -> None:
 @given(st.lists(st.integers(-30, 30), max_size=30))
 def test_no_two_digests_are_of_one_day(hours: list[int]) -> None:
     """For any changes of the clock within a week, no day has two digests."""
-    memory, moment, days_ = Memory(), at(15, 12), list[str]()
+    memory, moment, dates = Memory(), at(15, 12), list[str]()
     for step in hours:
         moment = max(at(13, 0), min(at(18, 0), moment + timedelta(hours=step)))
-        days_ += days(memory, moment)
-    assert len(days_) == len({*days_})
+        dates += days(memory, moment)
+    assert len(dates) == len({*dates})
 
 
 def test_a_digest_has_a_line_for_each_job(tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ def test_a_digest_has_a_line_for_each_job(tmp_path: Path) -> None:
     config = configured(tmp_path, nightly, inbox, off, Job(name="fresh", mode="pull"))
     memory, start = Memory(), at(3, 2).isoformat()
     rounds = [
-        told("done", job="nightly", started=start, applied=3),
-        told("conflicts", conflict(1), job="inbox", part="a.csv", started=start),
-        told("waiting", job="inbox", part="b.csv", started=start, waiting="p.json"),
+        build_report("done", job="nightly", started=start, applied=3),
+        build_report("conflicts", conflict(1), job="inbox", part="a.csv", started=start),
+        build_report("waiting", job="inbox", part="b.csv", started=start, waiting="p.json"),
     ]
     decide(memory, rounds, at(3, 2).timestamp(), 86_400)
     assert digest_lines(memory, config, at(3, 7)) == (

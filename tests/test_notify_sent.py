@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from receiver import PATH, Receiver, configured, told
+from receiver import PATH, Receiver, build_report, configured
 
 from petsync.reconcile import notify
 from petsync.reconcile.config.model import Configuration, Notify
@@ -34,7 +34,7 @@ def test_what_could_not_be_sent_is_sent_later(tmp_path: Path) -> None:
     with Receiver() as receiver:
         config = config_of(tmp_path, receiver.url)
         receiver.status = 500
-        (message,) = Notifier(config).notify([told("error")], NOW)
+        (message,) = Notifier(config).notify([build_report("error")], NOW)
         assert message.startswith(
             "the notice 'petsync: catalogue failed (error)' could not be sent"
         )
@@ -42,8 +42,8 @@ def test_what_could_not_be_sent_is_sent_later(tmp_path: Path) -> None:
         assert "500" in message
         assert "Hu5h" not in message
         receiver.status = 200
-        assert Notifier(config).notify([told("error")], NOW + timedelta(hours=1)) == ()
-        assert Notifier(config).notify([told("error")], NOW + timedelta(hours=2)) == ()
+        assert Notifier(config).notify([build_report("error")], NOW + timedelta(hours=1)) == ()
+        assert Notifier(config).notify([build_report("error")], NOW + timedelta(hours=2)) == ()
     (notice,) = receiver.got
     assert "This is from 2026-11-21 02:00 +0000" in notice["message"]
 
@@ -53,10 +53,10 @@ def test_an_address_that_accepted_it_is_not_notified_twice(tmp_path: Path) -> No
     with Receiver() as well, Receiver() as ill:
         config = config_of(tmp_path, well.url, ill.url)
         ill.status = 503
-        (message,) = Notifier(config).notify([told("error")], NOW)
+        (message,) = Notifier(config).notify([build_report("error")], NOW)
         assert "address 2" in message
         ill.status = 200
-        assert Notifier(config).notify([told("done")], NOW) == ()
+        assert Notifier(config).notify([build_report("done")], NOW) == ()
     assert well.titles == ill.titles
     assert len(well.titles) == 2
 
@@ -66,7 +66,7 @@ def test_a_receiver_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(notify, "_EACH", 0.2)
     with Receiver() as receiver:
         receiver.hangs = True
-        rounds = [told("error", job=name) for name in ("a", "b", "c")]
+        rounds = [build_report("error", job=name) for name in ("a", "b", "c")]
         messages = Notifier(config_of(tmp_path, receiver.url)).notify(rounds, NOW)
         assert len(messages) == 3
         assert "no answer within" in messages[0]
@@ -79,7 +79,7 @@ def test_a_redirection_is_no_arrival(tmp_path: Path) -> None:
     with Receiver() as elsewhere, Receiver() as receiver:
         receiver.status = 302
         receiver.headers = {"Location": elsewhere.url.reveal().replace("json:", "http:")}
-        assert Notifier(config_of(tmp_path, receiver.url)).notify([told("error")], NOW)
+        assert Notifier(config_of(tmp_path, receiver.url)).notify([build_report("error")], NOW)
     assert elsewhere.paths == []
 
 
@@ -95,16 +95,18 @@ def test_no_address_is_logged(
     for status in (200, 404):
         with Receiver() as receiver:
             receiver.status = status
-            Notifier(config_of(tmp_path, receiver.url)).notify([told("error", job="x")], NOW)
+            Notifier(config_of(tmp_path, receiver.url)).notify(
+                [build_report("error", job="x")], NOW
+            )
             port = receiver.url.reveal().split(":")[2].split("/")[0]
         assert receiver.paths == [PATH]
         (tmp_path / "state/reconcile/notify.json").unlink()
     broken = Secret("nonsense://Hu5h-T0ken:secretword@host/path-of-the-hook")
-    (message,) = Notifier(config_of(tmp_path, broken)).notify([told("error")], NOW)
+    (message,) = Notifier(config_of(tmp_path, broken)).notify([build_report("error")], NOW)
     assert "apprise does not support" in message
-    told_all = caplog.text + "".join(capfd.readouterr()) + message
+    output = caplog.text + "".join(capfd.readouterr()) + message
     for piece in ("Hu5h", "path-of-the-hook", "secretword", f":{port}", "T0ken"):
-        assert piece not in told_all
+        assert piece not in output
     logging.getLogger("apprise").warning("heard again")
     assert "heard again" in caplog.text
 
@@ -118,10 +120,10 @@ def test_without_apprise_the_way_to_it_is_reported(
     with Receiver() as receiver:
         config = config_of(tmp_path, receiver.url)
         monkeypatch.setitem(sys.modules, "apprise", None)
-        (message,) = Notifier(config).notify([told("error")], NOW)
+        (message,) = Notifier(config).notify([build_report("error")], NOW)
         assert "pip install 'petsync[notify]'" in message
         monkeypatch.undo()
-        assert Notifier(config).notify([told("error")], NOW) == ()
+        assert Notifier(config).notify([build_report("error")], NOW) == ()
     assert len(receiver.got) == 1
 
 
@@ -140,7 +142,9 @@ def test_two_processes_at_once_tell_each_thing_once(tmp_path: Path) -> None:
         config = config_of(tmp_path, receiver.url)
         work = [
             threading.Thread(
-                target=lambda n=n: Notifier(config).notify([told("error", job=f"job{n}")], NOW)
+                target=lambda n=n: Notifier(config).notify(
+                    [build_report("error", job=f"job{n}")], NOW
+                )
             )
             for n in range(4)
         ]
@@ -155,10 +159,10 @@ def test_a_damaged_memory_is_set_aside(tmp_path: Path) -> None:
     """A damaged memory file is renamed, and notices are sent again rather than lost."""
     with Receiver() as receiver:
         config = config_of(tmp_path, receiver.url)
-        Notifier(config).notify([told("error")], NOW)
+        Notifier(config).notify([build_report("error")], NOW)
         kept = tmp_path / "state/reconcile/notify.json"
         kept.write_bytes(kept.read_bytes()[:40])
-        assert Notifier(config).notify([told("error")], NOW) == ()
+        assert Notifier(config).notify([build_report("error")], NOW) == ()
     assert len(receiver.got) == 2
     assert kept.with_suffix(".damaged").exists()
 
@@ -169,7 +173,7 @@ def test_failed_notices_change_no_round(tmp_path: Path) -> None:
     """
     (tmp_path / "state").write_text("a file")
     config = config_of(tmp_path, Secret("json://127.0.0.1:9/Hu5h"))
-    (message,) = Notifier(config).notify([told("error")], NOW)
+    (message,) = Notifier(config).notify([build_report("error")], NOW)
     assert message.startswith("no notices were sent for these rounds")
     assert "Hu5h" not in message
 
@@ -177,7 +181,7 @@ def test_failed_notices_change_no_round(tmp_path: Path) -> None:
         raise RuntimeError("json://127.0.0.1:9/Hu5h")
 
     other = replace(config, state=tmp_path / "other")
-    (message,) = Notifier(other, deliver=broken).notify([told("error")], NOW)
+    (message,) = Notifier(other, deliver=broken).notify([build_report("error")], NOW)
     assert message == "no notices were sent for these rounds: RuntimeError while they were prepared"
 
 
@@ -191,16 +195,16 @@ def test_notices_are_given_up_after_a_week_and_beyond_a_hundred(tmp_path: Path) 
         return "refused"
 
     notifier = Notifier(config, deliver=refused)
-    rounds = [told("error", job=f"job{n}") for n in range(103)]
+    rounds = [build_report("error", job=f"job{n}") for n in range(103)]
     messages = notifier.notify(rounds, NOW)
     assert sum("is dropped: too many notices are waiting" in each for each in messages) == 3
-    later = notifier.notify([told("error", job="job0")], NOW + timedelta(days=8))
+    later = notifier.notify([build_report("error", job="job0")], NOW + timedelta(days=8))
     assert sum("could not be sent for a week" in each for each in later) == 99
 
 
 def test_no_notice_without_an_address(tmp_path: Path) -> None:
     """Without addresses nothing is created, kept or loaded."""
-    assert Notifier(configured(tmp_path)).notify([told("error")], NOW) == ()
+    assert Notifier(configured(tmp_path)).notify([build_report("error")], NOW) == ()
     assert not (tmp_path / "state").exists()
 
 

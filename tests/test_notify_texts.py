@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from receiver import Receiver, configured, conflict, told
+from receiver import Receiver, build_report, configured, conflict
 
 from petsync.reconcile.config.model import EVENTS, Event, Job, Notify
 from petsync.reconcile.config.templates import DEFAULTS, NAMES, fill, mistakes_in
@@ -45,7 +45,7 @@ class Desk:
     """A notifier that keeps its notices instead of sending them."""
 
     def __init__(self, folder: Path, *jobs: Job, **notify: object) -> None:
-        self.said: list[tuple[str, str, str]] = []
+        self.notices: list[tuple[str, str, str]] = []
         urls = (Secret("json://hooks.example/never"),)
         given = Notify(urls=urls, **{"on": EVENTS[:4], **notify})  # type: ignore[arg-type]
         self.config = configured(folder, *jobs, notify=given)
@@ -55,12 +55,12 @@ class Desk:
         from dataclasses import replace
 
         def keep(_: Secret, event: Event, title: str, body: str, __: float) -> str:
-            self.said.append((event, title, body))
+            self.notices.append((event, title, body))
             return ""
 
         config = replace(self.config, secrets=secrets)
         assert Notifier(config, deliver=keep).notify(rounds, datetime.now(UTC)) == ()  # type: ignore[arg-type]
-        return [(title, body) for _, title, body in self.said]
+        return [(title, body) for _, title, body in self.notices]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -69,7 +69,7 @@ def test_a_hostile_name_is_no_markup(name: str, tmp_path: Path) -> None:
     no control or invisible character.
     """
     desk = Desk(tmp_path)
-    ((title, body),) = desk.tell(told("conflicts", conflict(1, name=name, problem=name)))
+    ((title, body),) = desk.tell(build_report("conflicts", conflict(1, name=name, problem=name)))
     assert all(char.isprintable() for char in title + body.replace("\n", ""))
     shown = [line for line in body.splitlines() if "pet 1" in line]
     (line,) = shown
@@ -100,15 +100,15 @@ def test_what_petsync_says_can_be_copied(tmp_path: Path) -> None:
     message = (
         "http://shop.example:8000/v2/pet: write [service] statuses (http://shop.example:80001/)"
     )
-    body = Desk(tmp_path).tell(told("error", problem=message, store="http://shop.example:8000/v2"))[
-        0
-    ][1]
+    body = Desk(tmp_path).tell(
+        build_report("error", problem=message, store="http://shop.example:8000/v2")
+    )[0][1]
     assert message.replace("http://shop.example:80001", "http: //shop.example:80001") in body
 
 
 def test_the_numbers_are_of_all_the_sheets(tmp_path: Path) -> None:
     """A notice for several files of a folder shows the sum of their conflicts."""
-    files = (told("conflicts", conflict(n), job="inbox", part=f"{n}.csv") for n in (1, 2))
+    files = (build_report("conflicts", conflict(n), job="inbox", part=f"{n}.csv") for n in (1, 2))
     ((_, body),) = Desk(tmp_path).tell(*files)
     assert "conflicts: 2," in body
 
@@ -143,9 +143,11 @@ def test_no_secret_is_in_a_notice(secret: str, tmp_path: Path) -> None:
     desk = Desk(tmp_path, templates={"failure": ("$problem", f"$open $hint {secret}")})
     for n, form in enumerate(forms):
         failed = conflict(1, name=form, problem=f"{n}: {form}", address=form)
-        round_ = told("failed-rows", failed, problem=f"{'x' * 288}{form}", hint=form, job=f"j{n}")
+        round_ = build_report(
+            "failed-rows", failed, problem=f"{'x' * 288}{form}", hint=form, job=f"j{n}"
+        )
         desk.tell(round_, secrets=(Secret(secret),))
-    text = json.dumps([desk.said, (tmp_path / "state/reconcile/notify.json").read_text()])
+    text = json.dumps([desk.notices, (tmp_path / "state/reconcile/notify.json").read_text()])
     for form in (*forms, secret[:8], json.dumps(secret)[1:-1]):
         inner = form.strip("'\"")[4:-4] if form in forms[7:] else form
         assert inner not in text, inner
@@ -170,7 +172,7 @@ def test_the_command_that_releases_a_plan_is_exact(tmp_path: Path) -> None:
     job = Job(name="catalogue", mode="push", url=url, profile="live", allow_http=("box",))
     desk = Desk(tmp_path, job)
     problem = "12 deletes are more than 10 % of 40 pets (max_delete)"
-    ((_, body),) = desk.tell(told("waiting", waiting=file, problem=problem))
+    ((_, body),) = desk.tell(build_report("waiting", waiting=file, problem=problem))
     command = next(line for line in body.splitlines() if line.startswith("    petsync"))
     assert shlex.split(command) == [
         *("petsync", "apply", file),
@@ -186,7 +188,7 @@ def test_a_template_of_ones_own_is_used(tmp_path: Path) -> None:
     """
     mine = {"failure": ("$job: $status", "Dear all,\n$hint\n$problem costs 5 $$\n$exit_code")}
     desk = Desk(tmp_path, templates=mine)
-    ((title, body),) = desk.tell(told("error", problem="an outage", exit_code=1))
+    ((title, body),) = desk.tell(build_report("error", problem="an outage", exit_code=1))
     assert title == "catalogue: error"
     assert body == "Dear all,\nan outage costs 5 $\n1"
 
@@ -231,11 +233,11 @@ def test_a_long_notice_is_cut(tmp_path: Path) -> None:
     """
     desk = Desk(tmp_path, templates={"failure": ("$job " + "x" * 500, "$problem " + "y" * 9000)})
     many = [conflict(n, problem="p" * 5000) for n in range(40)]
-    ((_, body),) = desk.tell(told("conflicts", *many))
+    ((_, body),) = desk.tell(build_report("conflicts", *many))
     assert body.count("\n- ") == 13 or body.endswith("(cut)")
     assert len(body) <= 3500
-    desk.tell(told("error", job="other", problem="why"))
-    _, title, body = desk.said[-1]
+    desk.tell(build_report("error", job="other", problem="why"))
+    _, title, body = desk.notices[-1]
     assert (len(title), len(body)) == (160, 3500)
     assert body.endswith("(cut)")
 
@@ -244,9 +246,9 @@ def test_new_differences_are_listed_first(tmp_path: Path) -> None:
     """A new difference is listed before those of earlier notices."""
     desk = Desk(tmp_path)
     old = [conflict(n) for n in range(20)]
-    desk.tell(told("conflicts", *old))
-    desk.tell(told("conflicts", *old, conflict(77)))
-    lines = [line for line in desk.said[-1][2].splitlines() if line.startswith("- ")]
+    desk.tell(build_report("conflicts", *old))
+    desk.tell(build_report("conflicts", *old, conflict(77)))
+    lines = [line for line in desk.notices[-1][2].splitlines() if line.startswith("- ")]
     assert "pet 77" in lines[0]
     assert lines[-1] == "- and 9 more, which the report lists"
 
@@ -257,7 +259,11 @@ def test_a_receiver_gets_title_body_and_kind(tmp_path: Path) -> None:
     """
     with Receiver() as receiver:
         config = configured(tmp_path, notify=Notify(urls=(receiver.url,), on=EVENTS[:4]))
-        for round_ in (told("error"), told("conflicts", conflict(1)), told("in-sync")):
+        for round_ in (
+            build_report("error"),
+            build_report("conflicts", conflict(1)),
+            build_report("in-sync"),
+        ):
             assert Notifier(config).notify([round_], datetime.now(UTC)) == ()
     assert [each["type"] for each in receiver.got] == ["failure", "warning", "success"]
     assert receiver.titles == [

@@ -32,7 +32,7 @@ def look(folder: Path, *templates: str, **options: object) -> ImageMatches:
     return find_in_folder(folder, Patterns.of(templates or DEFAULT_PATTERNS), **options)  # type: ignore[arg-type]
 
 
-def told(found: ImageMatches) -> dict[str, str]:
+def collect_problems(found: ImageMatches) -> dict[str, str]:
     """Return the problem of each file that is not a picture of a pet."""
     return {problem.file: problem.problem for problem in found.problems}
 
@@ -97,7 +97,7 @@ def test_everything_in_a_folder_is_reported(tmp_path: Path) -> None:
     found = look(folder)
     taken = {(one.file, one.pet_id, one.place) for one in found.candidates}
     assert taken == {("7.PNG", 7, 0), ("7_2.JPEG", 7, 2), ("8.webp", 8, 0), ("9.bmp", 9, 0)}
-    assert set(told(found)) == {"notes.txt", "portrait.png", "7.jpg", "old"}
+    assert set(collect_problems(found)) == {"notes.txt", "portrait.png", "7.jpg", "old"}
     assert {p.file for p in found.problems if p.blocks} == {"portrait.png", "7.jpg"}
     assert found.ignored == 5
 
@@ -110,14 +110,14 @@ def test_strange_names_are_reported(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "f"
     folder.mkdir()
     (folder / name).write_bytes(image())
-    assert list(told(look(folder))) == [name]
+    assert list(collect_problems(look(folder))) == [name]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="names are bytes here")
 def test_name_that_is_no_text_is_reported(tmp_path: Path) -> None:
     """A file name in another encoding is reported in a form that can be shown."""
     (tmp_path / os.fsdecode(b"7\xff.png")).write_bytes(image())
-    assert list(told(look(tmp_path))) == ["7\N{REPLACEMENT CHARACTER}.png"]
+    assert list(collect_problems(look(tmp_path))) == ["7\N{REPLACEMENT CHARACTER}.png"]
 
 
 def test_recursive(tmp_path: Path) -> None:
@@ -145,14 +145,14 @@ def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
     (folder / "out").symlink_to(outside)
     found = look(folder, recursive=True)
     assert [one.file for one in found.candidates] == ["2.png"]
-    assert set(told(found)) == {"3.png", "4.png", "5.png", "6.png", "real.png", "out"}
+    assert set(collect_problems(found)) == {"3.png", "4.png", "5.png", "6.png", "real.png", "out"}
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes")
 def test_pipe_does_not_hang(tmp_path: Path) -> None:
     """A named pipe with the name of a picture is reported and never read."""
     os.mkfifo(tmp_path / "7.png")
-    assert told(look(tmp_path)) == {"7.png": "it is not a regular file"}
+    assert collect_problems(look(tmp_path)) == {"7.png": "it is not a regular file"}
 
 
 def test_folder_that_is_not_there(tmp_path: Path) -> None:

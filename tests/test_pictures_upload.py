@@ -81,7 +81,7 @@ def folder(tmp_path: Path) -> Path:
     )
 
 
-def stored(box: Sandbox) -> list[bytes]:
+def read_images(box: Sandbox) -> list[bytes]:
     """Return the images in the store, in the order in which they arrived."""
     images = []
     with httpx.Client() as client:
@@ -129,7 +129,7 @@ def test_each_picture_is_sent_once_byte_for_byte(
     report = store.upload(pictures)
     assert report.counts["applied"] == len(report.results) == 4
     assert report.exit_code == 0
-    assert sorted(stored(box)) == sorted(path.read_bytes() for path in folder.iterdir())
+    assert sorted(read_images(box)) == sorted(path.read_bytes() for path in folder.iterdir())
     again = store.pictures(folder)
     assert [p.decision for p in again.pictures] == ["uploaded"] * 4
     for value in (again, pictures):
@@ -237,7 +237,7 @@ def test_same_picture_scaled_otherwise_is_no_new_one(
     pictures = store.pictures(folder, max_side=30)
     assert pictures.pictures[0].done == ("metadata", "scaled")
     store.upload(pictures)
-    (sent,) = stored(standard)
+    (sent,) = read_images(standard)
     assert len(sent) == pictures.total_bytes
     assert store.pictures(folder).uploaded
     assert store.pictures(put(tmp_path / "two", p7__jpg=sent)).uploaded
@@ -281,7 +281,7 @@ def test_pet_that_goes_meanwhile(
     box.remove(7)
     report = store.upload(pictures)
     assert [r.cause for r in report.results if r.pet_id == 7] == ["gone", "gone"]
-    assert len(stored(box)) == 2
+    assert len(read_images(box)) == 2
 
 
 def test_file_that_changes_meanwhile(
@@ -308,7 +308,7 @@ def test_refused_uploads_are_sent_again_at_once(
     store = connect(box)
     report = store.upload(store.pictures(folder))
     assert report.counts["applied"] == 4
-    assert len(stored(box)) == 4
+    assert len(read_images(box)) == 4
 
 
 def test_error_of_the_service_is_no_proof(
@@ -322,7 +322,7 @@ def test_error_of_the_service_is_no_proof(
     assert standard.requests["uploadFile"] == 3
     standard.break_with(None)
     assert store.upload(store.pictures(folder), settle=0).counts["applied"] == 4
-    assert len(stored(standard)) == 4
+    assert len(read_images(standard)) == 4
 
 
 @pytest.mark.parametrize("fault", ["drop_after", "torn", "html"])
@@ -339,7 +339,7 @@ def test_lost_answer_is_found_out_by_the_photo(
     assert all(r.urls for r in report.results)
     standard.break_with(None)
     assert not store.pictures(folder).items
-    assert len(stored(standard)) == 4
+    assert len(read_images(standard)) == 4
 
 
 def test_lost_upload_is_sent_by_the_next_run(
@@ -354,7 +354,7 @@ def test_lost_upload_is_sent_by_the_next_run(
     outcomes = {result.file: (result.outcome, result.cause) for result in report.results}
     assert outcomes["7.jpg"] == ("failed", "no-answer")
     assert outcomes["7_2.png"] == ("not sent", "held-back")
-    assert (report.exit_code, stored(standard)) == (3, [])
+    assert (report.exit_code, read_images(standard)) == (3, [])
     standard.break_with(None)
     pictures = store.pictures(folder)
     assert [p.decision for p in pictures.pictures] == ["retry", "new", "retry", "retry"]
@@ -362,7 +362,7 @@ def test_lost_upload_is_sent_by_the_next_run(
     first, second = pet(standard, 7).photo_urls
     assert httpx.get(first).content == (folder / "7.jpg").read_bytes()
     assert httpx.get(second).content == (folder / "7_2.png").read_bytes()
-    assert len(stored(standard)) == 4
+    assert len(read_images(standard)) == 4
 
 
 def test_late_arrival_is_no_second_upload(
@@ -380,7 +380,7 @@ def test_late_arrival_is_no_second_upload(
     assert [p.decision for p in pictures.pictures] == ["confirm", "retry", "retry"]
     report = store.upload(pictures, settle=0)
     assert [r.cause for r in report.results] == ["confirmed", "", ""]
-    assert len(stored(standard)) == 2
+    assert len(read_images(standard)) == 2
     assert not store.pictures(folder).items
 
 
@@ -466,7 +466,7 @@ def test_killed_between_intent_and_outcome(
             [sys.executable, "-c", _CHILD, *args], timeout=60, capture_output=True, check=False
         )
         assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-        assert len(stored(box)) == (moment == "after")
+        assert len(read_images(box)) == (moment == "after")
         store = connect(box)
         pictures = store.pictures(folder)
         decisions = [p.decision for p in pictures.pictures]
@@ -476,7 +476,7 @@ def test_killed_between_intent_and_outcome(
             return
         assert decisions == ["confirm" if moment == "after" else "retry", "new", "new", "new"]
         assert store.upload(pictures, settle=0).counts["applied"] == 4
-        assert len(stored(box)) == 4
+        assert len(read_images(box)) == 4
         assert httpx.get(pet(box, 7).photo_urls[0]).content == (folder / "7.jpg").read_bytes()
         assert store.pictures(folder).to_send == ()
 
@@ -529,7 +529,7 @@ def test_stopped_upload_goes_on(
     standard.break_with(None)
     rest = store.upload(store.pictures(folder))
     assert (rest.counts["applied"], rest.counts["unchanged"]) == (3, 1)
-    assert len(stored(standard)) == 4
+    assert len(read_images(standard)) == 4
 
 
 def test_cut_off_upload_is_open(

@@ -47,7 +47,7 @@ CATALOGUES = [
 ]
 
 
-def said_of(pet: Pet | None) -> Any:
+def comparable_values(pet: Pet | None) -> Any:
     """Return all values of a pet that a comparison uses."""
     if pet is None:
         return None
@@ -58,7 +58,13 @@ def said_of(pet: Pet | None) -> Any:
 def effect(plan: Plan) -> Any:
     """Return the content of a plan, independent of the order of its rows."""
     changes = [
-        (change.row, change.kind, said_of(change.before), said_of(change.after), change.fields)
+        (
+            change.row,
+            change.kind,
+            comparable_values(change.before),
+            comparable_values(change.after),
+            change.fields,
+        )
         for change in plan.changes
     ]
     conflicts = [
@@ -78,10 +84,10 @@ def everything(triple: Triple) -> dict[int, Pet]:
 def test_the_plan_is_the_reference_merge(triple: Triple) -> None:
     """Every change, conflict and count equals that of a simple loop over the documented rules."""
     plan, expected = triple.plan(), triple.expected()
-    adds = {add.row: said_of(add.after) for add in plan.adds}
-    assert adds == {row: said_of(pet) for row, pet in expected.adds.items()}
-    updates = {update.row: said_of(update.after) for update in plan.updates}
-    assert updates == {row: said_of(pet) for row, pet in expected.updates.items()}
+    adds = {add.row: comparable_values(add.after) for add in plan.adds}
+    assert adds == {row: comparable_values(pet) for row, pet in expected.adds.items()}
+    updates = {update.row: comparable_values(update.after) for update in plan.updates}
+    assert updates == {row: comparable_values(pet) for row, pet in expected.updates.items()}
     assert {(delete.before.id, delete.why) for delete in plan.deletes} == expected.deletes
     conflicts: defaultdict[tuple[int | None, int | None], list[Conflict]] = defaultdict(list)
     for each in plan.conflicts:

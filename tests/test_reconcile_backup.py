@@ -99,7 +99,7 @@ def _news(scenario: Scenario) -> None:
     scenario.box.remove(7)
 
 
-def _is_told(report: RoundReport) -> bool:
+def _warns_of_backup(report: RoundReport) -> bool:
     return any("a backup may have been restored" in each.problem for each in report.open)
 
 
@@ -111,12 +111,16 @@ def test_a_backup_takes_the_news_again(any_scenario: BackupScenario, edited: boo
     scenario = any_scenario
     _news(scenario)
     first = scenario.run()
-    assert (first.round.to_sheet.total, _is_told(first)) == (3, False)
+    assert (first.round.to_sheet.total, _warns_of_backup(first)) == (3, False)
     scenario.backup(first)
     if edited:
         scenario.edit(lambda pets: changed(pets, 2, name="Rex"))
     report = scenario.run()
-    assert (report.round.status, report.round.to_sheet.total, _is_told(report)) == ("done", 3, True)
+    assert (report.round.status, report.round.to_sheet.total, _warns_of_backup(report)) == (
+        "done",
+        3,
+        True,
+    )
     assert report.round.to_store.total == (1 if edited else 0)
     assert scenario.sheet_pets() == scenario.store_pets()
     assert scenario.store_pets()[50].name == "Neu"
@@ -140,7 +144,7 @@ def test_a_backup_that_is_older_by_two_writes(scenario: BackupScenario, edited: 
     scenario.backup(first)
     if edited:
         scenario.edit(lambda pets: changed(pets, 2, name="Rex"))
-    assert _is_told(scenario.run())
+    assert _warns_of_backup(scenario.run())
     stored = scenario.store_pets()
     assert (stored[5].name, stored[6].name, stored[50].name) == ("Store 5b", "Store 6", "Neu")
     assert stored[1].name == "Sheet 1"
@@ -160,7 +164,7 @@ def test_what_the_sheet_had_sent_by_then_is_no_edit_again(scenario: BackupScenar
     scenario.box.put(ps.Pet(id=new.id, name="Ohne mehr", status="sold"))
     scenario.run()
     scenario.backup(first)
-    assert _is_told(scenario.run())
+    assert _warns_of_backup(scenario.run())
     assert scenario.store_pets()[1].name == "Rex II"
     assert [pet.name for pet in scenario.box.pets() if "Ohne" in (pet.name or "")] == ["Ohne mehr"]
     assert scenario.sheet_pets() == scenario.store_pets()
@@ -170,7 +174,7 @@ def _killed(_: BackupScenario, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
 
 
-def _opened(scenario: BackupScenario, patch: pytest.MonkeyPatch) -> None:
+def _open_sheet(scenario: BackupScenario, patch: pytest.MonkeyPatch) -> None:
     def keep(*args: Any) -> Path:
         scenario.lock.write_bytes(b"\x05Maria")
         return create_backup(*args)
@@ -178,7 +182,7 @@ def _opened(scenario: BackupScenario, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sync, "create_backup", keep)
 
 
-@pytest.mark.parametrize("cut_off", [_killed, _opened])
+@pytest.mark.parametrize("cut_off", [_killed, _open_sheet])
 def test_a_backup_of_a_round_that_wrote_nothing_is_known(
     scenario: BackupScenario,
     monkeypatch: pytest.MonkeyPatch,
@@ -197,14 +201,14 @@ def test_a_backup_of_a_round_that_wrote_nothing_is_known(
     scenario.edit(lambda pets: changed(pets, 2, name="Sheet 2"))
     assert scenario.run().round.status == "done"
     scenario.sheet.write_bytes(backup)
-    assert _is_told(scenario.run())
+    assert _warns_of_backup(scenario.run())
     assert (scenario.store_pets()[2].name, scenario.store_pets()[5].name) == ("Sheet 2", "Store 5")
     assert scenario.sheet_pets() == scenario.store_pets()
     again = scenario.run()
     assert (again.round.status, again.open) == ("in-sync", ())
 
 
-@pytest.mark.parametrize("cut_off", [_killed, _opened])
+@pytest.mark.parametrize("cut_off", [_killed, _open_sheet])
 def test_a_sheet_that_was_not_written_is_no_backup_of_itself(
     scenario: BackupScenario,
     monkeypatch: pytest.MonkeyPatch,
@@ -234,13 +238,13 @@ def test_a_sheet_that_stays_open_uses_up_no_versions(
     first = scenario.run()
     scenario.box.put(changed(PETS, 6, name="Store 6")[5])
     with monkeypatch.context() as patch:
-        _opened(scenario, patch)
+        _open_sheet(scenario, patch)
         for _ in range(11):
             assert scenario.run().round.status == "error"
             scenario.lock.unlink()
     assert scenario.run().round.status == "done"
     scenario.backup(first)
-    assert _is_told(scenario.run())
+    assert _warns_of_backup(scenario.run())
     assert scenario.sheet_pets() == scenario.store_pets()
     assert (scenario.store_pets()[5].name, scenario.store_pets()[6].name) == ("Store 5", "Store 6")
 
@@ -260,7 +264,7 @@ def test_a_backup_from_before_a_new_row_is_known(scenario: BackupScenario) -> No
     assert scenario.run().round.status == "done"
     scenario.backup(first)
     scenario.edit(lambda pets: changed(pets, 2, name="Rex"))
-    assert _is_told(scenario.run())
+    assert _warns_of_backup(scenario.run())
     names = [scenario.store_pets()[number].name for number in (2, 5, 6, new.id or 0)]
     assert names == ["Rex", "Store 5", "Store 6", "Ohne mehr"]
     assert scenario.sheet_pets() == scenario.store_pets()
@@ -278,7 +282,7 @@ def test_a_round_that_is_killed_while_it_notes_an_older_copy(
     scenario.box.remove(7)
     first = scenario.run()
     scenario.backup(first)
-    assert _is_told(scenario.run())
+    assert _warns_of_backup(scenario.run())
     scenario.backup(first)
     write = state.write
     left = iter(range(writes))
@@ -355,10 +359,10 @@ def test_a_backup_from_before_a_row_of_a_folder_is_known(scenario: BackupScenari
     scenario.edit(lambda pets: [*pets, ps.Pet(name="Ohne", status="sold")])
     assert news(3, 4).round.status == "done"
     scenario.backup(first)
-    assert _is_told(scenario.run(guard=guard))
+    assert _warns_of_backup(scenario.run(guard=guard))
     scenario.backup(first)
     scenario.edit(lambda pets: [pet for pet in changed(pets, 2, name="Rex") if pet.id != 5])
-    assert _is_told(scenario.run(guard=guard))
+    assert _warns_of_backup(scenario.run(guard=guard))
     for _ in range(2):
         stored = scenario.store_pets()
         assert [pet.name for pet in stored.values()].count("Ohne") == 1
@@ -387,7 +391,7 @@ def _ends_early(
     scenario.lock.unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("cut_off", [_killed, _opened, _busy, _unanswered])
+@pytest.mark.parametrize("cut_off", [_killed, _open_sheet, _busy, _unanswered])
 def test_a_backup_that_a_round_has_recognised_stays_one(
     any_scenario: BackupScenario,
     monkeypatch: pytest.MonkeyPatch,
@@ -408,7 +412,7 @@ def test_a_backup_that_a_round_has_recognised_stays_one(
     stored = scenario.store_pets()
     assert (stored[5].name, stored[2].name, 7 in stored) == ("Sheet 5", "Rex", False)
     # A round that began to write has kept the base by which the backup is compared.
-    is_named = cut_off not in (_killed, _opened)
+    is_named = cut_off not in (_killed, _open_sheet)
     assert kinds(report) == ([("conflict", 5)] if is_named else [])
     assert (scenario.sheet_pets() == stored) is not is_named
     scenario.edit(lambda pets: changed(pets, 5, name="Sheet 5"))
@@ -418,7 +422,7 @@ def test_a_backup_that_a_round_has_recognised_stays_one(
     assert scenario.sheet_pets() == scenario.store_pets()
 
 
-@pytest.mark.parametrize("cut_off", [_killed, _opened, _busy, _unanswered])
+@pytest.mark.parametrize("cut_off", [_killed, _open_sheet, _busy, _unanswered])
 def test_a_row_of_after_a_backup_that_a_round_has_recognised_stays(
     scenario: BackupScenario,
     monkeypatch: pytest.MonkeyPatch,
@@ -481,7 +485,7 @@ def test_a_row_that_is_taken_out_of_an_older_copy_does_not_return(scenario: Back
     second = scenario.run()
     scenario.backup(second)
     scenario.edit(lambda pets: [pet for pet in pets if pet.id != 50])
-    assert _is_told(scenario.run())
+    assert _warns_of_backup(scenario.run())
     assert 50 not in scenario.sheet_pets()
     assert 50 not in scenario.store_pets()
     assert [scenario.store_pets()[number].name for number in (4, 5, 6)] == [
@@ -534,11 +538,11 @@ def test_a_row_of_after_a_backup_that_is_put_back_twice_stays(
     first = scenario.run()
     scenario.backup(first)
     scenario.edit(lambda pets: [*pets, ps.Pet(name="Ohne", status="sold")])
-    assert _is_told(scenario.run())
+    assert _warns_of_backup(scenario.run())
     scenario.backup(first)
     if edited:
         scenario.edit(lambda pets: changed(pets, 2, name="Rex"))
-    assert _is_told(scenario.run())
+    assert _warns_of_backup(scenario.run())
     assert [pet.name for pet in scenario.sheet_pets().values()].count("Ohne") == 1
     assert scenario.sheet_pets() == scenario.store_pets()
     names = [scenario.store_pets()[number].name for number in (2, 5, 6)]
@@ -553,10 +557,10 @@ def test_a_part_of_it_is_a_persons_edit(scenario: BackupScenario) -> None:
     scenario.run()
     scenario.edit(lambda pets: changed(pets, 5, name="Pet 5"))
     report = scenario.run()
-    assert (scenario.store_pets()[5].name, _is_told(report)) == ("Pet 5", False)
+    assert (scenario.store_pets()[5].name, _warns_of_backup(report)) == ("Pet 5", False)
     scenario.edit(lambda pets: [pet for pet in pets if pet.id != 50])
     report = scenario.run()
-    assert (50 in scenario.store_pets(), _is_told(report)) == (False, False)
+    assert (50 in scenario.store_pets(), _warns_of_backup(report)) == (False, False)
 
 
 def test_one_pet_that_is_set_back_is_a_conflict(any_scenario: BackupScenario) -> None:
@@ -570,10 +574,10 @@ def test_one_pet_that_is_set_back_is_a_conflict(any_scenario: BackupScenario) ->
     report = scenario.run()
     assert scenario.store_pets()[5].name == "Store 5"
     if scenario.ending == "xlsx":
-        assert _is_told(report)
+        assert _warns_of_backup(report)
         assert scenario.sheet_pets()[5].name == "Store 5"
         scenario.backup(first)
-        assert _is_told(scenario.run())
+        assert _warns_of_backup(scenario.run())
         assert scenario.store_pets()[5].name == scenario.sheet_pets()[5].name == "Store 5"
         return
     assert report.round.exit_code == 5
@@ -662,7 +666,7 @@ def test_an_older_row_that_is_known_late_takes_nothing_back(
     (new,) = (pet for pet in scenario.box.pets() if pet.name == "Neu")
     if is_put_back:
         scenario.backup(first)
-        assert _is_told(scenario.run())
+        assert _warns_of_backup(scenario.run())
     type_row("Neu", tags="calm", **({"id": str(new.id)} if gets_id else {}))
     report = scenario.run()
     (stored,) = (pet for pet in scenario.box.pets() if pet.name == "Neu")
@@ -684,7 +688,7 @@ def test_a_backup_in_which_rows_lack_their_ids_is_known_each_time(scenario: Back
     for _ in range(3):
         scenario.backup(first)
         report = scenario.run()
-        assert (report.round.status, report.round.to_store.total, _is_told(report)) == (
+        assert (report.round.status, report.round.to_store.total, _warns_of_backup(report)) == (
             "done",
             0,
             True,
@@ -706,7 +710,7 @@ def test_twenty_versions_are_kept(scenario: BackupScenario) -> None:
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
     kept[0].write_bytes(b"{")
     scenario.backup(last)
-    assert _is_told(scenario.run(dry_run=True))
+    assert _warns_of_backup(scenario.run(dry_run=True))
 
 
 def test_a_base_of_another_store_is_never_a_first_round(scenario: BackupScenario) -> None:
@@ -845,7 +849,7 @@ def test_a_backup_of_an_export_reverts_nothing(
         report = scenario.run()
         assert (report.round.status, report.round.to_store.total) == ("done", int(edited))
         assert dry.round.to_store == report.round.to_store
-        assert _is_told(report)
+        assert _warns_of_backup(report)
         new = {pet_id: changed(PETS, pet_id, name="Sheet")[pet_id - 1]} if edited else {}
         assert scenario.store_pets() == {**before, **new} == scenario.sheet_pets()
         assert scenario.run().open == ()
@@ -868,7 +872,7 @@ def test_a_newer_backup_of_an_export_after_an_older_one_is_known(
     for backup in (backups[0], backups[2], backups[1], backups[0]):
         shutil.copy(backup, scenario.sheet)
         report = scenario.run()
-        assert (report.round.to_store.total, _is_told(report)) == (0, True)
+        assert (report.round.to_store.total, _warns_of_backup(report)) == (0, True)
         assert scenario.store_pets() == before == scenario.sheet_pets()
         assert scenario.run().open == ()
 
@@ -1134,7 +1138,7 @@ def test_a_backup_is_known_by_a_row_that_lacks_its_id_again(
     assert kinds(result) == [("conflict", 4)]
     assert scenario.store_pets() == {**before, 2: changed(PETS, 2, name="Rex")[1]}
     scenario.sheet.write_bytes(content)
-    assert _is_told(scenario.run())
+    assert _warns_of_backup(scenario.run())
     assert scenario.store_pets()[4].name == scenario.sheet_pets()[4].name == "Sheet 4"
 
 
@@ -1375,7 +1379,7 @@ def test_a_workbook_from_before_two_rounds_that_were_killed_is_an_older_copy(
     assert (before[1].name, scenario.sheet.read_bytes() == first) == ("Sheet 1", False)
     scenario.sheet.write_bytes(first)
     report = scenario.run()
-    assert (_is_told(report), report.round.to_store.total) == (True, 0)
+    assert (_warns_of_backup(report), report.round.to_store.total) == (True, 0)
     assert scenario.sheet_pets() == scenario.store_pets() == before
     assert scenario.run().open == ()
 

@@ -430,7 +430,7 @@ class _Folder:
         for path, some in zip(self.paths, pets, strict=True):
             ps.write_sheet(ps.frame_from_pets(some), path, base=False, force=True)
 
-    def said(self) -> list[list[ps.Pet]]:
+    def read_pets(self) -> list[list[ps.Pet]]:
         """Return the pets of both sheets."""
         return [ps.pets_from_frame(ps.read_sheet(path).frame) for path in self.paths]
 
@@ -470,7 +470,7 @@ def test_a_round_that_is_killed_between_two_sheets_is_finished(
     inbox.write([*edited[:5], new[0]], [*edited[6:], edited[5], new[1]])
     inbox.run_killed(f"{sheet}.{ending}", moment)
 
-    first, second = inbox.said()
+    first, second = inbox.read_pets()
     # Two edits are taken back, whether or not they were sent.
     first = changed(changed(first, 1, name="Pet 1"), 3, name="Sheet 3")
     second = changed(changed(second, 7, name="Pet 7"), 10, name="Sheet 10")
@@ -480,7 +480,7 @@ def test_a_round_that_is_killed_between_two_sheets_is_finished(
         box.put(changed(PETS, pet_id, name=name)[pet_id - 1])
     assert set(inbox.run()) <= {"done", "in-sync"}
 
-    first, second = inbox.said()
+    first, second = inbox.read_pets()
     pets = {pet.id: pet for pet in (*first, *second)}
     stored = {pet.id: pet for pet in box.pets()}
     assert len(first) + len(second) == len(pets) == 14

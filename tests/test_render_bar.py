@@ -84,7 +84,7 @@ def meter(**more: object) -> Meter:
     return Meter(text="Applying", unit="changes", **{**values, **more})  # type: ignore[arg-type]
 
 
-def told(meter: Meter, width: int | None) -> str:
+def format_sides(meter: Meter, width: int | None) -> str:
     """Return both sides of the bar."""
     return " | ".join(meter.sides(width))
 
@@ -114,7 +114,7 @@ def test_a_meter_says_everything_where_there_is_room() -> None:
     """A meter with enough room shows done and total, percent, rate, concurrency, retries, problems
     and remaining time.
     """
-    text = told(meter(retries=3, problems=2), None)
+    text = format_sides(meter(retries=3, problems=2), None)
     assert text == (
         "Applying  42% | 2,100/5,000 changes, 210/s, 16 at once, 3 retries, 2 problems, 0:14 left"
     )
@@ -122,7 +122,7 @@ def test_a_meter_says_everything_where_there_is_room() -> None:
 
 def test_a_terminal_of_80_columns_has_room_for_all() -> None:
     """In 80 columns the obvious words are left out, and every number is shown."""
-    text = told(meter(retries=3, problems=2), 79)
+    text = format_sides(meter(retries=3, problems=2), 79)
     assert text == " 42% | 2,100/5,000, 210/s, 16 at once, 3 retries, 2 problems, 0:14 left"
 
 
@@ -130,9 +130,9 @@ def test_a_narrow_terminal_keeps_what_matters_most() -> None:
     """In a narrow terminal the remaining time and the problems stay, and other parts are left out
     in order.
     """
-    text = told(meter(retries=3, problems=2), 59)
+    text = format_sides(meter(retries=3, problems=2), 59)
     assert text == " 42% | 2,100/5,000, 210/s, 2 problems, 0:14 left"
-    assert told(meter(retries=3, problems=2), 20) == " 42% | 2,100/5,000"
+    assert format_sides(meter(retries=3, problems=2), 20) == " 42% | 2,100/5,000"
 
 
 def test_only_the_end_is_a_hundred_percent() -> None:
@@ -145,13 +145,13 @@ def test_a_pause_says_who_asked_for_it_and_how_long() -> None:
     """A pause that the service asked for is shown with its length, instead of rate and remaining
     time.
     """
-    text = told(meter(waiting=11.2, problems=2), 79)
+    text = format_sides(meter(waiting=11.2, problems=2), 79)
     assert text == " 42% | 2,100/5,000 changes, the service asked for 12 s, 2 problems"
 
 
 def test_a_slow_run_has_a_rate_and_hours() -> None:
     """A rate below ten has a decimal, and hours are shown as hours."""
-    text = told(meter(rate=0.5), None)
+    text = format_sides(meter(rate=0.5), None)
     assert "0.5/s" in text
     assert "1:36:40 left" in text
 

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from render_samples import HOSTILE
-from round_samples import FIRST, hostile_past, hostile_told, nights, past, replace, round_of
+from round_samples import (
+    FIRST,
+    build_hostile_report,
+    build_rounds,
+    hostile_past,
+    past,
+    replace,
+    round_of,
+)
 from test_render_html import Reader
 
 from petsync.plan.rounds import Counts, Round
@@ -39,7 +47,7 @@ def test_a_page_is_readable_at_any_length(total: int) -> None:
     """Each plot has a title, a sentence and a description, and the page stays small for any number
     of rounds.
     """
-    rounds = nights(total)
+    rounds = build_rounds(total)
     html = history_page(rounds, [past(n % 60) for n in range(total)])
     reader = Reader(html)
     plots_drawn = 4 * (2 if total > 60 else 1)
@@ -58,7 +66,7 @@ def test_nothing_is_drawn_outside_of_its_plot() -> None:
     """Nothing is drawn outside of its plot: a value a million times larger than the others is cut,
     and its number is shown.
     """
-    rounds = nights(40)
+    rounds = build_rounds(40)
     far = {"to_store": Counts(update=5_000_000), "applied": 1, "drift": 10**9, "seconds": 90_000.0}
     rounds[20] = replace(rounds[20], **far, failed=10**6)
     html = "".join(plots(columns_by_turn(group_into_turns(rounds)), "x"))
@@ -75,7 +83,7 @@ def test_nothing_is_drawn_outside_of_its_plot() -> None:
 
 def test_ordinary_values_are_not_cut() -> None:
     """Values that differ as usual are drawn in full."""
-    html = "".join(plots(columns_by_turn(group_into_turns(nights(60))), "x"))
+    html = "".join(plots(columns_by_turn(group_into_turns(build_rounds(60))), "x"))
     assert "ps-cut" not in html
 
 
@@ -83,7 +91,7 @@ def test_a_gap_is_a_gap() -> None:
     """A time without rounds is hatched in each plot, breaks the lines, and has its own
     description.
     """
-    rounds = nights(30)
+    rounds = build_rounds(30)
     del rounds[10:14]
     columns = columns_by_turn(group_into_turns(rounds))
     (gap,) = [column for column in columns if not column.turns]
@@ -101,7 +109,7 @@ def test_a_job_that_stopped_running_is_reported() -> None:
     """A job that stopped running shows missing rounds, as a gap at the right end and as a sentence,
     and shows none soon after its last round.
     """
-    rounds = nights(10)
+    rounds = build_rounds(10)
     late = FIRST + timedelta(days=13)
     assert "no round ran: about 4 rounds missing" in history_page(rounds, [], now=late)
     soon = FIRST + timedelta(days=9, hours=20)
@@ -112,8 +120,8 @@ def test_the_state_of_a_job() -> None:
     """The state of a job has its last round, its last success and the length of its present
     streak.
     """
-    rounds = [replace(each, status="done", exit_code=0) for each in nights(5)]
-    rounds += [replace(e, status="waiting", exit_code=4) for e in nights(8)[5:]]
+    rounds = [replace(each, status="done", exit_code=0) for each in build_rounds(5)]
+    rounds += [replace(e, status="waiting", exit_code=4) for e in build_rounds(8)[5:]]
     result = dict(job_facts(group_into_turns(rounds), None))
     assert result["last success"] == "2026-10-27 02:00:00 UTC"
     assert result["streak"] == "3 rounds in a row that need attention, since 2026-10-28"
@@ -135,7 +143,7 @@ def test_what_waits_can_be_released_from_the_page() -> None:
 def test_status_is_shape_and_sign_and_words() -> None:
     """Each status has its own shape and sign, so it is readable without colour."""
     ends: list[tuple[str, int]] = [("done", 0), ("conflicts", 5), ("error", 1)]
-    base = nights(3)
+    base = build_rounds(3)
     rounds = [
         replace(each, status=s, exit_code=code) for each, (s, code) in zip(base, ends, strict=True)
     ]
@@ -171,7 +179,7 @@ def test_files_of_a_folder_are_one_turn() -> None:
 @pytest.mark.parametrize("name", [*HOSTILE, "a" * 10_000], ids=range(len(HOSTILE) + 1))
 def test_no_name_becomes_markup(name: str) -> None:
     """With any names, the page has only its own tags, all closed, and loads nothing."""
-    rounds = [hostile_told(name).round, hostile_told(f"{name}2").round]
+    rounds = [build_hostile_report(name).round, build_hostile_report(f"{name}2").round]
     html = history_page(rounds, [hostile_past(name)], now=FIRST)
     reader = Reader(html)
     assert not reader.tags.keys() & {"script", "img", "b", "a", "iframe", "link", "use", "image"}
@@ -192,7 +200,7 @@ def test_a_clock_that_was_set_back_does_no_harm() -> None:
     """Rounds stay in their written order if the clock was set back; an unreadable moment, or one of
     another century, counts as the one before.
     """
-    rounds = nights(6)
+    rounds = build_rounds(6)
     rounds[3] = replace(rounds[3], started=rounds[0].started)
     rounds[4] = replace(rounds[4], started="yesterday")
     rounds[5] = replace(rounds[5], started="9999-12-31T23:59:59Z")
@@ -209,7 +217,7 @@ def test_stretches_of_time_hold_every_turn_once(every: float) -> None:
     """In a long history each column is a period of one length, every turn is in exactly one, and
     the number of columns is limited.
     """
-    turns = group_into_turns(nights(400, every=every))
+    turns = group_into_turns(build_rounds(400, every=every))
     columns = columns_by_time(turns, 90)
     held = [turn for column in columns for turn in column.turns]
     assert held == turns

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from render_samples import HOSTILE, plan_with
 from rich.cells import cell_len
-from round_samples import OPENS, hostile_told, replace, round_of, told_of
+from round_samples import OPENS, build_full_report, build_hostile_report, replace, round_of
 from test_render_html import Reader
 
 from petsync.models import Pet
@@ -19,7 +19,7 @@ from petsync.plan.change import Delete
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.report import RoundReport, Rounds
 from petsync.plan.rounds import Counts, Difference, Round, SheetChange
-from petsync.report import round as said
+from petsync.report import round as report_round
 from petsync.report.json import FORMAT, round_json, rounds_json
 from petsync.report.round import round_html, round_page, rounds_html
 from petsync.report.show import round_text, rounds_text
@@ -44,7 +44,7 @@ def test_a_round_says_all(made: object) -> None:
     hint, and the commands to type.
     """
     assert callable(made)
-    text = " ".join(made(told_of()).split())
+    text = " ".join(made(build_full_report()).split())
     for part in (
         "Conflicts: 1 conflict, which needs a decision.",
         "two-way: both sides merge",
@@ -68,8 +68,10 @@ def test_a_round_says_all(made: object) -> None:
 
 def test_differences_are_grouped_by_kind() -> None:
     """Differences are grouped by kind, with conflicts first and notes last."""
-    assert re.findall(r'id="open-(\w+)"', round_page(told_of())) == list(said.KIND_NAMES)
-    assert list(said.by_kind(OPENS[::-1])) == list(said.KIND_NAMES)
+    assert re.findall(r'id="open-(\w+)"', round_page(build_full_report())) == list(
+        report_round.KIND_NAMES
+    )
+    assert list(report_round.by_kind(OPENS[::-1])) == list(report_round.KIND_NAMES)
 
 
 def test_notes_that_are_alike_are_reported_once() -> None:
@@ -98,7 +100,7 @@ def test_notes_that_are_alike_are_reported_once() -> None:
 
 def test_a_page_tells_what_became_of_each_change() -> None:
     """A failed change on the page has its error below it, and an applied change has nothing."""
-    html = round_page(told_of())
+    html = round_page(build_full_report())
     assert 'ps-became ps-blocked">Failed: updatePet: the service answered 503.' in html.replace(
         "failed:", "Failed:"
     )
@@ -112,7 +114,7 @@ def test_a_page_tells_what_became_of_each_change() -> None:
 
 def test_a_page_shows_what_the_sheet_took() -> None:
     """The page shows the sheet's changes: cells before and after, and new rows."""
-    text = Reader(round_page(told_of())).text
+    text = Reader(round_page(build_full_report())).text
     assert "from available" in text
     assert "to sold" in text
     assert "a new row" in text
@@ -125,7 +127,7 @@ def test_no_name_becomes_markup(name: str) -> None:
     each name. Lines of a terminal keep their width, except for commands, which must be copied
     whole.
     """
-    result = hostile_told(name)
+    result = build_hostile_report(name)
     for html in (round_page(result), round_html(result), rounds_html([result])):
         reader = Reader(html)
         assert not reader.tags.keys() & {"script", "img", "b", "a", "iframe", "svg", "link"}
@@ -143,7 +145,7 @@ def test_a_page_stands_alone() -> None:
     """The policy of the page allows its own styles and nothing else, and every table has a caption
     and scoped headings.
     """
-    html = round_page(told_of())
+    html = round_page(build_full_report())
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
     assert policy is not None
     styles = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
@@ -161,7 +163,7 @@ def test_rounds_are_a_table_then_what_needs_a_person() -> None:
     """Each round has one line of 80 columns, and only rounds that need attention have details below
     the lines.
     """
-    text = rounds_text(Rounds([WELL, told_of(), FAILED]))
+    text = rounds_text(Rounds([WELL, build_full_report(), FAILED]))
     lines = text.splitlines()
     assert max(map(cell_len, lines)) <= 80
     assert [line.split()[0] for line in lines[1:4]] == ["=", "!", "x"]
@@ -179,7 +181,7 @@ def test_rounds_show_themselves() -> None:
     """Rounds show themselves in a notebook, at a prompt and as a frame, and have the exit code of
     all.
     """
-    rounds = Rounds([WELL, told_of(), FAILED])
+    rounds = Rounds([WELL, build_full_report(), FAILED])
     assert rounds._repr_html_() == rounds_html(rounds)
     assert repr(rounds) == rounds_text(rounds)
     assert repr(WELL) == round_text(WELL)
@@ -197,7 +199,7 @@ def test_json_tells_all_for_machines() -> None:
     """The JSON has every field of the round and of each difference, the commands, the plan and the
     results.
     """
-    output = json.loads(round_json(told_of()))
+    output = json.loads(round_json(build_full_report()))
     assert output["format"] == FORMAT
     assert set(output["round"]) == set(Round.__struct_encode_fields__)
     assert [each["kind"] for each in output["open"]] == [each.kind for each in OPENS]
@@ -214,7 +216,7 @@ def test_the_json_is_documented() -> None:
     """docs/history.md has a row for every key of a report, and for every field in it."""
     page = (Path(__file__).parents[1] / "docs" / "history.md").read_text("utf-8")
     tables = {
-        "## The JSON of a report": json.loads(round_json(told_of())),
+        "## The JSON of a report": json.loads(round_json(build_full_report())),
         "### A round": Round.__struct_encode_fields__,
         "### What is open": Difference.__struct_fields__,
         "### What the sheet takes": SheetChange.__struct_fields__,
@@ -262,9 +264,12 @@ def test_a_query_has_no_file_to_check() -> None:
     dry run.
     """
     round_ = round_of(status="findings", findings=1, source="query of sqlite:///shop.db")
-    assert not list(said.commands(round_))
-    assert said.cure_of_kind("finding", round_) == "Fix it in the database that the query reads."
-    (again,) = said.commands(round_of(status="error", dry_run=True))
+    assert not list(report_round.commands(round_))
+    assert (
+        report_round.cure_of_kind("finding", round_)
+        == "Fix it in the database that the query reads."
+    )
+    (again,) = report_round.commands(round_of(status="error", dry_run=True))
     assert again.line == "petsync reconcile --job catalogue --dry-run"
 
 
@@ -273,25 +278,25 @@ def test_what_a_sheet_took_is_reported_with_its_backup_and_the_report() -> None:
     report are in one piece.
     """
     path = f"/srv/{'long-' * 20}folder/catalogue.backup.csv"
-    result = told_of(status="done", exit_code=0, backup=path, report=f"{path}.html")
+    result = build_full_report(status="done", exit_code=0, backup=path, report=f"{path}.html")
     lines = rounds_text([result]).splitlines()
     assert path in lines
     assert f"{path}.html" in lines
     assert "1 row changed (2 cells that had another value), 1 row new" in " ".join(lines)
 
 
-@pytest.mark.parametrize("status", said.STATUS_WORDS)
+@pytest.mark.parametrize("status", report_round.STATUS_WORDS)
 def test_every_status_has_its_words(status: str) -> None:
     """Each status has its own words for the headline, also after a dry run."""
-    result = said.headline(round_of(status=status, exit_code=0, dry_run=True))
-    assert result.startswith(f"{said.STATUS_WORDS[status].title}: ")  # type: ignore[index]
+    result = report_round.headline(round_of(status=status, exit_code=0, dry_run=True))
+    assert result.startswith(f"{report_round.STATUS_WORDS[status].title}: ")  # type: ignore[index]
     assert result.endswith("This was a dry run: nothing was changed.")
 
 
 def test_counts_are_short() -> None:
     """Counts are short: a sign and a number for adds, changes and deletes, or 0."""
-    assert said.format_counts(Counts(add=3, delete=1_200)) == "+3 -1,200"
-    assert said.format_counts(Counts()) == "0"
+    assert report_round.format_counts(Counts(add=3, delete=1_200)) == "+3 -1,200"
+    assert report_round.format_counts(Counts()) == "0"
 
 
 @pytest.mark.parametrize("length", [40, 78, 79, 80, 120])

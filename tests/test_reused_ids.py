@@ -60,7 +60,7 @@ def applied(store: ps.Store, path: Path) -> ps.types.Report:
     return store.apply(store.plan(path), progress=False)
 
 
-def stored(box: Sandbox) -> dict[int | None, str | None]:
+def read_names(box: Sandbox) -> dict[int | None, str | None]:
     """Return the names of the pets with an id above 3, by id."""
     return {pet.id: pet.name for pet in box.pets() if (pet.id or 0) > 3}
 
@@ -80,14 +80,14 @@ def test_a_delete_that_was_carried_out_takes_no_new_pet(
     """A delete that was applied does not delete the new pet with its id: both rows are held, each
     names the other, and nothing is sent.
     """
-    assert stored(box) == {4: "Nova"}
+    assert read_names(box) == {4: "Nova"}
     plan = store.plan(sheet)
     assert rules(plan) == HELD
     old, new = sorted(plan.conflicts, key=lambda each: each.row or 0)
     assert "line 3, column 1" in old.problem
     assert "line 2, column 1" in new.suggestion
     store.apply(plan, progress=False)
-    assert stored(box) == {4: "Nova"}
+    assert read_names(box) == {4: "Nova"}
 
 
 @pytest.mark.parametrize("column", ["name", "status"])
@@ -118,7 +118,7 @@ def test_an_undo_that_is_undone_leaves_it_held(box: Sandbox, store: ps.Store, sh
     for _ in range(2):
         newest = str(store.runs()["id"].iloc[0])
         store.apply(store.undo(newest), progress=False)
-    assert stored(box) == {4: "Nova"}
+    assert read_names(box) == {4: "Nova"}
     assert rules(store.plan(sheet)) == HELD
 
 
@@ -205,7 +205,7 @@ def test_rows_that_name_the_ids_of_no_pets_do_not_take_the_new_ones(
         (5, "added-claimed"),
     ]
     applied(store, path)
-    assert stored(box) == {4: "Zoe", 5: "Nova", 6: "Vega"}
+    assert read_names(box) == {4: "Zoe", 5: "Nova", 6: "Vega"}
 
 
 def test_a_blocked_row_that_names_the_id_is_held_once_it_is_corrected(
@@ -249,7 +249,7 @@ def test_the_older_row_of_an_export_does_not_take_the_new_pet(
     box.remove(4)
     edit(path, lambda page: page.cell(6, 2, "Nova") and page.cell(6, 3, "available"))
     applied(store, path)
-    assert stored(box) == {4: "Nova"}
+    assert read_names(box) == {4: "Nova"}
     plan = store.plan(path)
     assert rules(plan) == [(5, "id-reused"), (6, "added-claimed")]
     assert plan.unchanged == 3
@@ -333,5 +333,5 @@ def test_an_id_that_another_file_names_takes_no_new_pet(
     job = scenario.job(folder=folder, sheet=None, files="*.csv")
     for _ in range(2):
         report = reconcile_jobs(scenario.config(job))
-        assert stored(box) == {4: "Nova"}
+        assert read_names(box) == {4: "Nova"}
     assert [each.round.status for each in report] == ["findings", "findings"]

@@ -50,7 +50,7 @@ sent_pets = st.builds(
 
 
 @st.composite
-def stored(draw: st.DrawFn, sent: Pet) -> Pet:
+def returned_pets(draw: st.DrawFn, sent: Pet) -> Pet:
     """Draw the pet as a service may return it: tags in another order, new ids or 0 where none was
     sent, text in another Unicode form.
     """
@@ -81,7 +81,7 @@ def stored(draw: st.DrawFn, sent: Pet) -> Pet:
 def pairs(draw: st.DrawFn) -> tuple[Pet, Pet]:
     """Draw a pet that was sent, and the same pet as the service returns it."""
     sent = draw(sent_pets)
-    return sent, draw(stored(sent))
+    return sent, draw(returned_pets(sent))
 
 
 CHANGED: dict[Column, Any] = {

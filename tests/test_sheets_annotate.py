@@ -154,8 +154,8 @@ def test_people_keep_their_comments(tmp_path):
     """A person's comments stay on all cells and sheets; on a marked cell petsync adds its text
     below, and reports that.
     """
-    comments_ = [("A2", "is that right?"), ("C3", "Mia told me so")]
-    path = rich(tmp_path / "pets.xlsx", comments=comments_, notes=[("A1", "for us")])
+    existing = [("A2", "is that right?"), ("C3", "Mia told me so")]
+    path = rich(tmp_path / "pets.xlsx", comments=existing, notes=[("A1", "for us")])
     out, done, sheet = annotated(path)
     texts = comments(sheet)
     assert texts["A2"] == "is that right?"

@@ -520,7 +520,7 @@ def test_no_worksheet_of_pets_takes_the_name_of_the_base(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rows", "is_told"),
+    ("rows", "is_reported"),
     [
         ([["nummer", "tier"], [2, "renamed"]], True),
         ([[2, "Renamed", "sold"]], True),
@@ -534,7 +534,7 @@ def test_no_worksheet_of_pets_takes_the_name_of_the_base(tmp_path):
     ],
     ids=["headers", "none", "names", "pivot", "legend", "categories", "notes", "title", "empty"],
 )
-def test_a_worksheet_of_pets_without_a_known_header_is_reported(tmp_path, rows, is_told):
+def test_a_worksheet_of_pets_without_a_known_header_is_reported(tmp_path, rows, is_reported):
     """Another visible worksheet is reported only if its rows are like the store's pets and no
     worksheet was chosen.
     """
@@ -557,5 +557,5 @@ def test_a_worksheet_of_pets_without_a_known_header_is_reported(tmp_path, rows, 
     def notes(sheet):
         return [note for note in plan_of(store, sheet).notes if note.startswith("Another visible")]
 
-    assert len(notes(read_sheet(path))) == is_told
+    assert len(notes(read_sheet(path))) == is_reported
     assert notes(read_sheet(path, tab="Sheet")) == []

@@ -12,7 +12,7 @@ import pytest
 from effort import growth
 from hypothesis import given
 from hypothesis import strategies as st
-from sheetmaking import csv_of, found, sheet_of, workbook_of
+from sheetmaking import csv_of, list_findings, sheet_of, workbook_of
 from shop import base_of
 
 from petsync.models import Category, Pet, Tag
@@ -42,7 +42,9 @@ def test_no_problem_hides_another_in_its_row(tmp_path: Path) -> None:
         "unknown-action",
     ]
     book = sheet_of(tmp_path, [header, row])
-    assert found(book) == [(f"Pets!{c}2", r) for c, r in zip("ABCDEFGH", rules, strict=True)]
+    assert list_findings(book) == [
+        (f"Pets!{c}2", r) for c, r in zip("ABCDEFGH", rules, strict=True)
+    ]
     quoted = ('"' + cell.replace('"', '""') + '"' for cell in row)
     text = csv_of(tmp_path, ",".join(header) + "\n" + ",".join(quoted) + "\n")
     assert [each.rule for each in text.problems] == rules
@@ -93,7 +95,7 @@ def test_a_date_is_a_date_and_nothing_else(tmp_path: Path) -> None:
 def test_dates_where_text_was_are_named(tmp_path: Path, day: object, typed: str) -> None:
     """The suggestion for a date lists the texts from which Excel may have made it."""
     sheet = sheet_of(tmp_path, [["id", "name"], [1, day]])
-    assert found(sheet) == [("Pets!B2", "date-instead-of-text")]
+    assert list_findings(sheet) == [("Pets!B2", "date-instead-of-text")]
     assert sheet.problems[0].suggestion.startswith(typed)
 
 
@@ -108,7 +110,7 @@ def test_dates_where_text_was_are_named(tmp_path: Path, day: object, typed: str)
 def test_errors_in_a_csv_file_are_errors(tmp_path: Path, shown: str) -> None:
     """The text of a spreadsheet error in a CSV is an error, and none reaches a store."""
     sheet = csv_of(tmp_path, f"id,name,tags\n1,{shown},\n{shown},Bello,\n3,Rex,{shown}\n")
-    assert found(sheet) == [
+    assert list_findings(sheet) == [
         ("line 2, column 2", "error-cell"),
         ("line 3, column 1", "error-cell"),
         ("line 4, column 3", "error-cell"),
@@ -128,14 +130,14 @@ def test_names_with_a_hash_are_names(tmp_path: Path, name: str) -> None:
 def test_an_error_in_an_id_is_not_blank(tmp_path: Path) -> None:
     """An id cell with an error does not make its row an addition."""
     sheet = sheet_of(tmp_path, [["name", "id"], ["Bello", "#N/A"], ["Rex", "=A1"]])
-    assert found(sheet) == [("Pets!B2", "error-cell"), ("Pets!B3", "formula-without-value")]
+    assert list_findings(sheet) == [("Pets!B2", "error-cell"), ("Pets!B3", "formula-without-value")]
     assert not len(sheet)
 
 
 def test_errors_at_the_edge_of_the_table_are_found(tmp_path: Path) -> None:
     """A row or a column with nothing but errors is not blank."""
     sheet = sheet_of(tmp_path, [["id", "name", "tags"], [1, "Bello", "#N/A"], [None, "#REF!"]])
-    assert found(sheet) == [("Pets!C2", "error-cell"), ("Pets!B3", "error-cell")]
+    assert list_findings(sheet) == [("Pets!C2", "error-cell"), ("Pets!B3", "error-cell")]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +150,7 @@ def test_errors_at_the_edge_of_the_table_are_found(tmp_path: Path) -> None:
 def test_what_excel_leaves_in_a_csv_file_is_named(tmp_path: Path, shown: str) -> None:
     """A name that looks like a converted date or number is used, with a warning."""
     sheet = csv_of(tmp_path, f"id;name\n1;{shown}\n")
-    assert found(sheet) == [("line 2, column 2", "looks-converted")]
+    assert list_findings(sheet) == [("line 2, column 2", "looks-converted")]
     assert sheet.frame["name"].tolist() == [shown]
 
 
@@ -275,7 +277,7 @@ def test_a_tag_that_the_export_has_is_one(tmp_path: Path) -> None:
     path.write_text(plain.replace(f'"""{URL}|b"""', f"{URL}|b"))
     assert not read_sheet(path).problems
     path.write_text(text.replace('"""calm, shy"""', '"calm, old"'))
-    assert found(read_sheet(path))[0][1] == "tags-commas"
+    assert list_findings(read_sheet(path))[0][1] == "tags-commas"
 
 
 @pytest.mark.parametrize(
@@ -311,7 +313,7 @@ def test_the_list_of_a_program_is_an_error_with_what_is_meant(
 ) -> None:
     """The printed list of a program is an error, with the intended text if it is known."""
     sheet = sheet_of(tmp_path, [["id", "tags"], [1, text]])
-    assert found(sheet) == [("Pets!B2", "list-text")]
+    assert list_findings(sheet) == [("Pets!B2", "list-text")]
     assert sheet.problems[0].meant == meant
     assert sheet.blocked == (2,)
 
@@ -450,7 +452,10 @@ def test_a_separator_at_the_end_of_an_address_is_none_of_it(tmp_path: Path, sign
     """A separator after an address is reported, and the suggestion is the address alone."""
     rows = [["id", "photo_urls"], [1, URL + sign], [2, URL], [3, URL + sign]]
     sheet = sheet_of(tmp_path, rows)
-    assert found(sheet) == [("Pets!B2", "photos-separators"), ("Pets!B4", "photos-separators")]
+    assert list_findings(sheet) == [
+        ("Pets!B2", "photos-separators"),
+        ("Pets!B4", "photos-separators"),
+    ]
     assert {each.meant for each in sheet.problems} == {URL}
     assert sheet.problems[0].suggestion.startswith(f"Write {URL};")
 
@@ -492,7 +497,7 @@ def test_white_space_before_a_quote_is_an_error(tmp_path: Path, blank: str) -> N
     name like it is none.
     """
     sheet = csv_of(tmp_path, f'id,name,status\n1001,{blank}"Bella",sold\n1002,{blank}Rex,sold\n')
-    assert found(sheet)[0] == ("line 2, column 2", "quote-after-space")
+    assert list_findings(sheet)[0] == ("line 2, column 2", "quote-after-space")
     assert sheet.blocked == (2,)
     pet = Pet(id=1, name=f'{blank}"Bella"')
     write_sheet(frame_from_pets([pet]), tmp_path / "out.csv", base=base_of([pet]))
@@ -520,7 +525,7 @@ def test_what_is_no_address_of_a_photo_gets_a_suggestion(
 ) -> None:
     """A photo that is not an address is a warning with a suggestion, and its row is used."""
     sheet = sheet_of(tmp_path, [["id", "photo_urls"], [1, photo]])
-    assert found(sheet) == [("Pets!B2", "photo-not-an-address")]
+    assert list_findings(sheet) == [("Pets!B2", "photo-not-an-address")]
     assert sheet.problems[0].suggestion.startswith(hint)
     assert sheet.frame["photo_urls"].tolist() == [[photo]]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from effort import growth
-from sheetmaking import csv_of, found, sheet_of
+from sheetmaking import csv_of, list_findings, sheet_of
 
 from petsync.errors import SheetError
 from petsync.table.sheet import Sheet
@@ -131,10 +131,10 @@ def test_the_header_is_found_under_title_lines(tmp_path: Path) -> None:
     rows = [["Pets of the month", "status: draft"], [], ["Name", "by Petra"], ["id", "name"]]
     sheet = sheet_of(tmp_path, [*rows, [1, "Bello"], [2, "[clear]"]])
     assert sheet.header_row == 4
-    assert found(sheet) == [("Pets!B6", "clear-refused")]
+    assert list_findings(sheet) == [("Pets!B6", "clear-refused")]
     assert sheet.frame.index.tolist() == [5]
     text = "Pets of the month;\n\n;\nid;name\n1;Bello\n2;[clear]\n"
-    assert found(csv_of(tmp_path, text)) == [("line 6, column 2", "clear-refused")]
+    assert list_findings(csv_of(tmp_path, text)) == [("line 6, column 2", "clear-refused")]
 
 
 def test_a_sheet_without_a_known_header_is_refused_with_what_may_be_meant(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ IDS = "Nr,name,status\n1001,Bello,sold\n1002,Mia,sold\n"
 def test_a_column_of_numbers_is_pointed_out_where_no_column_has_ids(tmp_path: Path) -> None:
     """A column of numbers in a sheet without ids is reported, as each row would be a new pet."""
     sheet = csv_of(tmp_path, IDS.replace("Nr", "Regal"))
-    assert found(sheet) == [("line 1, column 1", "header-numbers")]
+    assert list_findings(sheet) == [("line 1, column 1", "header-numbers")]
     assert "Rename 'Regal' to id" in sheet.problems[0].suggestion
     assert "unused column 1 ('Regal')" in sheet.problems[0].problem
 
@@ -206,7 +206,7 @@ def test_a_column_of_numbers_is_pointed_out_where_no_column_has_ids(tmp_path: Pa
 )
 def test_other_columns_of_numbers_are_the_shops_own(tmp_path: Path, text: str) -> None:
     """Numbers beside ids, with repeats, with other texts or of results are not findings."""
-    assert "header-numbers" not in {rule for _, rule in found(csv_of(tmp_path, text))}
+    assert "header-numbers" not in {rule for _, rule in list_findings(csv_of(tmp_path, text))}
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_ids_under_the_header_of_a_result_are_pointed_out(tmp_path: Path, text: 
     """Numbers under a header of results are reported, unless all results are present; assigned ids
     are then reported, and the row numbers never.
     """
-    ((_, rule),) = found(csv_of(tmp_path, text))
+    ((_, rule),) = list_findings(csv_of(tmp_path, text))
     assert rule == "header-numbers"
 
 

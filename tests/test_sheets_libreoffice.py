@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from strategies import pets
-from test_sheets_round_trip import TEXT, as_said
+from test_sheets_round_trip import TEXT, as_sheet_values
 
 from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.plan.change import Coverage, Snapshot
@@ -121,7 +121,7 @@ def test_a_workbook_says_the_same(resaved_once, snapshot):
     sheet = read(resaved_once, snapshot)
     assert not sheet.errors
     rows = sheet.rows[list(COLUMNS)].reset_index(drop=True)
-    pd.testing.assert_frame_equal(rows, as_said(snapshot.frame))
+    pd.testing.assert_frame_equal(rows, as_sheet_values(snapshot.frame))
 
 
 def test_a_workbook_keeps_its_base(resaved_once, snapshot):
@@ -213,5 +213,6 @@ def test_a_csv_says_the_same(office, snapshot, tmp_path):
     assert not sheet.errors
     rows = sheet.rows[list(COLUMNS)].reset_index(drop=True)
     pd.testing.assert_frame_equal(
-        with_line_feeds(rows), with_line_feeds(as_said(snapshot.frame).reset_index(drop=True))
+        with_line_feeds(rows),
+        with_line_feeds(as_sheet_values(snapshot.frame).reset_index(drop=True)),
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from sheetmaking import csv_of, found, sheet_of
+from sheetmaking import csv_of, list_findings, sheet_of
 from shop import snapshot_of
 
 from petsync.models import Category, Pet, Tag
@@ -23,7 +23,7 @@ URL = "https://example.org/1.jpg"
 def test_a_marker_beside_tags_blocks_its_row(tmp_path: Path, text: str) -> None:
     """A clear marker beside tags is ambiguous, so its row is blocked."""
     sheet = sheet_of(tmp_path, [["id", "tags"], [1, text], [2, "[clear]"]])
-    assert ("Pets!B2", "clear-beside-others") in found(sheet)
+    assert ("Pets!B2", "clear-beside-others") in list_findings(sheet)
     assert sheet.blocked == (2,)
     assert sheet.frame["tags"].tolist() == [[]]
 
@@ -31,7 +31,7 @@ def test_a_marker_beside_tags_blocks_its_row(tmp_path: Path, text: str) -> None:
 def test_a_marker_beside_photos_blocks_its_row(tmp_path: Path) -> None:
     """A clear marker beside photo addresses is ambiguous, so its row is blocked."""
     sheet = sheet_of(tmp_path, [["id", "photo_urls"], [1, f"[clear]\n{URL}"], [2, URL]])
-    assert ("Pets!B2", "clear-beside-others") in found(sheet)
+    assert ("Pets!B2", "clear-beside-others") in list_findings(sheet)
     assert sheet.blocked == (2,)
 
 
@@ -49,7 +49,7 @@ def test_another_marker_is_refused_beside_tags(tmp_path: Path) -> None:
     """A configured marker must be alone in its cell; [clear] is then a tag."""
     text = "id,tags\n1,Leeren; shy\n2,[clear]; shy\n3,leeren\n"
     sheet = csv_of(tmp_path, text, clear="LEEREN")
-    assert found(sheet) == [("line 2, column 2", "clear-beside-others")]
+    assert list_findings(sheet) == [("line 2, column 2", "clear-beside-others")]
     assert sheet.frame["tags"].tolist() == [[Tag(None, "[clear]"), Tag(None, "shy")], []]
 
 
@@ -94,7 +94,10 @@ def test_a_placeholder_is_pointed_out(tmp_path: Path, text: str) -> None:
     """
     rows = [["id", "name", "category", "tags"], [1, text, text, f"shy; {text}"]]
     sheet = sheet_of(tmp_path, rows)
-    assert found(sheet) == [("Pets!C2", "placeholder-text"), ("Pets!D2", "placeholder-text")]
+    assert list_findings(sheet) == [
+        ("Pets!C2", "placeholder-text"),
+        ("Pets!D2", "placeholder-text"),
+    ]
     assert f'"{text.strip()}" is taken as a tag' in sheet.problems[1].problem
     assert sheet.frame["category"].tolist() == [text]
 
@@ -122,7 +125,7 @@ TAGS_IN_BRACKETS = {
 def test_tags_in_brackets_are_a_list(tmp_path: Path, text: str, meant: str) -> None:
     """Brackets around all tags block the row, and the tags without them are suggested."""
     sheet = sheet_of(tmp_path, [["id", "tags"], [1, text], [2, "shy"]])
-    assert found(sheet) == [("Pets!B2", "list-text")]
+    assert list_findings(sheet) == [("Pets!B2", "list-text")]
     assert sheet.suggested_corrections(guesses=True) == {"Pets!B2": meant}
     assert sheet.blocked == (2,)
 
@@ -150,7 +153,7 @@ BROKEN_TAGS = [
 def test_line_breaks_of_other_formats_separate_no_tags(tmp_path: Path, text: str) -> None:
     """Tags with a line break of another format block the row, and two tags are suggested."""
     sheet = csv_of(tmp_path, f"id,tags\n1,{text}\n")
-    assert ("line 2, column 2", "tags-commas") in found(sheet)
+    assert ("line 2, column 2", "tags-commas") in list_findings(sheet)
     assert sheet.suggested_corrections(guesses=True) == {"line 2, column 2": "calm; shy"}
 
 
@@ -172,7 +175,7 @@ def test_line_breaks_of_other_formats_separate_no_photos(
 ) -> None:
     """Addresses with a line break of another format block the row and are suggested separately."""
     sheet = csv_of(tmp_path, f'id,photo_urls\n1,"{text}"\n')
-    assert found(sheet) == [("line 2, column 2", "photos-separators")]
+    assert list_findings(sheet) == [("line 2, column 2", "photos-separators")]
     assert sheet.suggested_corrections(guesses=True) == {"line 2, column 2": meant}
 
 
@@ -188,7 +191,7 @@ def test_line_breaks_of_other_formats_separate_no_photos(
 def test_photos_in_brackets_are_a_list(tmp_path: Path, text: str, meant: str) -> None:
     """Brackets around photo addresses are an error, and the addresses are suggested."""
     sheet = sheet_of(tmp_path, [["id", "photo_urls"], [1, text]])
-    assert found(sheet) == [("Pets!B2", "list-text")]
+    assert list_findings(sheet) == [("Pets!B2", "list-text")]
     assert sheet.suggested_corrections(guesses=True) == {"Pets!B2": meant}
 
 
@@ -196,7 +199,7 @@ def test_photos_in_brackets_are_a_list(tmp_path: Path, text: str, meant: str) ->
 def test_the_address_of_a_link_is_suggested(tmp_path: Path, text: str) -> None:
     """The address in a link of Markdown or of a mail program is suggested."""
     sheet = sheet_of(tmp_path, [["id", "photo_urls"], [1, text]])
-    assert found(sheet) == [("Pets!B2", "photo-not-an-address")]
+    assert list_findings(sheet) == [("Pets!B2", "photo-not-an-address")]
     assert sheet.suggested_corrections(guesses=True) == {"Pets!B2": URL}
 
 
@@ -215,7 +218,7 @@ def test_a_category_as_a_program_writes_it_is_an_error(
 ) -> None:
     """A category in a program's notation is an error, and its name is suggested."""
     sheet = sheet_of(tmp_path, [["id", "category"], [1, text], [2, "Dogs (small)"]])
-    assert found(sheet) == [("Pets!B2", "category-text")]
+    assert list_findings(sheet) == [("Pets!B2", "category-text")]
     assert sheet.suggested_corrections(guesses=True) == {"Pets!B2": meant}
     assert sheet.blocked == (2,)
 
@@ -223,7 +226,7 @@ def test_a_category_as_a_program_writes_it_is_an_error(
 def test_a_category_with_its_number_is_pointed_out(tmp_path: Path) -> None:
     """A category in the tag grammar `1:Dogs` is used as a name, with a warning."""
     sheet = sheet_of(tmp_path, [["id", "category"], [1, "1:Dogs"], [2, "24: The Cats"], [3, "7up"]])
-    assert found(sheet) == [(f"Pets!B{row}", "category-numbered") for row in (2, 3)]
+    assert list_findings(sheet) == [(f"Pets!B{row}", "category-numbered") for row in (2, 3)]
     assert sheet.suggested_corrections(guesses=True) == {"Pets!B2": "Dogs", "Pets!B3": "The Cats"}
     assert sheet.frame["category"].tolist() == ["1:Dogs", "24: The Cats", "7up"]
 
@@ -232,7 +235,7 @@ def test_the_word_of_the_marker_is_pointed_out(tmp_path: Path) -> None:
     """The marker's word without brackets is used as text, with a warning."""
     rows = [["id", "name", "category", "tags"], [1, "Clear", "clear", "Clear "]]
     sheet = sheet_of(tmp_path, rows)
-    assert found(sheet) == [(f"Pets!{column}2", "placeholder-text") for column in "CD"]
+    assert list_findings(sheet) == [(f"Pets!{column}2", "placeholder-text") for column in "CD"]
     assert {each.suggestion for each in sheet.problems} == {"Write [clear] to empty the field."}
     assert not csv_of(tmp_path, "id,tags\n1,clear\n", clear="<none>").problems
 

@@ -37,7 +37,7 @@ TEXT = TEXT | AWKWARD | MARKERS
 CATALOGUES = st.lists(pets(TEXT, st.none(), ids), max_size=6, unique_by=lambda pet: pet.id)
 
 
-def as_said(frame):
+def as_sheet_values(frame):
     """Return the table as a sheet has it: blank for a text without visible characters, and each tag
     once.
     """
@@ -77,7 +77,9 @@ def test_a_table_comes_back(folder, suffix, catalogue):
     write_sheet(frame, path)
     sheet = read_sheet(path, known_statuses={pet.status for pet in catalogue if pet.status})
     assert not sheet.errors
-    pd.testing.assert_frame_equal(sheet.rows[list(COLUMNS)].reset_index(drop=True), as_said(frame))
+    pd.testing.assert_frame_equal(
+        sheet.rows[list(COLUMNS)].reset_index(drop=True), as_sheet_values(frame)
+    )
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv"])

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
-from sheetmaking import csv_of, found, sheet_of, workbook_of
+from sheetmaking import csv_of, list_findings, sheet_of, workbook_of
 from shop import base_of
 
 from petsync.models import Pet
@@ -225,7 +225,7 @@ def test_rule(tmp_path: Path, case: Case, kind: str) -> None:
     has a suggestion.
     """
     sheet, address = _read(case, kind, tmp_path)
-    assert found(sheet) == [(address, case.rule)]
+    assert list_findings(sheet) == [(address, case.rule)]
     finding = sheet.problems[0]
     shown = case.cell if kind == "workbook" else case.text
     assert finding.value == "" or finding.value[:15].upper() == str(shown)[:15].upper()
@@ -291,7 +291,7 @@ def test_rule_ragged_row(tmp_path: Path) -> None:
     """
     text = "id,name,status\n1,Bello, the dog,sold\n2,Rex\n3,Mia,sold,,\n,,zzz,ignore\n"
     sheet = csv_of(tmp_path, text)
-    assert found(sheet) == [
+    assert list_findings(sheet) == [
         ("line 2, column 1", "ragged-row"),
         ("line 3, column 1", "ragged-row"),
         ("line 5, column 1", "ragged-row"),
@@ -307,7 +307,7 @@ def test_rule_ragged_row(tmp_path: Path) -> None:
 def test_rule_ragged_row_keeps_what_its_id_says(tmp_path: Path) -> None:
     """The id of a ragged row is still checked, as its pet must not be changed."""
     sheet = csv_of(tmp_path, "id,name,action\nx,Bello\n7,Rex,ignore,ignore\n7,Rex,\n")
-    assert found(sheet) == [
+    assert list_findings(sheet) == [
         ("line 2, column 1", "id-not-a-number"),
         ("line 2, column 1", "ragged-row"),
         ("line 3, column 1", "ragged-row"),
@@ -319,7 +319,7 @@ def test_rule_ragged_row_keeps_what_its_id_says(tmp_path: Path) -> None:
 def test_rule_broken_quote(tmp_path: Path) -> None:
     """Text after a closing quote blocks its row, and the following rows are read."""
     sheet = csv_of(tmp_path, 'id,name\n1,"Bello" the dog\n2,"say ""hi"""\n')
-    assert found(sheet) == [("line 2, column 1", "broken-quote")]
+    assert list_findings(sheet) == [("line 2, column 1", "broken-quote")]
     assert "double the quotes" in sheet.problems[0].suggestion
     assert sheet.blocked == (2,)
     assert sheet.frame["name"].tolist() == ['say "hi"']
@@ -349,7 +349,7 @@ def test_rule_duplicate_id(tmp_path: Path) -> None:
 def test_rule_duplicate_row(tmp_path: Path) -> None:
     """A row that repeats another in all known columns is used once."""
     sheet = csv_of(tmp_path, "id,name,shelf\n7,Bello,1\n7,Bello,2\n")
-    assert found(sheet) == [("line 3, column 1", "duplicate-row")]
+    assert list_findings(sheet) == [("line 3, column 1", "duplicate-row")]
     assert "line 2, column 1" in sheet.problems[0].problem
     assert sheet.problems[0].value == "7"
     assert sheet.frame.index.tolist() == [2]
@@ -360,7 +360,7 @@ def test_rule_row_repeated(tmp_path: Path) -> None:
     """Equal rows without an id are separate pets, with a warning that names the other row."""
     text = "id,name,status\n,Bubble,sold\n, Bubble,sold\n,Bubble,pending\n7,Rex,sold\n,Rex,sold\n"
     sheet = csv_of(tmp_path, text)
-    assert found(sheet) == [
+    assert list_findings(sheet) == [
         ("line 3, column 2", "row-repeated"),
         ("line 6, column 2", "row-repeated"),
     ]
@@ -377,14 +377,14 @@ def test_rule_row_repeated_without_a_column_of_ids(tmp_path: Path) -> None:
     sheet = csv_of(
         tmp_path, "name,status,action\nBubble,sold,\nBubble,sold,ignore\nBubble,sold,add\n"
     )
-    assert found(sheet) == [("line 4, column 1", "row-repeated")]
+    assert list_findings(sheet) == [("line 4, column 1", "row-repeated")]
 
 
 def test_rule_header_repeated(tmp_path: Path) -> None:
     """A repeated header row is one finding and no pet."""
     rows = [["ID", "Name", "Status"], [1, "Bello", "sold"], ["id", "name", "status"], [2, "Rex"]]
     sheet = sheet_of(tmp_path, rows)
-    assert found(sheet) == [("Pets!A3", "header-repeated")]
+    assert list_findings(sheet) == [("Pets!A3", "header-repeated")]
     assert "Delete the row" in sheet.problems[0].suggestion
     assert sheet.blocked == (3,)
     assert sheet.frame["id"].tolist() == [1, 2]
@@ -393,7 +393,7 @@ def test_rule_header_repeated(tmp_path: Path) -> None:
 def test_rule_header_repeated_without_ids(tmp_path: Path) -> None:
     """A repeated header row is found without an id column; a pet may have the name Name."""
     sheet = csv_of(tmp_path, "name,status\nBello,sold\nName,sold\nname,status\n")
-    assert found(sheet) == [("line 4, column 1", "header-repeated")]
+    assert list_findings(sheet) == [("line 4, column 1", "header-repeated")]
     assert sheet.frame["name"].tolist() == ["Bello", "Name"]
 
 
@@ -406,7 +406,7 @@ def test_rule_totals_row(tmp_path: Path, row: list[str]) -> None:
     """A row of totals is one finding with its own rule."""
     rows = [["id", "name", "status", "Price"], [1, "Bello", "sold", 2], row]
     sheet = sheet_of(tmp_path, rows)
-    assert found(sheet) == [("Pets!A3", "totals-row")]
+    assert list_findings(sheet) == [("Pets!A3", "totals-row")]
     assert "write ignore" in sheet.problems[0].suggestion
     assert sheet.blocked == (3,)
 
@@ -415,7 +415,9 @@ def test_rule_totals_row_is_no_pet_called_total(tmp_path: Path) -> None:
     """A pet with an id or a status may have the name Total."""
     sheet = csv_of(tmp_path, "id,name,status\n1,Total,\n,Total,sold\n2,Count,\n")
     assert not sheet.problems
-    assert "totals-row" not in dict(found(csv_of(tmp_path, "name\nBubble\nTotal\n"))).values()
+    assert (
+        "totals-row" not in dict(list_findings(csv_of(tmp_path, "name\nBubble\nTotal\n"))).values()
+    )
 
 
 def test_rule_merged_cells(tmp_path: Path) -> None:
@@ -424,7 +426,7 @@ def test_rule_merged_cells(tmp_path: Path) -> None:
     book.active.merge_cells("B2:B3")
     book.save(tmp_path / "pets.xlsx")
     sheet = read_sheet(tmp_path / "pets.xlsx")
-    assert found(sheet) == [("Pets!B3", "merged-cells")]
+    assert list_findings(sheet) == [("Pets!B3", "merged-cells")]
     assert "(B2:B3), of which only B2 has a value" in sheet.problems[0].problem
     assert "Undo the merge" in sheet.problems[0].suggestion
     assert sheet.blocked_ids == {2}
@@ -438,7 +440,7 @@ def test_rule_hidden_rows(tmp_path: Path) -> None:
         book.active.row_dimensions[row].hidden = True
     book.save(tmp_path / "pets.xlsx")
     sheet = read_sheet(tmp_path / "pets.xlsx")
-    assert found(sheet) == [("Pets!A1", "hidden-rows")]
+    assert list_findings(sheet) == [("Pets!A1", "hidden-rows")]
     assert sheet.problems[0].problem == "4 rows are hidden and count like the others: 3, 5-7."
     assert "Show all rows" in sheet.problems[0].suggestion
     assert len(sheet) == 38
@@ -453,7 +455,7 @@ def test_rule_hidden_columns(tmp_path: Path) -> None:
         book.active.column_dimensions[letter].hidden = True
     book.save(tmp_path / "pets.xlsx")
     sheet = read_sheet(tmp_path / "pets.xlsx")
-    assert found(sheet) == [("Pets!C1", "hidden-columns")]
+    assert list_findings(sheet) == [("Pets!C1", "hidden-columns")]
     assert "The column C (status) is hidden" in sheet.problems[0].problem
     assert "Show the column" in sheet.problems[0].suggestion
     assert sheet.frame["status"].tolist() == ["sold"]
@@ -471,7 +473,7 @@ def test_rule_filter_active(tmp_path: Path) -> None:
     book.active.row_dimensions[3].hidden = True
     book.save(tmp_path / "pets.xlsx")
     sheet = read_sheet(tmp_path / "pets.xlsx")
-    assert found(sheet) == [("Pets!A1", "hidden-rows"), ("Pets!C1", "filter-active")]
+    assert list_findings(sheet) == [("Pets!A1", "hidden-rows"), ("Pets!C1", "filter-active")]
     assert "The column C (status) has a filter" in sheet.problems[1].problem
     assert "Clear the filter" in sheet.problems[1].suggestion
     assert len(sheet) == 2
@@ -480,9 +482,9 @@ def test_rule_filter_active(tmp_path: Path) -> None:
 def test_rule_status_missing_is_reported_once_without_such_a_column(tmp_path: Path) -> None:
     """Without id and status columns the missing status is reported once, not for each row."""
     sheet = csv_of(tmp_path, "name,tags\nBello,calm\nMia,shy\nRex,\n")
-    assert found(sheet) == [("line 1", "status-missing")]
+    assert list_findings(sheet) == [("line 1", "status-missing")]
     rows = csv_of(tmp_path, "id,name,action\n,Bello,\n7,Mia,\n8,Rex,add\n,Max,ignore\n")
-    assert found(rows) == [("line 2", "status-missing"), ("line 4", "status-missing")]
+    assert list_findings(rows) == [("line 2", "status-missing"), ("line 4", "status-missing")]
 
 
 @pytest.mark.parametrize("end", ["\n", ""])
@@ -491,7 +493,10 @@ def test_rule_cell_long(tmp_path: Path, end: str) -> None:
     long = "x" * 131_073
     text = f'id,name,status\n1,{long},sold\n2,"a\n{long}",sold\n3,Mia,sold{end}'
     sheet = csv_of(tmp_path, text)
-    assert found(sheet) == [("line 2, column 1", "cell-long"), ("line 3, column 1", "cell-long")]
+    assert list_findings(sheet) == [
+        ("line 2, column 1", "cell-long"),
+        ("line 3, column 1", "cell-long"),
+    ]
     assert "column 2 has 131,073 characters" in sheet.problems[0].problem
     assert sheet.blocked_ids == {1, 2}
     assert sheet.frame["id"].tolist() == [3]
@@ -522,7 +527,7 @@ EMPTY = '<c r="B2"><f>IF(A2="","",A2)</f><v></v></c>'
 def test_rule_formula_empty(tmp_path: Path) -> None:
     """A formula with an empty text as its value is a blank cell."""
     sheet = _of_formulas(tmp_path, EMPTY)
-    assert found(sheet) == [("Pets!B2", "formula-empty")]
+    assert list_findings(sheet) == [("Pets!B2", "formula-empty")]
     assert sheet.frame["name"].isna().tolist() == [True]
 
 
@@ -530,7 +535,7 @@ def test_rule_formula_empty_in_a_row_of_its_own(tmp_path: Path) -> None:
     """A row with only formulas that give an empty text is not a row."""
     cells = "".join(f'<c r="{c}2"><f>IF(Z2="","",Z2)</f><v></v></c>' for c in "AB")
     sheet = _of_formulas(tmp_path, cells)
-    assert found(sheet) == []
+    assert list_findings(sheet) == []
     assert sheet.frame["id"].tolist() == [3]
 
 
@@ -547,7 +552,7 @@ def test_rule_formula_empty_differs_from_an_uncalculated_cell(
     tmp_path: Path, cells: str, rules: list[str]
 ) -> None:
     """Other formulas of the worksheet decide whether an empty formula was calculated."""
-    assert [rule for _, rule in found(_of_formulas(tmp_path, cells))] == rules
+    assert [rule for _, rule in list_findings(_of_formulas(tmp_path, cells))] == rules
 
 
 @pytest.mark.parametrize("header", [["id", "name"], ["ID", "Status"]])
@@ -569,7 +574,7 @@ def test_rule_header_elsewhere(tmp_path: Path, header: list[str]) -> None:
     path = tmp_path / "pets.xlsx"
     book.save(path)
     sheet = read_sheet(path)
-    assert found(sheet) == [("Pets!A1", "header-elsewhere")]
+    assert list_findings(sheet) == [("Pets!A1", "header-elsewhere")]
     assert "'More pets'" in sheet.problems[0].problem
     assert "--sheet 'More pets'" in sheet.problems[0].suggestion
     assert not read_sheet(path, tab="Pets").problems
@@ -578,7 +583,7 @@ def test_rule_header_elsewhere(tmp_path: Path, header: list[str]) -> None:
 def test_rule_header_numbers(tmp_path: Path) -> None:
     """An unused column that may hold ids is reported in a sheet without ids."""
     sheet = csv_of(tmp_path, "Regal,name,status\n1001,Bello,sold\n1002,Mia,sold\n")
-    assert found(sheet) == [("line 1, column 1", "header-numbers")]
+    assert list_findings(sheet) == [("line 1, column 1", "header-numbers")]
 
 
 def test_rule_header_renamed(tmp_path: Path) -> None:
@@ -589,14 +594,14 @@ def test_rule_header_renamed(tmp_path: Path) -> None:
     text = path.read_text("utf-8-sig")
     path.write_text(text.replace("status", "Whatever", 1), "utf-8-sig")
     sheet = read_sheet(path)
-    assert found(sheet) == [("line 1, column 3", "header-renamed")]
+    assert list_findings(sheet) == [("line 1, column 3", "header-renamed")]
     assert "--column 'Whatever=status'" in sheet.problems[0].suggestion
 
 
 def test_rule_header_near_miss(tmp_path: Path) -> None:
     """A column with a nearly known header is not used, and the finding suggests the right one."""
     sheet = csv_of(tmp_path, "id,nmae,photo url\n1,Bello,x\n")
-    assert found(sheet) == [
+    assert list_findings(sheet) == [
         ("line 1, column 2", "header-near-miss"),
         ("line 1, column 3", "header-near-miss"),
     ]
@@ -609,7 +614,7 @@ def test_rule_header_near_miss(tmp_path: Path) -> None:
 def test_rule_header_missing(tmp_path: Path) -> None:
     """Values below a blank header are not used, and are reported."""
     sheet = sheet_of(tmp_path, [["id", "name", None], [7, "Bello", "sold"]])
-    assert found(sheet) == [("Pets!C1", "header-missing")]
+    assert list_findings(sheet) == [("Pets!C1", "header-missing")]
     assert "Column C has values, the first in row 2" in sheet.problems[0].problem
     assert "Give the column a header" in sheet.problems[0].suggestion
 
@@ -622,6 +627,6 @@ def test_rule_error_text(tmp_path: Path, shown: str) -> None:
     book.active["B2"].data_type = "s"
     book.save(tmp_path / "pets.xlsx")
     sheet = read_sheet(tmp_path / "pets.xlsx")
-    assert found(sheet) == [("Pets!B2", "error-text")]
+    assert list_findings(sheet) == [("Pets!B2", "error-text")]
     assert sheet.frame["name"].tolist() == [shown]
     assert "leave the text if it is correct" in sheet.problems[0].suggestion

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import openpyxl
 import pytest
-from sheetmaking import csv_of, found, sheet_of, workbook_of
+from sheetmaking import csv_of, list_findings, sheet_of, workbook_of
 
 from petsync.models import MAX_ID, Tag
 from petsync.report.show import findings_text, table_text
@@ -29,7 +29,7 @@ def test_a_clean_row_has_no_finding(tmp_path: Path) -> None:
             [13, "x", "[clear]", "[clear]", "[clear]", None, None, "merge"],
         ],
     )
-    assert found(sheet) == [("Pets!B3", "formula-without-value")]
+    assert list_findings(sheet) == [("Pets!B3", "formula-without-value")]
     frame = sheet.frame
     assert frame.loc[2, "name"] == "NA"
     assert frame.loc[2, "tags"] == [Tag(1, "calm"), Tag(None, "shy")]
@@ -83,7 +83,7 @@ def test_clear_empties_a_field_but_never_a_name(tmp_path: Path) -> None:
     row = sheet.frame.iloc[0]
     values = [row[name] for name in ("status", "category", "tags", "photo_urls")]
     assert values == ["", CLEAR, [], []]
-    assert found(csv_of(tmp_path, "id,name\n1,[Clear] \n")) == [
+    assert list_findings(csv_of(tmp_path, "id,name\n1,[Clear] \n")) == [
         ("line 2, column 2", "clear-refused")
     ]
 
@@ -121,7 +121,7 @@ def test_a_number_of_more_than_15_digits_is_never_rounded(tmp_path: Path) -> Non
     """A number cell of at most 15 digits is its id; a longer one is an error."""
     sheet = sheet_of(tmp_path, [["id"], [12], [999_999_999_999_999], [-(10**15)]])
     assert sheet.frame["id"].tolist() == [12, 999_999_999_999_999]
-    assert found(sheet) == [("Pets!A4", "id-imprecise")]
+    assert list_findings(sheet) == [("Pets!A4", "id-imprecise")]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_a_row_is_named_by_the_line_where_it_begins(tmp_path: Path) -> None:
     sheet = csv_of(tmp_path, text)
     assert sheet.frame.index.tolist() == [2, 6]
     assert sheet.frame["name"].tolist() == ["a\r\nb", "c"]
-    assert found(sheet) == [("line 7, column 2", "clear-refused")]
+    assert list_findings(sheet) == [("line 7, column 2", "clear-refused")]
 
 
 def test_an_apostrophe_says_that_a_text_is_meant(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_an_apostrophe_says_that_a_text_is_meant(tmp_path: Path) -> None:
     """
     sheet = csv_of(tmp_path, "id,name\n1,'=A1\n2,'#N/A\n3,'[clear]\n4,'tis\n5,'+49\n")
     assert sheet.frame["name"].tolist() == ["=A1", "#N/A", "[clear]", "'tis", "+49"]
-    assert found(sheet) == [("line 3, column 2", "error-text")]
+    assert list_findings(sheet) == [("line 3, column 2", "error-text")]
 
 
 def test_a_dataframe_is_judged_by_the_same_rules() -> None:
@@ -272,14 +272,14 @@ def test_a_dataframe_is_judged_by_the_same_rules() -> None:
     sheet = sheet_from_frame(
         pd.DataFrame({"id": [1, 2, 3], "name": ["#N/A", "01-May", "=A2"], "tags": ["a, b", "", ""]})
     )
-    assert found(sheet) == [("row 0, name", "error-text"), ("row 0, tags", "tags-commas")]
+    assert list_findings(sheet) == [("row 0, name", "error-text"), ("row 0, tags", "tags-commas")]
     assert sheet.frame["name"].tolist() == ["01-May", "=A2"]
 
 
 def test_findings_of_the_whole_sheet_come_first(tmp_path: Path) -> None:
     """Findings are in the order of the file: header, rows, columns."""
     sheet = csv_of(tmp_path, "status,id,Nmae\nsolld,x,\nsold,y,\n")
-    assert found(sheet) == [
+    assert list_findings(sheet) == [
         ("line 1, column 3", "header-near-miss"),
         ("line 2, column 1", "unknown-status"),
         ("line 2, column 2", "id-not-a-number"),
@@ -322,7 +322,7 @@ def test_a_number_format_does_not_hide_that_zeros_may_be_lost(tmp_path: Path) ->
     book.active["B2"].number_format = "000"
     book.save(tmp_path / "pets.xlsx")
     sheet = read_sheet(tmp_path / "pets.xlsx")
-    assert found(sheet) == [("Pets!B2", "number-instead-of-text")]
+    assert list_findings(sheet) == [("Pets!B2", "number-instead-of-text")]
     assert "leading zeros may be lost, even if the cell" in sheet.problems[0].problem
     assert sheet.frame["name"].tolist() == ["7"]
 

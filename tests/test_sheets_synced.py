@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from openpyxl.worksheet.table import Table
 from shop import base_of, snapshot_of
-from test_sheets_round_trip import CATALOGUES, as_said
+from test_sheets_round_trip import CATALOGUES, as_sheet_values
 
 from petsync.errors import PlanError, SheetError
 from petsync.models import Category, Pet, Tag
@@ -100,7 +100,7 @@ def test_what_is_written_reads_back_as_it_was(folder, suffix, catalogue):
     backup.unlink()
     sidecar_path(backup).unlink(missing_ok=True)
     frame = read_sheet(path, known_statuses=known).rows.reset_index(drop=True)
-    meant = as_said(frame_from_pets(sorted(catalogue, key=lambda pet: pet.id)))
+    meant = as_sheet_values(frame_from_pets(sorted(catalogue, key=lambda pet: pet.id)))
     for name in meant:
         if name == "status":
             seen = [

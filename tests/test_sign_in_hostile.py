@@ -53,7 +53,7 @@ class Service(ScriptedServer):
         return self.url.removesuffix("/v2")
 
     @property
-    def said(self) -> dict[str, Any]:
+    def default_metadata(self) -> dict[str, Any]:
         """Return valid metadata."""
         return {
             "issuer": self.origin,
@@ -73,7 +73,7 @@ GRANTED = as_json({"access_token": TOKEN, "token_type": "Bearer", "expires_in": 
 @pytest.fixture
 def service() -> Iterator[Service]:
     with Service() as one:
-        one.metadata, one.token = as_json(one.said), GRANTED
+        one.metadata, one.token = as_json(one.default_metadata), GRANTED
         yield one
 
 
@@ -114,7 +114,9 @@ def test_a_good_service(service: Service, store: ps.Store) -> None:
 def test_by_post_where_only_that_is_offered(service: Service, store: ps.Store) -> None:
     """A service that accepts only client_secret_post gets id and secret in the form."""
     methods = ["client_secret_post"]
-    service.metadata = as_json({**service.said, "token_endpoint_auth_methods_supported": methods})
+    service.metadata = as_json(
+        {**service.default_metadata, "token_endpoint_auth_methods_supported": methods}
+    )
     sign_in(store)
     (asked,) = [each for each in service.requests if each.startswith("POST")]
     assert f"client_secret={SECRET}" in asked
@@ -145,7 +147,7 @@ def test_metadata_that_point_elsewhere(
     """Metadata of another issuer, or with an endpoint at another origin, are refused, and no secret
     is sent.
     """
-    service.metadata = as_json({**service.said, **change})
+    service.metadata = as_json({**service.default_metadata, **change})
     with refused(ps.errors.SettingsError, message, service):
         sign_in(store)
     assert not [each for each in service.requests if each.startswith("POST")]
@@ -155,7 +157,7 @@ def test_metadata_that_point_elsewhere(
 def test_metadata_with_a_user_in_an_address(service: Service, store: ps.Store, user: str) -> None:
     """An endpoint address that contains a user name is refused."""
     place = f"http://{user}{service.origin.removeprefix('http://')}/token"
-    service.metadata = as_json({**service.said, "token_endpoint": place})
+    service.metadata = as_json({**service.default_metadata, "token_endpoint": place})
     with refused(ps.errors.SettingsError, "not an address", service):
         sign_in(store)
 
@@ -330,7 +332,7 @@ def test_introspection_that_says_nonsense(
 ) -> None:
     """A failed or invalid introspection response does not prevent a sign-in."""
     place = f"{service.origin}/token/introspect"
-    service.metadata = as_json({**service.said, "introspection_endpoint": place})
+    service.metadata = as_json({**service.default_metadata, "introspection_endpoint": place})
     service.token = document
     account = store.sign_in(ps.auth.bearer(TOKEN))
     assert account.signed_in

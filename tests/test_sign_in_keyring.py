@@ -71,7 +71,7 @@ def store(box: Sandbox, state: Path) -> Iterator[ps.Store]:
         yield one
 
 
-def kept() -> dict[str, object]:
+def read_keyring() -> dict[str, object]:
     """Return the only stored sign-in with its secrets."""
     ((text,),) = (each.values() for each in vault.entries().values())
     found: dict[str, object] = json.loads(text)
@@ -185,7 +185,7 @@ def test_signing_out_of_memory_leaves_the_keyring(
         other.sign_in(ps.auth.bearer(box.token()))
         other.sign_out()
     assert store.who().signed_in
-    assert kept()
+    assert read_keyring()
 
 
 def test_renewed_is_kept(box: Sandbox, store: ps.Store, state: Path) -> None:
@@ -195,7 +195,7 @@ def test_renewed_is_kept(box: Sandbox, store: ps.Store, state: Path) -> None:
     store.find_by_status("available")
     mine = credentials(store)
     assert mine.token is not None
-    assert kept()["token"] == mine.token.reveal()
+    assert read_keyring()["token"] == mine.token.reveal()
     with store_at(box, state) as other:
         outdate()
         age(other)

@@ -22,7 +22,7 @@ def world(pets: list[Pet]) -> World:
     return World(MemoryTarget(pets))
 
 
-def told(plan: Plan) -> set[int | None]:
+def list_conflict_ids(plan: Plan) -> set[int | None]:
     """Return the ids of the pets that a plan lists as conflicts."""
     return {conflict.pet_id for conflict in plan.conflicts}
 
@@ -78,7 +78,7 @@ def test_what_was_changed_since_is_kept(data: st.DataObject, pets: list[Pet]) ->
     it.apply(undo)
     touched = {number for number in known if before.get(number) != left.get(number)}
     gone_again = {n for n in meddled if n not in before and n not in mine}
-    assert told(undo) == (meddled & touched) - gone_again
+    assert list_conflict_ids(undo) == (meddled & touched) - gone_again
     for number in {*known, *it.pets}:
         expected = mine if number in meddled else before
         assert it.pets.get(number) == expected.get(number)
@@ -120,7 +120,7 @@ def test_after_any_failure_the_rest_goes_back(data: st.DataObject, pets: list[Pe
     it.target.failures.clear()
     undo = it.undo("run-1")
     it.apply(undo)
-    for number in {*before, *it.pets} - told(undo):
+    for number in {*before, *it.pets} - list_conflict_ids(undo):
         assert it.pets.get(number) == before.get(number)
     assert {conflict.rule for conflict in undo.conflicts} <= {"not-settled"}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from receiver import configured, told
+from receiver import build_report, configured
 from scenarios import PETS, Scenario, changed
 
 from petsync.cli.context import Context
@@ -42,12 +42,15 @@ def test_a_round_is_reported_in_json_lines(tmp_path: Path) -> None:
     """JSON lines log a round's begin, steps and end with time, level, logger, message, job, round,
     run and counts.
     """
-    config, round_ = json_config(tmp_path), told("conflicts", conflicts=2, runs=("r7",)).round
+    config, round_ = (
+        json_config(tmp_path),
+        build_report("conflicts", conflicts=2, runs=("r7",)).round,
+    )
     with watching(config) as (watcher,):
         watcher.on_begin(round_)
         with watcher.step(round_, "snapshot"):
             logging.getLogger("petsync.client.retry").info("again in %d s", 2)
-        watcher.on_end(told("conflicts", conflicts=2, runs=("r7",)))
+        watcher.on_end(build_report("conflicts", conflicts=2, runs=("r7",)))
     began, again, step, ended = lines(config)
     assert began["message"] == "catalogue begins (check)"
     assert {again[name] for name in ("job", "round", "run", "step")} == {
@@ -65,7 +68,7 @@ def test_a_round_is_reported_in_json_lines(tmp_path: Path) -> None:
 
 def test_a_step_that_fails_says_why_and_passes_the_error_on(tmp_path: Path) -> None:
     """A failed or interrupted step is logged with its error, and the error is raised again."""
-    config, round_ = json_config(tmp_path), told().round
+    config, round_ = json_config(tmp_path), build_report().round
     with watching(config) as (watcher,):
         for error in (KeyError("x"), KeyboardInterrupt()):
             with pytest.raises(type(error)), watcher.step(round_, "apply"):
@@ -79,7 +82,7 @@ def test_a_step_that_fails_says_why_and_passes_the_error_on(tmp_path: Path) -> N
 
 def test_records_of_other_threads_are_the_rounds_too(tmp_path: Path) -> None:
     """Records of other threads have the round's id, too."""
-    config, round_ = json_config(tmp_path), told().round
+    config, round_ = json_config(tmp_path), build_report().round
     with watching(config) as (watcher,):
         watcher.on_begin(round_)
         thread = threading.Thread(target=logging.getLogger("petsync.apply").info, args=("from it",))
@@ -96,7 +99,7 @@ def test_two_reconciliations_at_once_keep_their_lines_apart(tmp_path: Path) -> N
     def one(folder: Path) -> None:
         with watching(json_config(folder)) as (watcher,):
             meet.wait()
-            watcher.on_begin(told(job=folder.name).round)
+            watcher.on_begin(build_report(job=folder.name).round)
             meet.wait()
 
     threads = [threading.Thread(target=one, args=(folder,)) for folder in (here, there)]
@@ -122,7 +125,7 @@ def test_no_secret_is_in_the_log(form: str, tmp_path: Path) -> None:
             raise ValueError(HUSH)
         except ValueError:
             log.exception("it failed")
-        watcher.on_end(told("error", problem=HUSH))
+        watcher.on_end(build_report("error", problem=HUSH))
     assert config.log.file is not None
     text = config.log.file.read_text("utf-8")
     assert text.count("***") >= 5
@@ -138,7 +141,7 @@ def test_text_lines_steer_no_terminal(tmp_path: Path, monkeypatch: pytest.Monkey
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     with watching(configured(tmp_path)) as (watcher,):
-        watcher.on_begin(told(job="inbox", part="dogs.csv").round)
+        watcher.on_begin(build_report(job="inbox", part="dogs.csv").round)
         logging.getLogger("petsync.x").warning("a pet called %s", "A\x1b[31m\nB")
         logging.getLogger("petsync.x").info("not at this level, as people see how it ended")
     (line,) = stream.getvalue().splitlines()
@@ -234,7 +237,9 @@ def test_lines_fit_a_terminal(
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "stderr", shown := stream())
     path = "/shared/" + "x" * 90 + "/catalogue.csv"
-    ended = told("error", exit_code=1, problem=f"{path}: there is no such file, or it is away")
+    ended = build_report(
+        "error", exit_code=1, problem=f"{path}: there is no such file, or it is away"
+    )
     with watching(configured(tmp_path, log=Log())) as (watcher,):
         watcher.on_end(ended)
     (*lines,) = shown.getvalue().splitlines()

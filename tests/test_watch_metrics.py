@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_fd_to_metric_families
-from receiver import configured, told
+from receiver import build_report, configured
 
 from petsync.plan.report import RoundReport
 from petsync.reconcile.config.model import Configuration, Job, Metrics
@@ -52,8 +52,12 @@ def test_the_textfile_tells_each_jobs_last_round(tmp_path: Path) -> None:
     config = config_of(tmp_path, "catalogue")
     start = datetime(2026, 11, 21, 2, tzinfo=UTC)
     measured = MetricsWatcher(config)
-    measured.on_end(told("done", started=start.isoformat(), seconds=4.5, applied=3, drift=5))
-    measured.on_end(told("conflicts", started=start.isoformat(), conflicts=2, rows=40, pets=41))
+    measured.on_end(
+        build_report("done", started=start.isoformat(), seconds=4.5, applied=3, drift=5)
+    )
+    measured.on_end(
+        build_report("conflicts", started=start.isoformat(), conflicts=2, rows=40, pets=41)
+    )
     found = samples(config)
     assert found["petsync_round_exit_code job=catalogue"] == 5
     assert found["petsync_round_conflicts job=catalogue"] == 2
@@ -69,19 +73,19 @@ def test_the_textfile_tells_each_jobs_last_round(tmp_path: Path) -> None:
 def test_jobs_of_other_processes_stay_in_the_textfile(tmp_path: Path) -> None:
     """A run of job a keeps the samples of job b; a job that is no longer configured is removed."""
     config = config_of(tmp_path, "a", "b")
-    MetricsWatcher(config).on_end(told("done", job="a"))
-    MetricsWatcher(config).on_end(told("error", job="b"))
+    MetricsWatcher(config).on_end(build_report("done", job="a"))
+    MetricsWatcher(config).on_end(build_report("error", job="b"))
     found = samples(config)
     assert found["petsync_round_exit_code job=a"] == 0
     assert found["petsync_round_exit_code job=b"] == 1
     fewer = config_of(tmp_path, "a")
-    MetricsWatcher(fewer).on_end(told("done", job="a"))
+    MetricsWatcher(fewer).on_end(build_report("done", job="a"))
     assert not [name for name in samples(fewer) if "job=b" in name]
 
 
 def test_rounds_that_end_at_the_same_moment_are_all_counted(tmp_path: Path) -> None:
     """Rounds that end at the same time do not overwrite each other's numbers."""
-    rounds = [told("done", job=f"job{n}").round for n in range(6)]
+    rounds = [build_report("done", job=f"job{n}").round for n in range(6)]
     threads = [threading.Thread(target=note_round, args=(tmp_path, each)) for each in rounds]
     for thread in threads:
         thread.start()
@@ -94,7 +98,11 @@ def test_a_locked_start_hides_nothing_of_the_last_round(tmp_path: Path) -> None:
     """A locked round is counted and keeps the last round's numbers; a dry run is not counted."""
     config = config_of(tmp_path, "catalogue")
     measured = MetricsWatcher(config)
-    for round_ in (told("conflicts", conflicts=2), told("locked"), told("done", dry_run=True)):
+    for round_ in (
+        build_report("conflicts", conflicts=2),
+        build_report("locked"),
+        build_report("done", dry_run=True),
+    ):
         measured.on_end(round_)
     found = samples(config)
     assert found["petsync_round_conflicts job=catalogue"] == 2
@@ -114,12 +122,12 @@ def test_a_missing_file_is_no_longer_reported(tmp_path: Path) -> None:
                 watcher.on_end(each)
         return {name.split("part=")[1] for name in samples(config) if "exit_code" in name}
 
-    a, b = (told("error", job="inbox", part=f"{name}.csv") for name in "ab")
+    a, b = (build_report("error", job="inbox", part=f"{name}.csv") for name in "ab")
     assert after(a, b) == {"a.csv", "b.csv"}
-    stopped = told("interrupted", job="inbox", part="b.csv")
+    stopped = build_report("interrupted", job="inbox", part="b.csv")
     assert after(stopped) == {"a.csv", "b.csv"}
     with measure(config) as watcher:
-        watcher.on_end(told("error", job="inbox"))
+        watcher.on_end(build_report("error", job="inbox"))
     assert {*read_latest(config.state)} == {"inbox", "inbox/a.csv", "inbox/b.csv"}
     assert after(b) == {"b.csv"}
     assert {*read_latest(config.state)} == {"inbox/b.csv"}
@@ -128,17 +136,17 @@ def test_a_missing_file_is_no_longer_reported(tmp_path: Path) -> None:
 def test_a_files_name_is_a_label_whatever_it_is(tmp_path: Path) -> None:
     """A file name with quotes, backslashes or line breaks is a valid label."""
     config = config_of(tmp_path, "inbox")
-    MetricsWatcher(config).on_end(told("done", job="inbox", part='a"b\\\n.csv'))
+    MetricsWatcher(config).on_end(build_report("done", job="inbox", part='a"b\\\n.csv'))
     (name,) = [each for each in samples(config) if each.startswith("petsync_round_rows")]
     assert name == 'petsync_round_rows job=inbox part=a"b\\[line break].csv'
 
 
 def test_a_damaged_file_of_numbers_begins_again(tmp_path: Path) -> None:
     """A damaged latest.json is renamed, and the next round is recorded."""
-    note_round(tmp_path, told("done").round)
+    note_round(tmp_path, build_report("done").round)
     kept = tmp_path / "reconcile/latest.json"
     kept.write_bytes(b"{")
-    assert sorted(note_round(tmp_path, told("done", job="b").round)) == ["b"]
+    assert sorted(note_round(tmp_path, build_report("done", job="b").round)) == ["b"]
     assert kept.with_suffix(".damaged").exists()
 
 
@@ -159,7 +167,7 @@ def test_every_metric_is_documented(tmp_path: Path) -> None:
     """The table of docs/monitoring.md lists exactly the metrics that petsync writes."""
     table = {*re.findall(r"^\| `(petsync_\w+)`", DOCS.read_text("utf-8"), re.MULTILINE)}
     config = config_of(tmp_path, "catalogue")
-    MetricsWatcher(config).on_end(told("done"))
+    MetricsWatcher(config).on_end(build_report("done"))
     written = {name.split(" ")[0] for name in samples(config)}
     own = {name for name in table if name.startswith("petsync_every_")}
     assert {*GAUGES} < written

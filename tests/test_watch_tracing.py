@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
-from receiver import configured, told
+from receiver import build_report, configured
 from scenarios import PETS, Scenario, changed
 
 from petsync.reconcile.observe import trace
@@ -42,10 +42,10 @@ def test_an_error_is_its_type_and_its_message(tmp_path: Path) -> None:
     """
     exporter, config = InMemorySpanExporter(), configured(tmp_path, secrets=(Secret(HUSH),))
     with trace(config, exporter) as watcher:
-        watcher.on_begin(told(part=HUSH).round)
-        with pytest.raises(KeyError), watcher.step(told(part=HUSH).round, "read"):
+        watcher.on_begin(build_report(part=HUSH).round)
+        with pytest.raises(KeyError), watcher.step(build_report(part=HUSH).round, "read"):
             raise KeyError(HUSH)
-        watcher.on_end(told("error", part=HUSH, problem=f"no {HUSH}"))
+        watcher.on_end(build_report("error", part=HUSH, problem=f"no {HUSH}"))
     step, round_ = exporter.get_finished_spans()
     (event,) = step.events
     assert dict(event.attributes or {}) == {
@@ -63,9 +63,9 @@ def test_a_round_that_never_began_is_a_span_too(tmp_path: Path) -> None:
     """A locked job has a span of its own trace when it ends, separate from the next round's."""
     exporter = InMemorySpanExporter()
     with trace(configured(tmp_path), exporter) as watcher:
-        watcher.on_end(told("locked"))
-        watcher.on_begin(told().round)
-        watcher.on_end(told())
+        watcher.on_end(build_report("locked"))
+        watcher.on_begin(build_report().round)
+        watcher.on_end(build_report())
     locked, done = exporter.get_finished_spans()
     assert locked.attributes["petsync.exit_code"] == 6
     assert locked.context.trace_id != done.context.trace_id

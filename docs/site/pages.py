@@ -55,12 +55,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages made from other files: reference, notebooks, changelog, sample data."""
     from mkdocs.structure.files import File
 
-    for uri, text in _made():
+    for uri, text in _build_pages():
         files.append(File.generated(config, uri, content=text))
     return files
 
 
-def _made() -> Iterator[tuple[str, str]]:
+def _build_pages() -> Iterator[tuple[str, str]]:
     yield from reference.pages()
     for path, uri in _PLACES.items():
         if path != "README.md":

@@ -143,7 +143,7 @@ def rows(page: Page) -> Locator:
     return page.locator("#table > tbody > tr")
 
 
-def said(page: Page, text: str) -> None:
+def expect_status(page: Page, text: str) -> None:
     """Wait until the page's status has this text."""
     expect(status(page)).to_have_text(text)
 

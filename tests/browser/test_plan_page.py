@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browsing import Opener, chip, everything, plan_of, rows, said, status
+from browsing import Opener, chip, everything, expect_status, plan_of, rows, status
 from playwright.sync_api import Page, expect
 from render_samples import BELLA, BLOCKED, UPDATE, hostile_plan, plan_with, replace
 
@@ -18,11 +18,11 @@ Show = Callable[..., Page]
 def test_every_row_is_on_some_page(show: Show) -> None:
     """The pages together show each row once, and each page shows which rows it has."""
     page = show(plan_of(120))
-    said(page, "Showing 1\u201350 of 123")
+    expect_status(page, "Showing 1\u201350 of 123")
     seen = rows(page).locator(".ps-where").all_inner_texts()
     for line in ("Showing 51\u2013100 of 123", "Showing 101\u2013123 of 123"):
         page.get_by_role("button", name="Next").first.click()
-        said(page, line)
+        expect_status(page, line)
         seen += rows(page).locator(".ps-where").all_inner_texts()
     assert len(seen) == 123
     assert {f"Pets!B{n}" for n in range(120) if n % 10 > 1} <= set(seen)
@@ -39,13 +39,13 @@ def test_pages_turn_no_further_than_the_ends(show: Show) -> None:
     page.keyboard.press("Enter")
     expect(previous).to_be_focused()
     page.get_by_role("button", name="Last").first.click()
-    said(page, "Showing 101\u2013123 of 123")
+    expect_status(page, "Showing 101\u2013123 of 123")
     expect(page.get_by_role("button", name="Next").first).to_have_attribute("aria-disabled", "true")
     page.get_by_role("spinbutton", name="Page").first.fill("99")
     page.keyboard.press("Enter")
     expect(page.get_by_role("spinbutton", name="Page").first).to_have_value("3")
     page.get_by_role("combobox", name="Rows per page").last.select_option("250")
-    said(page, "Showing 1\u2013123 of 123")
+    expect_status(page, "Showing 1\u2013123 of 123")
 
 
 @pytest.mark.parametrize(("kind", "name"), [("adds", "Add"), ("deletes", "Delete")])
@@ -55,7 +55,7 @@ def test_a_kind_by_itself(show: Show, kind: str, name: str) -> None:
     page = show(plan)
     total = getattr(plan.summary(), kind)
     chip(page, name).check()
-    said(page, f"Showing 1\u2013{total} of {total}, filtered from 203")
+    expect_status(page, f"Showing 1\u2013{total} of {total}, filtered from 203")
     assert set(rows(page).locator(".ps-badge").all_inner_texts()) == {
         f"{'+' if name == 'Add' else '-'}{name}"
     }
@@ -66,9 +66,9 @@ def test_several_kinds_together(show: Show) -> None:
     page = show(plan_of(40))
     chip(page, "Conflict").check()
     chip(page, "Needs fixing").check()
-    said(page, "Showing 1\u20133 of 3, filtered from 43")
+    expect_status(page, "Showing 1\u20133 of 3, filtered from 43")
     page.get_by_role("button", name="Show all").click()
-    said(page, "Showing 1\u201343 of 43")
+    expect_status(page, "Showing 1\u201343 of 43")
     expect(page.get_by_role("button", name="Show all")).to_be_hidden()
     expect(page.get_by_label("Search")).to_be_focused()
 
@@ -88,14 +88,14 @@ def test_a_field_as_in_the_summary(show: Show) -> None:
         "photo_urls (0)",
     ]
     field.select_option("tags")
-    said(page, f"Showing 1\u2013{fields['tags']} of {fields['tags']}, filtered from 123")
+    expect_status(page, f"Showing 1\u2013{fields['tags']} of {fields['tags']}, filtered from 123")
 
 
 def test_counts_follow_the_other_filters(show: Show) -> None:
     """The count of each kind is the number of its rows that match the other filters."""
     page = show(plan_of(120))
     page.get_by_label("Search").fill("Bella")
-    said(page, "Showing 1\u201321 of 21, filtered from 123")
+    expect_status(page, "Showing 1\u201321 of 21, filtered from 123")
     counts = page.locator(".ps-chip .ps-count").all_inner_texts()
     assert [int(count) for count in counts] == [1, 0, 4, 16, 0]
 
@@ -126,7 +126,7 @@ def test_what_was_found_stands_out(show: Show) -> None:
     found = """() => [...CSS.highlights.get("found")].map((range) => range.toString())"""
     assert page.evaluate(found) == []
     page.get_by_label("Search").fill("rex sold")
-    said(page, "Showing 1\u201316 of 16, filtered from 123")
+    expect_status(page, "Showing 1\u201316 of 16, filtered from 123")
     assert Counter(page.evaluate(found)) == {"Rex": 16 + 2 * 8, "sold": 16}
 
 
@@ -134,7 +134,7 @@ def test_nothing_found(show: Show) -> None:
     """If no row matches, the page shows this and the total number of rows."""
     page = show(plan_of(20))
     page.get_by_label("Search").fill("no pet is called this")
-    said(page, "No row fits; there are 23 in all.")
+    expect_status(page, "No row fits; there are 23 in all.")
     expect(page.get_by_role("table", name="Row by row")).to_be_hidden()
 
 
@@ -175,10 +175,10 @@ def test_the_address_remembers(show: Show) -> None:
     page.get_by_role("button", name="Pet").click()
     page.get_by_role("button", name="Next").first.click()
     line = "Showing 51\u2013100 of 240, filtered from 303"
-    said(page, line)
+    expect_status(page, line)
     before = rows(page).all_inner_texts()
     page.reload()
-    said(page, line)
+    expect_status(page, line)
     assert rows(page).all_inner_texts() == before
     expect(chip(page, "Change")).to_be_checked()
 
@@ -188,14 +188,14 @@ def test_an_address_with_nonsense_is_harmless(show: Show) -> None:
     page = show(plan_of(60))
     page.goto(f"{page.url}#kind=bogus,<b>&field=bogus&sort=__proto__&page=-7&size=9999999")
     page.reload()
-    said(page, "Showing 1\u201350 of 63")
+    expect_status(page, "Showing 1\u201350 of 63")
 
 
 def test_a_tile_leads_to_its_rows(show: Show) -> None:
     """Each number of the summary links to the rows that it counts."""
     page = show(plan_of(200))
     page.get_by_role("link", name="20 to delete").click()
-    said(page, "Showing 1\u201320 of 20, filtered from 203")
+    expect_status(page, "Showing 1\u201320 of 20, filtered from 203")
     expect(page.get_by_role("heading", name="Row by row")).to_be_focused()
 
 
@@ -214,12 +214,12 @@ def test_all_of_it_by_keyboard(show: Show) -> None:
         assert _is_outlined(page)
     expect(chip(page, "Change")).to_be_focused()
     press("Space")
-    said(page, "Showing 1\u201350 of 320, filtered from 403")
+    expect_status(page, "Showing 1\u201350 of 320, filtered from 403")
     press("Tab")
     press("Tab")
     expect(page.get_by_label("Changed field")).to_be_focused()
     page.keyboard.type("tags")
-    said(page, "Showing 1\u201350 of 80, filtered from 403")
+    expect_status(page, "Showing 1\u201350 of 80, filtered from 403")
     press("Tab")
     expect(page.get_by_label("Search")).to_be_focused()
     assert _is_outlined(page)
@@ -344,12 +344,12 @@ def test_all_rows_are_printed(show: Show) -> None:
     page = show(plan_of(2_600))
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     expect(rows(page)).to_have_count(2_000)
-    said(page, "Showing 2,000 of 2,603; 603 more are left out of this print")
+    expect_status(page, "Showing 2,000 of 2,603; 603 more are left out of this print")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     expect(rows(page)).to_have_count(50)
     chip(page, "Delete").check()
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    said(page, "Showing 260 of 260, filtered from 2,603")
+    expect_status(page, "Showing 260 of 260, filtered from 2,603")
     expect(rows(page)).to_have_count(260)
 
 
@@ -361,7 +361,7 @@ def test_paper_has_every_row(show: Show, tmp_path: Path) -> None:
     })""")
     page.pdf(path=tmp_path / "plan.pdf")
     assert page.evaluate("window.printed") == 123
-    said(page, "Showing 1\u201350 of 123")
+    expect_status(page, "Showing 1\u201350 of 123")
 
 
 def test_a_blocked_row_is_found_by_its_pet(show: Show) -> None:
@@ -369,5 +369,5 @@ def test_a_blocked_row_is_found_by_its_pet(show: Show) -> None:
     blocked = replace(BLOCKED, pet_id=987654, name="Mimi")
     page = show(plan_of(20, blocked=(blocked,)))
     page.get_by_role("searchbox").fill("987654")
-    said(page, "Showing 1\u20131 of 1, filtered from 23")
+    expect_status(page, "Showing 1\u20131 of 1, filtered from 23")
     expect(rows(page)).to_contain_text("Mimi")

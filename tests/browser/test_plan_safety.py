@@ -8,7 +8,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 import pytest
-from browsing import Opener, chip, everything, plan_of, rows, said, status, together
+from browsing import Opener, chip, everything, expect_status, plan_of, rows, status, together
 from playwright.sync_api import Page, expect
 from render_samples import BELLA, HOSTILE, UPDATE, plan_with, replace
 
@@ -37,7 +37,7 @@ def test_names_are_text(show: Show, source: str) -> None:
     page = show(together(NAMES, source))
     total = 8 * len(NAMES)
     page.get_by_role("combobox", name="Rows per page").first.select_option("250")
-    said(page, f"Showing 1\u2013{total} of {total}")
+    expect_status(page, f"Showing 1\u2013{total} of {total}")
     assert page.locator("script").count() == 4
     assert page.locator("img, svg, iframe, b, [onload], [onerror], [onmouseover]").count() == 0
     assert page.evaluate("() => Object.keys(Object.prototype).length") == 0
@@ -70,7 +70,7 @@ def test_no_other_script_runs(noisy: Opener) -> None:
         f"<img src='{picture}' alt='x'>"
     )
     page = noisy(plan_page(everything()).replace("</main>", f"{added}</main>"))
-    said(page, "Showing 1\u20139 of 9")
+    expect_status(page, "Showing 1\u20139 of 9")
     page.locator("#added").click()
     expect(page).to_have_title("Plan for edited.xlsx")
     expect(page.get_by_role("main")).to_be_visible()
@@ -121,7 +121,7 @@ def test_marks_are_the_same_in_both_languages(show: Show) -> None:
     plan = plan_with(*changes)
     page = show(plan)
     page.get_by_role("combobox", name="Rows per page").first.select_option("250")
-    said(page, "Showing 1\u2013250 of 250")
+    expect_status(page, "Showing 1\u2013250 of 250")
     made = [row.inner_html() for row in rows(page).all()]
     ours = [page_row(record) for record in records(plan)]
     assert sum("<del>" in row for row in ours) > 150
@@ -144,17 +144,17 @@ def test_a_hundred_thousand_changes(show: Show) -> None:
     html = plan_page(plan)
     made = perf_counter()
     page = show(html)
-    said(page, "Showing 1\u201350 of 100,003")
+    expect_status(page, "Showing 1\u201350 of 100,003")
     opened = perf_counter()
     page.get_by_label("Search").fill("小雪 77775")
-    said(page, "Showing 1\u20131 of 1, filtered from 100,003")
+    expect_status(page, "Showing 1\u20131 of 1, filtered from 100,003")
     page.get_by_label("Search").fill("")
-    said(page, "Showing 1\u201350 of 100,003")
+    expect_status(page, "Showing 1\u201350 of 100,003")
     page.get_by_role("button", name="Pet").click()
     chip(page, "Delete").check()
-    said(page, "Showing 1\u201350 of 10,000, filtered from 100,003")
+    expect_status(page, "Showing 1\u201350 of 10,000, filtered from 100,003")
     page.get_by_role("button", name="Last").first.click()
-    said(page, "Showing 9,951\u201310,000 of 10,000, filtered from 100,003")
+    expect_status(page, "Showing 9,951\u201310,000 of 10,000, filtered from 100,003")
     done = perf_counter()
     assert len(html.encode()) < 25_000_000
     # On two idle cores these take 3, 1 and 2 seconds.

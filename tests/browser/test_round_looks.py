@@ -11,16 +11,23 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 from render_samples import HOSTILE
-from round_samples import FIRST, hostile_past, hostile_told, nights, past, told_of
+from round_samples import (
+    FIRST,
+    build_full_report,
+    build_hostile_report,
+    build_rounds,
+    hostile_past,
+    past,
+)
 from test_plan_looks import CONTRASTS
 
 from petsync.report.history import history_page
 from petsync.report.round import round_page
 
 Show = Callable[..., Page]
-_NIGHTS = [*nights(70), *nights(3, job="orders")]
+_NIGHTS = [*build_rounds(70), *build_rounds(3, job="orders")]
 DOCUMENTS = {
-    "round": round_page(told_of()),
+    "round": round_page(build_full_report()),
     "history": history_page(_NIGHTS, [past(1)], now=FIRST + timedelta(days=75), limit=5),
 }
 
@@ -41,7 +48,7 @@ def test_it_can_be_read(show: Show, name: str, scheme: str) -> None:
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_it_never_scrolls_sideways(show: Show, name: str) -> None:
     """At any width the page is not wider than the window, also with long and hostile names."""
-    hostile = [hostile_told(each) for each in (*HOSTILE, "a" * 10_000)]
+    hostile = [build_hostile_report(each) for each in (*HOSTILE, "a" * 10_000)]
     page = show(DOCUMENTS[name])
     strange = show(
         round_page(hostile[-1])

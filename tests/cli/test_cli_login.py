@@ -45,7 +45,7 @@ def live() -> Iterator[Sandbox]:
         yield box
 
 
-def kept() -> dict[str, object]:
+def read_keyring() -> dict[str, object]:
     """Return the only sign-in in the keyring, with its secrets."""
     ((entry,),) = (each.values() for each in vault.entries().values())
     found: dict[str, object] = json.loads(entry)
@@ -73,7 +73,7 @@ def test_token_from_a_pipe(shell: Shell, guarded: Sandbox) -> None:
     assert "You are signed in" in done.out
     assert "keyring" in done.out
     assert "petsync logout" in done.err
-    assert kept()["token"] == token
+    assert read_keyring()["token"] == token
 
 
 def test_other_commands_use_it(shell: Shell, guarded: Sandbox) -> None:
@@ -88,7 +88,7 @@ def test_other_commands_use_it(shell: Shell, guarded: Sandbox) -> None:
 def test_no_file_holds_a_secret(shell: Shell, guarded: Sandbox) -> None:
     """The sign-in files in the state folder contain no secret and are private."""
     signed_in(shell, guarded)
-    token = str(kept()["token"])
+    token = str(read_keyring()["token"])
     files = [each for each in Path(".petsync").rglob("*") if each.is_file()]
     assert files
     for file in files:
@@ -126,7 +126,7 @@ def test_json(shell: Shell, guarded: Sandbox) -> None:
     assert account["scopes"] == ["read:pets", "write:pets"]
     assert account["kept"] == "keyring"
     assert account["expires"].endswith("Z")
-    token = str(kept()["token"])
+    token = str(read_keyring()["token"])
     who = shell("whoami", *to(guarded), "--json")
     assert {**who.json, "user": ""} == {**account, "user": ""}
     out = shell("logout", *to(guarded), "--json")
@@ -139,7 +139,7 @@ def test_json(shell: Shell, guarded: Sandbox) -> None:
 def test_logout_ends_the_token(shell: Shell, guarded: Sandbox) -> None:
     """logout removes the token from the keyring and revokes it at the service."""
     signed_in(shell, guarded)
-    token = str(kept()["token"])
+    token = str(read_keyring()["token"])
     asked = {"url": f"{guarded.url}/pet/1", "headers": {"authorization": f"Bearer {token}"}}
     assert httpx.get(**asked).status_code == 200  # type: ignore[arg-type]
     done = shell("logout", *to(guarded))
@@ -179,7 +179,7 @@ def test_all_that_is_asked_for_in_its_order(shell: Shell, guarded: Sandbox) -> N
     done = shell("login", *to(guarded), *options, stdin=lines)
     assert done.code == 0
     assert done.json["api_key"] is True
-    assert kept()["key"] == guarded.api_key
+    assert read_keyring()["key"] == guarded.api_key
 
 
 def test_api_key_alone(shell: Shell, guarded: Sandbox) -> None:

@@ -182,7 +182,7 @@ def test_a_round_that_is_ended_from_outside_is_finished(
         running = nursery("reconcile", folder=tmp_path)
         assert running.until(lambda: box.requests["addPet"] > 3)
         running.signal(sign)
-        assert running.wait(120) == code, running.said()
+        assert running.wait(120) == code, running.output()
         assert len(box.pets()) < 16
         box.break_with(None)
         done = shell("reconcile", "--json")

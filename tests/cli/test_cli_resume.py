@@ -54,7 +54,7 @@ def _patient(*args: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", code, *args], text=True, **pipes)
 
 
-def _begun(box: Sandbox, *more: str, start: Callable[..., Any] = process) -> Any:
+def _start_apply(box: Sandbox, *more: str, start: Callable[..., Any] = process) -> Any:
     """Start an apply that renames each pet, and return it after some updates."""
     rows = "".join(f"{n},new {n}\n" for n in range(1, PETS + 1))
     Path("pets.csv").write_text(f"id,name\n{rows}", "utf-8")
@@ -68,7 +68,7 @@ def _begun(box: Sandbox, *more: str, start: Callable[..., Any] = process) -> Any
 
 def test_a_killed_run_is_finished(shell: Shell, shop: Sandbox) -> None:
     """`resume` without an id completes the newest incomplete run, without a confirmation."""
-    with _begun(shop) as running:
+    with _start_apply(shop) as running:
         running.kill()
     shop.break_with(None)
     done = shell("resume", "--url", shop.url, "--json")
@@ -83,7 +83,7 @@ def test_a_killed_run_is_finished(shell: Shell, shop: Sandbox) -> None:
 
 def test_a_run_at_work_is_left_alone(shell: Shell, shop: Sandbox) -> None:
     """A resume of a run that is still at work exits with 6 and names its process."""
-    with _begun(shop) as running:
+    with _start_apply(shop) as running:
         second = shell("resume", "--url", shop.url)
         assert second.code == 6
         assert str(running.pid) in second.err
@@ -94,7 +94,7 @@ def test_a_journal_that_somebody_keeps_locked_does_not_hold_ctrl_c(
     shell: Shell, shop: Sandbox
 ) -> None:
     """A stop does not wait for a locked journal; the resume determines what was not recorded."""
-    running = _begun(shop, start=_patient)
+    running = _start_apply(shop, start=_patient)
     with running, closing(sqlite3.connect(".petsync/journal.db", isolation_level=None)) as other:
         other.execute("PRAGMA busy_timeout = 10000")
         other.execute("BEGIN IMMEDIATE")
@@ -109,7 +109,7 @@ def test_a_journal_that_somebody_keeps_locked_does_not_hold_ctrl_c(
 def test_a_second_ctrl_c_names_the_run(shop: Sandbox, shell: Shell) -> None:
     """After a second Ctrl-C the error names the run, so that a script can resume it."""
     shop.break_with("latency=3,only=updatePetWithForm")
-    with _begun_slowly(shop) as running:
+    with _start_slow_apply(shop) as running:
         for _ in range(2):
             running.send_signal(signal.SIGINT)
             time.sleep(0.3)
@@ -132,7 +132,7 @@ def test_ctrl_c_while_the_store_is_counted_again(shell: Shell, shop: Sandbox) ->
         assert shell("plan", "other.csv", "-o", "plan.json", *to).code == 0
         other.break_with("429=1,only=findPetsByStatus,retry_after=100")
         asked = other.requests["findPetsByStatus"]
-        with _begun(shop) as foreign, process("apply", "plan.json", "--yes", *to) as running:
+        with _start_apply(shop) as foreign, process("apply", "plan.json", "--yes", *to) as running:
             while other.requests["findPetsByStatus"] == asked:
                 assert running.poll() is None
                 time.sleep(0.02)
@@ -148,7 +148,7 @@ def test_ctrl_c_while_the_store_is_counted_again(shell: Shell, shop: Sandbox) ->
         assert shell("apply", "plan.json", "--yes", *to).code == 0
 
 
-def _begun_slowly(box: Sandbox) -> Any:
+def _start_slow_apply(box: Sandbox) -> Any:
     Path("pets.csv").write_text("id,name\n1,new\n2,new\n", "utf-8")
     running = process("apply", "pets.csv", "--url", box.url, "--yes", "--max-update", "100%")
     while not box.requests["updatePetWithForm"]:
@@ -159,7 +159,7 @@ def _begun_slowly(box: Sandbox) -> Any:
 
 def test_only_runs_of_this_store_are_resumed(shell: Shell, shop: Sandbox) -> None:
     """A run on another store is not resumed; the error names its store."""
-    with _begun(shop) as running:
+    with _start_apply(shop) as running:
         running.kill()
     run_id = shell("runs", "--json").json["runs"][0]["run_id"]
     with Sandbox(auth=False) as other:
@@ -283,7 +283,7 @@ def test_changes_under_way_of_an_undone_run_are_found_out(
     sends none.
     """
     before = {pet.id: pet.name for pet in shop.pets()}
-    with _begun(shop) if kind == "update" else _deleting(shop) as running:
+    with _start_apply(shop) if kind == "update" else _deleting(shop) as running:
         running.kill()
     shop.break_with(None)
     run = shell("runs", "--url", shop.url, "--json").json["runs"][0]["run_id"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from commands import Shell, to
-from round_samples import nights
+from round_samples import build_rounds
 
 from petsync.reconcile.state import History
 from petsync.sandbox import Sandbox
@@ -13,7 +13,7 @@ from petsync.sandbox import Sandbox
 
 def _rounds(total: int = 3, job: str = "catalogue") -> None:
     history = History(Path(".petsync"))
-    for each in nights(total, job=job):
+    for each in build_rounds(total, job=job):
         history.append(each)
 
 

@@ -248,9 +248,9 @@ def test_without_a_kernel(store: ps.Store) -> None:
     """
     page = app(store)
     text, html = str(page), page.html()
-    for text_ in (store.url, "Sign in", "store.apply(plan)", "Catalogue"):
-        assert text_ in text
-        assert text_ in html
+    for phrase in (store.url, "Sign in", "store.apply(plan)", "Catalogue"):
+        assert phrase in text
+        assert phrase in html
     assert max(map(len, text.splitlines())) <= 80
     assert page._widget is None
     page.close()

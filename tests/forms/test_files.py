@@ -29,8 +29,8 @@ def _sent(files: Files, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]
     return messages
 
 
-def _hear(files: Files, do: str, *pieces: bytes, file: str = "a", **message: Any) -> None:
-    files._handle_message(files, {"do": do, "file": file, **message}, [*pieces])
+def _hear(files: Files, do: str, *pieces: bytes, file: str = "a", **fields: Any) -> None:
+    files._handle_message(files, {"do": do, "file": file, **fields}, [*pieces])
 
 
 def test_pieces_become_the_file(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:

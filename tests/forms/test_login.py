@@ -67,7 +67,7 @@ def states(form: LoginForm) -> str:
     return repr([each.get_state() for each in every(form.widget)])
 
 
-def begun(form: LoginForm, way: str) -> str:
+def begin_sign_in(form: LoginForm, way: str) -> str:
     """Begin this kind of sign-in, and return the form's link."""
     form.way.value = way
     form.go.click()
@@ -216,7 +216,7 @@ def test_browser_comes_back_by_itself(form: LoginForm) -> None:
     """Code with PKCE: the user who allows access in the browser is signed in, and the browser shows
     this.
     """
-    url = begun(form, "browser")
+    url = begin_sign_in(form, "browser")
     asked = parse_qs(urlsplit(url).query)
     assert asked["code_challenge_method"] == ["S256"]
     assert "state" in asked
@@ -233,7 +233,7 @@ def test_the_link_is_in_no_widget(form: LoginForm) -> None:
     """The link with its state is in no widget's state: it is sent as a message, also to a reloaded
     page.
     """
-    url = begun(form, "browser")
+    url = begin_sign_in(form, "browser")
     state = parse_qs(urlsplit(url).query)["state"][0]
     assert state not in states(form)
     sent: list[object] = []
@@ -244,11 +244,11 @@ def test_the_link_is_in_no_widget(form: LoginForm) -> None:
 
 def test_declined(form: LoginForm) -> None:
     """A declined sign-in is reported, and the user can begin again."""
-    agree(begun(form, "browser"), "deny")
+    agree(begin_sign_in(form, "browser"), "deny")
     assert form.work.wait(120)
     assert form.notice.tone == "problem"
     assert form.link.url == ""
-    assert begun(form, "browser")
+    assert begin_sign_in(form, "browser")
 
 
 def test_pasted_address(form: LoginForm) -> None:
@@ -257,7 +257,7 @@ def test_pasted_address(form: LoginForm) -> None:
     """
     accounts: list[ps.types.Account] = []
     form.on_signed_in(accounts.append)
-    form.address.value = sent_back(begun(form, "elsewhere"))
+    form.address.value = sent_back(begin_sign_in(form, "elsewhere"))
     form.paste.click()
     assert form.address.value == ""
     assert form.work.wait(120)
@@ -273,7 +273,7 @@ def test_wrong_address_leaves_it_open(form: LoginForm, wrong: str) -> None:
     """An address that does not belong to this sign-in is reported with a fix, and the right address
     still works afterwards.
     """
-    url = begun(form, "elsewhere")
+    url = begin_sign_in(form, "elsewhere")
     form.address.value = url if wrong == "URL" else wrong
     form.paste.click()
     until(lambda: form.notice.tone == "problem")
@@ -288,7 +288,7 @@ def test_wrong_address_leaves_it_open(form: LoginForm, wrong: str) -> None:
 
 def test_cancel(form: LoginForm) -> None:
     """Cancel ends the sign-in and hides its link."""
-    url = begun(form, "browser")
+    url = begin_sign_in(form, "browser")
     assert form.stop.layout.display != "none"
     form.stop.click()
     assert form.work.wait(120)
@@ -307,7 +307,7 @@ def test_implicit(form: LoginForm, tmp_path: Path) -> None:
     ):
         old_form = login(store)
         assert old_form.widget is not None
-        old_form.address.value = sent_back(begun(old_form, "implicit"))
+        old_form.address.value = sent_back(begin_sign_in(old_form, "implicit"))
         old_form.paste.click()
         assert old_form.work.wait(120)
         assert old_form.account is not None
@@ -438,7 +438,7 @@ def test_closing_ends_what_was_begun(store: ps.Store) -> None:
     form = login(store)
     assert form.widget is not None
     assert form.work.wait(120)
-    url = begun(form, "browser")
+    url = begin_sign_in(form, "browser")
     form.api_key.value = "abc"
     form.close()
     assert form.work.wait(120)

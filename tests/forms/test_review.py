@@ -46,7 +46,7 @@ def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
 
 
 @pytest.fixture
-def opened(store: ps.Store) -> Iterator[Callable[..., ReviewForm]]:
+def open_form(store: ps.Store) -> Iterator[Callable[..., ReviewForm]]:
     """Yield a function that opens a form; close the forms afterwards."""
     forms = []
 
@@ -118,17 +118,17 @@ def counted(form: ReviewForm) -> str:
     return str(form.count.value)
 
 
-Opened = Callable[..., ReviewForm]
+FormOpener = Callable[..., ReviewForm]
 
 
-def test_a_plan_is_shown_whole(store: ps.Store, opened: Opened) -> None:
+def test_a_plan_is_shown_whole(store: ps.Store, open_form: FormOpener) -> None:
     """Each change has a ticked row that shows its action, its pet, its values and its cell."""
     sheet = sheet_saying(
         {"name": "Neu", "status": "sold"},
         {"id": 1, "name": "Rex"},
         {"id": 2, "action": "delete"},
     )
-    form = opened(store.plan(sheet))
+    form = open_form(store.plan(sheet))
     add, update, delete = form.changes.rows
     assert [row["tone"] for row in (add, update, delete)] == ["add", "update", "delete"]
     assert form.changes.ticked == ["0", "1", "2"]
@@ -144,9 +144,9 @@ def test_a_plan_is_shown_whole(store: ps.Store, opened: Opened) -> None:
     assert not shown(form.held)
 
 
-def test_what_is_unticked_is_not_sent(store: ps.Store, opened: Opened) -> None:
+def test_what_is_unticked_is_not_sent(store: ps.Store, open_form: FormOpener) -> None:
     """An unticked change is named beforehand, is not sent, and is counted in the report."""
-    form = opened(store.plan(renaming(1, 2, 3)))
+    form = open_form(store.plan(renaming(1, 2, 3)))
     untick(form, "1")
     assert "2 of 3 changes will be sent; 1 is left out." in counted(form)
     send(form)
@@ -156,9 +156,9 @@ def test_what_is_unticked_is_not_sent(store: ps.Store, opened: Opened) -> None:
     assert form.notice.tone == "done"
 
 
-def test_adds_without_an_id_are_distinguished(store: ps.Store, opened: Opened) -> None:
+def test_adds_without_an_id_are_distinguished(store: ps.Store, open_form: FormOpener) -> None:
     """Of several new pets without an id, only the unticked one is not sent."""
-    form = opened(store.plan(sheet_saying(*({"name": n, "status": "sold"} for n in "ABC"))))
+    form = open_form(store.plan(sheet_saying(*({"name": n, "status": "sold"} for n in "ABC"))))
     untick(form, "1")
     send(form)
     finish(form)
@@ -167,10 +167,10 @@ def test_adds_without_an_id_are_distinguished(store: ps.Store, opened: Opened) -
 
 
 def test_the_plan_that_was_shown_last_is_the_one_that_is_sent(
-    store: ps.Store, opened: Opened
+    store: ps.Store, open_form: FormOpener
 ) -> None:
     """The confirmation shows the plan's fingerprint, and exactly this plan is sent."""
-    form = opened(store.plan(renaming(1, 2, 3)))
+    form = open_form(store.plan(renaming(1, 2, 3)))
     untick(form, "0")
     form.apply.click()
     assert form.work.wait()
@@ -184,17 +184,17 @@ def test_the_plan_that_was_shown_last_is_the_one_that_is_sent(
     assert names(store)[1] == "Pet 1"
 
 
-def test_an_untouched_plan_is_sent_as_it_is(store: ps.Store, opened: Opened) -> None:
+def test_an_untouched_plan_is_sent_as_it_is(store: ps.Store, open_form: FormOpener) -> None:
     """If nothing was unticked, the run has the original plan."""
     plan = store.plan(renaming(1))
-    form = opened(plan)
+    form = open_form(plan)
     send(form)
     assert finish(form).plan.fingerprint == plan.fingerprint
 
 
-def test_nothing_is_sent_before_the_last_word(store: ps.Store, opened: Opened) -> None:
+def test_nothing_is_sent_before_the_last_word(store: ps.Store, open_form: FormOpener) -> None:
     """Apply shows a confirmation and sends nothing, and Back hides it."""
-    form = opened(store.plan(renaming(1)))
+    form = open_form(store.plan(renaming(1)))
     form.send.click()
     form.apply.click()
     assert form.work.wait()
@@ -208,9 +208,9 @@ def test_nothing_is_sent_before_the_last_word(store: ps.Store, opened: Opened) -
     assert names(store)[1] == "Pet 1"
 
 
-def test_deletes_are_named_before_they_are_sent(store: ps.Store, opened: Opened) -> None:
+def test_deletes_are_named_before_they_are_sent(store: ps.Store, open_form: FormOpener) -> None:
     """The confirmation names the pets to delete and requires another tick."""
-    form = opened(store.plan(sheet_saying({"id": 3, "action": "delete"})))
+    form = open_form(store.plan(sheet_saying({"id": 3, "action": "delete"})))
     form.apply.click()
     assert form.work.wait()
     assert "1 pet will be deleted" in form.question.value
@@ -226,12 +226,12 @@ def test_deletes_are_named_before_they_are_sent(store: ps.Store, opened: Opened)
     assert 3 not in names(store)
 
 
-def test_filters_and_what_they_show(store: ps.Store, opened: Opened) -> None:
+def test_filters_and_what_they_show(store: ps.Store, open_form: FormOpener) -> None:
     """Changes are found by action, field, text and tick; hidden rows keep their ticks."""
     sheet = sheet_saying(
         {"id": 1, "name": "Rex"}, {"id": 2, "status": "sold"}, {"name": "N", "status": "sold"}
     )
-    form = opened(store.plan(sheet))
+    form = open_form(store.plan(sheet))
     form.action.value = "update"
     assert [row["cells"]["id"] for row in form.changes.rows] == ["1", "2"]
     form.field.value = "status"
@@ -251,11 +251,11 @@ def test_filters_and_what_they_show(store: ps.Store, opened: Opened) -> None:
     assert "2 of 3 changes will be sent" in counted(form)
 
 
-def test_pages_keep_their_ticks(store: ps.Store, opened: Opened) -> None:
+def test_pages_keep_their_ticks(store: ps.Store, open_form: FormOpener) -> None:
     """A page has 25 rows. Ticks are kept on every page, and a button ticks all rows that match the
     filters on every page.
     """
-    form = opened(store.plan(renaming(*range(1, 61)), guard=Guard(max_update=Limit(1.0))))
+    form = open_form(store.plan(renaming(*range(1, 61)), guard=Guard(max_update=Limit(1.0))))
     assert (len(form.changes.rows), form.changes.pages, form.changes.total) == (25, 3, 60)
     untick(form, "7")
     form.changes.page = 1
@@ -273,10 +273,10 @@ def test_pages_keep_their_ticks(store: ps.Store, opened: Opened) -> None:
 
 
 def test_a_tick_of_a_page_that_was_turned_counts_for_no_other(
-    store: ps.Store, opened: Opened
+    store: ps.Store, open_form: FormOpener
 ) -> None:
     """A late message about the previous page changes no tick of the current page."""
-    form = opened(store.plan(renaming(*range(1, 61)), guard=Guard(max_update=Limit(1.0))))
+    form = open_form(store.plan(renaming(*range(1, 61)), guard=Guard(max_update=Limit(1.0))))
     before = form.changes.ticked
     form.changes.page = 1
     form.changes.ticked = before[1:]
@@ -306,11 +306,11 @@ def conflicting(store: ps.Store) -> ps.types.Plan:
     return store.plan(sheet)
 
 
-def test_conflicts_have_a_choice_each(store: ps.Store, opened: Opened) -> None:
+def test_conflicts_have_a_choice_each(store: ps.Store, open_form: FormOpener) -> None:
     """Each conflict shows the values of export, sheet and store, and the user chooses the
     winner.
     """
-    form = opened(conflicting(store))
+    form = open_form(conflicting(store))
     assert shown(form.clashes_box)
     cells = [row["cells"] for row in form.clashes.rows]
     assert [(c["pet"], c["field"], c["base"], c["sheet"], c["store"]) for c in cells] == [
@@ -333,11 +333,11 @@ def test_conflicts_have_a_choice_each(store: ps.Store, opened: Opened) -> None:
     assert pets[3].name == "Ours 3"
 
 
-def test_all_conflicts_at_once(store: ps.Store, opened: Opened) -> None:
+def test_all_conflicts_at_once(store: ps.Store, open_form: FormOpener) -> None:
     """One button gives all fields in conflict to the sheet, another to the store; the confirmation
     reports the choice.
     """
-    form = opened(conflicting(store))
+    form = open_form(conflicting(store))
     form.to_sheet.click()
     assert [row["cells"]["winner"]["value"] for row in form.clashes.rows] == ["sheet"] * 3
     assert "All 3 changes will be sent" in counted(form)
@@ -349,9 +349,9 @@ def test_all_conflicts_at_once(store: ps.Store, opened: Opened) -> None:
     assert "The one change will be sent" in counted(form)
 
 
-def test_rows_that_are_held_say_why(store: ps.Store, opened: Opened) -> None:
+def test_rows_that_are_held_say_why(store: ps.Store, open_form: FormOpener) -> None:
     """A row that is in conflict as a whole has no choice; it shows the reason and the fix."""
-    form = opened(conflicting(store))
+    form = open_form(conflicting(store))
     assert shown(form.held)
     (row,) = form.held.rows
     assert row["cells"]["where"] == "Pets!A5"
@@ -359,13 +359,13 @@ def test_rows_that_are_held_say_why(store: ps.Store, opened: Opened) -> None:
     assert row["cells"]["cure"].startswith("Write `add`")
 
 
-def test_a_value_that_cannot_be_sent_is_no_choice(store: ps.Store, opened: Opened) -> None:
+def test_a_value_that_cannot_be_sent_is_no_choice(store: ps.Store, open_form: FormOpener) -> None:
     """If the sheet clears a status in conflict, the store's value is kept and the form shows
     why.
     """
     store.api.update_pet(replace(SHOP[0], status="sold"))
     base = exported(store)
-    form = opened(store.plan(sheet_saying({"id": 1, "status": ""}, base=base)))
+    form = open_form(store.plan(sheet_saying({"id": 1, "status": ""}, base=base)))
     (row,) = form.clashes.rows
     assert "would have no status" in row["cells"]["winner"]
     form.clashes.chosen = {"0": {"winner": "sheet"}}
@@ -373,11 +373,11 @@ def test_a_value_that_cannot_be_sent_is_no_choice(store: ps.Store, opened: Opene
     assert "There is nothing to send" in counted(form)
 
 
-def test_the_guard_is_overridden_by_name(store: ps.Store, opened: Opened) -> None:
+def test_the_guard_is_overridden_by_name(store: ps.Store, open_form: FormOpener) -> None:
     """A plan over a limit cannot be sent. A tick that names the limit allows exactly this number of
     changes, and the plan of the run has this guard.
     """
-    form = opened(store.plan(renaming(*range(1, 31))))
+    form = open_form(store.plan(renaming(*range(1, 31))))
     assert form.apply.disabled
     assert "All 30 changes will be sent, once you override the guard." in counted(form)
     assert "30 updates are more than the limit of 30 % allows" in form.verdict.value
@@ -401,9 +401,9 @@ def test_the_guard_is_overridden_by_name(store: ps.Store, opened: Opened) -> Non
     assert report.counts["applied"] == 29
 
 
-def test_fewer_changes_need_no_override(store: ps.Store, opened: Opened) -> None:
+def test_fewer_changes_need_no_override(store: ps.Store, open_form: FormOpener) -> None:
     """If enough changes are unticked, no override of the guard is needed."""
-    form = opened(store.plan(renaming(*range(1, 31))))
+    form = open_form(store.plan(renaming(*range(1, 31))))
     untick(form, *(str(n) for n in range(20)))
     assert not form.apply.disabled
     assert not any(map(shown, form.overrides.values()))
@@ -418,11 +418,11 @@ def stop(form: ReviewForm) -> None:
     assert form.work.wait()
 
 
-def test_stop_and_go_on(box: Sandbox, store: ps.Store, opened: Opened) -> None:
+def test_stop_and_go_on(box: Sandbox, store: ps.Store, open_form: FormOpener) -> None:
     """Stop responds at once and ends the run with changes left; Continue sends these, and no pet is
     changed twice.
     """
-    form = opened(store.plan(renaming(*range(1, 61)), guard=Guard(max_update=Limit(1.0))))
+    form = open_form(store.plan(renaming(*range(1, 61)), guard=Guard(max_update=Limit(1.0))))
     slow(box, 0.3)
     reports: list[Report] = []
     form.on_report(reports.append)
@@ -462,16 +462,16 @@ def stopped_elsewhere(box: Sandbox, folder: Path, sheet: Path) -> str:
 
 
 def test_a_stopped_run_of_the_sheet_is_finished_first(
-    box: Sandbox, store: ps.Store, opened: Opened, tmp_path: Path
+    box: Sandbox, store: ps.Store, open_form: FormOpener, tmp_path: Path
 ) -> None:
     """A plan whose sheet has an incomplete run shows a button that completes this run, with its id
     and the number of changes left. Afterwards a new plan shows the rest.
     """
     sheet = tmp_path / "pets.csv"
     sheet.write_text("name,status\nNew 1,sold\nNew 2,sold\n", "utf-8")
-    assert not shown(opened(store.plan(sheet)).finish)
+    assert not shown(open_form(store.plan(sheet)).finish)
     run_id = stopped_elsewhere(box, tmp_path, sheet)
-    form = opened(store.plan(sheet))
+    form = open_form(store.plan(sheet))
     assert shown(form.finish)
     assert form.finish.description == f"Finish run {run_id} (2 changes left)"
     assert "“Finish run”" in form.overview.value
@@ -485,14 +485,14 @@ def test_a_stopped_run_of_the_sheet_is_finished_first(
     assert not shown(form.finish)
     assert "Plan again from the sheet" in form.notice.hint
     assert sorted(pet.name or "" for pet in box.pets()[len(SHOP) :]) == ["New 1", "New 2"]
-    again = opened(store.plan(sheet))
+    again = open_form(store.plan(sheet))
     assert not shown(again.finish)
     assert again.plan.in_sync
 
 
 @pytest.mark.parametrize("how", ["closed", "stopped"])
 def test_a_run_that_is_being_finished_can_be_left(
-    box: Sandbox, store: ps.Store, opened: Opened, tmp_path: Path, how: str
+    box: Sandbox, store: ps.Store, open_form: FormOpener, tmp_path: Path, how: str
 ) -> None:
     """Stop, or closing the form, stops a run that is being completed between two changes; it can be
     completed later.
@@ -503,7 +503,7 @@ def test_a_run_that_is_being_finished_can_be_left(
     stopped_elsewhere(box, tmp_path, sheet)
     refused = box.requests["updatePetWithForm"]
     slow(box, 0.1)
-    form = opened(store.plan(sheet, guard=limits))
+    form = open_form(store.plan(sheet, guard=limits))
     form.finish.click()
     assert form.is_running
     until(lambda: form.meter.done >= 2)
@@ -513,16 +513,16 @@ def test_a_run_that_is_being_finished_can_be_left(
         form.stop.click()
     assert form.work.wait()
     slow(box, 0)
-    later = opened(store.plan(sheet, guard=limits))
+    later = open_form(store.plan(sheet, guard=limits))
     assert shown(later.finish)
     later.finish.click()
     assert finish(later).counts["applied"] == 60
     assert box.requests["updatePetWithForm"] == 60 + refused
 
 
-def test_taking_a_run_back(store: ps.Store, opened: Opened) -> None:
+def test_taking_a_run_back(store: ps.Store, open_form: FormOpener) -> None:
     """Undo shows its plan in the same form, and sends it only after a confirmation."""
-    form = opened(store.plan(renaming(1, 2)))
+    form = open_form(store.plan(renaming(1, 2)))
     send(form)
     finish(form)
     assert shown(form.undo)
@@ -541,11 +541,11 @@ def test_taking_a_run_back(store: ps.Store, opened: Opened) -> None:
     assert [names(store)[n] for n in (1, 2)] == ["Pet 1", "Theirs"]
 
 
-def test_a_plan_that_was_used_is_not_sent_again(store: ps.Store, opened: Opened) -> None:
+def test_a_plan_that_was_used_is_not_sent_again(store: ps.Store, open_form: FormOpener) -> None:
     """A plan that was applied shows its report and cannot be sent again."""
     plan = store.plan(renaming(1))
     report = store.apply(plan, progress=False)
-    form = opened(plan)
+    form = open_form(plan)
     assert "already applied" in form.notice.text
     assert form.report is not None
     assert form.report.run_id == report.run_id
@@ -553,11 +553,11 @@ def test_a_plan_that_was_used_is_not_sent_again(store: ps.Store, opened: Opened)
     assert shown(form.undo)
 
 
-def test_a_plan_that_is_used_meanwhile_is_not_sent(store: ps.Store, opened: Opened) -> None:
+def test_a_plan_that_is_used_meanwhile_is_not_sent(store: ps.Store, open_form: FormOpener) -> None:
     """If another user applies the same part of the plan while the form is open, nothing is sent
     twice and the form shows the report.
     """
-    form = opened(store.plan(renaming(1, 2)))
+    form = open_form(store.plan(renaming(1, 2)))
     untick(form, "1")
     form.apply.click()
     assert form.work.wait()
@@ -571,13 +571,13 @@ def test_a_plan_that_is_used_meanwhile_is_not_sent(store: ps.Store, opened: Open
 
 
 def test_a_plan_that_is_at_work_elsewhere_is_waited_for(
-    store: ps.Store, box: Sandbox, opened: Opened
+    store: ps.Store, box: Sandbox, open_form: FormOpener
 ) -> None:
     """While another form sends the same plan, the second form waits and sends nothing; at the end
     it shows the report of the whole run.
     """
     plan = store.plan(renaming(*range(1, 16)))
-    first, second = opened(plan), opened(plan)
+    first, second = open_form(plan), open_form(plan)
     for form in (first, second):
         form.apply.click()
         assert form.work.wait()
@@ -596,20 +596,20 @@ def test_a_plan_that_is_at_work_elsewhere_is_waited_for(
     assert len(store.runs()) == 1
 
 
-def test_a_plan_for_another_store_can_be_looked_at(store: ps.Store, opened: Opened) -> None:
+def test_a_plan_for_another_store_can_be_looked_at(store: ps.Store, open_form: FormOpener) -> None:
     """A plan for another store is shown with an error and cannot be sent."""
     plan = replace(store.plan(renaming(1)), store="http://127.0.0.1:9/v2")
-    form = opened(plan)
+    form = open_form(plan)
     assert "the plan is for http://127.0.0.1:9/v2" in form.notice.text
     assert not shown(form.apply)
     assert len(form.changes.rows) == 1
 
 
-def test_a_store_that_is_locked(box: Sandbox, store: ps.Store, opened: Opened) -> None:
+def test_a_store_that_is_locked(box: Sandbox, store: ps.Store, open_form: FormOpener) -> None:
     """While another run is active nothing is sent; the form reports this, and the user can try
     again.
     """
-    form = opened(store.plan(renaming(1)))
+    form = open_form(store.plan(renaming(1)))
     other = store.plan(renaming(*range(2, 20)))
     slow(box, 0.3)
     form.apply.click()
@@ -631,13 +631,13 @@ def test_a_store_that_is_locked(box: Sandbox, store: ps.Store, opened: Opened) -
     assert finish(form).counts["applied"] == 1
 
 
-def test_problems_come_by_cause_with_a_cure(store: ps.Store, opened: Opened) -> None:
+def test_problems_come_by_cause_with_a_cure(store: ps.Store, open_form: FormOpener) -> None:
     """Results with a problem are grouped by cause, each with a fix for this form."""
     plan = store.plan(renaming(1, 2, 3, 4))
     store.api.update_pet(replace(SHOP[0], name="Theirs"))
     store.api.update_pet(replace(SHOP[1], name="Theirs"))
     store.api.delete_pet(3)
-    form = opened(plan)
+    form = open_form(plan)
     send(form)
     report = finish(form)
     assert report.counts["conflict"] == 3
@@ -652,10 +652,10 @@ def test_problems_come_by_cause_with_a_cure(store: ps.Store, opened: Opened) -> 
 
 
 def test_a_service_that_goes_away_can_be_gone_on_with(
-    box: Sandbox, store: ps.Store, opened: Opened
+    box: Sandbox, store: ps.Store, open_form: FormOpener
 ) -> None:
     """Changes that fail because of a service fault are reported, and Continue sends them later."""
-    form = opened(store.plan(renaming(1, 2)))
+    form = open_form(store.plan(renaming(1, 2)))
     box.break_with("drop_before=1,only=updatePetWithForm")
     form.apply.click()
     assert form.work.wait()
@@ -669,30 +669,34 @@ def test_a_service_that_goes_away_can_be_gone_on_with(
     assert finish(form).counts["applied"] == 2
 
 
-def test_closing_the_form_stops_its_run(box: Sandbox, store: ps.Store, opened: Opened) -> None:
+def test_closing_the_form_stops_its_run(
+    box: Sandbox, store: ps.Store, open_form: FormOpener
+) -> None:
     """Closing a form stops its run between two changes; a new form of the same plan shows the
     applied changes and continues the run.
     """
     plan = store.plan(renaming(*range(1, 61)), guard=Guard(max_update=Limit(1.0)))
-    form = opened(plan)
+    form = open_form(plan)
     slow(box, 0.3)
     send(form)
     until(lambda: form.meter.done >= 2)
     form.close()
     assert form.work.wait()
     slow(box, 0)
-    again = opened(plan)
+    again = open_form(plan)
     assert again.report is not None
     assert 0 < again.report.counts["applied"] < 60
     again.resume.click()
     assert finish(again).counts["applied"] == 60
 
 
-def test_stop_before_anything_was_sent(box: Sandbox, store: ps.Store, opened: Opened) -> None:
+def test_stop_before_anything_was_sent(
+    box: Sandbox, store: ps.Store, open_form: FormOpener
+) -> None:
     """A run that is stopped at once sends nothing, and the plan with its ticks can be sent
     again.
     """
-    form = opened(store.plan(renaming(1, 2), guard=Guard(sentinels=(9,))))
+    form = open_form(store.plan(renaming(1, 2), guard=Guard(sentinels=(9,))))
     untick(form, "1")
     slow(box, 1)
     send(form)
@@ -709,10 +713,10 @@ def test_stop_before_anything_was_sent(box: Sandbox, store: ps.Store, opened: Op
 
 
 def test_an_interrupt_of_the_kernel_stops_no_run(
-    box: Sandbox, store: ps.Store, opened: Opened
+    box: Sandbox, store: ps.Store, open_form: FormOpener
 ) -> None:
     """Ctrl-C in a waiting cell ends the cell, not the form's run."""
-    form = opened(store.plan(renaming(*range(1, 19))))
+    form = open_form(store.plan(renaming(*range(1, 19))))
     slow(box, 0.05)
     send(form)
     until(lambda: form.meter.done >= 1)
@@ -722,9 +726,9 @@ def test_an_interrupt_of_the_kernel_stops_no_run(
     assert finish(form).counts["applied"] == 18
 
 
-def test_nothing_to_do(store: ps.Store, opened: Opened) -> None:
+def test_nothing_to_do(store: ps.Store, open_form: FormOpener) -> None:
     """A plan in sync has nothing to send."""
-    form = opened(store.plan(sheet_saying({"id": 1, "name": "Pet 1"})))
+    form = open_form(store.plan(sheet_saying({"id": 1, "name": "Pet 1"})))
     assert "There is nothing to send" in counted(form)
     assert form.apply.disabled
     assert "In sync" in form.overview.value
@@ -746,11 +750,11 @@ def test_without_a_kernel_it_is_html_and_text(store: ps.Store) -> None:
     form.close()
 
 
-def test_hostile_words_are_shown_as_text(store: ps.Store, opened: Opened) -> None:
+def test_hostile_words_are_shown_as_text(store: ps.Store, open_form: FormOpener) -> None:
     """Hostile names of pets are text in all HTML of the form."""
     store.api.update_pet(replace(SHOP[0], name=HOSTILE))
     sheet = sheet_saying({"id": 1, "action": "delete"}, {"id": 2, "name": HOSTILE})
-    form = opened(store.plan(sheet))
+    form = open_form(store.plan(sheet))
     form.apply.click()
     assert form.work.wait()
     form.sure.value = True

@@ -53,7 +53,7 @@ def form(store: ps.Store, here: Path) -> Iterator[SheetForm]:
     assert one.work.wait(60)
 
 
-def opened(form: SheetForm, path: str | Path) -> SheetForm:
+def open_file(form: SheetForm, path: str | Path) -> SheetForm:
     """Open this file in the form, and return the form."""
     form.path_field.value = str(path)
     form.go.click()
@@ -91,7 +91,7 @@ class TestOpening:
 
     def test_by_its_path(self, form: SheetForm) -> None:
         """A file opened by its path is read, and its findings are listed by cell."""
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         assert form.sheet is not None
         assert form.sheet.source.endswith("pets.xlsx")
         cells = [row["cells"]["where"] for row in form.findings.table.rows]
@@ -103,7 +103,7 @@ class TestOpening:
         encoding.
         """
         (here / "old.csv").write_bytes("id,name\n1002,Zoë\n".encode("cp1252"))
-        opened(form, "old.csv")
+        open_file(form, "old.csv")
         assert form.sheet is None
         assert "as Windows-1252 it reads" in form.notice.text
         choice = form.columns.encoding
@@ -117,7 +117,7 @@ class TestOpening:
         press(form, "compare")
         assert form.plan is not None
         assert form.plan.encoding == "cp1252"
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         assert form.encoding is None
         assert choice.value == ""
 
@@ -172,20 +172,20 @@ class TestOpening:
         still be used.
         """
         (here / "x.pdf").write_bytes(b"%PDF-1.7")
-        opened(form, name)
+        open_file(form, name)
         assert form.notice.tone == "problem"
         assert form.notice.hint
         assert form.sheet is None
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         assert form.sheet is not None
 
     def test_what_is_gone_from_the_form_is_forgotten(self, form: SheetForm, here: Path) -> None:
         """Opening another sheet clears the corrections of the last one."""
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         press(form, "sure")
         assert form.corrections
         (here / "other.csv").write_text("id,name\n1002,Rex\n")
-        opened(form, "other.csv")
+        open_file(form, "other.csv")
         assert form.corrections == {}
         assert not form.made.table.rows
         assert form.saving.corrected_as.value.endswith("other.corrected.csv")
@@ -199,7 +199,7 @@ class TestColumns:
         it.
         """
         workbook_of([["id", "Staus"], ["1002", "sold"]]).save(here / "near.xlsx")
-        opened(form, "near.xlsx")
+        open_file(form, "near.xlsx")
         field = form.columns.headers["Staus"]
         assert (field.value, field.description) == ("", "“Staus” (may mean status)")
         assert form.sheet is not None
@@ -213,7 +213,7 @@ class TestColumns:
     def test_a_sheet_with_no_known_header_can_be_opened(self, form: SheetForm, here: Path) -> None:
         """For a sheet without a known header the user maps the headers, and the sheet is read."""
         (here / "katalog.csv").write_text("Nummer;Tiername;Zustand\n1002;Rex;sold\n")
-        opened(form, "katalog.csv")
+        open_file(form, "katalog.csv")
         assert form.sheet is None
         assert list(form.columns.headers) == ["Nummer", "Tiername", "Zustand"]
         for header, column in (("Nummer", "id"), ("Tiername", "name"), ("Zustand", "status")):
@@ -230,7 +230,7 @@ class TestColumns:
         more.append(["id", "name"])
         more.append(["1005", "Bo"])
         book.save(here / "two.xlsx")
-        opened(form, "two.xlsx")
+        open_file(form, "two.xlsx")
         assert list(form.columns.tab.options) == ["Pets", "New"]
         form.columns.tab.value = "New"
         assert form.work.wait(60)
@@ -246,7 +246,7 @@ class TestFindings:
         """Each cell gets the correction that the user chose for it: the suggestion, an own text or
         none.
         """
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         choose(form, "Pets!C2", "suggested")
         choose(form, "Pets!C3", "own")
         assert form.findings.own.description == "Text for Pets!C3"
@@ -268,7 +268,7 @@ class TestFindings:
 
     def test_enter_takes_a_text(self, form: SheetForm) -> None:
         """Enter in the text field uses the text, and the focus returns to the row."""
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         choose(form, "Pets!C3", "own")
         sent = heard_by(form.findings.table)
         enter(form.findings.own, "pending")
@@ -279,7 +279,7 @@ class TestFindings:
     @pytest.mark.parametrize("button", ["again", "sure"])
     def test_a_text_that_was_typed_is_taken(self, form: SheetForm, button: str) -> None:
         """A typed text is used by each button that reads the sheet again."""
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         choose(form, "Pets!C3", "own")
         form.findings.own.value = "pending"
         press(form, button)
@@ -287,7 +287,7 @@ class TestFindings:
 
     def test_another_cell_loses_no_text(self, form: SheetForm) -> None:
         """A typed text is kept when the user goes to another cell."""
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         choose(form, "Pets!C3", "own")
         form.findings.own.value = "pending"
         choose(form, "Pets!C2", "own")
@@ -296,7 +296,7 @@ class TestFindings:
 
     def test_comparing_names_the_text_that_was_typed(self, form: SheetForm) -> None:
         """A typed text that is not used yet prevents the comparison."""
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         choose(form, "Pets!C3", "own")
         form.findings.own.value = "pending"
         press(form, "compare")
@@ -310,7 +310,7 @@ class TestFindings:
         """Cancel keeps the cell as it is and discards the typed text; so does the choice to keep
         the cell.
         """
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         choose(form, "Pets!C3", "own")
         form.findings.own.value = "pending"
         form.findings.leave.click()
@@ -322,7 +322,7 @@ class TestFindings:
 
     def test_what_was_chosen_is_shown(self, form: SheetForm) -> None:
         """The table shows each choice on every page and in every filter."""
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         choose(form, "Pets!C2", "suggested")
         form.findings.set("Pets!C3", "")
         form.findings.which.value = "chosen"
@@ -337,7 +337,7 @@ class TestFindings:
 
     def test_the_sure_ones_at_once(self, form: SheetForm) -> None:
         """The button makes only sure corrections; guesses need a choice."""
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         assert form.sure.description == "Make the 2 sure corrections"
         assert not form.sure.disabled
         press(form, "sure")
@@ -351,7 +351,7 @@ class TestFindings:
         """When a correction is removed, the cell has the file's value again and its finding
         returns.
         """
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         press(form, "sure")
         form.made.table.press("Pets!C4")
         assert form.work.wait(60)
@@ -362,14 +362,14 @@ class TestFindings:
         self, form: SheetForm
     ) -> None:
         """A finding in the header has no choice, and a forged choice is ignored."""
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         assert form.findings.table.rows[0]["cells"]["choice"] == "Fix it in the file"
         form.findings.table.chosen = {"0": {"choice": "own"}, "99": {"choice": "own"}, "x": {}}
         assert form.findings.chosen == {}
 
     def test_by_severity(self, form: SheetForm) -> None:
         """The filter shows errors, warnings, or findings with a suggestion."""
-        opened(form, SAMPLES / "catalogue_edited.xlsx")
+        open_file(form, SAMPLES / "catalogue_edited.xlsx")
         counts = {}
         for which in ("all", "error", "warning", "suggested"):
             form.findings.which.value = which
@@ -379,7 +379,7 @@ class TestFindings:
 
     def test_a_file_that_changed_gets_no_correction(self, form: SheetForm, here: Path) -> None:
         """If the file has changed since it was read, its corrections are refused."""
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         choose(form, "Pets!C2", "suggested")
         workbook_of([ROWS[0], ["1002", "Rex", "pendng"]]).save(here / "pets.xlsx")
         press(form, "again")
@@ -395,7 +395,7 @@ class TestSaving:
         the first as a backup.
         """
         before = (here / "pets.xlsx").read_bytes()
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         assert form.saving.corrected.disabled
         press(form, "sure")
         form.saving.corrected.click()
@@ -410,7 +410,7 @@ class TestSaving:
 
     def test_a_marked_copy(self, form: SheetForm, here: Path) -> None:
         """Findings are marked in a copy, which replaces no existing file."""
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         form.saving.marked.click()
         assert form.work.wait(60)
         assert (here / "pets.marked.xlsx").is_file()
@@ -421,7 +421,7 @@ class TestSaving:
     def test_never_over_the_sheet_itself(self, form: SheetForm, here: Path) -> None:
         """A copy with the sheet's own name is refused."""
         before = (here / "pets.xlsx").read_bytes()
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         press(form, "sure")
         form.saving.corrected_as.value = "pets.xlsx"
         form.saving.corrected.click()
@@ -437,7 +437,7 @@ class TestComparing:
         """A listener gets the plan of store.plan with the same corrections, and nothing is sent."""
         plans: list[Plan] = []
         form.on_plan(plans.append)
-        opened(form, SAMPLES / "catalogue_edited.xlsx")
+        open_file(form, SAMPLES / "catalogue_edited.xlsx")
         press(form, "sure")
         press(form, "compare")
         (plan,) = plans
@@ -452,7 +452,7 @@ class TestComparing:
 
     def test_its_review_is_shown_below(self, form: SheetForm) -> None:
         """Without a listener the form shows the review of the plan; a new plan replaces it."""
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         press(form, "compare")
         first = form.review
         assert first is not None
@@ -465,7 +465,7 @@ class TestComparing:
         """After the run the form's static view shows the report instead of the plan."""
         calls: list[None] = []
         (here / "few.csv").write_text("id,name\n1001,Rex\n", "utf-8")
-        opened(form, "few.csv")
+        open_file(form, "few.csv")
         press(form, "compare")
         review = form.review
         assert review is not None
@@ -483,7 +483,7 @@ class TestComparing:
 
     def test_a_run_in_the_review_is_not_cut_off(self, form: SheetForm) -> None:
         """An active run in the review cannot be replaced by a new comparison or sheet."""
-        opened(form, SAMPLES / "catalogue_edited.xlsx")
+        open_file(form, SAMPLES / "catalogue_edited.xlsx")
         press(form, "compare")
         review = form.review
         assert review is not None
@@ -507,7 +507,7 @@ class TestComparing:
         """The options in the form are the options of the plan."""
         plans: list[Plan] = []
         form.on_plan(plans.append)
-        opened(form, SAMPLES / "catalogue_clean.xlsx")
+        open_file(form, SAMPLES / "catalogue_clean.xlsx")
         assert not form.options.missing.value
         form.options.missing.value = True
         form.options.rows.value = ("name",)
@@ -525,7 +525,7 @@ class TestComparing:
         plans: list[Plan] = []
         form.on_plan(plans.append)
         ps.write_sheet(store.snapshot(), here / "export.xlsx")
-        opened(form, "export.xlsx")
+        open_file(form, "export.xlsx")
         assert not form.options.two_way.disabled
         form.options.conflict.value = "sheet"
         press(form, "compare")
@@ -537,7 +537,7 @@ class TestComparing:
 
     def test_what_is_chosen_and_not_checked_yet_stands_in_the_way(self, form: SheetForm) -> None:
         """A correction that is chosen but not checked yet prevents the plan."""
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         choose(form, "Pets!C2", "suggested")
         press(form, "compare")
         assert form.plan is None
@@ -549,7 +549,7 @@ class TestComparing:
         """The plan validates the sheet with the statuses of the store's pets."""
         plans: list[Plan] = []
         form.on_plan(plans.append)
-        opened(form, "pets.xlsx")
+        open_file(form, "pets.xlsx")
         press(form, "compare")
         expected = store.plan(here / "pets.xlsx")
         assert plans[0].changes == expected.changes
@@ -558,7 +558,7 @@ class TestComparing:
     def test_without_a_store_it_says_so(self, here: Path) -> None:
         """If the service does not answer, the comparison reports it and the sheet stays open."""
         with ps.connect("http://127.0.0.1:9/v2", state=here / "state") as gone:
-            one = opened(_live(open_sheet(gone)), "pets.xlsx")
+            one = open_file(_live(open_sheet(gone)), "pets.xlsx")
             press(one, "compare")
             assert one.notice.tone == "problem"
             assert one.plan is None
@@ -567,7 +567,7 @@ class TestComparing:
 
     def test_it_can_be_stopped(self, form: SheetForm) -> None:
         """Stop ends a comparison, and no plan is made."""
-        opened(form, SAMPLES / "catalogue_edited.xlsx")
+        open_file(form, SAMPLES / "catalogue_edited.xlsx")
         form.compare.click()
         form.stop.click()
         assert form.notice.text == "Stopped. Nothing was changed."
@@ -587,7 +587,7 @@ class TestLarge:
         """100,000 findings are shown in pages, and filters execute only a few lines for each."""
         rows = "".join(f"{n},Pet {n},Sold\n" for n in range(1, 100_001))
         (here / "large.csv").write_text(f"id,name,status\n{rows}9,Rex,solld\n")
-        opened(form, "large.csv")
+        open_file(form, "large.csv")
         table = form.findings.table
         assert len(table.rows) == PAGE
         assert table.total > 100_000
@@ -632,7 +632,7 @@ class TestWithoutAKernel:
         """Markup in a cell or a header is shown as text."""
         evil = "<img src=x onerror=alert(1)>"
         workbook_of([["id", "status", evil], ["1002", evil, evil]]).save(here / "evil.xlsx")
-        form = opened(_live(open_sheet(store)), "evil.xlsx")
+        form = open_file(_live(open_sheet(store)), "evil.xlsx")
         assert "<img" not in form.html()
         for each in _all(form.widget):
             if type(each).__name__ == "HTML":

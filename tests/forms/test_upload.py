@@ -69,7 +69,7 @@ def states(form: UploadForm) -> dict[str, str]:
     return {row["cells"]["name"]: row["cells"]["state"]["text"] for row in form.listed.rows}
 
 
-def said(form: UploadForm, name: str) -> str:
+def find_message(form: UploadForm, name: str) -> str:
     """Return the message of a file."""
     (row,) = (row for row in form.listed.rows if row["cells"]["name"] == name)
     text: str = row["cells"]["message"]
@@ -201,7 +201,7 @@ def test_a_wrong_file_is_reported_and_not_sent(box: Sandbox, form: UploadForm) -
         "cat.jpg": "ready",
         "empty.gif": "cannot be sent",
     }
-    assert "PDF document" in said(form, "notes.png")
+    assert "PDF document" in find_message(form, "notes.png")
     form.go.click()
     assert form.work.wait()
     assert states(form)["cat.jpg"] == "done"
@@ -317,7 +317,7 @@ def test_a_service_that_does_not_say_where_is_reported(tmp_path: Path) -> None:
         form.go.click()
         assert form.work.wait()
         assert states(form) == {"a.png": "done"}
-        assert "returned no address" in said(form, "a.png")
+        assert "returned no address" in find_message(form, "a.png")
         form.close()
 
 
@@ -330,7 +330,7 @@ def test_one_that_waits_can_be_cancelled(box: Sandbox, form: UploadForm) -> None
     form.listed.press(form.items[2].key)
     assert form.work.wait()
     assert states(form) == {"a.png": "done", "b.png": "done", "c.png": "cancelled"}
-    assert "Cancelled before it was sent" in said(form, "c.png")
+    assert "Cancelled before it was sent" in find_message(form, "c.png")
     assert box.requests["uploadFile"] == 2
     assert form.go.disabled
 
@@ -346,7 +346,7 @@ def test_one_on_its_way_can_be_cancelled(box: Sandbox, form: UploadForm) -> None
     form.listed.press(form.items[0].key)
     assert form.work.wait()
     assert states(form) == {"a.png": "cancelled", "b.png": "done"}
-    assert "do not show it" in said(form, "a.png")
+    assert "do not show it" in find_message(form, "a.png")
     assert len(box.pets()[0].photo_urls) == 1
 
 
@@ -394,8 +394,8 @@ def test_what_failed_is_reported_and_sent_again(box: Sandbox, tmp_path: Path) ->
         form.go.click()
         assert form.work.wait()
         assert states(form) == {"a.png": "failed"}
-        assert "503" in said(form, "a.png")
-        assert "--" not in said(form, "a.png")
+        assert "503" in find_message(form, "a.png")
+        assert "--" not in find_message(form, "a.png")
         box.break_with(None)
         heard: list[str] = []
         form.listed.observe(
@@ -418,7 +418,7 @@ def test_an_earlier_upload_is_named(
     monkeypatch.setattr(Uploads, "decide", lambda *_, **__: decision)
     drop(form, a__png=image())
     assert states(form) == {"a.png": "ready"}
-    assert expected in said(form, "a.png")
+    assert expected in find_message(form, "a.png")
 
 
 def test_too_large_names_the_services_own_limit(box: Sandbox, form: UploadForm) -> None:
@@ -430,12 +430,12 @@ def test_too_large_names_the_services_own_limit(box: Sandbox, form: UploadForm) 
     assert form.work.wait()
     assert states(form) == {"big.png": "too large", "small.png": "done"}
     assert form.limit == 10 * 1024 * 1024 + 128 * 1024
-    assert "limit is 10.1 MiB" in said(form, "big.png")
-    assert "smaller" in said(form, "big.png")
+    assert "limit is 10.1 MiB" in find_message(form, "big.png")
+    assert "smaller" in find_message(form, "big.png")
     assert form.go.disabled
     drop(form, other__png=noise(2101))
     assert states(form)["other.png"] == "cannot be sent"
-    assert "10.1 MiB are allowed" in said(form, "other.png")
+    assert "10.1 MiB are allowed" in find_message(form, "other.png")
     assert "at most 10.1 MiB" in form.files.hint
     later = upload_images(form.store, 8)
     assert later.widget
@@ -450,7 +450,7 @@ def test_large_pictures_are_made_smaller_on_request(box: Sandbox, form: UploadFo
     drop(form, big__jpg=image("JPEG", (4000, 3000)))
     form.smaller.value = form.keep.value = True
     assert form.work.wait()
-    assert "2,000 × 1,500" in said(form, "big.jpg")
+    assert "2,000 × 1,500" in find_message(form, "big.jpg")
     form.go.click()
     assert form.work.wait()
     assert states(form) == {"big.jpg": "done"}
@@ -529,14 +529,14 @@ def test_files_are_judged_before_a_pet_is_chosen(store: ps.Store) -> None:
     assert form.widget
     drop(form, a__png=image(), b__png=b"no picture")
     assert states(form) == {"a.png": "ready", "b.png": "cannot be sent"}
-    assert "Choose the pet first" in said(form, "a.png")
+    assert "Choose the pet first" in find_message(form, "a.png")
     assert "×" in form.listed.rows[0]["cells"]["size"]
-    assert "not a JPEG" in said(form, "b.png")
+    assert "not a JPEG" in find_message(form, "b.png")
     form.search.value = "7"
     assert form.work.wait()
     form.pets.press("7")
     assert form.work.wait()
-    assert said(form, "a.png") == ""
+    assert find_message(form, "a.png") == ""
     assert not form.go.disabled
     form.close()
 
@@ -553,7 +553,7 @@ def test_files_that_cannot_be_looked_at_say_so(tmp_path: Path) -> None:
         form.choose(pet)
         drop(form, a__png=image())
         assert states(form) == {"a.png": "cannot be sent"}
-        assert "Choose the pet again" in said(form, "a.png")
+        assert "Choose the pet again" in find_message(form, "a.png")
         assert form.notice.tone == "problem"
         form.close()
 

@@ -64,10 +64,10 @@ def allowed(web: httpx.Client, challenge: str, **other: str | None) -> dict[str,
     """Allow access as the user, and return the parameters of the redirect to the client."""
     page = web.get("/oauth/authorize", params=question(challenge, **other))
     form = {"question": key_in(page), "answer": "allow"}
-    return told(web.post("/oauth/authorize", data=form))
+    return read_redirect(web.post("/oauth/authorize", data=form))
 
 
-def told(answer: httpx.Response) -> dict[str, str]:
+def read_redirect(answer: httpx.Response) -> dict[str, str]:
     assert answer.status_code == 303
     query = parse_qs(urlsplit(answer.headers["location"]).query, strict_parsing=True)
     return {name: values[0] for name, values in query.items()}
@@ -175,7 +175,9 @@ def test_authorization_code(sandbox, web):
 def test_denied(web):
     """A user who refuses is redirected to the client with access_denied."""
     page = web.get("/oauth/authorize", params=question(pair()[1]))
-    back = told(web.post("/oauth/authorize", data={"question": key_in(page), "answer": "deny"}))
+    back = read_redirect(
+        web.post("/oauth/authorize", data={"question": key_in(page), "answer": "deny"})
+    )
     assert (back["error"], back["state"]) == ("access_denied", "s <&> ü")
     assert "code" not in back
 
@@ -245,7 +247,7 @@ def test_right_redirect_uri(web, redirect_uri):
     page = web.get("/oauth/authorize", params=question(challenge, redirect_uri=redirect_uri))
     answer = web.post("/oauth/authorize", data={"question": key_in(page), "answer": "allow"})
     assert answer.headers["location"].startswith(redirect_uri)
-    code = told(answer)["code"]
+    code = read_redirect(answer)["code"]
     assert redeem(web, code, verifier, redirect_uri=redirect_uri).status_code == 200
 
 
@@ -262,7 +264,7 @@ def test_right_redirect_uri(web, redirect_uri):
 )
 def test_wrong_question(web, wrong, error):
     """Each other error is returned to the client's redirect URI with the state."""
-    back = told(web.get("/oauth/authorize", params=question(pair()[1], **wrong)))
+    back = read_redirect(web.get("/oauth/authorize", params=question(pair()[1], **wrong)))
     assert (back["error"], back["state"]) == (error, "s <&> ü")
 
 
@@ -415,9 +417,9 @@ def test_live_gives_the_token_by_the_browser():
             assert opens(sandbox, values["access_token"]) == 200
             metadata = web.get("/.well-known/oauth-authorization-server").json()
             assert metadata["response_types_supported"] == ["token"]
-            assert told(web.get("/oauth/authorize", params=question(pair()[1])))["error"] == (
-                "unsupported_response_type"
-            )
+            assert read_redirect(web.get("/oauth/authorize", params=question(pair()[1])))[
+                "error"
+            ] == ("unsupported_response_type")
 
 
 def test_live_denied_is_reported_behind_the_hash():

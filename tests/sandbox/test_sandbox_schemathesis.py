@@ -74,7 +74,7 @@ def _checks(recorder: Any) -> Iterator[tuple[str, str | None]]:
         request = recorder.interactions[case_id].request
         for check in checks:
             failed = check.status == Status.FAILURE and not _is_no_failure(check.name, request)
-            yield check.name, _told(check) if failed else None
+            yield check.name, _describe_failure(check) if failed else None
 
 
 def _is_no_failure(check: str, request: Any) -> bool:
@@ -90,7 +90,7 @@ def _is_no_failure(check: str, request: Any) -> bool:
     return check == "negative_data_rejection" and (empty or kind.startswith("multipart/"))
 
 
-def _told(check: Any) -> str:
+def _describe_failure(check: Any) -> str:
     failure = check.failure_info
     return f"{check.name}: {failure.failure.message}\n{failure.code_sample}"
 

@@ -14,7 +14,7 @@ REX = {"name": "Rex", "photoUrls": []}
 TOP = 2**63 - 1
 
 
-def said(response: httpx.Response) -> tuple[int, str]:
+def read_error(response: httpx.Response) -> tuple[int, str]:
     """Return the status and the type of the ApiResponse; assert that its code equals the status."""
     body = response.json()
     assert body["code"] == response.status_code
@@ -34,7 +34,7 @@ def test_added_pet_comes_back_whole(api):
 def test_adding_a_known_id_changes_nothing(api):
     """addPet with an existing id is 409, and the pet is unchanged."""
     api.post("/pet", json={**REX, "id": 5})
-    assert said(api.post("/pet", json={**REX, "id": 5, "name": "Max"})) == (409, "duplicate")
+    assert read_error(api.post("/pet", json={**REX, "id": 5, "name": "Max"})) == (409, "duplicate")
     assert api.get("/pet/5").json()["name"] == "Rex"
 
 
@@ -98,7 +98,10 @@ def test_what_is_no_pet_is_refused(api, standard, method, body):
     """Invalid JSON, a missing name or photoUrls, an unknown status, or an id that is not an int64
     is 400, and nothing is stored.
     """
-    assert said(api.request(method, "/pet", content=body, headers=JSON)) == (400, "invalid_input")
+    assert read_error(api.request(method, "/pet", content=body, headers=JSON)) == (
+        400,
+        "invalid_input",
+    )
     assert standard.pets() == []
 
 
@@ -124,7 +127,7 @@ def test_what_is_no_pet_is_refused(api, standard, method, body):
 )
 def test_what_is_no_pet_in_xml_is_refused(api, standard, body):
     """XML is validated as strictly as JSON, and entities are refused."""
-    assert said(api.post("/pet", content=body, headers=XML)) == (400, "invalid_input")
+    assert read_error(api.post("/pet", content=body, headers=XML)) == (400, "invalid_input")
     assert standard.pets() == []
 
 
@@ -140,8 +143,8 @@ def test_update_replaces_the_pet(api):
 
 def test_update_of_an_unknown_pet(api, standard):
     """updatePet creates no pet: an unknown id is 404, a missing one 400."""
-    assert said(api.put("/pet", json={**REX, "id": 1})) == (404, "not_found")
-    assert said(api.put("/pet", json=REX)) == (400, "invalid_input")
+    assert read_error(api.put("/pet", json={**REX, "id": 1})) == (404, "not_found")
+    assert read_error(api.put("/pet", json=REX)) == (400, "invalid_input")
     assert standard.pets() == []
 
 
@@ -150,8 +153,8 @@ def test_delete(api):
     api.post("/pet", json={**REX, "id": 1})
     answer = api.delete("/pet/1")
     assert (answer.status_code, answer.content) == (200, b"")
-    assert said(api.delete("/pet/1")) == (404, "not_found")
-    assert said(api.get("/pet/1")) == (404, "not_found")
+    assert read_error(api.delete("/pet/1")) == (404, "not_found")
+    assert read_error(api.get("/pet/1")) == (404, "not_found")
 
 
 @pytest.mark.parametrize("text", ["abc", "1.0", "", " 1", "+1", "9223372036854775808", "%D9%A1"])
@@ -178,7 +181,7 @@ def test_find_by_status_takes_both_styles(api, standard, query):
 )
 def test_find_by_unknown_status(api, query):
     """An unknown or missing status is 400."""
-    assert said(api.get(f"/pet/findByStatus?{query}")) == (400, "invalid_input")
+    assert read_error(api.get(f"/pet/findByStatus?{query}")) == (400, "invalid_input")
 
 
 def test_find_by_tags_lists_each_pet_once(api, standard):
@@ -203,7 +206,7 @@ def test_find_by_tags_lists_each_pet_once(api, standard):
 @pytest.mark.parametrize("query", ["", "tags=", "tags=a,,b", "tags=%FF"])
 def test_find_by_no_tag(api, query):
     """A missing or empty tag, or one that is not UTF-8, is 400."""
-    assert said(api.get(f"/pet/findByTags?{query}")) == (400, "invalid_input")
+    assert read_error(api.get(f"/pet/findByTags?{query}")) == (400, "invalid_input")
 
 
 def test_form_changes_what_it_names(api):
@@ -240,13 +243,13 @@ def test_form_that_cannot_be_used(api, content, kind, status):
     """
     api.post("/pet", json={**REX, "id": 1})
     answer = api.post("/pet/1", content=content, headers={"content-type": kind})
-    assert said(answer)[0] == status
+    assert read_error(answer)[0] == status
     assert api.get("/pet/1").json()["name"] == "Rex"
 
 
 def test_form_for_an_unknown_pet(api):
     """updatePetWithForm is 404 for an unknown id."""
-    assert said(api.post("/pet/9", data={"name": "x"})) == (404, "not_found")
+    assert read_error(api.post("/pet/9", data={"name": "x"})) == (404, "not_found")
 
 
 @pytest.mark.parametrize("length", [None, "honest"])
@@ -254,7 +257,7 @@ def test_body_has_a_limit(api, length):
     """A pet over 1 MiB is 413, whether its length is announced or not."""
     body = b'{"photoUrls": [], "name": "%s"}' % (b"x" * 1024 * 1024)
     content = body if length else iter([body])
-    assert said(api.post("/pet", content=content, headers=JSON)) == (413, "too_large")
+    assert read_error(api.post("/pet", content=content, headers=JSON)) == (413, "too_large")
 
 
 @pytest.mark.parametrize(
@@ -269,13 +272,13 @@ def test_body_has_a_limit(api, length):
 def test_unknown_method(api, method, path, allow):
     """A method that a path does not have is 405 with the allowed methods."""
     answer = api.request(method, path)
-    assert said(answer) == (405, "method_not_allowed")
+    assert read_error(answer) == (405, "method_not_allowed")
     assert answer.headers["allow"] == allow
 
 
 def test_unknown_path(api):
     """Any other path is 404 with an ApiResponse."""
-    assert said(api.get("/pets")) == (404, "not_found")
+    assert read_error(api.get("/pets")) == (404, "not_found")
 
 
 def test_head_is_get_without_a_body(api, standard):

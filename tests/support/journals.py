@@ -39,7 +39,7 @@ def small_plan(pets: Iterable[Pet] = PETS, name: str = "renamed") -> Plan:
     return plan_of(pets, sheet_saying(*rows))
 
 
-def begun(journal: Journal, run: str, plan: Plan | None = None, **more: Any) -> RunSession:
+def begin_run(journal: Journal, run: str, plan: Plan | None = None, **more: Any) -> RunSession:
     """Begin a new run of the plan, and return its session."""
     options: dict[str, Any] = {
         "kind": "apply",

@@ -75,7 +75,7 @@ class Receiver:
         return Handler
 
 
-def told(
+def build_report(
     status: str = "done", *opens: Difference, job: str = "catalogue", part: str = "", **facts: Any
 ) -> RoundReport:
     """Return the report of a round with this status and these open differences."""

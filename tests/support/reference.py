@@ -160,7 +160,7 @@ def most_used(things: list[Any], counts: Counter[Any]) -> Any:
     return min(things, key=lambda t: (-counts[t], t.id is None, t.id or 0, t.name or ""))
 
 
-def most_said(line: Line) -> Any:
+def by_most_values(line: Line) -> Any:
     """Return a sort key: rows with most values come first, ties are ordered by their content."""
     values = {name: value for name, value in line.items() if value is not None and name != "action"}
     return -len(values), repr(sorted(values.items()))
@@ -327,7 +327,7 @@ class Reference:
                         return True
             return False
 
-        for row in sorted(may, key=lambda row: most_said(lines[row])):
+        for row in sorted(may, key=lambda row: by_most_values(lines[row])):
             seat(row, set())
         return {row: number for number, row in rows_of.items()}
 

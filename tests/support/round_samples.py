@@ -83,7 +83,7 @@ def round_of(**more: Any) -> Round:
     return Round(**values)
 
 
-def told_of(**more: Any) -> RoundReport:
+def build_full_report(**more: Any) -> RoundReport:
     """Return a round's report with every part filled in."""
     return RoundReport(
         round=round_of(
@@ -114,15 +114,15 @@ def told_of(**more: Any) -> RoundReport:
     )
 
 
-def nights(
+def build_rounds(
     total: int, *, job: str = "catalogue", seed: int = 7, every: float = 24.0
 ) -> list[Round]:
     """Return this number of nightly rounds, of which some have problems."""
     draw = random.Random(seed)
-    return [_night(draw, n, job, every) for n in range(total)]
+    return [_build_round(draw, n, job, every) for n in range(total)]
 
 
-def _night(draw: random.Random, number: int, job: str, every: float) -> Round:
+def _build_round(draw: random.Random, number: int, job: str, every: float) -> Round:
     started = FIRST + timedelta(hours=every * number)
     store = Counts(add=draw.randrange(5), update=draw.randrange(25), delete=draw.randrange(3))
     sheet = Counts(add=draw.randrange(3), update=draw.randrange(12))
@@ -168,7 +168,7 @@ def past(number: int) -> PastRun:
     )
 
 
-def hostile_told(name: str) -> RoundReport:
+def build_hostile_report(name: str) -> RoundReport:
     """Return a round's report in which every text that can be chosen is this name."""
     values = {"name": (name, f"{name}2"), "tags": ("", name)}
     change = SheetChange(kind="update", pet_id=5, name=name, address=name, values=values)

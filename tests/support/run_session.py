@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from journals import begun, intended, result, small_plan
+from journals import begin_run, intended, result, small_plan
 
 from petsync.apply.journal import Journal, RunSession
 from petsync.errors import PetsyncError
@@ -20,7 +20,7 @@ from petsync.errors import PetsyncError
 PLAN = small_plan()
 
 
-def said(text: str) -> None:
+def write_line(text: str) -> None:
     """Write an answer."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
@@ -64,11 +64,11 @@ async def race(session: RunSession) -> None:
     """Write changes until the process is killed, and print which ones are on disk."""
     for number in range(10**9):
         await intended(session, number, PLAN.changes[number % len(PLAN.changes)])
-        said(f"i{number}")
+        write_line(f"i{number}")
         session.record_result(result(number, PLAN.changes[number % len(PLAN.changes)]))
         if number % 3 == 0:
             await session.flush()
-            said(f"d{number}")
+            write_line(f"d{number}")
 
 
 async def work(state: Path, run: str, store: str) -> None:
@@ -76,15 +76,15 @@ async def work(state: Path, run: str, store: str) -> None:
     try:
         journal = Journal.open(state, create=True)
         known = any(past.run_id == run for past in journal.runs())
-        session = journal.resume(run) if known else begun(journal, run, store=store, total=6)
-        said("sat")
+        session = journal.resume(run) if known else begin_run(journal, run, store=store, total=6)
+        write_line("sat")
     except PetsyncError as error:
-        return said(f"{type(error).__name__} {error.message}")
+        return write_line(f"{type(error).__name__} {error.message}")
     while line := await asyncio.to_thread(sys.stdin.readline):
         try:
-            said(await obey(session, line))
+            write_line(await obey(session, line))
         except PetsyncError as error:
-            said(f"{type(error).__name__} {error.message}")
+            write_line(f"{type(error).__name__} {error.message}")
     return None
 
 

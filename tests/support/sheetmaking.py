@@ -35,6 +35,6 @@ def csv_of(folder: Path, text: str, **options: Any) -> Sheet:
     return read_sheet(path, **options)
 
 
-def found(sheet: Sheet) -> list[tuple[str, str]]:
+def list_findings(sheet: Sheet) -> list[tuple[str, str]]:
     """Return the findings as address and rule, in their order."""
     return [(each.address, each.rule) for each in sheet.problems]

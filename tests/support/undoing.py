@@ -25,7 +25,7 @@ from petsync.plan.report import Entry, PastRun, Report, Result, RunKind
 
 replace = msgspec.structs.replace
 CREATED = "2026-11-21T09:00:00+00:00"
-_TOLD = ("outcome", "cause", "message", "assigned_id")
+_RESULT_FIELDS = ("outcome", "cause", "message", "assigned_id")
 _KINDS = ("add", "update", "delete")
 
 
@@ -67,7 +67,7 @@ class Notes(Double, of=Recorder):
         self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
     ) -> None:
         """Record the entry with its outcome."""
-        values = {name: getattr(result, name) for name in _TOLD}
+        values = {name: getattr(result, name) for name in _RESULT_FIELDS}
         known = self.by_number.get(result.number) or _entry(result.number, result)
         self.by_number[result.number] = replace(
             known, **values, after=after or known.after, before=replaced or known.before

@@ -129,7 +129,7 @@ def says(status: int, **headers: str) -> httpx.Response:
     return httpx.Response(status, headers={k.replace("_", "-"): v for k, v in headers.items()})
 
 
-def gone() -> Exception:
+def make_connect_error() -> Exception:
     """Return a transport's error if no server listens: nothing was sent."""
     error = httpx.ConnectError("nobody listens")
     error.__cause__ = aiohttp.ConnectionTimeoutError()

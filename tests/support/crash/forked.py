@@ -43,7 +43,7 @@ class Forked:
         ends = {name: self._end(name, streams.get(name, DEVNULL)) for name in _MODES}
         self._running = nursery().forked(args, Path(cwd).resolve(), env or {}, *ends.values())
         self.pid = self._running.pid
-        opened = {name: self._opened(name, end) for name, end in ends.items()}
+        opened = {name: self._open_stream(name, end) for name, end in ends.items()}
         self.stdin, self.stdout, self.stderr = opened.values()
 
     def _end(self, name: str, wanted: int | IO[Any]) -> Path:
@@ -59,7 +59,7 @@ class Forked:
         os.mkfifo(path)
         return path
 
-    def _opened(self, name: str, end: Path) -> IO[str] | None:
+    def _open_stream(self, name: str, end: Path) -> IO[str] | None:
         """Return this end of a pipe after the command has opened the other; None for other
         files.
         """

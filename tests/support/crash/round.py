@@ -11,7 +11,7 @@ from pathlib import Path
 from crash.ledger import FINAL, ledger, runs
 from crash.running import Nursery, Running
 from crash.service import Service
-from crash.story import Story, content, story, told
+from crash.story import Story, collect_contents, content, story
 
 from petsync.apply.planfile import save_plan
 
@@ -66,7 +66,7 @@ class Round:
 
     def _sessions(self) -> None:
         for session in range(MOST):
-            running = self._begun()
+            running = self._start_command()
             if session < self.kills:
                 self._disturb(running)
             elif running.wait(60) == 0:
@@ -75,10 +75,10 @@ class Round:
                 self.service.kill()
                 self.service.start()
         raise AssertionError(
-            f"not done after {MOST} sessions; the last one said:\n{running.said()}"
+            f"not done after {MOST} sessions; the last one said:\n{running.output()}"
         )
 
-    def _begun(self) -> Running:
+    def _start_command(self) -> Running:
         """Start apply if no run has started, else resume."""
         to = ["--url", self.service.url, "--profile", self.profile, "--state", self.state]
         to += ["--settle", SETTLE]
@@ -118,7 +118,7 @@ class Round:
         assert kept.total == self.story.total
         kept.check()
         shown = self.nursery("runs", run, "--json", "--state", self.state, folder=self.folder)
-        assert shown.wait(120) == 0, shown.said()
+        assert shown.wait(120) == 0, shown.output()
         check_shown(shown, kept.total)
 
 
@@ -137,7 +137,7 @@ def check_store(story: Story, service: Service) -> None:
     """
     known, new = story.expected(service.profile)
     pets = service.pets()
-    wanted = told(known)
+    wanted = collect_contents(known)
     found = {number: content(pets[number]) for number in known.keys() & pets.keys()}
     wrong = {n: (found.get(n), text) for n, text in wanted.items() if found.get(n) != text}
     assert not wrong, f"not as planned (is, should be): {wrong}"

@@ -64,7 +64,7 @@ class Running:
             self.signal(signal.SIGABRT)
             self._ended.wait(5)
             self.signal(signal.SIGKILL)
-            raise AssertionError(f"not ended after {seconds} s:\n{self.said()}")
+            raise AssertionError(f"not ended after {seconds} s:\n{self.output()}")
         assert self.code is not None
         return self.code
 
@@ -77,7 +77,7 @@ class Running:
             time.sleep(0.002)
         return holds()
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the end of each output file so far."""
         texts = [(path, path.read_text("utf-8", "replace")) for path in self._streams()]
         # The output of an aborted process ends with a long list of modules.

@@ -64,7 +64,7 @@ class Service:
         args: list[object] = ["--port", self.port, "--db", self.db, "--no-auth"]
         args += ["--profile", self.profile, *(["--faults", faults] if faults else [])]
         self._running = self._nursery("serve", *args, folder=self.folder, fresh=fresh)
-        assert self._running.until(self._answers), self._running.said()
+        assert self._running.until(self._answers), self._running.output()
 
     def kill(self) -> None:
         """Kill the service, whatever it does."""

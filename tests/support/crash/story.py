@@ -18,7 +18,7 @@ from shop import plan_of, sheet_of
 from petsync.plan.plan import Plan
 from petsync.protocol.json import decode_pets
 
-__all__ = ["Json", "Story", "content", "new_pet", "story", "told"]
+__all__ = ["Json", "Story", "collect_contents", "content", "new_pet", "story"]
 
 Json = dict[str, Any]
 STATUSES = ("available", "pending", "sold")
@@ -97,7 +97,7 @@ def content(pet: Mapping[str, Any]) -> str:
     return json.dumps({k: v for k, v in values.items() if k != "id"}, sort_keys=True)
 
 
-def told(pets: Mapping[int, Mapping[str, Any]]) -> dict[int, str]:
+def collect_contents(pets: Mapping[int, Mapping[str, Any]]) -> dict[int, str]:
     """Return each pet's content by id."""
     return {number: content(pet) for number, pet in pets.items()}
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from nights.reading import BLANK, FIELDS, Line, Pet, agree, pet_of
 from nights.rules import outcomes
-from nights.world import JOBS, SCOPES, Look, Told, World
+from nights.world import JOBS, SCOPES, Look, ReportedRound, World
 
 __all__ = ["Auditor"]
 
@@ -48,8 +48,13 @@ class Auditor:
     def __post_init__(self) -> None:
         self.agreed = {job: {} for job in JOBS}
 
-    def night(
-        self, before: Look, since: int, rounds: Collection[Told], *, touched: Collection[int] = ()
+    def check_night(
+        self,
+        before: Look,
+        since: int,
+        rounds: Collection[ReportedRound],
+        *,
+        touched: Collection[int] = (),
     ) -> Look:
         """Check a night and return both sides after it. `before` and `since` are both sides, and
         the count of the store's writes, at its start. `touched` are the pets that people edited
@@ -70,7 +75,7 @@ class Auditor:
         self._no_secrets()
         return after
 
-    def exit_code(self, code: int, rounds: Collection[Told]) -> None:
+    def exit_code(self, code: int, rounds: Collection[ReportedRound]) -> None:
         """Check that the exit code of the process is that of the worst round."""
         codes = [each.code for each in rounds]
         worst = min(codes, key=_WORST.index, default=0)
@@ -98,7 +103,7 @@ class Auditor:
                 found |= {
                     (line.id, line.number, name)
                     for name in FIELDS
-                    if not agree(line.said[name], pet[name])
+                    if not agree(line.values[name], pet[name])
                 }
         left = [number for number in free if _in_scope(look.pets[number], SCOPES[job])]
         return found | {(number, None, WHOLE) for number in left}
@@ -109,7 +114,7 @@ class Auditor:
             return True
         return line.id is not None and sum(each.id == line.id for each in rows) > 1
 
-    def _rounds(self, rounds: Collection[Told]) -> None:
+    def _rounds(self, rounds: Collection[ReportedRound]) -> None:
         for each in rounds:
             line = each.round
             assert line["id"] not in self.ids, f"two rounds of one id: {line}"
@@ -122,7 +127,7 @@ class Auditor:
                 if each.status in _FINISHED:
                     assert open_[kind] == line.get(name, 0), (kind, line, each.open)
 
-    def _explained(self, round_: Told, after: Look) -> None:
+    def _explained(self, round_: ReportedRound, after: Look) -> None:
         """Check that every difference is reported, and that every reported difference exists."""
         if round_.status in {"error", "locked", "interrupted"}:
             assert round_.round.get("problem"), round_.round
@@ -155,11 +160,11 @@ class Auditor:
         for number, row, name in places:
             line = next((each for each in look.rows.get(job, []) if each.number == row), None)
             pet = look.pets.get(number) if number is not None else None
-            value = line and (line.said[name] if name else line.texts)
+            value = line and (line.values[name] if name else line.texts)
             shown.append((number, row, name, value, pet and (pet[name] if name else pet)))
         return shown
 
-    def _merged(self, job: str, before: Look, after: Look, round_: Told | None) -> None:
+    def _merged(self, job: str, before: Look, after: Look, round_: ReportedRound | None) -> None:
         """Check that each pet and field follows the rules of the merge, or is unchanged."""
         opens = round_.open if round_ else []
         is_final = round_ is not None and round_.status in _FINISHED
@@ -211,8 +216,8 @@ class Auditor:
                 assert old[number].texts == new[number].texts, f"{number}: a row with an error"
                 continue
             for name in FIELDS:
-                cell, has = old[number].said[name], before.pets[number][name]
-                now = (new[number].said[name], after.pets[number][name])
+                cell, has = old[number].values[name], before.pets[number][name]
+                now = (new[number].values[name], after.pets[number][name])
                 candidates = self.agreed[job].get((number, name), ())
                 allowed = outcomes(name, candidates, cell, has)
                 result = _covers(opens, (number, new[number].number, name))
@@ -258,7 +263,7 @@ class Auditor:
             old = before.pets.get(number, {})
             for name in FIELDS:
                 has = after.pets[number][name]
-                if agree(line.said[name], has):
+                if agree(line.values[name], has):
                     candidates = known.setdefault((number, name), [])
                     if finished or old.get(name) != has:
                         candidates[:] = [has]
@@ -336,7 +341,7 @@ def _in_scope(pet: Mapping[str, Any], tag: str) -> bool:
 
 
 def _says(line: Line, pet: Pet) -> bool:
-    return all(agree(line.said[name], pet[name]) for name in FIELDS)
+    return all(agree(line.values[name], pet[name]) for name in FIELDS)
 
 
 def _covers(opens: Iterable[Mapping[str, Any]], place: Place) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from nights.paper import opened
+from nights.paper import open_paper
 from nights.reading import BLANK, FIELDS, Line
 from nights.world import JOBS, SCOPES, World
 
@@ -41,7 +41,7 @@ class Editor:
         """Return a new text that identifies a pet in its name, and that no edit changes."""
         return f"#k{next(self._numbers)}."
 
-    def stored(self, number: int | None, scope: str) -> Stored:
+    def make_pet(self, number: int | None, scope: str) -> Stored:
         """Return a new pet, as the store has it."""
         rng = self.rng
         tags = [scope] * bool(scope) + rng.sample(TAGS, rng.randrange(3))
@@ -117,15 +117,15 @@ class Editor:
     def bear_in_store(self, scope: str) -> None:
         """Add a pet to the store, sometimes with a very large id."""
         number = next(self._far) if self.rng.random() < 0.2 else None
-        pet = self.world.box.put(self.stored(number, scope))
+        pet = self.world.box.put(self.make_pet(number, scope))
         self.deeds.append(f"store: new {pet}")
 
     def bear_in_sheet(self, job: str, scope: str) -> None:
         """Add a row, with or without an id, sometimes outside the job's scope."""
         inside = scope if self.rng.random() < 0.8 else ""
         number = next(self._far) if self.rng.random() < 0.3 else None
-        texts = row_of(self.stored(number, inside))
-        paper = opened(self.world.sheets[job])
+        texts = row_of(self.make_pet(number, inside))
+        paper = open_paper(self.world.sheets[job])
         known = self._rows(job)
         paper.add({name: text for name, text in texts.items() if name in known[0].texts})
         paper.save()
@@ -142,21 +142,21 @@ class Editor:
         """Remove rows with an id."""
         rows = [line for line in self._rows(job) if line.id is not None]
         gone = self.rng.sample(rows, min(count, len(rows)))
-        paper = opened(self.world.sheets[job])
+        paper = open_paper(self.world.sheets[job])
         paper.remove({line.number for line in gone})
         paper.save()
         self.deeds.append(f"{job}: rows of {[line.id for line in gone]} out")
 
     def remove_numbered(self, job: str, numbers: set[int]) -> None:
         """Remove the rows with these numbers."""
-        paper = opened(self.world.sheets[job])
+        paper = open_paper(self.world.sheets[job])
         paper.remove(numbers)
         paper.save()
         self.deeds.append(f"{job}: rows {sorted(numbers)} out")
 
     def write_row(self, job: str, texts: dict[str, str]) -> None:
         """Add a row at the end of the sheet."""
-        paper = opened(self.world.sheets[job])
+        paper = open_paper(self.world.sheets[job])
         paper.add(texts)
         paper.save()
         self.deeds.append(f"{job}: row {texts}")
@@ -165,7 +165,7 @@ class Editor:
         """Remove all rows, as if by mistake, and return the previous content of the file."""
         path = self.world.sheets[job]
         before = path.read_bytes()
-        paper = opened(path)
+        paper = open_paper(path)
         paper.remove({line.number for line in self._rows(job)})
         paper.save()
         self.deeds.append(f"{job}: emptied")
@@ -187,7 +187,7 @@ class Editor:
         rows = [line for line in self._rows(job) if line.id is not None]
         line = self.rng.choice(rows)
         name = f"copied {self.token()}"
-        paper = opened(self.world.sheets[job])
+        paper = open_paper(self.world.sheets[job])
         paper.add({**line.texts, "name": name})
         paper.save()
         self.mistakes[name] = (job, "", "")
@@ -201,7 +201,7 @@ class Editor:
                 if column and line.texts[column] == wrong:
                     self._type(job, line, column, right)
                 elif not column and line.texts["name"] == wrong:
-                    paper = opened(path)
+                    paper = open_paper(path)
                     paper.remove({line.number})
                     paper.save()
         self.mistakes.clear()
@@ -221,13 +221,13 @@ class Editor:
         return [line for line in rows if not wrong & set(line.texts.values())]
 
     def _type(self, job: str, line: Line, column: str, text: str) -> None:
-        paper = opened(self.world.sheets[job])
+        paper = open_paper(self.world.sheets[job])
         paper.type(line.number, column, text)
         paper.save()
         self.deeds.append(f"{job}: row {line.number} ({line.id}) {column} = {text!r}")
 
     def _text(self, line: Line, field: str, scope: str) -> str:
-        rng, value = self.rng, line.said[field]
+        rng, value = self.rng, line.values[field]
         if field == "name":
             token = line.texts["name"].split()[-1]
             return f"{rng.choice(WORDS)} {rng.randrange(1000)} {token}"

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from nights.world import Told
+from nights.world import ReportedRound
 
 __all__ = ["Notices"]
 
@@ -24,7 +24,7 @@ class Notices:
     waiting: dict[str, str] = field(default_factory=dict)
     well: dict[str, bool] = field(default_factory=dict)
 
-    def check(self, letters: Collection[dict[str, Any]], rounds: Collection[Told]) -> None:
+    def check(self, letters: Collection[dict[str, Any]], rounds: Collection[ReportedRound]) -> None:
         """Compare the notices of a whole night with its rounds."""
         heard = {tuple(each["title"].split("|", 1)) for each in letters}
         assert len(heard) == len(letters), f"told twice: {letters}"
@@ -42,7 +42,7 @@ class Notices:
         self.well.clear()
         self.waiting.clear()
 
-    def _job(self, round_: Told, events: set[str], letters: list[dict[str, Any]]) -> None:
+    def _job(self, round_: ReportedRound, events: set[str], letters: list[dict[str, Any]]) -> None:
         job = round_.job
         failed = round_.status in _FAILED or round_.round.get("failed", 0) > 0
         decide = [each for each in round_.open if each["kind"] in _TO_DECIDE]

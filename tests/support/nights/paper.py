@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import openpyxl
 
-__all__ = ["HEAD", "Paper", "opened", "written"]
+__all__ = ["HEAD", "Paper", "open_paper", "written"]
 
 HEAD = ("id", "name", "status", "category", "tags", "photo_urls", "action")
 
@@ -47,7 +47,7 @@ def written(path: Path, rows: list[dict[str, str]]) -> None:
         _put(path, [list(HEAD), *([row.get(name, "") for name in HEAD] for row in rows)])
 
 
-def opened(path: Path) -> Paper:
+def open_paper(path: Path) -> Paper:
     """Return the open file."""
     return _Book(path) if path.suffix == ".xlsx" else _Csv(path)
 

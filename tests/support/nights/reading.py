@@ -85,7 +85,7 @@ def lines_of(path: Path) -> list[Line]:
     for number, texts in cells[1:]:
         given = dict(zip(head, texts, strict=False))
         if any(text.strip() for text in texts):
-            found.append(Line(number, given, _said(given)))
+            found.append(Line(number, given, _parse_values(given)))
     return found
 
 
@@ -116,7 +116,7 @@ def _unguarded(text: str) -> str:
     return text[1:] if text[:1] == "'" and text[1:2] in tuple("=+-@\t\r") else text
 
 
-def _said(texts: Mapping[str, str]) -> Pet:
+def _parse_values(texts: Mapping[str, str]) -> Pet:
     return {name: _cell(name, texts[name]) if texts.get(name) else BLANK for name in FIELDS}
 
 

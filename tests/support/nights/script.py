@@ -13,7 +13,7 @@ from nights.moments import Moment, is_still
 from nights.notices import Notices
 from nights.postbox import Postbox
 from nights.reading import FIELDS, pets_at
-from nights.world import DAY, JOBS, Look, Told, World, waited
+from nights.world import DAY, JOBS, Look, ReportedRound, World, waited
 
 __all__ = ["Nights"]
 
@@ -48,7 +48,7 @@ class Nights:
         self.auditor = Auditor(self.world)
         self.notices = Notices()
         self.log: list[str] = []
-        self.told: list[Told] = []
+        self.rounds: list[ReportedRound] = []
         self._files: dict[str, bytes] = {}
 
     def play(self) -> None:
@@ -84,7 +84,7 @@ class Nights:
         """Create a store with pets of three scopes, and the sheets as people first make them."""
         box, editor = self.world.box, self.editor
         scopes = ["shop"] * 36 + ["stall"] * 14 + [""] * 10
-        box.reset(editor.stored(number, scope) for number, scope in enumerate(scopes, 1))
+        box.reset(editor.make_pet(number, scope) for number, scope in enumerate(scopes, 1))
         shop = [pet for pet in box.pets() if any(tag.name == "shop" for tag in pet.tags)]
         stall = [pet for pet in box.pets() if any(tag.name == "stall" for tag in pet.tags)]
         self.world.new_sheet("catalogue", [row_of(pet) for pet in shop[2:]])
@@ -146,11 +146,11 @@ class Nights:
         self.world.box.break_with("latency=0.1")
         asked = self.world.box.requests.total()
         first = self.world.reconcile("--job", "catalogue")
-        assert first.until(lambda: self.world.box.requests.total() > asked), first.said()
+        assert first.until(lambda: self.world.box.requests.total() > asked), first.output()
         second = self.world.reconcile("--job", "catalogue")
         code = second.wait(_PATIENCE)
-        assert code == 6, second.said()
-        assert first.wait(_PATIENCE) in _WELL, first.said()
+        assert code == 6, second.output()
+        assert first.wait(_PATIENCE) in _WELL, first.output()
         self.world.box.break_with(None)
         self.notices.overheard(self.world.post.taken())
         result = self._news()
@@ -206,23 +206,23 @@ class Nights:
     def _released(self) -> None:
         """The next day, a person reviews the waiting plans and applies them."""
         for _ in range(3):
-            waiting = [each.round["waiting"] for each in self.told if each.code == 4]
+            waiting = [each.round["waiting"] for each in self.rounds if each.code == 4]
             for name in waiting:
                 before, since = self.world.look(), self.world.writes()
                 done = self.world.released(name)
                 # A pet that changed since then is reported and left unchanged.
-                assert done.wait(_PATIENCE) in (0, 5), done.said()
+                assert done.wait(_PATIENCE) in (0, 5), done.output()
                 self._audit(before, since, [])
             # The deletes may exceed what a sheet may lose without confirmation.
             self._slept({*_WELL, 4})
-            if not any(each.code == 4 for each in self.told):
+            if not any(each.code == 4 for each in self.rounds):
                 return
             assert waiting
-        raise AssertionError(f"it waits for ever: {self.told}")
+        raise AssertionError(f"it waits for ever: {self.rounds}")
 
     def _brought_back(self) -> None:
         """The pets are in the store again: no plan waits."""
-        waiting = [Path(each.round["waiting"]) for each in self.told if each.code == 4]
+        waiting = [Path(each.round["waiting"]) for each in self.rounds if each.code == 4]
         there = {pet.id for pet in self.world.box.pets()}
         for pet in self._gone:
             if pet.id not in there:
@@ -256,14 +256,14 @@ class Nights:
         edited = self.editor.edit_store("shop")
         self.editor.edit_sheet("catalogue")
         middle = self.world.look()
-        assert running.wait(_PATIENCE) in {*_WELL, 1}, running.said()
+        assert running.wait(_PATIENCE) in {*_WELL, 1}, running.output()
         self.world.box.break_with(None)
         self.notices.overheard(self.world.post.taken())
         kept = {path.read_bytes() for path in self.world.folder.glob("*.backup-*")}
         now = self.world.look()
         mine = middle.files["catalogue"]
         assert mine == now.files["catalogue"] or mine in kept, "what a person saved is lost"
-        self.auditor.night(
+        self.auditor.check_night(
             Look(before.pets, before.rows, now.files), since, self._news(), touched={edited}
         )
 
@@ -307,23 +307,23 @@ class Nights:
 
     def _slept(
         self, codes: set[int], *, before: Look | None = None, offset: float = 0.0
-    ) -> list[Told]:
+    ) -> list[ReportedRound]:
         """Run a whole night and return its rounds, after the auditor has checked them."""
         before, since = before or self.world.look(), self.world.writes()
         running = self.world.reconcile(offset=offset)
         code = running.wait(_PATIENCE)
         result = self._news()
         self._note(f"exit code {code}: {[(t.job, t.status) for t in result]}")
-        assert code in codes, running.said()
-        assert "Traceback" not in running.said(), running.said()
+        assert code in codes, running.output()
+        assert "Traceback" not in running.output(), running.output()
         assert sorted(each.job for each in result) == sorted(JOBS), result
         self.auditor.exit_code(code, result)
         self.notices.check(self.world.post.taken(), result)
-        self.told = result
+        self.rounds = result
         self._audit(before, since, result)
         return result
 
-    def _waits(self, jobs: set[str]) -> list[Told]:
+    def _waits(self, jobs: set[str]) -> list[ReportedRound]:
         """Run a night in which these jobs' plans wait, and people are notified once."""
         before = self.world.look()
         result = self._slept({4}, before=before)
@@ -335,11 +335,11 @@ class Nights:
                 assert self.world.sheets[each.job].read_bytes() == before.files[each.job], name
         return result
 
-    def _audit(self, before: Look, since: int, rounds: list[Told]) -> None:
+    def _audit(self, before: Look, since: int, rounds: list[ReportedRound]) -> None:
         self.log += self.editor.deeds
         self.editor.deeds.clear()
         self.auditor.wrong = set(self.editor.mistakes)
-        self.auditor.night(before, since, rounds)
+        self.auditor.check_night(before, since, rounds)
 
     def _resolved(self) -> None:
         """Decide every open difference: the sheet takes the store's value."""
@@ -374,7 +374,7 @@ class Nights:
                 stored = next(p for p in self.world.box.pets() if p.id == number)
                 self.editor.write_row(job, row_of(stored))
 
-    def _news(self) -> list[Told]:
+    def _news(self) -> list[ReportedRound]:
         return self.world.rounds()
 
     def _note(self, text: str) -> None:

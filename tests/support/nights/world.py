@@ -21,7 +21,7 @@ from nights.reading import Line, Pet, lines_of, pet_of
 from petsync.models import Pet as Stored
 from petsync.sandbox import Sandbox
 
-__all__ = ["DAY", "JOBS", "Look", "Told", "World"]
+__all__ = ["DAY", "JOBS", "Look", "ReportedRound", "World"]
 
 DAY = 86_400.0
 JOBS = {"catalogue": "two-way", "stall": "push", "mirror": "pull", "watch": "check"}
@@ -102,7 +102,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Told:
+class ReportedRound:
     """One round in the history and in its report."""
 
     round: dict[str, Any]
@@ -222,11 +222,11 @@ class World:
         }
         return self._start("reconcile", self.config, *args, offset=offset, **env)
 
-    def rounds(self) -> list[Told]:
+    def rounds(self) -> list[ReportedRound]:
         """Return the rounds that the history gained since the last call."""
         lines = self.history()
         new, self._rounds = lines[self._rounds :], len(lines)
-        return [Told(line, self._open(line)) for line in new]
+        return [ReportedRound(line, self._open(line)) for line in new]
 
     def history(self) -> list[dict[str, Any]]:
         """Return every complete line of the history."""

@@ -92,7 +92,7 @@ class Auditor:
     """Compares both sides before and after a round.
 
     `renamed` are the pets with a new category name or a new row, until both sides have the same
-    category id. `last_said` is the last value that the sheet had for each unit: a killed run goes
+    category id. `last_values` is the last value that the sheet had for each unit: a killed run goes
     on, and sends that value while its column is missing.
     """
 
@@ -102,7 +102,7 @@ class Auditor:
     agreed_on: dict[tuple[str, Unit, Any], int] = field(default_factory=dict)
     renamed: set[str] = field(default_factory=set)
     has_several_sheets: bool = False
-    last_said: dict[tuple[str, Unit], Any] = field(default_factory=dict)
+    last_values: dict[tuple[str, Unit], Any] = field(default_factory=dict)
 
     def observe(self, view: View) -> None:
         """Record the values on which both sides now agree: earlier edits of them are no longer
@@ -125,7 +125,7 @@ class Auditor:
             for unit in units(view, key) | edited:
                 cell, has = value(view.rows, key, unit), value(view.pets, key, unit)
                 if cell is not BLANK:
-                    self.last_said[key, unit] = cell
+                    self.last_values[key, unit] = cell
                 elif self._says_it_by_a_blank(view, key, unit):
                     ledger.store.discard((key, unit))
                 elif unit == ("category_id", "") and self._says_it_by_its_name(view, key):
@@ -199,7 +199,7 @@ class Auditor:
             return
         place = f"{key} {unit}: sheet {rows[0]!r} -> {rows[1]!r}, store {pets[0]!r} -> {pets[1]!r}"
         if pets[0] != pets[1]:
-            cell = self.last_said.get((key, unit)) if rows[0] is BLANK else rows[0]
+            cell = self.last_values.get((key, unit)) if rows[0] is BLANK else rows[0]
             assert pets[1] == cell, f"{place}: nobody said so"
             assert sheet, f"{place}: nobody edited the sheet"
             assert not store, f"{place}: the store's edit is lost"
@@ -241,8 +241,8 @@ class Auditor:
         name, number = ("category", ""), ("category_id", "")
         other = {name: number, number: name}.get(unit)
         cell = BLANK if other is None else value(view.rows, key, other)
-        is_said = cell is not BLANK and cell == value(view.pets, key, other or unit)
-        return is_said or value(view.pets, key, unit) in (None, False)
+        is_agreed = cell is not BLANK and cell == value(view.pets, key, other or unit)
+        return is_agreed or value(view.pets, key, unit) in (None, False)
 
     def _says_it_by_its_name(self, view: View, key: str) -> bool:
         """Return whether the id of the row's category is away, and its name is the store's."""

@@ -156,13 +156,13 @@ class Play:
         result += [f"kill at {moment[0]}"] if kill and self._is_timed else []
         self.log.append("; ".join([f"   {'killed' if code is None else f'exit {code}'}", *result]))
         if code not in (None, 0):
-            self.log += [f"   {each}" for each in opens] or [f"   {running.said()[-600:]}"]
+            self.log += [f"   {each}" for each in opens] or [f"   {running.output()[-600:]}"]
         self.auditor.judge_round(before, after, code=code, opens=opens)
         assert code != 0 or not unnumbered, "the id column was away"
         for key, (old, new) in product(unnumbered, zip(_sides(before), _sides(after), strict=True)):
             assert old.get(key) == new.get(key), f"{key}: the id column was away"
         if code is not None and code not in (0, 2, 3, 5):
-            assert opens or running.said().strip(), f"exit code {code} without a reason"
+            assert opens or running.output().strip(), f"exit code {code} without a reason"
         self.auditor.observe(after)
         self.has_kill_behind = code is None
         self._is_unseen &= code is None and not self._has_seen_backup()
@@ -576,9 +576,9 @@ class Play:
         self._has_stopped = running.code == -9
         result = "".join(f"; {' '.join(each.split())}" for each in events)
         self.log.append(f"by hand: {' '.join(args)}: exit {running.code}{result}")
-        assert running.code in (-9, 0, 1, 2, 3, 4, 5, 6), running.said()
+        assert running.code in (-9, 0, 1, 2, 3, 4, 5, 6), running.output()
         if running.code not in (-9, 0):
-            self.log.append(f"   {running.said()[-300:]}")
+            self.log.append(f"   {running.output()[-300:]}")
         self.auditor.note_store_edits(before, self.view(), is_resume=what == "resume")
         self.auditor.observe(self.view())
 
@@ -587,7 +587,7 @@ class Play:
         if self.rng.random() < 0.5:
             return []
         running = self._nursery("runs", "--json", "--limit", "4", folder=self.folder)
-        assert running.wait(PATIENCE_S) == 0, running.said()
+        assert running.wait(PATIENCE_S) == 0, running.output()
         runs = [each["run_id"] for each in running.json()["runs"]]
         return [self.rng.choice(runs)] if runs else []
 
