@@ -21,7 +21,7 @@ from petsync.reconcile.config.templates import DEFAULTS, NAMES, fill, mistakes_i
 from petsync.reconcile.notify import Notifier, as_plain_line
 from petsync.redact import Redactor
 from petsync.settings import Secret
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 DOCS = Path(__file__).parents[1] / "docs" / "notifications.md"
 HOSTILE = (
@@ -87,7 +87,7 @@ def test_any_text_is_plain(text: str) -> None:
     and plain text stays unchanged.
     """
     shown = as_plain_line(text)
-    assert visible(shown) == shown
+    assert make_visible(shown) == shown
     assert not {*"<>*`|"} & {*shown}
     assert "](" not in shown
     assert as_plain_line(shown) == shown

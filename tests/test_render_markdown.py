@@ -32,7 +32,7 @@ from petsync.plan.guard import Refusal, Verdict
 from petsync.plan.plan import Plan
 from petsync.report.markdown import code, plan_markdown, prose
 from petsync.report.words import WHERE_TO_SEE_ALL
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 pytestmark = pytest.mark.slow
 
@@ -152,7 +152,7 @@ def test_an_order_of_photos_reads_address_by_address() -> None:
 @pytest.mark.parametrize("name", MARKED, ids=range(len(MARKED)))
 def test_what_is_written_arrives(name: str) -> None:
     """A name in a table reads unchanged, with its invisible characters shown by name."""
-    shown = visible(name)[:30].strip() or "x"
+    shown = make_visible(name)[:30].strip() or "x"
     text = "\n".join(["| a | b |", "| - | - |", f"| {code(shown)} | {prose(shown)} |"])
     assert len(cells(text)[1]) == 2
     first = next(token for token in spans(text) if token.type == "code_inline")

@@ -11,7 +11,7 @@ from render_samples import HOSTILE
 from rich.cells import cell_len
 
 from petsync.report.words import quote_text, shorten, wrap
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 texts = st.text(max_size=60) | st.sampled_from(HOSTILE)
 DANGEROUS = {"Cc", "Cs", "Zl", "Zp"}
@@ -21,7 +21,7 @@ BIDI = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u
 @given(texts)
 def test_visible_text_moves_nothing(text: str) -> None:
     """Visible text has no control character, surrogate, line separator or direction mark."""
-    shown = visible(text)
+    shown = make_visible(text)
     assert not {unicodedata.category(char) for char in shown} & DANGEROUS
     assert not BIDI & set(shown)
 
@@ -29,7 +29,7 @@ def test_visible_text_moves_nothing(text: str) -> None:
 @given(texts)
 def test_visible_is_idempotent(text: str) -> None:
     """Visible text that is made visible again stays unchanged."""
-    assert visible(visible(text)) == visible(text)
+    assert make_visible(make_visible(text)) == make_visible(text)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_visible_is_idempotent(text: str) -> None:
 )
 def test_what_visible_text_looks_like(text: str, shown: str) -> None:
     """Scripts and emoji stay unchanged, and invisible and control characters are shown by name."""
-    assert visible(text) == shown
+    assert make_visible(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_could_be_misread_is_quoted(text: str, shown: str) -> None:
 @given(texts, st.integers(min_value=0, max_value=90))
 def test_shortened_text_fits(text: str, width: int) -> None:
     """Shortened text never takes more cells than allowed."""
-    assert cell_len(shorten(visible(text), width)) <= width
+    assert cell_len(shorten(make_visible(text), width)) <= width
 
 
 @given(st.text("abc 北京", max_size=30))
@@ -90,7 +90,7 @@ def test_long_text_keeps_both_ends() -> None:
 @given(texts, st.integers(min_value=10, max_value=90))
 def test_wrapped_text_fits_and_says_the_same(text: str, width: int) -> None:
     """Every wrapped line fits, and only spaces between lines are lost."""
-    text = visible(text)
+    text = make_visible(text)
     lines = wrap(text, width)
     assert all(cell_len(line) <= width for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")

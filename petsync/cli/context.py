@@ -180,9 +180,9 @@ class Context:
         terminal. Control characters are made visible.
         """
         from petsync.cli.console import fold_text
-        from petsync.table.cells import visible
+        from petsync.table.cells import make_visible
 
-        err, shown = self.err, visible(text, keep="\n")
+        err, shown = self.err, make_visible(text, keep="\n")
         err.print(fold_text(shown, err.width) if fold else shown, style=style, soft_wrap=True)
 
     def busy(self, text: str) -> AbstractContextManager[object]:

@@ -123,14 +123,14 @@ def _format_labelled(label: str, text: str, width: int) -> str:
     from rich.cells import cell_len
 
     from petsync.cli.console import fold_text
-    from petsync.table.cells import visible
+    from petsync.table.cells import make_visible
 
     if not label:
-        return fold_text(visible(text), width)
+        return fold_text(make_visible(text), width)
     start = f"  {label:{_LABEL}}"
-    first, *more = fold_text(visible(text), width - len(start)).split("\n")
+    first, *more = fold_text(make_visible(text), width - len(start)).split("\n")
     if max(map(cell_len, (first, *more))) > width - len(start):
-        return "\n".join([start.rstrip(), *fold_text(visible(text), width).split("\n")])
+        return "\n".join([start.rstrip(), *fold_text(make_visible(text), width).split("\n")])
     return "\n".join([start + first, *(" " * len(start) + line for line in more)])
 
 

@@ -428,10 +428,10 @@ def _lines(check: Check, width: int) -> Iterator[Text]:
     from rich.text import Text
 
     from petsync.report.words import wrap
-    from petsync.table.cells import visible
+    from petsync.table.cells import make_visible
 
     mark, style = _STYLE[check.verdict]
-    first, *rest = wrap(visible(check.found), width - _INDENT)
+    first, *rest = wrap(make_visible(check.found), width - _INDENT)
     yield Text.assemble("  ", (mark, style), f"  {check.topic:22}{first}")
     for line in rest:
         yield Text(" " * _INDENT + line)

@@ -31,7 +31,7 @@ from petsync.reconcile.send import deliver_by_apprise as by_apprise
 from petsync.redact import Redactor
 from petsync.report.words import count, duration, shorten
 from petsync.settings import Secret
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 __all__ = [
     "NAMES",
@@ -462,7 +462,7 @@ def as_plain_line(text: str, width: int = _WIDEST, *, known: Collection[str] = (
             return f"· {found[0]}"
         return found[0] if found["address"] and _is_known(found, known) else f"{found[0]} "
 
-    return _MARKUP.sub(break_word, shorten(visible(text), width))
+    return _MARKUP.sub(break_word, shorten(make_visible(text), width))
 
 
 def _is_known(found: re.Match[str], known: Collection[str]) -> bool:
@@ -770,7 +770,7 @@ def _command(round_: Round, job: Job | None, config: Configuration) -> str:
 
 def _format_exact(text: str) -> str:
     """Return a path or a command unchanged, unless it has control characters or markup."""
-    shown = visible(text)
+    shown = make_visible(text)
     return shown if _EXACT.fullmatch(shown) and shown == text else as_plain_line(text, 1000)
 
 
@@ -854,5 +854,5 @@ class Notifier:
 
     def _finish(self, text: str, most: int, *, keep: str) -> str:
         """Return the text without secrets and control characters, cut to `most` characters."""
-        shown = visible(self._clean(text.strip()), keep=keep).replace(_STARS, "***")
+        shown = make_visible(self._clean(text.strip()), keep=keep).replace(_STARS, "***")
         return shown if len(shown) <= most else f"{shown[: most - 6]} (cut)"

@@ -35,7 +35,7 @@ from petsync.redact import Redactor
 from petsync.report.round import format_open
 from petsync.report.text import log_text
 from petsync.report.words import count
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 __all__ = [
     "FIELDS",
@@ -745,7 +745,7 @@ class _Families:
 
 
 def _labels(round_: Round) -> tuple[str, str]:
-    return round_.job, visible(round_.part)
+    return round_.job, make_visible(round_.part)
 
 
 def _seconds(started: str) -> float:

@@ -9,7 +9,7 @@ from rich.text import Text
 from petsync.models import READ, WRITE, Account, Kept, Kind
 from petsync.report import html, text
 from petsync.report.words import format_timestamp
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 __all__ = ["account_facts", "account_html", "account_lines", "account_sentence", "account_text"]
 
@@ -41,19 +41,21 @@ def account_sentence(account: Account) -> str:
     if not account.signed_in:
         return "You are not signed in."
     if account.user:
-        return f"You are signed in as {visible(account.user)}."
+        return f"You are signed in as {make_visible(account.user)}."
     return "You are signed in; the service does not report the user name."
 
 
 def account_facts(account: Account) -> Iterator[tuple[str, str]]:
     """Yield the account's facts as names and values, as printable text."""
-    yield "at", visible(account.url)
+    yield "at", make_visible(account.url)
     if account.signed_in:
-        program = f", for the program {visible(account.client_id)}" if account.client_id else ""
+        program = (
+            f", for the program {make_visible(account.client_id)}" if account.client_id else ""
+        )
         yield "by", f"{_KIND_WORDS[account.kind]}{program}"
     yield "may", _describe_scopes(account)
     if others := (account.scopes or frozenset()) - _SCOPE_WORDS.keys():
-        yield "and", visible(", ".join(sorted(others)))
+        yield "and", make_visible(", ".join(sorted(others)))
     if account.signed_in:
         yield "until", _describe_expiry(account)
         yield "kept", _STORAGE_WORDS[account.kept]
@@ -120,5 +122,5 @@ def account_text(account: Account, *, width: int = 80) -> str:
 
 
 def _sentence(problem: str) -> str:
-    text = visible(problem)
+    text = make_visible(problem)
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

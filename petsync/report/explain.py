@@ -14,7 +14,7 @@ from petsync.report.html import element, table_cell
 from petsync.report.plan import summary_rows
 from petsync.report.textdiff import Cell, SideBySide, fold_items, items
 from petsync.report.words import SYMBOL, Mark, shorten
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 __all__ = [
     "DECISION_MARK",
@@ -63,8 +63,8 @@ def headline(explanation: Explanation) -> str:
     changes.`.
     """
     pet = "A new pet" if explanation.pet_id is None else f"Pet {explanation.pet_id}"
-    name = f", {visible(explanation.name)}" if explanation.name else ""
-    where = f" ({visible(explanation.source)})" if explanation.source else ""
+    name = f", {make_visible(explanation.name)}" if explanation.name else ""
+    where = f" ({make_visible(explanation.source)})" if explanation.source else ""
     return f"{pet}{name}{where}: {_DECISION_WORDS[explanation.decision]}."
 
 
@@ -72,7 +72,9 @@ def format_reason(rule: str, text: str) -> str:
     """Return the sentence, and the rule's code: `The sheet changed it, the store did not.
     [edited]`.
     """
-    return " ".join(part for part in (visible(text), f"[{visible(rule)}]" if rule else "") if part)
+    return " ".join(
+        part for part in (make_visible(text), f"[{make_visible(rule)}]" if rule else "") if part
+    )
 
 
 def side_cells(reason: Reason) -> list[Cell]:

@@ -27,7 +27,7 @@ from petsync.report.round import (
     two_columns,
 )
 from petsync.report.words import count, duration, format_timestamp, number
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 __all__ = [
     "BOTTOM",
@@ -431,7 +431,7 @@ def page_summary(jobs: Mapping[str, Sequence[RoundGroup]], total: int) -> str:
     if not jobs_to_look_at:
         owner = "" if len(jobs) == 1 else f"s of all {number(len(jobs))} jobs"
         return f"No problems in the last round{owner}. {rounds} so far."
-    names = ", ".join(visible(name) for name in jobs_to_look_at)
+    names = ", ".join(make_visible(name) for name in jobs_to_look_at)
     return f"Look at the last round of: {names}. {rounds} so far."
 
 
@@ -1119,8 +1119,8 @@ def _round_paragraphs(round_: Round) -> Iterator[str]:
         yield text(line_)
     if not round_.is_well and (reason := round_view.reason(round_)):
         yield prose(reason)
-    yield f"Round {render_command(visible(round_.id))}" + (
-        f", report {render_command(visible(round_.report))}" if round_.report else ""
+    yield f"Round {render_command(make_visible(round_.id))}" + (
+        f", report {render_command(make_visible(round_.report))}" if round_.report else ""
     )
 
 

@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import TypeVar
 
 from petsync.report.words import SYMBOL, Listing, Mark, number, shorten
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 __all__ = [
     "FRAGMENT_STYLE",
@@ -78,7 +78,7 @@ _MARK_TITLE = '<span class="ps-hidden">Sort</span>'
 
 def text(value: str) -> str:
     """Return the escaped text, shortened, with invisible characters made visible."""
-    return escape(shorten(visible(value), _MAX_TEXT_CELLS))
+    return escape(shorten(make_visible(value), _MAX_TEXT_CELLS))
 
 
 def prose(value: str) -> str:

@@ -31,7 +31,7 @@ from petsync.report.words import (
     number,
     shorten,
 )
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 __all__ = [
     "DECISIONS_OF_RUNS",
@@ -118,7 +118,7 @@ def format_pet(pet_id: int | None, name: str) -> str:
     """Format a pet: `pet 7 (Bella)`."""
     if pet_id is None:
         return ""
-    return f"pet {pet_id} ({visible(name)})" if name else f"pet {pet_id}"
+    return f"pet {pet_id} ({make_visible(name)})" if name else f"pet {pet_id}"
 
 
 def describe_image(picture: Picture) -> str:
@@ -145,17 +145,19 @@ def describe_picture(picture: Picture) -> str:
             else f"{description} (run {picture.run})"
         )
     return (
-        f"{description}; metadata: {visible(picture.metadata)}" if picture.metadata else description
+        f"{description}; metadata: {make_visible(picture.metadata)}"
+        if picture.metadata
+        else description
     )
 
 
 def file_place(entry: Picture | PictureProblem | UploadedFile) -> str:
     """Return the file, and the cell that names it."""
-    file = visible(entry.file)
+    file = make_visible(entry.file)
     return (
-        f"{visible(entry.source)}, {file}"
+        f"{make_visible(entry.source)}, {file}"
         if entry.source and file
-        else visible(entry.source) or file
+        else make_visible(entry.source) or file
     )
 
 
@@ -168,7 +170,7 @@ def subject_words(entry: PictureProblem | UploadedFile) -> str:
 def describe_problem(entry: PictureProblem | UploadedFile) -> str:
     """Return the problem of the file, and what to do about it."""
     problem = entry.problem if isinstance(entry, PictureProblem) else entry.message
-    return visible(words.sentences(problem, entry.cure))
+    return make_visible(words.sentences(problem, entry.cure))
 
 
 def outcome_name(outcome: Outcome) -> str:
@@ -183,8 +185,8 @@ def outcome_title(outcome: Outcome, total: int) -> str:
 
 def pictures_facts(pictures: Pictures) -> Iterator[tuple[str, str]]:
     """Yield the store, the source of the pictures, the time of the inspection, and the options."""
-    yield "store", visible(pictures.store)
-    yield "pictures", visible(pictures.source)
+    yield "store", make_visible(pictures.store)
+    yield "pictures", make_visible(pictures.source)
     yield "inspected", format_timestamp(pictures.created)
     options = pictures.options
     options_text = ["metadata kept"] if options.keep_metadata else []
@@ -221,8 +223,8 @@ def pictures_summary(pictures: Pictures) -> str:
 
 def uploaded_facts(report: UploadReport) -> Iterator[tuple[str, str]]:
     """Yield the store, the source of the pictures, and the time of the upload."""
-    yield "store", visible(report.store)
-    yield "pictures", visible(report.source)
+    yield "store", make_visible(report.store)
+    yield "pictures", make_visible(report.source)
     yield "begun", f"{format_timestamp(report.started)}, took {words.duration(report.seconds)}"
 
 
@@ -397,7 +399,7 @@ def pictures_lines(
         yield from _pictures_text(decision, title, groups[decision], limit, width)
     yield from _problems_text(LEFT_OUT_TITLE, left_out, limit, width)
     for note in pictures.notes:
-        yield from text.item("note", visible(note), width)
+        yield from text.item("note", make_visible(note), width)
     yield text.BLANK
     yield from text.paragraph(pictures_summary(pictures), width, style="bold")
 
@@ -406,7 +408,7 @@ def uploaded_lines(
     report: UploadReport, *, limit: int | None = 20, width: int = 80
 ) -> Iterator[Text]:
     """Yield the report as lines, with the first `limit` files of each outcome, failures first."""
-    head = f"petsync upload {visible(report.run_id)}".rstrip()
+    head = f"petsync upload {make_visible(report.run_id)}".rstrip()
     yield Text(head, "bold")
     yield from text.facts(uploaded_facts(report), width)
     yield text.BLANK
@@ -419,7 +421,7 @@ def uploaded_lines(
     if report.stopped:
         yield from text.heading(words.STOPPED_TITLE, width)
         for line in report.stopped.splitlines():
-            yield from text.paragraph(visible(line), width, indent=2)
+            yield from text.paragraph(make_visible(line), width, indent=2)
     yield text.BLANK
     yield from text.paragraph(uploaded_summary(report), width, style="bold")
 
@@ -496,7 +498,7 @@ def _render_pictures(
 ) -> Iterator[Text]:
     listing = first(pictures, limit)
     for picture in listing.shown:
-        identity, name = f"pet {picture.pet_id}", visible(picture.pet)
+        identity, name = f"pet {picture.pet_id}", make_visible(picture.pet)
         yield text.spread_item(
             group_mark(picture.decision), identity, name, file_place(picture), width
         )

@@ -12,7 +12,7 @@ from petsync.plan.plan import Plan
 from petsync.report import words
 from petsync.report.textdiff import Detail, details, fit_texts, items, traits
 from petsync.report.words import changes_by_kind, conflicts_by_winner, first, shorten
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 __all__ = ["code", "plan_markdown", "prose", "table"]
 
@@ -37,7 +37,7 @@ _MAX_CELLS = 300
 
 def code(text: str, width: int = _MAX_CELLS, *, in_table: bool = True) -> str:
     """Return the text as a code span, shortened to `width` cells; "" for no text."""
-    shown = shorten(visible(text), width)
+    shown = shorten(make_visible(text), width)
     if not shown:
         return ""
     ticks = max(map(len, re.findall("`+", shown)), default=0)
@@ -51,7 +51,7 @@ def prose(text: str, *, in_table: bool = True) -> str:
     """Return a sentence: plain words stay, other parts become code spans. A part between backticks
     is one span; brackets and punctuation around it stay outside.
     """
-    pieces = _CODE_SPAN.split(shorten(visible(text), _MAX_CELLS))
+    pieces = _CODE_SPAN.split(shorten(make_visible(text), _MAX_CELLS))
     return "".join(
         _span(piece, in_table) if n % 2 else " ".join(_mark_words(piece, in_table, is_first=n == 0))
         for n, piece in enumerate(pieces)

@@ -44,7 +44,7 @@ from petsync.report.words import (
     quote_text,
     shorten,
 )
-from petsync.table.cells import format_tags, visible
+from petsync.table.cells import format_tags, make_visible
 from petsync.table.columns import Column
 
 __all__ = [
@@ -217,10 +217,10 @@ def conflict_lines(winner: words.Winner, listing: Listing[Conflict], width: int)
         if not conflict.clashes:
             problem = words.sentences(conflict.problem, conflict.suggestion)
             yield from lines.item(
-                "conflict", visible(f"{_place_conflict_text(conflict)} {problem}"), width
+                "conflict", make_visible(f"{_place_conflict_text(conflict)} {problem}"), width
             )
             continue
-        yield from lines.item("conflict", visible(_source_and_pet(conflict)), width)
+        yield from lines.item("conflict", make_visible(_source_and_pet(conflict)), width)
         for clash in conflict.clashes:
             values = _values(clash)
             if not is_headed and table.fits(values):
@@ -230,14 +230,14 @@ def conflict_lines(winner: words.Winner, listing: Listing[Conflict], width: int)
                 label = clash.column if n == 0 else ""
                 yield Text.assemble(f"{' ' * _INDENT}{label:<{_LABEL}}", line)
             if clash.refused:
-                note = f"The sheet's value is not sent: {visible(clash.refused)}."
+                note = f"The sheet's value is not sent: {make_visible(clash.refused)}."
                 yield from lines.paragraph(note, width, indent=_INDENT + _LABEL)
     yield from lines.more(listing.more)
 
 
 def _source_and_pet(conflict: Conflict) -> str:
     """Format the address and the pet: `Pets!B18 (pet 17, Bella)`."""
-    name = f", {shorten(visible(conflict.name), _NAME)}" if conflict.name else ""
+    name = f", {shorten(make_visible(conflict.name), _NAME)}" if conflict.name else ""
     pet = f"pet {conflict.pet_id}{name}"
     return f"{conflict.source} ({pet})" if conflict.source else pet
 
@@ -246,7 +246,7 @@ def _place_conflict_text(conflict: Conflict) -> str:
     """Return the conflict's address, and its pet or name."""
     if conflict.pet_id is not None or not conflict.source:
         return _source_and_pet(conflict)
-    name = shorten(visible(conflict.name), _NAME)
+    name = shorten(make_visible(conflict.name), _NAME)
     return f"{conflict.source} ({name})" if name else conflict.source
 
 
@@ -291,7 +291,7 @@ def intake_text(inbound: Inbound, *, width: int = 80) -> str:
 
 def _line(change: SheetChange) -> str:
     place = change.address or _SHEET_CHANGE_WORDS[change.kind]
-    head = f"{place}: pet {change.pet_id} {visible(change.name)}".rstrip()
+    head = f"{place}: pet {change.pet_id} {make_visible(change.name)}".rstrip()
     if change.kind == "update":
         each = [f"{c} {quote_text(a)} -> {quote_text(b)}" for c, (a, b) in change.values.items()]
         return f"{head}: {', '.join(each)}"
@@ -509,7 +509,7 @@ def _quote_visible(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    return _shorten(visible(text))
+    return _shorten(make_visible(text))
 
 
 def _shorten(text: str) -> str:
@@ -825,8 +825,8 @@ def _guard(plan: Plan, width: int) -> Iterator[Text]:
     if not plan.verdict.ok:
         yield from lines.heading(words.PLAN_REFUSED, width, style=_ALARM_STYLE)
         for refusal in plan.verdict.refusals:
-            yield from lines.item("blocked", visible(refusal.problem), width)
-            yield from lines.paragraph(visible(words.refusal_cure(refusal)), width, indent=4)
+            yield from lines.item("blocked", make_visible(refusal.problem), width)
+            yield from lines.paragraph(make_visible(words.refusal_cure(refusal)), width, indent=4)
     elif release := release_of(plan.notes):
         yield from lines.paragraph(release, width, style=f"bold {lines.STYLE['warning']}")
     elif plan.changes:
@@ -848,12 +848,12 @@ def _blocked_text(listing: Listing[Blocked], width: int) -> Iterator[Text]:
         return
     yield from lines.heading(words.format_need_fixing(listing.total), width)
     for row in listing.shown:
-        yield from lines.item("blocked", visible(f"{_place_text(row)}: {row.problem}"), width)
+        yield from lines.item("blocked", make_visible(f"{_place_text(row)}: {row.problem}"), width)
     yield from lines.more(listing.more)
 
 
 def _place_text(row: Blocked) -> str:
-    name = f", {shorten(visible(row.name), _NAME)}" if row.name else ""
+    name = f", {shorten(make_visible(row.name), _NAME)}" if row.name else ""
     return row.source if row.pet_id is None else f"{row.source} (pet {row.pet_id}{name})"
 
 
@@ -861,7 +861,7 @@ def _notes_text(listing: Listing[str], width: int) -> Iterator[Text]:
     if listing.total:
         yield from lines.heading("Notes", width)
     for note in listing.shown:
-        yield from lines.item("note", visible(note), width)
+        yield from lines.item("note", make_visible(note), width)
     yield from lines.more(listing.more)
 
 

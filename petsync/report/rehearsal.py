@@ -16,7 +16,7 @@ from petsync.report import html, text, words
 from petsync.report.html import element, table_cell
 from petsync.report.run import causes_html, outcome_lines
 from petsync.report.words import Listing, first, shorten
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 __all__ = [
     "NOTHING_SENT",
@@ -72,12 +72,12 @@ def rehearsal_facts(rehearsal: Rehearsal) -> Iterator[tuple[str, str]]:
     """Yield the store, the copy, the sheet, and the profile and faults of the rehearsal."""
     plan = rehearsal.plan
     pets = words.count(len(rehearsal.before), "pet")
-    yield "store", visible(plan.store)
+    yield "store", make_visible(plan.store)
     yield "copied", f"{pets}, as they were at {words.format_timestamp(rehearsal.taken_at)}"
     yield words.origin(plan)
-    yield "tried", f"on the copy, on this machine (profile {visible(rehearsal.profile)})"
+    yield "tried", f"on the copy, on this machine (profile {make_visible(rehearsal.profile)})"
     if rehearsal.broken is not None:
-        yield "faults", visible(rehearsal.broken.faults)
+        yield "faults", make_visible(rehearsal.broken.faults)
         yield "broken", _describe_faults(rehearsal.broken)
 
 
@@ -89,14 +89,14 @@ def rehearsal_summary(rehearsal: Rehearsal) -> str:
 def refusals(rehearsal: Rehearsal) -> Iterator[str]:
     """Yield each limit that the plan exceeds, and the way to override it."""
     for refusal in rehearsal.plan.verdict.refusals:
-        yield words.sentences(visible(refusal.problem), words.refusal_cure(refusal))
+        yield words.sentences(make_visible(refusal.problem), words.refusal_cure(refusal))
 
 
 def describe_second_plan(rehearsal: Rehearsal) -> str:
     """Return the result of the second plan."""
     again = rehearsal.again
     if again is None:
-        return f"There is none: {visible(rehearsal.why_not_again)}."
+        return f"There is none: {make_visible(rehearsal.why_not_again)}."
     if again.changes:
         changes = words.count(len(again.changes), "change")
         return f"It would still have {changes}."
@@ -131,7 +131,7 @@ def describe_left(leftover: LeftoverChange) -> str:
     description = (
         f"{words.source_of(change)}, {change.kind} of {pet}{words.name_of(words.pet_of(change))}"
     )
-    return f"{description}: {visible(leftover.message)}" if leftover.message else description
+    return f"{description}: {make_visible(leftover.message)}" if leftover.message else description
 
 
 def new_title(total: int) -> str:
@@ -193,7 +193,7 @@ def _describe_faults(broken: FaultCounts) -> str:
 
 def _format_pet(pet_id: object, name: object) -> str:
     label = "new pet" if pet_id is pd.NA else f"pet {pet_id}"
-    return f"{label} ({visible(str(name))})" if name else label
+    return f"{label} ({make_visible(str(name))})" if name else label
 
 
 def _describe_difference(row: object) -> str:
@@ -347,7 +347,7 @@ def _render_refusals(rehearsal: Rehearsal, width: int) -> Iterator[Text]:
 def _status_lines(rehearsal: Rehearsal, width: int) -> Iterator[Text]:
     table = rehearsal.by_status()
     yield from text.heading(STATUSES_TITLE, width)
-    names = [visible(str(status)) or NO_STATUS for status in table.index]
+    names = [make_visible(str(status)) or NO_STATUS for status in table.index]
     column = min(_STATUS, max(map(cell_len, [*names, "all"])))
     yield Text(f"  {'':<{column}}{''.join(map(_format_title, _COLUMNS_TEXT))}", "dim")
     for name, row in zip(names, table[list(_COLUMNS_TEXT)].to_numpy().tolist(), strict=True):
@@ -385,7 +385,7 @@ def _unexpected_lines(rehearsal: Rehearsal, limit: int | None, width: int) -> It
         yield from text.heading(unexpected_title(listing.total), width)
     for each in listing.shown:
         where = f"{each.where}, {each.pet}" if each.where else each.pet
-        yield from text.item("conflict", visible(f"{where}: {each.difference}"), width)
+        yield from text.item("conflict", make_visible(f"{where}: {each.difference}"), width)
     yield from text.more(listing.more)
     if unapplied := describe_unapplied(rehearsal):
         yield text.BLANK
@@ -399,7 +399,7 @@ def _again_text(rehearsal: Rehearsal, limit: int | None, width: int) -> Iterator
         title = left_title(why, listing.total)
         yield from text.paragraph(title, width, indent=2)
         for leftover in listing.shown:
-            yield from text.item(leftover.change.kind, visible(describe_left(leftover)), width)
+            yield from text.item(leftover.change.kind, make_visible(describe_left(leftover)), width)
         yield from text.more(listing.more)
 
 
@@ -407,4 +407,4 @@ def _notes(rehearsal: Rehearsal, width: int) -> Iterator[Text]:
     if rehearsal.notes:
         yield from text.heading("Notes", width)
     for note in rehearsal.notes:
-        yield from text.item("note", visible(note), width)
+        yield from text.item("note", make_visible(note), width)

@@ -38,7 +38,7 @@ from petsync.report.words import (
     sentences,
     shorten,
 )
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 __all__ = [
     "COMMANDS_TITLE",
@@ -247,7 +247,7 @@ def reason(round_: Round) -> str:
     """
     if round_.status in _KIND_OF_STATUS:
         return ""
-    problem, hint = visible(round_.problem, keep="\n"), visible(round_.hint, keep="\n")
+    problem, hint = make_visible(round_.problem, keep="\n"), make_visible(round_.hint, keep="\n")
     return sentences(capital(problem), capital(hint))
 
 
@@ -257,15 +257,15 @@ def facts(round_report: RoundReport) -> Iterator[tuple[str, str]]:
     mode = MODE_WORDS[round_.mode]
     yield "mode", f"{mode} (dry run)" if round_.dry_run else mode
     if round_.store:
-        yield "store", f"{visible(round_.store)}{_size(round_.pets, 'pet')}"
+        yield "store", f"{make_visible(round_.store)}{_size(round_.pets, 'pet')}"
     if round_.source:
-        yield "sheet", f"{visible(round_.source)}{_size(round_.rows, 'row')}"
+        yield "sheet", f"{make_visible(round_.source)}{_size(round_.rows, 'row')}"
     yield "begun", f"{format_timestamp(round_.started)}, took {duration(round_.seconds)}"
     if round_.resumed:
         yield "resumed", f"{count(round_.resumed, 'run')} that an earlier round left unfinished"
     if round_.backup:
-        yield "backup", f"{visible(round_.backup)}, the sheet before the round"
-    yield "round", visible(round_.id)
+        yield "backup", f"{make_visible(round_.backup)}, the sheet before the round"
+    yield "round", make_visible(round_.id)
 
 
 def _size(total: int, noun: str) -> str:
@@ -387,7 +387,7 @@ def describe_store_result(round_report: RoundReport) -> str:
         # Rows without a change are listed separately.
         counts = Counter(each.outcome for each in report.results if each.kind != "none")
         counts_text = (f"{number(counts[o])} {o}" for o in OUTCOMES if counts[o] or o == "applied")
-        return sentences(f"Sent by run {visible(report.run_id)}: {', '.join(counts_text)}")
+        return sentences(f"Sent by run {make_visible(report.run_id)}: {', '.join(counts_text)}")
     return "Nothing was sent" + (
         ": the plan waits for release." if round_report.round.waiting else "."
     )
@@ -396,7 +396,7 @@ def describe_store_result(round_report: RoundReport) -> str:
 def describe_sheet_result(round_report: RoundReport) -> str:
     """Return the result of the changes for the sheet, in one sentence."""
     if round_report.round.backup:
-        backup = visible(round_report.round.backup)
+        backup = make_visible(round_report.round.backup)
         return (
             f"Written: {describe_written(round_report)}; the previous version of the sheet is in "
             f"{backup}."
@@ -450,7 +450,7 @@ def commands(round_: Round) -> Iterator[Command]:
 
 
 def _quote_argument(text: str) -> str:
-    return shlex.quote(visible(text))
+    return shlex.quote(make_visible(text))
 
 
 # The parts of a round's HTML that a notebook's cell and a page share.
@@ -521,15 +521,15 @@ def group_sentence(problem: str, group: Sequence[Difference]) -> str:
     (Tom)`.
     """
     examples = ", ".join(subject_of(each) for each in group[:_EXAMPLES])
-    text = capital(visible(problem)).rstrip(".")
+    text = capital(make_visible(problem)).rstrip(".")
     return f"{text}: {number(len(group))} of them, such as {examples}"
 
 
 def subject_of(each: Difference) -> str:
     """Format the subject: `pet 7 (Rex)`; without an id the name, else the address."""
     pet = "" if each.pet_id is None else f"pet {each.pet_id}"
-    name = shorten(visible(each.name), _NAME)
-    return f"{pet} ({name})" if pet and name else pet or name or visible(each.address)
+    name = shorten(make_visible(each.name), _NAME)
+    return f"{pet} ({name})" if pet and name else pet or name or make_visible(each.address)
 
 
 # A round's report as a page: the status first, then the actions, then the details.
@@ -832,7 +832,7 @@ def round_lines(
 ) -> Iterator[Text]:
     """Yield the round as lines, with the first `limit` of each kind of difference that it left."""
     round_ = round_report.round
-    yield Text(f"petsync round of {shorten(visible(round_.name), width - 17)}", "bold")
+    yield Text(f"petsync round of {shorten(make_visible(round_.name), width - 17)}", "bold")
     yield from lines.facts(facts(round_report), width)
     yield lines.BLANK
     yield from lines.facts(side_facts(round_), width)
@@ -854,7 +854,7 @@ def rounds_lines(
     for round_report in rounds:
         if round_report.round.is_well and not round_report.open:
             continue
-        yield from lines.heading(visible(round_report.round.name), width)
+        yield from lines.heading(make_visible(round_report.round.name), width)
         yield from _end_lines(round_report.round, width, indent=2)
         yield from _difference_lines(round_report, limit, width)
         if not round_report.round.is_well:
@@ -876,13 +876,13 @@ def _file_lines(rounds: Sequence[RoundReport], width: int) -> Iterator[Text]:
     """Yield the changes written into sheets, the paths of their backups, and the reports."""
     for each in rounds:
         if each.round.backup:
-            heading = f"The sheet of {visible(each.round.name)}: {describe_written(each)}. "
+            heading = f"The sheet of {make_visible(each.round.name)}: {describe_written(each)}. "
             yield from lines.heading(f"{heading}Backup:", width, style="")
-            yield from lines.wrap_keeping_paths(visible(each.round.backup), width, indent=2)
+            yield from lines.wrap_keeping_paths(make_visible(each.round.backup), width, indent=2)
     if pages := [each.round.report for each in rounds if each.round.report]:
         yield from lines.heading(f"Report{'' if len(pages) == 1 else 's'}:", width, style="")
     for page in pages[:_MAX_FILES]:
-        yield from lines.wrap_keeping_paths(visible(page), width, indent=2)
+        yield from lines.wrap_keeping_paths(make_visible(page), width, indent=2)
     yield from lines.more(len(pages[_MAX_FILES:]))
 
 
@@ -911,9 +911,9 @@ def list_lines(
 def _cells(round_: Round, *, show_start: bool) -> tuple[str, ...]:
     end = STATUS_WORDS[round_.status]
     return (
-        *([shorten(visible(round_.id[:_ID]), _ID)] if show_start else []),
+        *([shorten(make_visible(round_.id[:_ID]), _ID)] if show_start else []),
         f"{end.sign} {end.title}{' (dry run)' if round_.dry_run else ''}",
-        visible(round_.name),
+        make_visible(round_.name),
         format_planned(round_, round_.to_store),
         format_planned(round_, round_.to_sheet),
         words.duration(round_.seconds),
@@ -950,7 +950,7 @@ def _difference_lines(round_report: RoundReport, limit: int | None, width: int) 
             yield from lines.item(MARKS[kind], f"{group_sentence(problem, group)}.", width)
         listing = first(others, limit)
         for each in listing.shown:
-            yield from lines.item(MARKS[kind], visible(_describe_difference(each)), width)
+            yield from lines.item(MARKS[kind], make_visible(_describe_difference(each)), width)
         yield from lines.more(listing.more)
 
 

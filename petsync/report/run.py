@@ -24,7 +24,7 @@ from petsync.report.words import (
     results_by_cause,
     shorten,
 )
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 __all__ = [
     "DONE_WORDS",
@@ -124,7 +124,7 @@ def report_lines(report: Report, *, limit: int | None = 20, width: int = 80) -> 
     """Yield the report as lines, with the first `limit` rows of each outcome that needs
     attention.
     """
-    yield Text.assemble(("petsync run ", "bold"), (visible(report.run_id), "bold"))
+    yield Text.assemble(("petsync run ", "bold"), (make_visible(report.run_id), "bold"))
     yield from text.facts(words.report_facts(report), width)
     yield text.BLANK
     yield from outcome_lines(report, limit=limit, width=width)
@@ -172,7 +172,7 @@ def _group_text(group: ResultGroup, names: Sequence[str], width: int) -> Iterato
         yield from text.paragraph(group.text.cure, width, indent=2)
     for result in group.listing.shown:
         mark = words.OUTCOME_MARK[group.outcome]
-        yield from text.item(mark, visible(_describe_result(result, names)), width)
+        yield from text.item(mark, make_visible(_describe_result(result, names)), width)
     yield from text.more(group.listing.more)
 
 
@@ -180,7 +180,7 @@ def _describe_result(result: Result, names: Sequence[str]) -> str:
     """Format the result: `Pets!B18, update of pet 17 (Bella): the message`."""
     verb = "" if result.kind == "none" else result.kind
     pet = "" if result.pet_id is None else f"pet {result.pet_id}"
-    name = shorten(visible(names[result.number]), _NAME) if result.number < len(names) else ""
+    name = shorten(make_visible(names[result.number]), _NAME) if result.number < len(names) else ""
     subject = f"{pet} ({name})" if pet and name else pet or name
     change = " of ".join(part for part in (verb, subject) if part)
     where = ", ".join(part for part in (result.source, change) if part)
@@ -191,7 +191,7 @@ def _stop(report: Report, width: int) -> Iterator[Text]:
     if report.stopped:
         yield from text.heading(words.STOPPED_TITLE, width)
         for line in report.stopped.splitlines():
-            yield from text.paragraph(visible(line), width, indent=2)
+            yield from text.paragraph(make_visible(line), width, indent=2)
 
 
 # The words of past runs, for every format.
@@ -208,7 +208,7 @@ _OUTCOME_UNKNOWN = "started, and it is not known yet whether it was applied"
 
 def source_words(past: PastRun) -> str:
     """Return the source of the run: a sheet, a folder, or the run that it undid."""
-    return f"undo of run {past.undoes}" if past.undoes else visible(past.source)
+    return f"undo of run {past.undoes}" if past.undoes else make_visible(past.source)
 
 
 def describe_counts(past: PastRun) -> str:
@@ -252,16 +252,16 @@ def describe_entry(entry: Entry) -> str:
         text = DONE_WORDS[entry.kind]
     else:
         text = f"{entry.kind}, {entry.outcome or _OUTCOME_UNKNOWN}"
-    return f"{text}: {visible(entry.message)}" if entry.message else text
+    return f"{text}: {make_visible(entry.message)}" if entry.message else text
 
 
 def describe_file(file: UploadedFile) -> str:
     """Describe a file: `7_2.png: image uploaded`, or the reason: `7_2.png: failed: the pet is
     gone`.
     """
-    name = visible(f"{file.source}, {file.file}" if file.source else file.file)
+    name = make_visible(f"{file.source}, {file.file}" if file.source else file.file)
     outcome = DONE_WORDS["upload"] if file.outcome == "applied" else file.outcome
-    return ": ".join(filter(None, (name, outcome, visible(file.message))))
+    return ": ".join(filter(None, (name, outcome, make_visible(file.message))))
 
 
 def change_of_entry(entry: Entry) -> Change | None:
@@ -302,7 +302,7 @@ def runs_lines(
     yield Text(_COLUMN_TITLES, "dim")
     for run in shown:
         yield _run_header(run)
-        on = f" on {visible(run.store)}" if len(stores) > 1 else ""
+        on = f" on {make_visible(run.store)}" if len(stores) > 1 else ""
         summary = f"{source_words(run)}{on}: {describe_counts(run)}"
         undo = describe_undo(run, undone.get(run.run_id))
         yield from text.paragraph("; ".join(filter(None, (summary, undo))), width, indent=_INDENT)
@@ -335,7 +335,7 @@ def run_details_lines(
     """Yield a run, and the outcomes of the first `limit` of its changes or files."""
     yield Text(_COLUMN_TITLES, "dim")
     yield _run_header(run)
-    summary = f"{source_words(run)} on {visible(run.store)}: {describe_counts(run)}"
+    summary = f"{source_words(run)} on {make_visible(run.store)}: {describe_counts(run)}"
     yield from text.paragraph(summary, width, indent=_INDENT)
     if files:
         yield from _files(files, {entry.number: entry for entry in entries}, limit, width)
@@ -363,9 +363,8 @@ def _files(
 
 
 def _run_header(run: PastRun) -> Text:
-    left = (
-        f"  {visible(run.run_id):<20}  {words.format_timestamp(run.started):<23}  {run.kind:<6}  "
-    )
+    started = words.format_timestamp(run.started)
+    left = f"  {make_visible(run.run_id):<20}  {started:<23}  {run.kind:<6}  "
     state = (f"{run.state:<7}", _STATE[run.state])
     return Text.assemble((left, "bold"), state, f"  {words.duration(run.seconds)}")
 

@@ -22,7 +22,7 @@ from petsync.report.words import (
     shorten,
     totals,
 )
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 from petsync.table.sheet import Finding, Findings, Sheet
 
 __all__ = [
@@ -53,16 +53,16 @@ def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
     others.
     """
     tab = f", tab {sheet.tab}" if sheet.tab else ""
-    yield "file", visible(f"{sheet.source}{tab}")
+    yield "file", make_visible(f"{sheet.source}{tab}")
     if sheet.tabs:
         more = f" and {len(sheet.tabs) - _TABS} more" if len(sheet.tabs) > _TABS else ""
-        yield "not read", visible(f"{_format_tabs(sheet.tabs[:_TABS])}{more}")
+        yield "not read", make_visible(f"{_format_tabs(sheet.tabs[:_TABS])}{more}")
     yield from corrections_fact(sheet)
     # The frame has the column `action` even if the file does not.
     known_columns = (str(name) for name in sheet.rows.columns if str(name) in sheet.columns)
-    yield "columns", ", ".join(map(visible, known_columns))
+    yield "columns", ", ".join(map(make_visible, known_columns))
     if len(sheet.others.columns):
-        yield "kept", ", ".join(visible(str(name)) for name in sheet.others.columns)
+        yield "kept", ", ".join(make_visible(str(name)) for name in sheet.others.columns)
 
 
 def _format_tabs(tabs: Sequence[str]) -> str:
@@ -96,7 +96,7 @@ def snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     """Yield the store, the time, and the number of pets that the store listed in different
     versions.
     """
-    yield "store", visible(snapshot.source)
+    yield "store", make_visible(snapshot.source)
     yield "taken", format_timestamp(snapshot.taken_at)
     if snapshot.reread:
         pets = count(len(snapshot.reread), "pet")
@@ -115,9 +115,10 @@ def status_counts(snapshot: Snapshot) -> list[tuple[str, int]]:
 
 def coverage(snapshot: Snapshot) -> str:
     """Return the statuses that the snapshot covers, and those that it does not cover."""
-    statuses = ", ".join(visible(status) for status in snapshot.coverage.statuses) or "none"
+    statuses = ", ".join(make_visible(status) for status in snapshot.coverage.statuses) or "none"
     missing = (
-        f" The pets of the status {visible(lookup.query)} are missing: {visible(lookup.problem)}."
+        f" The pets of the status {make_visible(lookup.query)} are missing: "
+        f"{make_visible(lookup.problem)}."
         for lookup in snapshot.coverage.failed
     )
     return (
@@ -127,7 +128,7 @@ def coverage(snapshot: Snapshot) -> str:
 
 
 def _status_words(status: object) -> str:
-    return (visible(status) or "(empty)") if isinstance(status, str) else "(no status)"
+    return (make_visible(status) or "(empty)") if isinstance(status, str) else "(no status)"
 
 
 # A sheet with its findings, and a snapshot, as HTML.
@@ -258,10 +259,10 @@ def snapshot_lines(snapshot: Snapshot, *, width: int = 80) -> Iterator[Text]:
 def _group_text(group: FindingGroup, limit: int, width: int) -> Iterator[Text]:
     mark: words.Mark = "blocked" if group.severity == "error" else "warning"
     yield from heading(group.title, width)
-    common = visible(words.sentences(group.problem, group.suggestion))
+    common = make_visible(words.sentences(group.problem, group.suggestion))
     yield from paragraph(common, width, indent=2) if common else ()
     for same in group.same[:limit]:
-        text = visible(words.sentences(same.problem, same.suggestion))
+        text = make_visible(words.sentences(same.problem, same.suggestion))
         where = f"{same.where} {same.shown}".rstrip()
         yield from item(mark, f"{where}: {text}" if text else where, width)
     if more := group.more(limit):

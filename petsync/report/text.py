@@ -15,7 +15,7 @@ from rich.text import Text
 
 from petsync.report.textdiff import Piece
 from petsync.report.words import SYMBOL, Mark, number, shorten, wrap
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 __all__ = [
     "BLANK",
@@ -88,7 +88,7 @@ def log_text(lines: Iterable[str], stream: TextIO | None) -> str:
     """Return the lines of a log, without control characters, wrapped if the stream is a
     terminal.
     """
-    shown = map(visible, lines)
+    shown = map(make_visible, lines)
     if stream is None or not stream.isatty():
         return "\n".join(shown)
     width = shutil.get_terminal_size().columns
@@ -138,7 +138,7 @@ def facts(rows: Iterable[tuple[str, str]], width: int) -> Iterator[Text]:
 def spread_item(mark: Mark, identity: str, name: str, source: str, width: int) -> Text:
     """Return one line: symbol, id and name at the left, the address at the right."""
     left = f"{_INDENT}{SYMBOL[mark]} {identity}{_INDENT}"
-    right = shorten(visible(source), min(34, width // 3))
+    right = shorten(make_visible(source), min(34, width // 3))
     room = width - len(left) - cell_len(right) - 2
     short_name = shorten(name, max(room, 8))
     gap = " " * max(room - cell_len(short_name) + 2, 2)

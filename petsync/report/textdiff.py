@@ -21,9 +21,9 @@ from petsync.table.cells import (
     CellError,
     format_photo_urls,
     format_tags,
+    make_visible,
     parse_photo_urls,
     parse_tags,
-    visible,
 )
 from petsync.table.columns import Column
 
@@ -287,10 +287,10 @@ def traits(pet: Pet) -> str:
 
 def _traits(pet: Pet) -> Iterator[str]:
     if pet.status:
-        yield shorten(_quote_name(visible(pet.status), _SEPARATORS), _ITEM_WIDTH)
+        yield shorten(_quote_name(make_visible(pet.status), _SEPARATORS), _ITEM_WIDTH)
     if pet.category:
         name = pet.category.name or f"category {pet.category.id}"
-        yield shorten(_quote_name(visible(name), _SEPARATORS), _ITEM_WIDTH)
+        yield shorten(_quote_name(make_visible(name), _SEPARATORS), _ITEM_WIDTH)
     if pet.tags:
         yield "tags: " + ", ".join(_first_labels(_labels(pet.tags, separators=_SEPARATORS)))
     if pet.photo_urls:
@@ -346,7 +346,7 @@ def _labels(tags: Iterable[Tag], *, separators: str) -> tuple[str, ...]:
     uses = Counter(normalize(tag.name) for tag in tags)
     return tuple(
         _quote_name(
-            visible(
+            make_visible(
                 tag.name if uses[normalize(tag.name)] == 1 and tag.name else format_tags((tag,))
             ),
             separators,
@@ -425,7 +425,9 @@ def items(column: Column, text: str) -> list[str]:
             return [quote_text(text)]
     except CellError:
         return [quote_text(text)]
-    return [visible(item) if item[:1] == '"' else quote_text(item) for item in texts] or [EMPTY]
+    return [make_visible(item) if item[:1] == '"' else quote_text(item) for item in texts] or [
+        EMPTY
+    ]
 
 
 def fold_items(cell: Cell, room: int) -> Iterator[str]:

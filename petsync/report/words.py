@@ -17,7 +17,7 @@ from petsync.plan.change import Add, Change, Conflict, Delete, release_of
 from petsync.plan.guard import CAPACITY_CURE, Refusal
 from petsync.plan.plan import Plan, Summary, iter_stale_rows
 from petsync.plan.report import OUTCOMES, Cause, Outcome, Report, Result
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 from petsync.table.sheet import FINDING_FIELDS, Finding, Findings, Sheet
 
 __all__ = [
@@ -72,6 +72,7 @@ __all__ = [
     "inflect_outcome",
     "iter_findings",
     "iter_unanswered",
+    "make_visible",
     "name_of",
     "number",
     "origin",
@@ -92,7 +93,6 @@ __all__ = [
     "source_of",
     "totals",
     "undo_hint",
-    "visible",
     "where_to_see_all",
     "wrap",
 ]
@@ -133,7 +133,7 @@ def quote_text(text: str) -> str:
     """Return a field's value as printable text: `(empty)`, or in quotes if it could be misread."""
     if not text:
         return EMPTY
-    shown = visible(text)
+    shown = make_visible(text)
     return f'"{shown}"' if _AMBIGUOUS.search(shown) else shown
 
 
@@ -440,7 +440,7 @@ def describe_cause(outcome: Outcome, cause: Cause, run_id: str, undoes: str = ""
         meaning, cure = _UNDO_KEPT_MEANING, f"Do what each row says; {_UNDO_AGAIN}"
     elif undoes and (cause in _SHEET_CAUSES or (not cause and outcome in _PLAN_OUTCOMES)):
         cure = _UNDO_AGAIN
-    cure = cure.replace("RUN", visible(run_id)).replace("UNDONE", visible(undoes))
+    cure = cure.replace("RUN", make_visible(run_id)).replace("UNDONE", make_visible(undoes))
     return CauseText(words.title, meaning.strip(), cure if run_id else "")
 
 
@@ -455,7 +455,7 @@ _SHOWN_CELLS = 2
 
 def corrections_fact(source: Plan | Sheet) -> Iterator[tuple[str, str]]:
     """Yield the corrected cells, whose text differs from the file; nothing if there are none."""
-    cells = [visible(each.address) for each in source.corrections]
+    cells = [make_visible(each.address) for each in source.corrections]
     if cells:
         more = f" and {len(cells) - _SHOWN_CELLS:,} more" if len(cells) > _SHOWN_CELLS else ""
         total = "1 cell" if len(cells) == 1 else f"{len(cells):,} cells"
@@ -674,7 +674,7 @@ def format_timestamp(when: str | datetime) -> str:
     try:
         value = when if isinstance(when, datetime) else datetime.fromisoformat(when)
     except ValueError:
-        return visible(str(when))
+        return make_visible(str(when))
     utc = value.astimezone(UTC) if value.tzinfo else value
     return f"{utc:%Y-%m-%d %H:%M:%S} UTC"
 
@@ -694,7 +694,7 @@ def pet_of(change: Change) -> Pet:
 
 def name_of(pet: Pet) -> str:
     """Return the pet's name, visible."""
-    return visible(pet.name) if pet.name else "(no name)"
+    return make_visible(pet.name) if pet.name else "(no name)"
 
 
 def result_names(plan: Plan) -> tuple[str, ...]:
@@ -744,24 +744,24 @@ def refusal_cure(refusal: Refusal) -> str:
 
 def format_changed_fields(summary: Summary) -> str:
     """Return the number of updates of each field: `name 3, status 1`."""
-    return _join(f"{visible(name)} {number(total)}" for name, total in summary.fields.items())
+    return _join(f"{make_visible(name)} {number(total)}" for name, total in summary.fields.items())
 
 
 def iter_unanswered(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield the queries that failed, each with its problem, and the consequence."""
     for failed in plan.coverage.failed:
-        query = visible(failed.query)
+        query = make_visible(failed.query)
         if plan.undoes:
-            yield f"status {query}: {visible(failed.problem)}", _NOT_COUNTED
+            yield f"status {query}: {make_visible(failed.problem)}", _NOT_COUNTED
             continue
         if query.lstrip("-").isdigit():
             yield (
-                f"pet {query}: {visible(failed.problem)}",
+                f"pet {query}: {make_visible(failed.problem)}",
                 "Nothing is sent for a row that names it.",
             )
             continue
         yield (
-            f"status {query}: {visible(failed.problem)}",
+            f"status {query}: {make_visible(failed.problem)}",
             _NOT_LISTED,
         )
 
@@ -778,7 +778,7 @@ def inflect_outcome(outcome: str, total: int) -> str:
 
 def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield the facts of a plan: store, sheet, comparison and time."""
-    yield "store", f"{visible(plan.store)} ({count(plan.pets, 'pet')})"
+    yield "store", f"{make_visible(plan.store)} ({count(plan.pets, 'pet')})"
     yield origin(plan)
     yield from corrections_fact(plan)
     if plan.undoes:
@@ -793,8 +793,8 @@ def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
 def origin(plan: Plan) -> tuple[str, str]:
     """Return the source of the plan, with its name: a sheet and its rows, or an undone run."""
     if plan.undoes:
-        return "undo of", f"run {visible(plan.undoes)} ({count(plan.rows, 'pet')})"
-    return "sheet", f"{visible(plan.source)} ({count(plan.rows, 'row')})"
+        return "undo of", f"run {make_visible(plan.undoes)} ({count(plan.rows, 'pet')})"
+    return "sheet", f"{make_visible(plan.source)} ({count(plan.rows, 'row')})"
 
 
 def where_to_see_all(plan: Plan) -> str:
@@ -833,7 +833,7 @@ def describe_winner(plan: Plan) -> str:
 
 def _describe_coverage(plan: Plan) -> str:
     failed = {lookup.query for lookup in plan.coverage.failed}
-    statuses = [visible(status) for status in plan.coverage.statuses if status not in failed]
+    statuses = [make_visible(status) for status in plan.coverage.statuses if status not in failed]
     answered = f"pets that are {_join_with_or(statuses)}" if statuses else "nothing"
     return f"{answered}; {count(len(failed), 'question')} without an answer" if failed else answered
 
@@ -845,9 +845,9 @@ def _join_with_or(items: Sequence[str]) -> str:
 
 def report_facts(report: Report) -> Iterator[tuple[str, str]]:
     """Yield the facts of a report: store, source and time."""
-    yield "store", visible(report.plan.store)
+    yield "store", make_visible(report.plan.store)
     name, value = origin(report.plan)
-    yield name, value if report.plan.undoes else visible(report.plan.source)
+    yield name, value if report.plan.undoes else make_visible(report.plan.source)
     yield from corrections_fact(report.plan)
     yield "begun", f"{format_timestamp(report.started)}, took {duration(report.seconds)}"
 
@@ -882,7 +882,7 @@ def report_summary(report: Report) -> str:
 
 
 def _resume_hint(report: Report) -> str:
-    resume = f"`petsync resume {visible(report.run_id)}`"
+    resume = f"`petsync resume {make_visible(report.run_id)}`"
     left = count_left(report)
     if not left:
         return f"{resume} checks that nothing is left."
@@ -905,7 +905,7 @@ def undo_hint(report: Report) -> str:
     """Return the command that undoes a complete run, in words; "" if there is nothing to undo."""
     if report.stopped or not any(result.outcome == "applied" for result in report.results):
         return ""
-    return f"To undo it: `petsync undo {visible(report.run_id)}`"
+    return f"To undo it: `petsync undo {make_visible(report.run_id)}`"
 
 
 def format_outcomes(report: Report) -> str:
@@ -1058,14 +1058,14 @@ def _join_ranges(ranges: Sequence[_Range]) -> str:
 def _format_ranges(key: tuple[str, str], ranges: Sequence[_Range], *, is_new: bool) -> str:
     before, column = key
     if ranges[0].first < 0:
-        return visible(before)
+        return make_visible(before)
     if before.endswith("!"):
         cells = ", ".join(_letters(each) for each in ranges)
-        return visible(before) + cells if is_new else cells
+        return make_visible(before) + cells if is_new else cells
     numbers = ", ".join(_numbers(each) for each in ranges)
     if _cells(ranges) == 1:
-        return f"{before} {numbers}, {visible(column)}" if column else f"{before} {numbers}"
-    return f"{visible(column)}, {before}s {numbers}" if column else f"{before}s {numbers}"
+        return f"{before} {numbers}, {make_visible(column)}" if column else f"{before} {numbers}"
+    return f"{make_visible(column)}, {before}s {numbers}" if column else f"{before}s {numbers}"
 
 
 def _letters(cells: _Range) -> str:
@@ -1104,7 +1104,7 @@ class EqualFindings:
     @property
     def shown(self) -> str:
         """The value as printable text in quotes; "" if there is none to show."""
-        return f'"{shorten(visible(self.value), _VALUE)}"' if self.value else ""
+        return f'"{shorten(make_visible(self.value), _VALUE)}"' if self.value else ""
 
 
 @dataclass(slots=True)
@@ -1123,7 +1123,7 @@ class FindingGroup:
     @property
     def title(self) -> str:
         """The title: `14 errors: unknown-status`."""
-        return f"{count(self.total, self.severity)}: {visible(self.rule)}"
+        return f"{count(self.total, self.severity)}: {make_visible(self.rule)}"
 
     def more(self, shown: int) -> str:
         """Return the number of cells that are not among the first `shown` findings, in words; ""

@@ -41,7 +41,7 @@ from petsync.report.words import (
     describe_cause,
     results_by_cause,
 )
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 __all__ = [
     "FONT",
@@ -147,7 +147,7 @@ def _encode_pieces(value: MarkedText, text: str) -> str:
 
 
 def _encode_text(text: str) -> str:
-    shown = visible(text, keep="\n")
+    shown = make_visible(text, keep="\n")
     if len(shown) > _MAX_LENGTH:
         shown = f"{shown[:_MAX_LENGTH]}..."
     if not _NEEDS_ESCAPE.search(shown):

@@ -21,6 +21,7 @@ __all__ = [
     "format_tags",
     "has_separator",
     "is_like_marker",
+    "make_visible",
     "marker_core",
     "marker_word",
     "normal_status",
@@ -31,7 +32,6 @@ __all__ = [
     "strip_brackets",
     "tag_items",
     "trim",
-    "visible",
 ]
 
 
@@ -377,7 +377,7 @@ _CHARACTER_NAMES = {
 }
 
 
-def visible(text: str, *, keep: str = "") -> str:
+def make_visible(text: str, *, keep: str = "") -> str:
     """Return the text with each character that is not visible replaced by its name, except those in
     `keep`.
     """

@@ -25,7 +25,7 @@ from petsync.report.html import capital
 from petsync.report.images import format_pet
 from petsync.report.words import count, number, shorten, wrap
 from petsync.store import Store
-from petsync.table.cells import format_photo_urls, format_tags, visible
+from petsync.table.cells import format_photo_urls, format_tags, make_visible
 from petsync.table.frame import pets_at
 from petsync.widgets import form as forms
 from petsync.widgets.components import Heading, Table
@@ -525,7 +525,7 @@ def _row(pet: Pet) -> str:
 
 
 def _line(cells: dict[str, str]) -> str:
-    parts = (shorten(visible(cells[key]), width) for key, width in _WIDTHS.items())
+    parts = (shorten(make_visible(cells[key]), width) for key, width in _WIDTHS.items())
     return "  ".join(
         part + " " * (width - cell_len(part))
         for part, width in zip(parts, _WIDTHS.values(), strict=True)

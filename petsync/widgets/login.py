@@ -18,7 +18,7 @@ from petsync.report import html
 from petsync.report.words import wrap
 from petsync.settings import Secret
 from petsync.store import Store, connect, demo
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 from petsync.widgets.components import Link, SecretField
 from petsync.widgets.form import Form, is_live
 
@@ -381,7 +381,7 @@ def _wrap_html(inner: str) -> str:
 
 def _lines(message: Message | None) -> str:
     parts = () if message is None else message
-    lines = (line for part in parts if part for line in wrap(visible(part), _WIDTH))
+    lines = (line for part in parts if part for line in wrap(make_visible(part), _WIDTH))
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -29,7 +29,7 @@ from petsync.sheets import (
     write_corrected,
 )
 from petsync.store import Store
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 from petsync.table.columns import COLUMNS
 from petsync.table.sheet import Correction, Finding, Sheet, Suggestion
 from petsync.widgets.components import Files, Meter, Table
@@ -480,7 +480,7 @@ class Findings:
         cells: dict[str, Any] = {
             "where": finding.address,
             "severity": _MARKS[finding.severity],
-            "value": shorten(visible(finding.value), _VALUE),
+            "value": shorten(make_visible(finding.value), _VALUE),
             "problem": f"{finding.problem} {finding.suggestion}".strip(),
             "choice": self._choice(finding),
         }
@@ -548,7 +548,7 @@ class Findings:
 
 
 def _quote_value(text: str) -> str:
-    return f"“{shorten(visible(text), _VALUE)}”" if text else "a blank cell"
+    return f"“{shorten(make_visible(text), _VALUE)}”" if text else "a blank cell"
 
 
 # CorrectionTable: the corrections of a sheet, each of which can be removed.

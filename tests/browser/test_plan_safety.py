@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from render_samples import BELLA, HOSTILE, UPDATE, plan_with, replace
 
 from petsync.report.plan import page_row, plan_page, records
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 
 Show = Callable[..., Page]
 BREAKOUTS = [
@@ -56,8 +56,8 @@ def test_names_are_shown_as_they_are(show: Show) -> None:
     result = rows(page).get_by_role("rowheader").all_text_contents()
     for name, shown in zip(NAMES, result, strict=True):
         head, _, tail = shown.partition("...") if len(name) > 200 else (shown, "", "")
-        assert visible(name).startswith(head)
-        assert visible(name).endswith(tail)
+        assert make_visible(name).startswith(head)
+        assert make_visible(name).endswith(tail)
         assert head
 
 

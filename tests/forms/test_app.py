@@ -68,7 +68,7 @@ def until(is_so: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-def visible(page: AppForm) -> list[str]:
+def make_visible(page: AppForm) -> list[str]:
     """Return the steps whose part of the page is visible."""
     return [name for name, part in page._parts.items() if part.box.layout.display != "none"]
 
@@ -109,15 +109,15 @@ def test_from_sign_in_to_report(
     login = page.forms["sign-in"]
     assert isinstance(login, LoginForm)
     assert login.work.wait()
-    assert (page.current, visible(page)) == ("sign-in", ["sign-in"])
+    assert (page.current, make_visible(page)) == ("sign-in", ["sign-in"])
     login.way.value = "token"
     login.token.value = box.token()
     login.go.click()
-    until(lambda: visible(page) == ["sheet"])
+    until(lambda: make_visible(page) == ["sheet"])
     assert states(page, "done") == ["sign-in"]
 
     planned(page, here, "id,name\n1,Rex\n2,Mia\n")
-    assert (visible(page), states(page, "done")) == (["review"], ["sign-in", "sheet"])
+    assert (make_visible(page), states(page, "done")) == (["review"], ["sign-in", "sheet"])
     review = applied(page)
     assert len(review.plan.changes) == 2
     until(lambda: "report" in states(page, "done"))
@@ -142,7 +142,7 @@ def test_no_step_waits_for_the_sign_in(
     assert states(page, "disabled") == []
     for name in ("review", "report", "images", "catalogue", "sign-in"):
         page.steps.current = name
-        assert visible(page) == [name]
+        assert make_visible(page) == [name]
     until(lambda: not any(form.work.is_busy for form in page.forms.values()))
 
 

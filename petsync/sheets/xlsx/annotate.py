@@ -32,7 +32,7 @@ from petsync.sheets.xlsx.edit_parts import (
 )
 from petsync.sheets.xlsx.write import MAX_CELL, MAX_ROWS, OWN_RULE, fill_workbook, inline, name_base
 from petsync.sheets.xlsx.xml import MarkupError, column_number
-from petsync.table.cells import visible
+from petsync.table.cells import make_visible
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = [
@@ -486,7 +486,7 @@ def _paragraph(finding: Finding) -> str:
 
 
 def _line(text: str) -> str:
-    line = _BREAKS.sub(" ", visible(text, keep="\t\n\r")).strip()
+    line = _BREAKS.sub(" ", make_visible(text, keep="\t\n\r")).strip()
     return line if len(line) <= _MAX_LINE_LENGTH else line[: _MAX_LINE_LENGTH - 1].rstrip() + "…"
 
 
