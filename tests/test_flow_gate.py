@@ -136,6 +136,22 @@ def test_an_operation_is_compared_with_itself() -> None:
     assert window.limit >= before
 
 
+def test_a_new_upper_bound_keeps_what_was_learned() -> None:
+    """Another upper bound, as a run sets it, does not let the limit begin again: the next full
+    response does not lower it.
+    """
+    window = Window()
+    for _ in range(60):
+        window.record_answer("getPetById", 0.0, 0.01, full=True)
+    before = window.limit
+    window.most = before + 10
+    assert window.limit == before
+    window.record_answer("getPetById", 0.0, 0.01, full=True)
+    assert window.limit == before + 1
+    window.most = 5
+    assert window.limit == 5
+
+
 def test_the_first_to_come_is_the_first_to_go() -> None:
     """Requests are sent in the order in which they were made."""
 

@@ -360,8 +360,8 @@ class Window:
 
     def __init__(self, most: int = MAX_CONCURRENCY) -> None:
         self.limit = int(_FIRST)
-        self.most = most
         self._exact_limit = _FIRST
+        self.most = most
         self._starts_slowly = True
         self._cut_at = float("-inf")
         self._latencies = {operation: _Latency() for operation in _PET_OPERATIONS}
@@ -375,7 +375,7 @@ class Window:
     def most(self, most: int) -> None:
         self._most = min(max(most, 1), MAX_CONCURRENCY)
         self.limit = min(self.limit, self._most)
-        self._exact_limit = min(getattr(self, "_exact", _FIRST), float(self._most))
+        self._exact_limit = min(self._exact_limit, float(self._most))
 
     def record_answer(self, operation: str, sent_at: float, now: float, *, full: bool) -> None:
         """Record a response. `full`: the limit was reached, so a higher one can be tried."""
