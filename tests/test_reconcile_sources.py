@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shop import base_of
 
 import petsync as ps
 from petsync.reconcile.config.model import Job
@@ -57,6 +58,24 @@ def test_a_query_keeps_ids_exact_and_null_says_nothing(store: ps.Store, tmp_path
     assert sheet.frame["name"].tolist() == ["Rex", "NA", "Mia"]
     assert sheet.frame["status"].isna().tolist() == [False, True, False]
     assert sheet.frame["status"].tolist()[2] == ""
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx"])
+def test_an_unchanged_file_is_read_once(store: ps.Store, tmp_path: Path, ending: str) -> None:
+    """A source reads its file again only after the file, or the base beside it, has changed."""
+    path = tmp_path / f"pets.{ending}"
+    rex, mia = ps.Pet(id=1, name="Rex"), ps.Pet(id=2, name="Mia")
+    ps.write_sheet(ps.frame_from_pets([rex]), path, base=base_of([rex]))
+    (source,) = sources_of(_job(sheet=path))
+    first = source.read(store)
+    assert source.read(store) is first
+    assert source.read(store, {"asleep"}) is not first
+    sidecar = Path(f"{path}.petsync-base")
+    if ending == "csv":
+        sidecar.unlink()
+        assert source.read(store).base is None
+    ps.write_sheet(ps.frame_from_pets([rex, mia]), path, base=False)
+    assert source.read(store).frame["name"].tolist() == ["Rex", "Mia"]
 
 
 def test_a_query_without_rows_is_an_empty_sheet(store: ps.Store, tmp_path: Path) -> None:
