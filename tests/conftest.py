@@ -18,8 +18,9 @@ from crash import forked
 from crash.running import Nursery
 from hypothesis import settings
 
-# Tests that a script starts in the background would inherit an ignored SIGINT.
+# Tests that a script starts in the background, or with nohup, would inherit ignored signals.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # There is no deadline, because a shared machine may be slow. In CI the examples are always the
 # same.
