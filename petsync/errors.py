@@ -206,7 +206,7 @@ class StalePlanError(PlanError):
 
 
 class ConflictError(PlanError):
-    """The store has changed since the plan."""
+    """The store has changed since the plan was made."""
 
     exit_code = 5
 

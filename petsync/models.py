@@ -157,7 +157,7 @@ class Account:
     api_key: bool = False
     """Whether an API key is set."""
     problem: str = ""
-    """What the user should know; "" if there is nothing."""
+    """A problem or a notice for the user; "" if there is none."""
 
     def __str__(self) -> str:
         return _display.as_text(self)

@@ -85,7 +85,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Return the text itself, for the one place that sends it."""
+        """Return the text itself, for the code that sends it."""
         return self._text
 
     def __repr__(self) -> str:
@@ -420,8 +420,8 @@ def find_nearest(text: str, choices: Iterable[str]) -> str:
 
 
 def column_named(text: str) -> str | None:
-    """Return the column that the text names, with the tolerance of sheet headers (`Photo URLs` is
-    photo_urls); None if there is none.
+    """Return the column that the text names, ignoring case, spaces, underscores and hyphens as in
+    the headers of a sheet (`Photo URLs` is photo_urls); None if there is none.
     """
     loose = re.sub(r"[\s_-]+", "", text).casefold()
     return next((name for name in MAPPED if name.replace("_", "") == loose), None)

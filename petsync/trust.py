@@ -123,7 +123,9 @@ def withdraw(file: Path) -> bool:
 
 
 def record_path() -> Path:
-    """Return the file of the records, in the user's own configuration folder."""
+    """Return the path of the file with the confirmations, in the user's own configuration
+    folder.
+    """
     configured = os.environ.get("APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME", "")
     # Ignore a relative path, as XDG requires: the checked folder itself could contain the file.
     base = (

@@ -196,7 +196,9 @@ def _check(
     recursive: bool,
     *of_sheet: object,
 ) -> None:
-    """Raise UsageError for options that do not go together, or a page that could not be written."""
+    """Raise UsageError for options that cannot be combined, or for a page that cannot be
+    written.
+    """
     is_folder = source.is_dir()
     if column is not None and is_folder:
         raise click.UsageError(f"{source} is a folder; --column is for a SHEET.")
@@ -218,7 +220,9 @@ def _check(
 
 
 def _confirm(context: Context, pictures: Pictures, yes: bool) -> bool:
-    """Show the pictures, and ask whether to upload them. There is no question if there are none."""
+    """Show the pictures, and return true if they are to be uploaded: `yes` is set, the user agrees,
+    or there are none.
+    """
     from petsync.report.images import show_pictures
 
     show_pictures(pictures, context.err)

@@ -205,7 +205,9 @@ def _find_differing(frame: pd.DataFrame) -> tuple[int, ...]:
 
 
 def _changes(column: pd.Series[Any]) -> npt.NDArray[np.bool_]:
-    """Return a mask of the values that differ from the one before them, without the first value."""
+    """Return a mask that shows, for each value except the first, whether it differs from the
+    previous one.
+    """
     values = column.astype(object).where(column.notna(), None).to_numpy()
     changed: npt.NDArray[np.bool_] = values[1:] != values[:-1]
     return changed.astype(bool)
@@ -300,8 +302,8 @@ async def find_by_status(api: AsyncApi, statuses: Sequence[str]) -> pd.DataFrame
 
 
 async def find_by_tags(api: AsyncApi, tags: Sequence[str]) -> pd.DataFrame:
-    """Return the pets with at least one of the tags, in the canonical columns; of several copies of
-    a pet the last one.
+    """Return the pets with at least one of the tags, in the canonical columns. Of several copies of
+    a pet, the last one counts.
     """
     return await _load(api, operations.find_pets_by_tags, tags)
 

@@ -49,15 +49,15 @@ _MAX_WAIT_S = 10.0
 
 @dataclass(slots=True)
 class ProbeClient:
-    """Sends GETs to one service."""
+    """Sends GET requests to one service, and records the responses."""
 
     session: Session
     answers: list[Response] = field(default_factory=list)
     """All responses."""
     times: list[float] = field(default_factory=list)
-    """The times of the responses, in seconds."""
+    """The response times, in seconds."""
     waits: list[float | None] = field(default_factory=list)
-    """The seconds that busy responses asked for; None if they named no time."""
+    """The waits that busy responses requested, in seconds; None if a response named no time."""
     broken: int = 0
     """The number of requests without a response."""
 
@@ -93,11 +93,13 @@ class ProbeClient:
 
     @property
     def median_seconds(self) -> float:
-        """The median time of a response, in seconds."""
+        """The median response time, in seconds."""
         return median(self.times) if self.times else 0.0
 
     def headers(self, beginnings: Sequence[str]) -> dict[str, str]:
-        """Return the headers whose names begin with one of these, with the last value seen."""
+        """Return the headers whose names start with one of `beginnings`, each with its last
+        value.
+        """
         return {
             name: value
             for answer in self.answers
@@ -141,7 +143,7 @@ READABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check."""
+    """The result of one check."""
 
     topic: str
     verdict: Verdict
@@ -179,7 +181,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The checks, and numbers."""
+    """The result of an examination: the checks, the observed facts, and counts."""
 
     url: str
     profile: ServiceProfile
@@ -190,7 +192,7 @@ class Diagnosis:
     requests: int = 0
     """The number of requests that were sent, all of them GETs."""
     seconds: float = 0.0
-    """The median time of a response, in seconds."""
+    """The median response time, in seconds."""
 
     @property
     def works(self) -> bool:

@@ -1,4 +1,4 @@
-"""Retries: the failures that are retried, their times and limits, and a limit for all requests."""
+"""Retries: which failures are retried, when and how often, and a limit for all requests."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ _SHORTEST = 0.001
 
 
 class RetryBudget:
-    """A token bucket for retries: at most and initially 32 tokens, plus a quarter with each success
-    and two per second. A service that refuses everything therefore gets few retries.
+    """A token bucket for retries: it starts with 32 tokens, which is also the maximum, and gains a
+    quarter of a token with each success and two tokens per second. A service that refuses
+    everything therefore gets few retries.
     """
 
     def __init__(self, now: float) -> None:
@@ -155,7 +156,7 @@ class RetryableRequest(Protocol[T_co]):
         """Return true if the request may be retried after this error."""
 
     def must_stop(self, wait: float) -> bool:
-        """Return true if the attempts end instead of this next wait."""
+        """Return true if there must be no further attempt after this wait."""
 
     async def pause(self, seconds: float) -> None:
         """Wait before the next attempt; raise if there must not be one."""

@@ -264,7 +264,7 @@ class ServiceCall(Generic[T]):
         return self._line.policy.repeats(self._call.request, error)
 
     def must_stop(self, wait: float) -> bool:
-        """Return true if the attempts end instead of this next wait."""
+        """Return true if there must be no further attempt after this wait."""
         if _requested_wait(self._last_error) > LONGEST_PAUSE:
             return True
         return self._attempts >= self._line.policy.attempts or wait > self._seconds_left()

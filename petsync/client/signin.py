@@ -240,7 +240,9 @@ class SignInService:
             raise
 
     async def sign_out(self) -> Account:
-        """Sign out, and return the account without a sign-in."""
+        """Sign out, and return an account without a sign-in; its `problem` contains any notices for
+        the user.
+        """
         current = self._session.credentials
         if not current and current.grant.kept != "keyring":
             return Account(url=self._session.base_url, problem=NOBODY)

@@ -155,7 +155,7 @@ class ServiceTarget:
         before_retry: BeforeRetry | None = None,
         on_sent: Callable[[int], None] | None = None,
     ) -> T:
-        """Send the call as a patient one: a run waits for a service that cannot be reached."""
+        """Send the call with `patient`: a run waits for a service that cannot be reached."""
         before_send = None if call.request.method == "GET" else self.before_send
         return await self._session.send(
             call, before_retry=before_retry, on_sent=on_sent, before_send=before_send, patient=True

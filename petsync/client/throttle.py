@@ -112,7 +112,7 @@ class Breaker:
         return random.uniform(0.8, 1.2) * pause  # noqa: S311 - spreads clients, hides nothing
 
     def close_for(self, seconds: float, reason: str, now: float) -> None:
-        """Refuse requests because the service asked for a long wait; for at most an hour."""
+        """Refuse requests for at most an hour, because the service asked for a long wait."""
         seconds = min(seconds, _LONGEST_REFUSAL)
         if not self.is_open:
             self._first, self._since = now, _clock()
@@ -121,8 +121,8 @@ class Breaker:
         self._reason = f"{reason}; it asks for a pause until {until}"
 
     def check(self, now: float, *, again: bool) -> None:
-        """Raise UnavailableError unless a request may be sent. With `again` it was sent before, so
-        it is not a probe.
+        """Raise UnavailableError unless a request may be sent. With `again`, the request was sent
+        before, so it is not a probe.
         """
         if not self.is_open:
             return
@@ -270,8 +270,8 @@ class AdaptiveRate:
             self._step = min(2 * self._step, _MAX_STEP)
 
     def _decrease(self, rate: float, measured: float) -> None:
-        """Decrease the rate to that of the requests accepted since the last refusal, but by no
-        more than a fixed fraction, because that time includes the pause.
+        """Decrease the rate to that of the requests accepted since the last refusal, but by no more
+        than a fixed fraction, because the time since that refusal includes the pause.
         """
         if rate >= self._ceiling:
             self._probe_s = min(3 * self._probe_s, _MAX_PROBE_S)
@@ -294,14 +294,14 @@ class AdaptiveRate:
 
 
 _MAX_CATCH_UP_S = 0.05
-"""The maximum delay of a timer, in seconds, that the next request makes up for, so that the rate is
-reached.
+"""The maximum delay of a timer, in seconds, that is deducted from the next request's wait, so that
+the rate is reached.
 """
 
 
 class Pace:
-    """The times of requests. `rate` is the limit of requests per second, evenly spaced; None for no
-    limit. Times are in seconds, of one clock.
+    """The times at which requests may be sent. `rate` is the limit of requests per second, evenly
+    spaced; None for no limit. Times are in seconds, of one clock.
     """
 
     def __init__(self) -> None:
@@ -349,11 +349,11 @@ _SAMPLE = 16
 _SLOW_FACTOR = 3.0
 _SLOW_S = 0.5
 _PET_OPERATIONS = frozenset({"addPet", "updatePet", "deletePet", "getPetById", "updatePetWithForm"})
-"""Operations on one pet: the duration of the others depends on their content."""
+"""The operations on one pet. The duration of other operations depends on their content."""
 
 
 class Window:
-    """`limit` is the number of concurrent requests, from 1 to `most`.
+    """The limit of concurrent requests, adapted to the service: `limit`, from 1 to `most`.
 
     Times are in seconds: `sent_at` is when a request was sent, `now` when its response arrived.
     """
@@ -410,8 +410,8 @@ class _Latency:
         self._count = self._slow = 0
 
     def is_worse(self, seconds: float) -> bool:
-        """Record the time of a response; return true if the operation has become slower, at most
-        once per sample.
+        """Record a response time; return true if the operation has become slower, at most once per
+        sample.
         """
         if seconds < self._best:
             self._best = seconds
@@ -567,12 +567,12 @@ class Flow:
 
     @staticmethod
     def now() -> float:
-        """Return the loop's clock, in seconds."""
+        """Return the time of the loop's clock, in seconds."""
         return asyncio.get_running_loop().time()
 
     async def enter(self, *, again: bool, changes: bool) -> None:
         """Wait until a request may be sent, for the first time or `again`; the caller must call
-        `leave` afterwards. `changes`: it is not a GET. Raises UnavailableError.
+        `leave` afterwards. `changes`: the request is not a GET. Raises UnavailableError.
         """
         if self.breaker.is_open:
             self.breaker.check(self.now(), again=again)

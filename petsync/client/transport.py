@@ -69,9 +69,9 @@ class Bounds:
     """The limits of a response. At most 64 kB of an error response are read."""
 
     size: int
-    """In bytes, after decompression."""
+    """The maximum size in bytes, after decompression."""
     seconds: float
-    """From the end of the request to the last byte of the response."""
+    """The maximum time from the end of the request to the last byte of the response."""
 
 
 class TooLongError(Exception):
@@ -140,8 +140,9 @@ class Transport(Protocol):
 
 
 class AiohttpTransport:
-    """A transport with aiohttp. It must be created on a running loop. It reads the proxy from the
-    environment once, unless the service is on this machine. `timeout` is in seconds, for each wait.
+    """A transport that uses aiohttp. It must be created on a running loop. It reads the proxy from
+    the environment once, unless the service is on this machine. `timeout` is in seconds, for each
+    wait.
     """
 
     def __init__(self, base_url: str, timeout: float) -> None:
@@ -201,7 +202,7 @@ class AiohttpTransport:
 
 
 class HttpxTransport:
-    """A transport with an httpx transport."""
+    """A transport that uses a given httpx transport."""
 
     def __init__(self, transport: httpx.AsyncBaseTransport, timeout: float) -> None:
         self._transport = transport

@@ -142,7 +142,7 @@ MAX_FILE_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A file that its name or a sheet assigns to this pet."""
+    """A file that is assigned to a pet by its name or by a sheet."""
 
     path: Path
     file: str
@@ -220,7 +220,7 @@ ENDINGS: dict[str, Format] = {
     ".gif": "GIF",
     ".webp": "WEBP",
 }
-"""The endings of the formats that are uploaded."""
+"""The formats that are uploaded, by file name ending."""
 
 IMAGE_ENDINGS = frozenset(
     (*ENDINGS, ".bmp", ".tif", ".tiff", ".heic", ".heif", ".avif", ".svg", ".ico", ".psd", ".jp2")
@@ -321,8 +321,8 @@ _DIGITS = r"(?<![0-9])(?P<%s>[0-9]{1,%d})(?![0-9])"
 # every name.
 _REGEX = {"{id}": _DIGITS % ("id", 19), "{n}": _DIGITS % ("n", 9), "*": ".*?"}
 _PATTERN_HINT = (
-    "It is the name without its ending: {id} is the pet's id, {n} the picture's number, and * is "
-    "any text, at most once. For example {id}-{n}, or {id}-*."
+    "A pattern is for the file name without its ending: {id} is the pet's id, {n} the picture's "
+    "number, and * is any text, at most once. For example {id}-{n}, or {id}-*."
 )
 
 

@@ -80,7 +80,7 @@ class Orientation(NamedTuple):
     order: Literal["big", "little"]
 
     def upright(self, exif: bytes) -> bytes:
-        """Return the data with the value 1."""
+        """Return the EXIF data with this value set to 1."""
         return exif[: self.at] + (1).to_bytes(2, self.order) + exif[self.at + 2 :]
 
     def to_tiff(self) -> bytes:
@@ -359,7 +359,7 @@ Done = Literal["metadata", "scaled"]
 
 
 class UnusableImageError(Exception):
-    """The file cannot be uploaded; it has the `problem` and its `cure`."""
+    """The file cannot be uploaded: `problem` says why, and `cure` says what to do."""
 
     def __init__(self, problem: str, cure: str) -> None:
         super().__init__(problem)
@@ -530,7 +530,7 @@ class _Image:
         return True
 
     def _reencode(self, image: Image.Image) -> tuple[bytes, str, tuple[int, int]]:
-        """Return the image upright, scaled and encoded again; the encoding in words; and the
+        """Return the encoded content of the upright, scaled image; the encoding in words; and the
         size.
         """
         exif = b""
@@ -678,9 +678,9 @@ def decide_uploads(
 ) -> list[Picture]:
     """Return the pictures, sorted by pet and place, each with its decision.
 
-    `again` is given if earlier uploads are to be repeated: it has the uploads that unfinished runs
-    with this option have already repeated. If these runs have repeated all of the pictures, every
-    picture is uploaded again.
+    `again` has the uploads that unfinished runs with the option `again` have already repeated; it
+    is None if earlier uploads are not to be repeated. If these runs have repeated all of the
+    pictures, every picture is uploaded again.
     """
     members = sorted(pictures, key=lambda picture: (picture.pet_id, picture.place, picture.file))
     repeated = set(_find_repeated(members))

@@ -106,7 +106,9 @@ _LOOK_CURE = "Look at the pet's photos in the store; --again uploads it once mor
 HOLDING_CAUSES: frozenset[Cause] = frozenset(
     ("no-answer", "bad-answer", "service-error", "too-many", "cut-off", "unexpected")
 )
-"""Causes after which a later attempt may succeed: the pet's next pictures wait for this one."""
+"""Causes of a failed upload after which a later attempt may succeed, so the pet's next pictures are
+held back.
+"""
 
 
 class ImageRecorder(Protocol):
@@ -164,10 +166,10 @@ class PictureSender:
     settle: float
     stopper: Stopper
     in_flight: set[int]
-    """The pictures whose request may be in flight."""
+    """The numbers of the pictures whose request may be in flight."""
     on_sent: Callable[[int, int], None]
     on_retry: Callable[[int, str], None]
-    """Called with a picture and the reason when it is sent again."""
+    """Called with the number of a picture that is sent again, and the reason."""
     canceller: UploadCanceller
     items: tuple[Picture, ...] = ()
     started_at: float = field(default_factory=time.monotonic)
@@ -225,8 +227,8 @@ class PictureSender:
     async def _prepare(
         self, number: int, picture: Picture
     ) -> tuple[UploadedFile | None, Pet, bytes]:
-        """Return the result of a picture that an earlier run uploaded, else None; its pet; and the
-        bytes to send.
+        """Return three values: the result of a picture that an earlier run uploaded, else None; the
+        pet; and the bytes to send.
         """
         before = await self.stopper.wait_for(self._fetch_pet(picture))
         doubt = self._find_doubt(picture)
@@ -487,7 +489,7 @@ class UploadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of an upload. Raises SettingsError."""
 
     concurrency: int = 4
-    """The number of pets at a time."""
+    """The number of pets whose pictures are uploaded at the same time."""
     settle: float = 30.0
     """The seconds after which an earlier upload without a response is sent again if the pet still
     has no new photo; after a crash they count from the start of this run.
@@ -535,7 +537,7 @@ async def run(
 
 
 def without_run(pictures: Pictures, *, started: str) -> UploadReport:
-    """Return the report if none of the pictures is to be uploaded."""
+    """Return the report of an upload without a run, because no picture is to be uploaded."""
     return _report(pictures, "", started, 0.0, {}, "")
 
 
@@ -687,8 +689,8 @@ class _Engine:
             self._stopper.stop(f"unexpected: {error!r}")
 
     def _stop(self, number: int, error: PetsyncError) -> None:
-        """Stop the run after the uploads in flight. This upload failed if it cannot have reached
-        the service; otherwise its result stays unknown.
+        """Stop the run after the uploads in flight. The upload of this picture failed if it cannot
+        have reached the service; otherwise its result stays unknown.
         """
         self._stopper.stop(str(error))
         if not isinstance(error, ApiError) or error.may_have_happened:
@@ -719,8 +721,8 @@ class _Engine:
             self._report_progress()
 
     def _count(self, number: int, sent: int) -> None:
-        """Add the bytes that were sent for a picture; a second attempt does not count any byte
-        again.
+        """Add the bytes that were sent for a picture; bytes that a second attempt sends again do
+        not count.
         """
         self._bytes_sent += max(sent - self._sent[number], 0)
         self._sent[number] = max(sent, self._sent[number])

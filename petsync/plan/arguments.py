@@ -123,9 +123,8 @@ def checked_pictures(pictures: object) -> Pictures:
 
 
 def folder_of(source: object, **of_sheets: object) -> str:
-    """Return the named folder.
-
-    Raises SettingsError for an option that belongs to a sheet, or a sheet without a column.
+    """Return the folder that `source` names. Raises SettingsError for an option that is valid only
+    for a sheet, and for a sheet without a column.
     """
     for name, value in of_sheets.items():
         if value is not None:

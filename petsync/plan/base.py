@@ -75,11 +75,11 @@ __all__ = [
 
 
 def advance_base(sheet: Sheet, report: Report) -> Base | None:
-    """Return the base of the sheet after the run, None if it has none.
+    """Return the base of the sheet after the run, None if the sheet has no base.
 
     For each row that was applied, or that agrees with the store, the base takes the row's values.
-    For every other row it stays the same, so that its edits remain edits. A recognised row counts
-    as a row with its pet's id.
+    For every other row, the base stays the same, so that the row's edits remain edits. A recognised
+    row counts as a row with its pet's id.
     """
     if sheet.base is None:
         return None
@@ -133,7 +133,9 @@ def _is_agreed(
 
 
 def _iter_applied_pets(report: Report) -> Iterator[tuple[int | None, Pet | None]]:
-    """Yield the pets as they are after the run, by id; None for pets that it deleted."""
+    """Yield the id of each pet that the run changed, with the pet after the run; None for a deleted
+    pet.
+    """
     for result in report.results:
         if result.outcome != "applied" or result.kind == "none":
             continue
@@ -177,7 +179,9 @@ def _select_sent_values(
 def _iter_agreed_rows(
     sheet: Sheet, report: Report, base: Base, sent: Mapping[int | None, frozenset[str]]
 ) -> Iterator[Row]:
-    """Yield the rows that may have been edited and now agree, at least in the sent fields."""
+    """Yield the rows that may have been edited and now agree with the store, at least in the sent
+    fields.
+    """
     added = {
         each.row: each.assigned_id
         for each in report.results
@@ -193,9 +197,7 @@ def _iter_agreed_rows(
 
 
 def _mask_edited(rows: pd.DataFrame, base: Base) -> match.Mask:
-    """Return a mask of the rows with values that differ from the base, or with pets that it
-    lacks.
-    """
+    """Return a mask of the rows whose values differ from the base, or whose pets the base lacks."""
     sheet_frame = base.sheet_frame
     places = match.positions(rows["id"], sheet_frame)
     result = places < 0
@@ -256,7 +258,7 @@ def _build_category(values: Mapping[Column, Any], last: Pet) -> Category | None:
 
 
 _REMEMBERED = timedelta(days=90)
-"""The time for which the base remembers a pet that disappeared from both sides."""
+"""The time for which the base remembers a pet that disappeared from both sheet and store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +270,7 @@ class RowComparison:
     ids: tuple[int, ...]
     """The ids of the rows' pets."""
     places: tuple[int, ...]
-    """The places of these pets in the snapshot, -1 if it lacks the pet."""
+    """The positions of these pets in the snapshot, -1 for a pet that it lacks."""
     differing: Mapping[int, tuple[Unit, ...]]
     """The units in which a row differs from its pet, by row number."""
     named: frozenset[int]
@@ -302,13 +304,12 @@ class RowComparison:
         *,
         fills: bool = False,
     ) -> Base:
-        """Return the last values on which both sides agree.
-
-        For a pet on both sides, units that agree, or that are blank in the sheet, get the store's
-        values. Units that differ keep their values from `old`. A pet that differs and is not in
-        `old` is omitted. A pet of `old` that only one side has, or that is in another sheet
-        (`elsewhere`), stays. If the round `fills` blank cells, a blank cell keeps its old value,
-        too: the sheet does not have the store's new value, and may not get it.
+        """Return the last values on which sheet and store agree. For a pet in both, units that
+        agree, or that are blank in the sheet, get the store's values. Units that differ keep their
+        values from `old`. A pet that differs and is not in `old` is omitted. A pet of `old` that
+        only the sheet or the store has, or that is in another sheet (`elsewhere`), stays. If the
+        round `fills` blank cells, a blank cell keeps its old value, too: the sheet does not have
+        the store's new value, and may not get it.
         """
         pairs = [each for each in zip(self.rows, self.places, strict=True) if each[1] >= 0]
         before = None if old is None else restore_missing_columns(old)
@@ -348,7 +349,7 @@ class RowComparison:
     def _find_missing_since(
         self, base: Base, snapshot: Snapshot, old: Base | None
     ) -> dict[int, str]:
-        """Return the pets that recently disappeared from both sides, with the time.
+        """Return the pets that recently disappeared from both sheet and store, each with the time.
 
         Their rows may return.
         """
@@ -361,8 +362,8 @@ class RowComparison:
         return {i: on for i, on in since.items() if i not in there and on >= oldest}
 
     def _find_unsure_units(self, base: Base, old: Base | None) -> dict[int, tuple[str, ...]]:
-        """Return the uncertain units of `old` that still differ, that only one side has, or whose
-        column is missing.
+        """Return the units that remain uncertain: those in `old` that still differ, whose pet only
+        the sheet or the store has, or whose column is missing.
         """
         missing = {unit for unit in UNITS if base.missing.intersection(COLUMNS_OF[unit])}
         before = {} if old is None else {i: u for i, u in old.unsure_units.items() if i in base.ids}
@@ -384,7 +385,7 @@ class RowComparison:
 
     def _find_unseen_units(self, snapshot: Snapshot, base: Base) -> dict[int, tuple[Unit, ...]]:
         """Return, by row, units that are blank in the sheet and have another value in the store
-        than in the base: the sheet does not have that value.
+        than in the base: the sheet does not have the store's value.
         """
         frame = base.frame
         before, places = match.positions(self.frame["id"], frame), np.array(self.places, np.intp)
@@ -404,7 +405,7 @@ class RowComparison:
         return found
 
     def _collect_sheet_pets(self, base: Base, old: Base | None) -> dict[int, Pet]:
-        """Return the sheet's current or last pets that differ from the base."""
+        """Return the pets as the sheet has or last had them, if they differ from the base."""
         rows = dict(zip(self.ids, self.rows, strict=True))
         seen = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
         before = {} if old is None else self._find_pets_before(base, old)
@@ -430,8 +431,8 @@ class RowComparison:
         return pet if last is None else _with_missing_columns(pet, last, base)
 
     def _find_pets_before(self, base: Base, old: Base) -> dict[int, Pet]:
-        """Return the sheet's pets from before columns went missing, if they differ from the base
-        now.
+        """Return the pets as the sheet had them before columns went missing, if they now differ
+        from the base.
         """
         if not base.missing:
             return {}
@@ -543,7 +544,9 @@ def with_missing(base: Base | None, sheet: Sheet) -> Base | None:
 
 
 def is_other(pet: Pet, row_pet: Pet) -> bool:
-    """Return true if the sheet's pet differs in any value, including ids assigned since."""
+    """Return true if the sheet's pet differs from the base's pet in any value, including ids
+    assigned since.
+    """
     return not all(equal(pet, row_pet, column) for column in COLUMNS)
 
 
@@ -683,7 +686,7 @@ def _find_category_differences(
 
 
 def read_category(values: RowValues) -> Category:
-    """Return the category's cells of a row, None for a blank one."""
+    """Return the category's cells of a row; a blank cell is None."""
     return Category(values.get("category_id"), values.get("category"))
 
 
@@ -709,8 +712,8 @@ def with_blank_columns(base: Base, pets: Sequence[Pet]) -> Base:
 
 
 def _with_missing_columns(pet: Pet, last: Pet, base: Base, back: Collection[str] = ()) -> Pet:
-    """Return the pet with the sheet's `last` values in the base's missing columns, except those
-    that are `back`.
+    """Return the pet with the sheet's `last` values in the base's missing columns, except those in
+    `back`, which have returned.
 
     If only one column of a category is missing, only this one gets its last value.
     """
@@ -752,9 +755,8 @@ SETTLED = frozenset({"already-so", "already-gone"})
 _MERGING = ("tags", "photo_urls")
 _T = TypeVar("_T")
 Moves = Mapping[int, tuple[Pet, Pet] | None]
-"""The current pets by id, as the base has them and as the sheet has them; None for a removed pet.
-
-The sheet's side changes only by values that were sent from a cell or written into it, because a
+"""By pet id, the current pet of the base and the current pet of the sheet; None for a removed pet.
+The sheet's pet changes only by values that were sent from a cell or written into it, because a
 column that was missing in the last round may have returned.
 """
 
@@ -764,7 +766,7 @@ def categories_of(
 ) -> dict[int, Category]:
     """Return, by row, the category's cells that differ from the category after the change.
 
-    An open conflict counts like a change. A part is None for a blank cell.
+    A conflict with clashes counts like a change. A blank cell is None.
     """
     pets: dict[int | None, Pet | None] = {each.row: each.after for each in changes}
     # Include conflicts: their rows' cells are then known, whatever the user decides.
@@ -829,7 +831,7 @@ def _build_agreed_pet(change: Update, clashes: Collection[Column]) -> Pet:
 def with_inbound(base: Base, inbound: Inbound) -> Base:
     """Return the base with the changes that a sheet took from the store.
 
-    A pet that the base lacks is only partly known.
+    Edits of a pet that the base lacks are omitted, because only part of the pet is known.
     """
     ids = [*(e.pet.id or 0 for e in inbound.edits), *(pet.id or 0 for pet in inbound.added)]
     old = {pet.id: pet for pet in pets_of(ids, base.frame)}
@@ -1059,18 +1061,18 @@ class SentRun(NamedTuple):
     categories: Mapping[int, Category] = {}
     """See `Plan.categories`."""
     held: frozenset[tuple[int, str]] = frozenset()
-    """The units, by pet id, in which the row clashed with the store and was not sent."""
+    """The units that clashed with the store and were not sent, each with its pet's id."""
 
 
 class _Cell(NamedTuple):
-    """A unit of a pet that runs sent."""
+    """A unit of a pet, with the values that runs sent for it."""
 
     states: list[tuple[int, Pet]]
-    """The row's pets, each with the number of the first run after which the row has it, 0 for the
-    export.
+    """The row's pet at the export, with 0, and after each run that sent the unit, with the run's
+    number.
     """
     is_seen: bool = True
-    """True if the end of the last run is known."""
+    """True if the end of the last sent change was recorded."""
 
     @property
     def last(self) -> int:
@@ -1078,7 +1080,7 @@ class _Cell(NamedTuple):
         return self.states[-1][0]
 
     def at(self, number: int) -> int:
-        """Return the number of the last run up to this one that sent the unit."""
+        """Return the number of the last run that sent the unit, up to the run with this number."""
         return max(n for n, _ in self.states if n <= number)
 
 
@@ -1091,11 +1093,11 @@ def continue_base(
 ) -> Base:
     """Return the sheet's base after its `own` runs, which are ordered from the oldest.
 
-    A cell is uncertain in three cases. It differs from the value that the last own run sent, and
-    most of the sent cells have values from before that run. Or a later own run did not send it for
-    that reason, and it was not edited since: what that run sent is not evidence for the cell. Or
-    it has the exported value, a run of one of the sheet's `copies` sent another value, and most
-    cells of that run have the sent values.
+    A cell is uncertain in three cases. First, it differs from the value that the last own run sent,
+    and most of the sent cells have values from before that run. Second, a later own run did not
+    send it for that reason, and it was not edited since: what that run sent is not evidence for the
+    cell. Third, it has the exported value, a run of one of the sheet's `copies` sent another value,
+    and most cells of that run have the sent values.
 
     `current` are the store's pets: an update without a recorded end counts if the store's pet has
     its values. For a pet that no row names, the sent values count only if other rows show that the
@@ -1109,7 +1111,7 @@ def continue_base(
 def is_from_runs(
     sheet: Sheet, base: Base, runs: Sequence[SentRun], current: pd.DataFrame | None = None
 ) -> bool:
-    """Return true if most of the cells that the runs sent have these or later values.
+    """Return true if most of the cells that the runs sent have the sent values or later ones.
 
     The sheet is then the one that was sent, or a copy of it.
     """
@@ -1166,7 +1168,7 @@ class _SheetAfterRuns:
         return replace(_with_units(self._base, sides), unsure_units=unsure_units)
 
     def _with_added(self, base: Base, own: Sequence[SentRun]) -> Base:
-        """Return the base with the pets that its own runs added under ids in the rows."""
+        """Return the base with the pets that its own runs added and whose ids are in the rows."""
         added = {
             change.after.id or 0: (change.after, _cells_of(change, run.categories))
             for run in own
@@ -1212,11 +1214,9 @@ class _SheetAfterRuns:
         return msgspec.structs.replace(change, fields=fields) if fields else None
 
     def _count_evidence(self, own: Sequence[SentRun]) -> tuple[list[int], list[int]]:
-        """Return the counts of cells that show an older and a newer sheet, for the time before each
-        run.
-
-        For each cell that was sent since, an earlier value counts as older and a later one as
-        newer.
+        """Return two lists: for each run, the number of cells that indicate an older sheet, and the
+        number of cells that indicate a newer one. For each cell that this or a later run sent, a
+        value from before the run counts as older, and a later value as newer.
         """
         older, newer = [0] * len(own), [0] * len(own)
         for (pet_id, unit), cell in self._cells.items():
@@ -1268,7 +1268,8 @@ class _SheetAfterRuns:
         """Yield the cells that have their exported value although a copy's run sent another, each
         with the sent pet and its row's pet.
 
-        Yields none unless the run has at least as many cells with the sent value, and at least one.
+        Yields none unless at least one cell has the sent value, and at least as many as have the
+        exported one.
         """
         as_before, count = list[tuple[tuple[int, Unit], tuple[Pet, Pet]]](), 0
         for change in run.sent:
@@ -1336,7 +1337,9 @@ def _has_same_values(judge: Judge, row: Row, unit: Unit, pet: Pet) -> bool:
 
 
 def _with_units(base: Base, sides: Mapping[tuple[int, Unit], tuple[Pet, Pet]]) -> Base:
-    """Return the base with units from the `sides`: the agreed pet and the sheet's pet."""
+    """Return the base with the units in `sides`, each with the values of the agreed pet and of the
+    sheet's pet.
+    """
     ids = {pet_id for pet_id, _ in sides}
     pets = {pet.id or 0: pet for pet in pets_of(ids, base.frame)}
     sheet_pets = {pet_id: base.sheet_pets.get(pet_id, pet) for pet_id, pet in pets.items()}

@@ -149,7 +149,7 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     """The pet's name in the store, else in the row."""
     rule: str = ""
-    """The stable code, as in docs/plan.md."""
+    """The conflict's stable code, as in docs/plan.md."""
     problem: str
     """The problem, in a form that follows `subject`."""
     suggestion: str
@@ -163,7 +163,7 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
     after: Pet | None = None
     """With clashes: the pet with all values of the row."""
     says: tuple[Column, ...] = ()
-    """With clashes: the row's columns with the values that it changes."""
+    """With clashes: the row's columns that have the changed fields."""
 
     @property
     def subject(self) -> str:
@@ -195,7 +195,7 @@ class Blocked(msgspec.Struct, frozen=True, kw_only=True):
     pet_id: int | None = None
     """The id in the row, None if there is no reliable one."""
     name: str = ""
-    """The store's name of that pet, "" for none."""
+    """The name of that pet in the store, "" if there is none."""
 
 
 # The limits that a waiting plan of a job exceeded, and that are raised when a user applies it.
@@ -205,12 +205,12 @@ _END = "Applying the plan approves it: its limits are raised as far as it needs.
 
 
 def describe_limits(refusals: Iterable[Refusal]) -> str:
-    """Return the broken limits, with their names in the configuration."""
+    """Return the exceeded limits, with their names in the configuration."""
     return "; ".join(refusal.problem.replace("--max-", "max_") for refusal in refusals)
 
 
 def released_note(job: str, limits: str) -> str:
-    """Return the note in a job's plan on the limits that it broke."""
+    """Return the note in a job's plan on the limits that it exceeded."""
     return f"Job {job} did not apply this plan by itself: {limits}. {_END}"
 
 
@@ -236,8 +236,8 @@ class Coverage(msgspec.Struct, frozen=True):
 
     The service cannot list everything: a pet whose status was not asked for, or whose query failed,
     may exist without being in the snapshot. Only getPetById therefore proves absence, and only a
-    pet with one of `statuses` can be missing from a sheet. `pet.status in coverage` compares
-    trimmed and without regard to case.
+    pet with one of `statuses` can be missing from a sheet. `pet.status in coverage` ignores
+    surrounding spaces and case.
     """
 
     statuses: tuple[str, ...] = ()
@@ -258,7 +258,7 @@ class Snapshot:
     frame: pd.DataFrame
     """The pets in the canonical columns, one row per pet, sorted by id.
 
-    A pet whose status was not requested but that a query returned is included, and is outside
+    A pet that a query returned although its status was not requested is included, but is outside
     `coverage`.
     """
     coverage: Coverage

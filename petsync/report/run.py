@@ -70,8 +70,8 @@ def _parts(report: Report, limit: int | None) -> Iterator[str]:
 
 
 def causes_html(report: Report, limit: int | None, *, is_over: bool = False) -> Iterator[str]:
-    """Yield the results that need attention, in a collapsible part for each cause. With `is_over`
-    no cures are shown.
+    """Yield the results that need attention, in a collapsible part for each cause. With `is_over`,
+    the actions to take are left out.
     """
     row = partial(_row, names=words.result_names(report.plan))
     fold_over = html.fold_limit(limit)
@@ -138,7 +138,7 @@ def outcome_lines(
     report: Report, *, limit: int | None, width: int, is_over: bool = False
 ) -> Iterator[Text]:
     """Yield the number of rows with each outcome, the reason if the run stopped early, and, by
-    cause, the results that need attention. With `is_over` no cures are shown.
+    cause, the results that need attention. With `is_over`, the actions to take are left out.
     """
     yield from _totals_text(report)
     yield from _stop(report, width)
@@ -207,7 +207,7 @@ _OUTCOME_UNKNOWN = "started, and it is not known yet whether it was applied"
 
 
 def source_words(past: PastRun) -> str:
-    """Return the source of the run: a sheet, a folder, or the run that it undid."""
+    """Return the source of the run: a sheet, a folder, or the run that it undoes."""
     return f"undo of run {past.undoes}" if past.undoes else make_visible(past.source)
 
 
@@ -245,8 +245,8 @@ def describe_undo(past: PastRun, undo: PastRun | None) -> str:
 
 
 def describe_entry(entry: Entry) -> str:
-    """Return the outcome of a change: `changed`, or the reason: `update, conflict: the pet is
-    gone`.
+    """Describe the outcome of a change: `changed` or, with the reason, `update, conflict: the pet
+    is gone`.
     """
     if entry.outcome == "applied":
         text = DONE_WORDS[entry.kind]
@@ -256,7 +256,7 @@ def describe_entry(entry: Entry) -> str:
 
 
 def describe_file(file: UploadedFile) -> str:
-    """Describe a file: `7_2.png: image uploaded`, or the reason: `7_2.png: failed: the pet is
+    """Describe a file: `7_2.png: image uploaded` or, with the reason, `7_2.png: failed: the pet is
     gone`.
     """
     name = make_visible(f"{file.source}, {file.file}" if file.source else file.file)
@@ -290,8 +290,8 @@ _COLUMN_TITLES = f"  {'run':<20}  {'started':<23}  {'what':<6}  {'state':<7}  to
 def runs_lines(
     runs: Sequence[PastRun], *, limit: int | None = 20, width: int = 80
 ) -> Iterator[Text]:
-    """Yield the first `limit` runs, each in two or more lines, with its store if there are
-    several.
+    """Yield the first `limit` runs, each in two or more lines, with its store if the runs have
+    different stores.
     """
     if not runs:
         yield Text("No runs are recorded.")
@@ -312,7 +312,7 @@ def runs_lines(
 def pet_lines(
     pet_id: int, entries: Sequence[tuple[PastRun, Entry]], *, width: int = 80
 ) -> Iterator[Text]:
-    """Yield the changes that runs made or planned to a pet, with the values before and after."""
+    """Yield the changes to a pet that runs made or planned, with the values before and after."""
     if not entries:
         yield Text(f"No recorded run changed pet {pet_id}.")
         return

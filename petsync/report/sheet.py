@@ -49,8 +49,8 @@ _TABS = 5
 
 
 def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
-    """Yield the file, its tabs that are not read, and its columns: the known ones, and the
-    others.
+    """Yield the file, its tabs that are not read, its corrected cells, and its columns: first those
+    of petsync, then the others.
     """
     tab = f", tab {sheet.tab}" if sheet.tab else ""
     yield "file", make_visible(f"{sheet.source}{tab}")
@@ -70,7 +70,7 @@ def _format_tabs(tabs: Sequence[str]) -> str:
 
 
 def sheet_summary(sheet: Sheet) -> str:
-    """Return one sentence: the number of usable rows, and of the findings."""
+    """Return one sentence with the numbers of usable rows and of findings."""
     if not sheet.problems:
         return f"Checked: {count(len(sheet), 'row')}, no findings."
     warnings = len(sheet.problems) - sheet.errors
@@ -82,7 +82,7 @@ def sheet_summary(sheet: Sheet) -> str:
 
 
 def next_step(findings: Sequence[Finding]) -> str:
-    """Return the action for findings, and the page that explains each code."""
+    """Return the next step for these findings, and the page that explains each code."""
     where = "docs/findings.md explains each code."
     if any(finding.severity == "error" for finding in findings):
         return (
@@ -93,8 +93,8 @@ def next_step(findings: Sequence[Finding]) -> str:
 
 
 def snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Yield the store, the time, and the number of pets that the store listed in different
-    versions.
+    """Yield the store and the time of the snapshot, and the number of pets that were listed in
+    different versions and read again.
     """
     yield "store", make_visible(snapshot.source)
     yield "taken", format_timestamp(snapshot.taken_at)
@@ -104,8 +104,8 @@ def snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def status_counts(snapshot: Snapshot) -> list[tuple[str, int]]:
-    """Return the number of pets by visible status, the most frequent first; rare ones are added
-    up.
+    """Return the number of pets with each status, the most frequent first; the rare statuses are
+    combined.
     """
     counts = snapshot.frame["status"].value_counts(dropna=False)
     pairs = [(_status_words(status), int(total)) for status, total in counts.items()]
@@ -138,11 +138,11 @@ _COLUMNS = ("Where", "Value", "Problem", "Suggestion")
 _KINDS = {"Where": "ps-place", "Value": "ps-value"}
 _SHOWN_PLACES = 3
 _OPEN_RULES = 3
-"""The number of rules that are expanded."""
+"""The maximum number of rules whose findings are expanded."""
 
 
 def sheet_html(sheet: Sheet, *, limit: int | None = 20) -> str:
-    """Return the sheet and its findings by rule as HTML, the first `limit` of each."""
+    """Return the sheet as HTML, with the first `limit` findings of each rule."""
     return html.fragment(_parts(sheet, limit))
 
 
@@ -159,7 +159,7 @@ def snapshot_html(snapshot: Snapshot) -> str:
 
 
 def findings_html(findings: Findings, *, limit: int | None = 20) -> str:
-    """Return a table of findings by rule as HTML, as that of a sheet."""
+    """Return a table of findings as HTML, grouped by rule as for a sheet."""
     all_findings = list(iter_findings(findings))
     return html.fragment([html.summary(totals(all_findings)), *_groups(all_findings, limit)])
 
@@ -182,7 +182,9 @@ def _groups(all_findings: Iterable[Finding], limit: int | None) -> Iterator[str]
 
 
 def _aside(group: FindingGroup) -> str:
-    """Return the places of the first findings, and their problem if all have the same."""
+    """Return the places of the group's first findings, and the problem if all findings have the
+    same one.
+    """
     shown = "; ".join(same.where for same in group.same[:_SHOWN_PLACES])
     more = " ..." if len(group.same) > _SHOWN_PLACES else ""
     return f"{shown}{more}: {group.problem}" if group.problem else f"{shown}{more}"
@@ -235,7 +237,7 @@ def findings_lines(sheet: Sheet, *, limit: int = 5, width: int = 80) -> Iterator
 
 
 def table_lines(findings: Findings, *, limit: int = 5, width: int = 80) -> Iterator[Text]:
-    """Yield a table of findings by rule, as that of a sheet."""
+    """Yield a table of findings, grouped by rule as for a sheet."""
     all_findings = list(iter_findings(findings))
     for group in group_findings(all_findings):
         yield from _group_text(group, limit, width)

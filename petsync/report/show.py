@@ -95,7 +95,7 @@ def show_rounds(rounds: Sequence[RoundReport], console: Console, *, limit: int |
 
 
 def show_round(round_report: RoundReport, console: Console, *, limit: int | None = 20) -> None:
-    """Print the round with the first `limit` of each kind of difference that it left."""
+    """Print the round with the first `limit` remaining differences of each kind."""
     _show(round_lines(round_report, _width(console), limit=limit), console)
 
 
@@ -107,7 +107,7 @@ def show_past_rounds(rounds: Sequence[Round], console: Console, *, limit: int | 
 
 
 def show_intake(inbound: Inbound, console: Console, *, limit: int | None = 20) -> None:
-    """Print the first `limit` changes of the store for a sheet."""
+    """Print the first `limit` changes from the store that the sheet needs."""
     _show(intake_lines(inbound, width=_width(console), limit=limit), console)
 
 
@@ -140,7 +140,7 @@ def show_run_details(
 
 
 def show_findings(sheet: Sheet, console: Console, *, limit: int = 5) -> None:
-    """Print the sheet and its findings by rule, the first `limit` (≥ 1) of each."""
+    """Print the sheet with the first `limit` (≥ 1) findings of each rule."""
     _show(findings_lines(sheet, limit=limit, width=_width(console)), console)
 
 
@@ -175,7 +175,9 @@ def _show(lines: Iterable[Text], console: Console) -> None:
 
 
 def plan_text(plan: Plan, *, limit: int | None = 20, width: int = 80) -> str:
-    """Return the plan as text, with the first `limit` rows of each kind, all if it is None."""
+    """Return the plan as text, with the first `limit` rows of each kind; all rows if `limit` is
+    None.
+    """
     return _join_lines(plan_lines(plan, limit=limit, width=width))
 
 
@@ -185,7 +187,7 @@ def explanations_text(explanations: Iterable[Explanation], *, width: int = 80) -
 
 
 def summary_text(summary: Summary, *, width: int = 80) -> str:
-    """Return a plan's numbers as text."""
+    """Return the counts of a plan as text."""
     return _join_lines(summary_lines(summary, width=width))
 
 
@@ -202,7 +204,7 @@ def rehearsal_text(rehearsal: Rehearsal, *, limit: int | None = 5, width: int = 
 
 
 def round_text(round_report: RoundReport, *, limit: int | None = 20, width: int = 80) -> str:
-    """Return the round as text, with the first `limit` of each kind of difference that it left."""
+    """Return the round as text, with the first `limit` remaining differences of each kind."""
     return _join_lines(round_lines(round_report, width, limit=limit))
 
 
@@ -214,12 +216,12 @@ def rounds_text(rounds: Sequence[RoundReport], *, limit: int | None = 5, width: 
 
 
 def findings_text(sheet: Sheet, *, limit: int = 5, width: int = 80) -> str:
-    """Return the sheet and its findings by rule as text, the first `limit` (≥ 1) of each."""
+    """Return the sheet as text, with the first `limit` (≥ 1) findings of each rule."""
     return _join_lines(findings_lines(sheet, limit=limit, width=width))
 
 
 def table_text(findings: Findings, *, limit: int = 5, width: int = 80) -> str:
-    """Return a table of findings by rule as text, the first `limit` (≥ 1) of each."""
+    """Return a table of findings as text, with the first `limit` (≥ 1) of each rule."""
     return _join_lines(table_lines(findings, limit=limit, width=width))
 
 

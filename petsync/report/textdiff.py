@@ -53,7 +53,7 @@ Piece = tuple[str, bool]
 """A part of a text, and whether it is marked."""
 _MAX_STEPS = 40_000
 _MIN_SHARE = 2
-"""Characters are marked inside a word if at least one in `_MIN_SHARE` is common."""
+"""Single characters of a word are marked only if at least one in `_MIN_SHARE` is unchanged."""
 _CONTEXT = 24
 _CUT = "..."
 
@@ -114,7 +114,7 @@ def _is_word(sign: str) -> bool:
 
 
 def _find_common_words(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the positions of a longest sequence of words that both texts have."""
+    """Return the words that both texts have in the same order, as pairs of positions."""
     head = _common_items(old, new)
     tail = _common_items(old[head:][::-1], new[head:][::-1])
     rows, columns = len(old) - head - tail, len(new) - head - tail
@@ -150,8 +150,8 @@ def _longest_common(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, i
 
 
 def _mark_inside(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
-    """Return a replaced and a new part, in pieces; a common start and end are not marked if they
-    make up most of the parts.
+    """Return the replaced and the new part of a text, in pieces; a common start and end are not
+    marked if they make up most of the parts.
     """
     old, new = ([text[a:b] for a, b, _ in split_graphemes(text)[0]] for text in (before, after))
     head = _common_items(old, new)
@@ -168,7 +168,7 @@ def _parts(signs: Sequence[str], head: int, tail: int) -> list[Piece]:
 
 
 def _common_items(first: Sequence[str], other: Sequence[str]) -> int:
-    """Return the number of items with which both begin."""
+    """Return the number of equal items at the start of both sequences."""
     return sum(
         1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, other, strict=False))
     )
@@ -196,8 +196,8 @@ _ITEMS: Mapping[str, tuple[Callable[[Pet], Sequence[str]], str]] = {
 
 
 def compare_cells(before: Pet | None, after: Pet, column: Column) -> tuple[Pieces, Pieces]:
-    """Return the column's cell before and after, with the differences marked; in a list, whole
-    items are marked. For a new pet nothing is marked.
+    """Return the column's cell before and after the change, with the differences marked; in a list,
+    whole items are marked. For a new pet nothing is marked.
     """
     if before is None:
         return [], [(cell(after, column), False)]
@@ -208,7 +208,7 @@ def compare_cells(before: Pet | None, after: Pet, column: Column) -> tuple[Piece
 
 
 def compare_texts(before: str, after: str) -> tuple[Pieces, Pieces]:
-    """Return both texts; the words or characters that the other one does not have are marked."""
+    """Return both texts, with the words or characters marked that the other text does not have."""
     if max(len(before), len(after)) > _MAX_LENGTH or (
         max(before.count(" "), after.count(" ")) > _MAX_WORDS
     ):
@@ -324,7 +324,9 @@ def _photos(before: tuple[str, ...], after: tuple[str, ...]) -> Detail:
 
 
 def _number_items(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield both orders; of long lists, only the part from the first to the last moved item."""
+    """Yield the numbered items in both orders; of long lists, only those from the first to the last
+    moved item.
+    """
     moved = [n for n, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
     start, stop = 0, len(before)
     if moved and stop > _SHOWN_ITEMS:
@@ -387,7 +389,7 @@ def fit_texts(texts: Sequence[str], width: int) -> list[str]:
 
 
 def _common_prefix(texts: Sequence[str]) -> int:
-    """Return the number of characters with which all texts begin."""
+    """Return the length of the common start of all texts."""
     columns = zip(*texts, strict=False)
     differences = (n for n, column in enumerate(columns) if any(c != column[0] for c in column))
     return next(differences, min(map(len, texts)))
@@ -401,10 +403,12 @@ def _cut_start(text: str, cut: int) -> str:
 
 
 Cell = Sequence[str]
-"""The value of one side as printable text: the items of a list, or one text."""
+"""A field's value on one side, such as the sheet, as printable text: the items of a list, or one
+text.
+"""
 _GAP = "  "
 _LINES = 6
-"""The approximate number of lines of a long text or item."""
+"""The approximate maximum number of lines of a text or item."""
 _HANGING = "  "
 _MAX_ITEMS = 60
 """The maximum number of items of a list that are shown; of longer lists, common items are left out
@@ -413,8 +417,8 @@ first.
 
 
 def items(column: Column, text: str) -> list[str]:
-    """Return the printable items of a list's cell, each as in the cell's grammar; for another
-    column, its text. An empty cell is `(empty)`.
+    """Return the items of a cell with tags or photo URLs as printable texts, each written as in the
+    cell; for another column, the cell's text. An empty cell is `(empty)`.
     """
     try:
         if column == "tags":
@@ -447,7 +451,7 @@ def fold_items(cell: Cell, room: int) -> Iterator[str]:
 
 
 class SideBySide:
-    """A table of fields, each with one cell for each of the titles, in at most `room` cells."""
+    """A table with a row for each field and a column for each title, at most `room` cells wide."""
 
     def __init__(self, titles: Sequence[str], rows: Iterable[Sequence[Cell]], room: int) -> None:
         self._titles, self._room = titles, room
@@ -467,7 +471,7 @@ class SideBySide:
 
     @property
     def head(self) -> Text:
-        """The titles of cells that are side by side."""
+        """The line of titles above cells that are side by side."""
         return self._line(self._titles, ["dim"] * len(self._titles))
 
     def lines(self, row: Sequence[Cell], styles: Sequence[str]) -> Iterator[Text]:
@@ -511,7 +515,7 @@ def _shorten_cells(row: Sequence[Cell], room: int) -> list[Cell]:
 
 
 def _without_common(row: Sequence[Cell]) -> list[Cell]:
-    """Return the cells with long lists shortened; items that all sides have are left out first."""
+    """Return the cells with long lists shortened; items that all lists have are left out first."""
     if max(map(len, row)) <= _MAX_ITEMS:
         return list(row)
     lists = [set(cell) for cell in row if len(cell) > 1]

@@ -186,10 +186,10 @@ def _take(graphemes: Iterable[str], width: int) -> list[str]:
 
 
 class CauseText(NamedTuple):
-    """A cause in words."""
+    """A cause in words: a title, its meaning, and the cure."""
 
     title: str
-    """Continues an outcome ("3 failed: ...")."""
+    """The text that continues an outcome ("3 failed: ...")."""
     meaning: str
     cure: str
     """The action to take. RUN in it is replaced by the run's id."""
@@ -483,7 +483,7 @@ ClashesByRow = Mapping[int | None, Conflict]
 
 @dataclass(slots=True)
 class Listing(Generic[T]):
-    """The first of `total` things."""
+    """The first of several things, and their number in `total`."""
 
     shown: list[T] = field(default_factory=list)
     total: int = 0
@@ -514,7 +514,7 @@ class ResultGroup:
 
     @property
     def is_plain(self) -> bool:
-        """True if the number of results is enough, without their rows."""
+        """True if the number of results is sufficient and their rows are not shown."""
         return self.outcome == "applied" and self.cause not in ("another-id", "named-id")
 
 
@@ -693,7 +693,7 @@ def pet_of(change: Change) -> Pet:
 
 
 def name_of(pet: Pet) -> str:
-    """Return the pet's name, visible."""
+    """Return the pet's name as visible text; `(no name)` if it has none."""
     return make_visible(pet.name) if pet.name else "(no name)"
 
 
@@ -734,7 +734,7 @@ def describe_clashes(conflict: Conflict) -> str:
 
 
 def refusal_cure(refusal: Refusal) -> str:
-    """Return the cure for a limit that a plan exceeds."""
+    """Return what to do about a limit that a plan exceeds."""
     if refusal.override:
         return f"{refusal.override} would allow it."
     if refusal.limit == "capacity":
@@ -807,7 +807,9 @@ def where_to_see_all(plan: Plan) -> str:
 
 
 def scope_facts(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield the pets that the plan covers, and whether it is a part of a plan."""
+    """Yield the pets that the plan covers and, for a part of a plan, the number of changes left
+    out.
+    """
     if plan.coverage.statuses or plan.coverage.failed:
         yield "covers", _describe_coverage(plan)
     if plan.left_out:
@@ -816,8 +818,8 @@ def scope_facts(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def describe_winner(plan: Plan) -> str:
-    """Return a sentence on the side whose value is used for a field that both changed since the
-    export.
+    """Return a sentence that says whether the sheet's or the store's value is used for a field that
+    both changed since the export.
     """
     if plan.undoes:
         return "The store: a pet that was changed since the run is kept as it is."
@@ -853,7 +855,9 @@ def report_facts(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
-    """Return one sentence; `counts` has the number of changes of each kind."""
+    """Return a summary of the plan in one sentence; `counts` has the number of changes of each
+    kind.
+    """
     if plan.in_sync:
         return _describe_in_sync(plan)
     still_open = len(plan.open_conflicts)

@@ -106,7 +106,7 @@ Value = str | int | MarkedText
 
 @dataclass(frozen=True, slots=True)
 class Styles:
-    """The numbers of the cells' formats: plain, and for text that looks like a formula."""
+    """The ids of the cells' styles: plain, and for text that looks like a formula."""
 
     plain: int
     quoted: int
@@ -137,7 +137,9 @@ def _cells(number: int, values: Sequence[Value], styles: Styles) -> Iterator[str
 
 
 def _encode_pieces(value: MarkedText, text: str) -> str:
-    """Return the text as formatted runs, if it is not too long."""
+    """Return the pieces as formatted runs; as one text if nothing is marked or the text is too
+    long.
+    """
     if not any(is_marked for _, is_marked in value.pieces) or len(text) > _MAX_LENGTH // 8:
         return _encode_text(text)
     return "".join(
@@ -240,8 +242,8 @@ def colour(
     repeated_columns: str,
     rows: int,
 ) -> None:
-    """Add a filter and colours for `rows` rows. If a row has the same values as the row above in
-    all `repeated_columns`, those of them that form a sequence from column A are pale in this row.
+    """Add a filter and colours for `rows` rows. In a row with the same values as the row above in
+    all `repeated_columns`, the values from column A up to the first gap in these columns are pale.
     """
     last, end = letters(columns)[-1], rows + 1
     sheet.auto_filter.ref = f"A1:{last}{end}"
@@ -293,7 +295,7 @@ class Tab:
 
     title: str
     columns: Mapping[str, int]
-    """Titles and widths (in characters)."""
+    """The width of each column in characters, by title."""
     rows: Iterable[Sequence[Value]]
     colours: Mapping[str, str] = field(default_factory=dict)
     """RGB colours for values of the first column."""
@@ -525,7 +527,7 @@ def _winner(conflict: Conflict) -> str:
 
 
 def _sides(clash: Clash) -> tuple[Value, Value, Value]:
-    """Return the exported value, and the values of sheet and store with their differences
+    """Return the exported value, and the values of sheet and store with their differences from it
     marked.
     """
     sheet, store = (compare_texts(clash.base, text)[1] for text in (clash.sheet, clash.store))
@@ -578,7 +580,9 @@ def _result_rows(report: Report) -> Iterator[Sequence[Value]]:
 
 
 def _rank(result: Result) -> tuple[int, bool, str]:
-    """Return the sort key: outcomes that need attention first; causes that the plan showed last."""
+    """Return the sort key: outcomes that need attention come first; causes that the plan already
+    showed come last.
+    """
     return RANK.index(result.outcome), result.cause in SHOWN_CAUSES, result.cause
 
 

@@ -302,7 +302,7 @@ async def _answer_error(behaviour: Behaviour, request: Request, error: Exception
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to run a sandbox; port 0 means a free port, `token_lifetime` is in seconds."""
+    """The options of a sandbox; port 0 means a free port, `token_lifetime` is in seconds."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -400,7 +400,9 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Unlike uvicorn, do not raise a signal again: the caller must close the store."""
+        """Handle Ctrl-C and SIGTERM; unlike uvicorn, do not raise them again, because the caller
+        must close the store.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -470,9 +472,9 @@ def serve(
     """Serve until Ctrl-C or SIGTERM (in the main thread), then return.
 
     `on_ready` is called once, when the server responds. With `db`, the store and its tokens remain
-    after the server stops. Raises SettingsError before that for a port in use, a file that is not
-    a store, a seed that is not a list of pets, an unknown profile, or an invalid specification of
-    faults.
+    after the server stops. Raises SettingsError, before it starts to serve, for a port in use, a
+    file that is not a store, a seed that is not a list of pets, an unknown profile, or an invalid
+    specification of faults.
     """
     options = Options(
         host=host,

@@ -138,9 +138,9 @@ Move = tuple[int, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """The changes of one response. `twice` and `stale` are the shares of its pets that it repeats,
-    unchanged or with a wrong name; `moves` are carried out after the response's snapshot is taken.
-    The same `seed` always affects the same pets.
+    """The changes of one response. `twice` is the share of its pets that are repeated unchanged,
+    and `stale` of those repeated with a wrong name; `moves` are carried out after the response's
+    snapshot is taken. The same `seed` always affects the same pets.
     """
 
     twice: float = 0.0
@@ -174,11 +174,11 @@ class Drift:
 
 
 NONE = Drift()
-"""An unchanged response."""
+"""No changes: the response stays as it is."""
 
 
 def drift_of(request: Request) -> Drift:
-    """How the request's response is changed."""
+    """Return the changes of the response to this request."""
     drift: Drift = request.scope.get("state", {}).get(KEY, NONE)
     return drift
 
@@ -192,7 +192,7 @@ def _as_it_was(pet: Pet) -> Pet:
 
 class Throttle:
     """Accepts `rate` requests per second: without `window`, by a token bucket of the size `burst`,
-    which is full at first; with it, `rate` × `window` requests in each window of that many seconds.
+    which is full at first; with it, `rate` × `window` requests in each window of `window` seconds.
     """
 
     def __init__(self, rate: float, *, burst: float, window: float = 0.0) -> None:
@@ -261,8 +261,8 @@ _BY_STATUS = "findPetsByStatus"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """A parsed specification. Shares are from 0 to 1; the shares of requests add up to at most 1,
-    and so do the shares of pets in a list.
+    """A parsed specification of faults. Shares are from 0 to 1; the shares of requests add up to at
+    most 1, and so do the shares of pets in a list.
     """
 
     latency: float = 0.0
@@ -295,14 +295,14 @@ class Faults:
         return operation == _BY_STATUS and not self.status.isdisjoint(_statuses(query))
 
     def throttle(self) -> Throttle | None:
-        """The throttle of the limit, if there is one."""
+        """Return a throttle for `limit`; None if there is no limit."""
         if self.limit is None:
             return None
         burst = max(self.limit, 1.0) if self.burst is None else self.burst
         return Throttle(self.limit, burst=burst, window=self.window)
 
     def hit(self, number: int) -> Hit:
-        """The faults of the request with this number (from 1), always the same."""
+        """Return the faults of the request with this number (from 1), which are always the same."""
         digest = hashlib.blake2b(f"{self.seed}:{number}".encode(), digest_size=16).digest()
         wait, draw = (int.from_bytes(half) / 2**64 for half in (digest[:8], digest[8:]))
         drift = Drift(twice=self.twice, stale=self.stale, seed=self.seed)
@@ -333,8 +333,8 @@ class Hit:
 
 
 class Injector:
-    """Counts the requests that can be hit, and returns the faults of each. `hits` counts those that
-    were hit, by the names of a specification.
+    """Counts the requests that can be hit, and returns the faults of each. `hits` is the number of
+    requests that were hit, by the name of the fault in a specification.
     """
 
     def __init__(self, faults: Faults | None = None) -> None:

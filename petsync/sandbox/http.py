@@ -190,8 +190,8 @@ class Behaviour:
     post_replaces: bool = False
     """addPet with a known id replaces the pet instead of responding with 409."""
     reuses_ids: bool = False
-    """An assigned id is the highest existing one plus one, even if it was used before; at 2^63-1,
-    it is that id again.
+    """An assigned id is the highest existing id plus one, even if an earlier pet had it; if the
+    highest id is 2^63-1, it is assigned again.
     """
     unique_ids: bool = True
     """An id is computed and its pet stored in one step. Otherwise there is no lock between the two:
@@ -364,7 +364,9 @@ def _requested_id(number: int) -> int | None:
 
 
 def _number(raw: msgspec.Raw) -> int:
-    """The int64 of a JSON value: absent and null are 0, text may be a number."""
+    """Return the int64 of a JSON value; an absent or null value is 0, and a text may contain a
+    number.
+    """
     value = msgspec.json.decode(raw)
     if value is None or value == "":
         return 0
@@ -486,7 +488,8 @@ class Original:
 
 
 class RefusedError(Exception):
-    """Ends a request with `status`; a job of the store raises it before it writes anything.
+    """Ends a request with `status`. A job of the store may raise it only before the job writes
+    anything.
 
     `headers` are added to the response. `original` is the response in the `live` profile; if it is
     None, that response has the `message`.
@@ -685,7 +688,9 @@ def _from_xml(content: bytes, behaviour: Behaviour) -> Bound:
 
 
 def _body_error(error: Exception, media: str, behaviour: Behaviour) -> RefusedError:
-    """400 for malformed text; the profile's status for well-formed text that is not a pet."""
+    """Return the refusal of a body: 400 for malformed text, and the profile's status for
+    well-formed text that is not a pet.
+    """
     text = f"not a pet: {_describe_error(error)}"
     if not _is_malformed(error, behaviour):
         return RefusedError(behaviour.bad_type, text, original=Original("something bad happened"))

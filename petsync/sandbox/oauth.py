@@ -126,7 +126,7 @@ class OAuth:
         return Response(headers=_NO_STORE)
 
     async def introspect(self, request: Request) -> Response:
-        """Return the claims of a token, for a known client or the bearer of a token."""
+        """Return the claims of a token to a known client or to the bearer of a valid token."""
         try:
             form = await self._authenticated_form(request)
         except _ProtocolError as failure:

@@ -79,7 +79,7 @@ def _pet(behaviour: Behaviour, label: str, *, nullable: bool) -> Json:
 
 
 def _input_schemas(behaviour: Behaviour, suffix: str, *, nullable: bool) -> dict[str, Json]:
-    """Return the schemas of pets in addPet and updatePet; XML has no null."""
+    """Return the schemas of the pets in requests for addPet and updatePet; XML has no null."""
     required = ["name", "photoUrls"] if behaviour.strict_pets else []
     pet = _pet(behaviour, "NewLabel" if nullable else "Label", nullable=nullable)
     known = {**pet["properties"], "id": _id(nullable=False)}
@@ -156,7 +156,7 @@ def document(service: Service) -> Json:
 
 
 class _Paths:
-    """The eight operations."""
+    """The paths of the document, with the eight operations."""
 
     def __init__(self, behaviour: Behaviour, *, is_guarded: bool) -> None:
         self._behaviour = behaviour

@@ -134,13 +134,13 @@ def _xml(found: Batches, shape: xml.Shape) -> Iterator[bytes]:
 
 
 async def add_pet(service: Service, request: Request) -> ASGIApp:
-    """addPet: the stored pet, with its assigned id."""
+    """Return the response of addPet: the stored pet, with its assigned id."""
     media, sent = await _receive_pet(service, request)
     return http.one_pet(await _add_pet(service, sent), media, service.behaviour)
 
 
 async def update_pet(service: Service, request: Request) -> ASGIApp:
-    """updatePet: the stored pet, exactly as sent."""
+    """Return the response of updatePet: the stored pet, exactly as sent."""
     media, sent = await _receive_pet(service, request)
     behaviour = service.behaviour
     if sent.pet.id is None and not behaviour.put_creates:
@@ -153,7 +153,7 @@ async def update_pet(service: Service, request: Request) -> ASGIApp:
 
 
 async def delete_pet(service: Service, request: Request) -> ASGIApp:
-    """deletePet: no body."""
+    """Return the response of deletePet, by default without a body."""
     media = http.accepted_media_types(request, service.behaviour)
     number = path_pet_id(service, request)
     if not await service.storage.write(partial(storage.remove, number=number)):
@@ -162,7 +162,7 @@ async def delete_pet(service: Service, request: Request) -> ASGIApp:
 
 
 async def get_pet_by_id(service: Service, request: Request) -> ASGIApp:
-    """getPetById: the pet."""
+    """Return the response of getPetById: the pet."""
     media = http.accepted_media_types(request, service.behaviour)
     number = path_pet_id(service, request)
     body = storage.find(service.storage.reader, number)
@@ -172,7 +172,7 @@ async def get_pet_by_id(service: Service, request: Request) -> ASGIApp:
 
 
 async def find_pets_by_status(service: Service, request: Request) -> ASGIApp:
-    """findPetsByStatus: the pets of any of the statuses."""
+    """Return the response of findPetsByStatus: the pets with any of the statuses."""
     behaviour = service.behaviour
     media = http.accepted_media_types(request, behaviour)
     statuses = _array(request, "status", behaviour)
@@ -188,7 +188,7 @@ async def find_pets_by_status(service: Service, request: Request) -> ASGIApp:
 
 
 async def find_pets_by_tags(service: Service, request: Request) -> ASGIApp:
-    """findPetsByTags: the pets with any of the tags."""
+    """Return the response of findPetsByTags: the pets with any of the tags."""
     behaviour = service.behaviour
     media = http.accepted_media_types(request, behaviour)
     tags = _array(request, "tags", behaviour)
@@ -199,7 +199,9 @@ async def find_pets_by_tags(service: Service, request: Request) -> ASGIApp:
 
 
 async def update_pet_with_form(service: Service, request: Request) -> ASGIApp:
-    """updatePetWithForm: no body; fields that the form does not name stay unchanged."""
+    """Return the response of updatePetWithForm, by default without a body. Fields that the form
+    does not name stay unchanged.
+    """
     behaviour = service.behaviour
     media = http.accepted_media_types(request, behaviour)
     number = path_pet_id(service, request)
@@ -340,7 +342,7 @@ def sniff(content: bytes) -> str:
 
 
 async def upload_file(service: Service, request: Request) -> ASGIApp:
-    """uploadFile: an ApiResponse that says what was stored."""
+    """Return the response of uploadFile: an ApiResponse that says what was stored."""
     behaviour = service.behaviour
     media = http.accepted_media_types(request, behaviour)
     if behaviour.imitates_original and JSON not in media:
@@ -368,7 +370,9 @@ def _as_original(upload: _Upload) -> str:
 
 
 async def serve_image(service: Service, request: Request) -> Response:
-    """Return an image, so that no browser can treat it as a page of this origin."""
+    """Return an image, with headers that prevent a browser from treating it as a page of this
+    origin.
+    """
     number = http.pet_id(request.path_params["number"], refused_with=404)
     row = service.storage.reader.execute(
         "SELECT media, content FROM image WHERE number = ?", (number,)

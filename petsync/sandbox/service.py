@@ -19,7 +19,9 @@ BASE = "/v2"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """`origin` is the scheme, host and port; `guard` is None if no token is required."""
+    """The parts of a running sandbox. `origin` is its scheme, host and port; `guard` is None if no
+    token is required.
+    """
 
     behaviour: Behaviour
     storage: Storage

@@ -86,7 +86,7 @@ def by_tags(names: Sequence[str], *, once_per_tag: bool, order: Order = "id") ->
 
 
 def batches(connection: sqlite3.Connection, selection: Selection) -> Iterator[list[bytes]]:
-    """The selected pets' JSON in lists of `BATCH`, the last one shorter."""
+    """Yield the selected pets' JSON in lists of `BATCH` pets; the last list may be shorter."""
     cursor = connection.execute(selection.sql, selection.values)
     while rows := cursor.fetchmany(BATCH):
         yield [row[0] for row in rows]
@@ -182,10 +182,9 @@ def remove(connection: sqlite3.Connection, number: int) -> bool:
 def next_id(connection: sqlite3.Connection, *, reuse: bool) -> int:
     """Return the id for a pet without one: the highest id plus one.
 
-    With `reuse`, that is the highest existing id; at 2^63-1, the result is that id again. Otherwise
-    it is the highest id below 2^31 that ever existed, so much higher ids do not disturb the
-    sequence. If no id is left above it, the result is the lowest free id that was not assigned in
-    this way before.
+    With `reuse`, only existing ids count, and the id after 2^63-1 is 2^63-1 again. Otherwise, all
+    ids below 2^31 that ever existed count, so much higher ids do not disturb the sequence. If no id
+    is left above them, the result is the lowest free id that was not assigned in this way before.
     """
     limit = MAX_ID if reuse else _SEQUENCE
     row = connection.execute("SELECT max(id) FROM pet WHERE id <= ?", (limit,)).fetchone()
@@ -378,7 +377,9 @@ CREATE INDEX token_by_family ON token (family);
 
 
 class Storage:
-    """The open file. Raises SettingsError if the path is anything but a sandbox's store."""
+    """The open file of a sandbox's store. Raises SettingsError if the path has another kind of
+    file, or if the file cannot be used.
+    """
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
         self.path = path
@@ -500,7 +501,7 @@ class Storage:
 
 
 def _remember_arrival(connection: sqlite3.Connection) -> None:
-    """Upgrade a file from version 1 to 2; the order of its ids is the order of the adds."""
+    """Upgrade a file from version 1 to 2; its pets count as added in the order of their ids."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ALTER TABLE pet ADD COLUMN arrived INTEGER NOT NULL DEFAULT 0")

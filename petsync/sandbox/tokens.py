@@ -411,7 +411,7 @@ class AuthorizationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """The grant of an authorization code; `family` marks the tokens of this consent."""
+    """The grant of an authorization code; `family` identifies the tokens of this consent."""
 
     request: AuthorizationRequest
     family: str
@@ -451,7 +451,7 @@ class Codes:
 
 
 def is_challenge(text: str) -> bool:
-    """Whether the text can be the S256 of a verifier."""
+    """Whether the text can be the S256 code challenge of a verifier."""
     return _CHALLENGE.fullmatch(text) is not None
 
 

@@ -49,8 +49,8 @@ def base_of(snapshot: Snapshot) -> Base:
 
 
 def choose_base(data: Any, given: BaseChoice) -> Base | None:
-    """Return the base for a file of `data`: the given one; else the data if it is a snapshot, or
-    its base if it is a sheet.
+    """Return the base for a file that is written from `data`: the given one; else the data if it is
+    a snapshot, or its base if it is a sheet.
 
     Raises TypeError if `given` is something else, and SheetError if the data is a snapshot and one
     of its queries failed.

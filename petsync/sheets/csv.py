@@ -217,9 +217,10 @@ def escape_formula(text: str) -> str:
     `unescape_formula` reverses it.
 
     A text gets an apostrophe if it begins with = + - @ (also full-width, small, or after blanks,
-    separators and invisible characters), with tab, CR or LF, like an error of a program (#N/A), or
-    with spaces and a quote; or if it contains a NUL. A text that begins with apostrophes followed
-    by one of these gets an apostrophe too, to distinguish the added apostrophe from its own.
+    separators and invisible characters), with tab, CR or LF, like an error value of a program
+    (#N/A), or with spaces and a quote; or if it contains a NUL. A text that begins with apostrophes
+    followed by one of these gets an apostrophe too, to distinguish the added apostrophe from the
+    text's own.
     """
     return f"'{text}" if _DANGEROUS.match(text) else text
 
@@ -245,7 +246,9 @@ def read_grid(source: Source, mapper: Mapper, *, size: int = BLOCK_SIZE) -> Grid
 
 
 def detect_dialect(source: Source, mapper: Mapper) -> Dialect:
-    """Return the dialect whose header names most of petsync's columns."""
+    """Return the dialect in which a row names the most columns of petsync, or the one of the `sep=`
+    line.
+    """
     data = source.data
     named = _SEPARATOR_LINE.match(data)
     if named:
@@ -255,7 +258,7 @@ def detect_dialect(source: Source, mapper: Mapper) -> Dialect:
 
 
 def records(source: Source, dialect: Dialect, start: Mark | None = None) -> Iterator[Record]:
-    """Yield each record of the file, or of its part after `start`; blank lines too.
+    """Yield each record of the file, or of its part after `start`, including blank lines.
 
     Raises SheetError if a quote never closes or a byte is not UTF-8.
     """
@@ -293,7 +296,9 @@ def _read_record(reader: Iterator[list[str]]) -> list[str]:
 
 
 class _Lines:
-    """The lines of a file with their ends; `byte` and `line` are the place after the last one."""
+    """The lines of a file with their line ends; `byte` and `line` are the place after the last line
+    that was read.
+    """
 
     def __init__(self, data: bytes, start: Mark) -> None:
         self.byte, self.line = start

@@ -79,7 +79,7 @@ def _decode_control(match: re.Match[str]) -> str:
 
 
 def _decode(written: str) -> str:
-    """Return the text that petsync reads when LibreOffice has written `written`."""
+    """Return the text that petsync reads from a cell that LibreOffice saves as `written`."""
 
     def character(match: re.Match[str]) -> str:
         escape = match[0].upper()

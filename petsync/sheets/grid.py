@@ -128,7 +128,7 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """One column."""
+    """The cells of one column."""
 
     text: Any
     """An Arrow array of large_string without nulls: each cell as it is displayed, "" for a blank

@@ -70,7 +70,7 @@ _COMMON_NAMES = {
 }
 """Common names of petsync's columns, without accents. They are suggested, never used as a match."""
 _MISREAD_MARKS = ("ï»¿", "п»ї", "∩╗┐", "Ôªø", "ÿþ", "þÿ")
-"""The byte order mark as decoded with other encodings."""
+"""The byte order mark as it looks when it is decoded with a wrong encoding."""
 
 
 class HeaderNotFoundError(SheetError):
@@ -126,12 +126,12 @@ class Mapper:
         )
 
     def is_id(self, cell: str) -> bool:
-        """Return true if the cell is a header of the ids."""
+        """Return true if the cell is a header of the id column."""
         return self.mapping.get(fold_header(cell)) == "id"
 
     def header_row(self, rows: Sequence[Sequence[str]]) -> int | None:
-        """Return the position of the header among the first rows: the row that names most columns.
-        None if no row names a column.
+        """Return the position of the header among the first rows: the row that names the most
+        columns. None if no row names a column.
         """
         scores = [self.score(row) for row in rows[:_SEARCHED_ROWS]]
         best = max(scores, default=0)
@@ -276,8 +276,8 @@ def present_headers(mapping: Mapping[str, str], header: Sequence[str]) -> dict[s
 
 
 def own_results(headers: Collection[str]) -> frozenset[str]:
-    """Return the headers of the result columns that petsync wrote. All headers of one spelling must
-    be present, because a single one may be the user's own.
+    """Return the headers of the result columns that petsync wrote. All of them must be present,
+    either with or without the prefix, because a single one may be the user's own.
     """
     spellings = (RESULTS, tuple(f"{RESULT_PREFIX}{name}" for name in RESULTS))
     return frozenset(

@@ -1,4 +1,4 @@
-"""Store: one service as one object, and the functions that build it."""
+"""The class Store, which represents one service, and the functions that build a Store."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ __all__ = [
 
 
 class Store:
-    """A service: loaders, plan and apply, and the eight operations as `api`.
+    """One service: a Store loads pets, makes and applies plans, and has the service's eight
+    operations as `api`.
 
     `aio` has the same methods as coroutines. A `with` block closes the store at its end.
     """

@@ -1,4 +1,4 @@
-"""AsyncStore: one service, asynchronous."""
+"""The class AsyncStore, which represents one service with asynchronous methods."""
 
 from __future__ import annotations
 
@@ -96,21 +96,21 @@ class SheetComparison:
     snapshot: Snapshot
     sheet: Sheet
     found: FoundPets
-    """Look-ups of ids that only the sheet names."""
+    """The results of the look-ups, by id, for ids that the snapshot lacks."""
     uploads: Uploads = field(default_factory=Uploads)
     """Photos that uploads added."""
     matches: Mapping[int, Match] = field(default_factory=dict)
-    """Rows without an id that earlier runs recorded."""
+    """By row, the results of matching rows without an id with the records of earlier runs."""
     undone: Mapping[int, str] = field(default_factory=dict)
-    """Pets that undos removed, with the undone run."""
+    """The ids of pets that undos removed, each with the id of the undone run."""
     restored: Mapping[int, RestoredPet] = field(default_factory=dict)
     """Pets that undos changed, with their values after the undo."""
     renumbered: Mapping[int, RenumberedPet] = field(default_factory=dict)
     """Pets that got an id other than the one they were added with."""
     outside: frozenset[int] = frozenset()
-    """Pets that the caller does not cover; they are not deleted as missing."""
+    """The ids of pets outside the caller's scope; they are not deleted as missing."""
     suspects: Mapping[int, Suspect] = field(default_factory=dict)
-    """Rows that may refer to an earlier pet, not to the one that has their id now."""
+    """Rows whose id may refer to an earlier pet, not to the pet that has this id now."""
 
     def plan(
         self, options: PlanOptions, guard: Guard, *, profile: ServiceProfile, created: str
@@ -188,9 +188,9 @@ class PetEdits(ABC):
 
         A field that is None stays as it is; an empty text or list empties it. `tags` and
         `photo_urls` are lists, or text as in a cell of a sheet. `seen` is the pet as it was when
-        the change was decided: later changes by others stay, and a field that both sides changed is
-        a conflict. With a `snapshot`, petsync does not read the whole store again; it always reads
-        the pet itself again.
+        the change was decided: later changes by other users stay, and a field that both the edit
+        and another user changed is a conflict. With a `snapshot`, petsync does not read the whole
+        store again; it always reads the pet itself again.
 
         Raises NotFoundError if the pet does not exist, and FindingsError for a value that is an
         error in a sheet too.
@@ -666,7 +666,9 @@ class PendingSignIn:
 
 
 class AsyncStore(ImageUploads, PetEdits, SignInMethods):
-    """One service, asynchronous: loaders, plan and apply, and the eight operations as `api`."""
+    """One service, with asynchronous methods: an AsyncStore loads pets, makes and applies plans,
+    and has the service's eight operations as `api`.
+    """
 
     def __init__(self, session: Session, settings: Settings) -> None:
         self.api = AsyncApi(session)
@@ -724,11 +726,11 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         has the limits.
 
         An exported sheet contains a base, the store's values at the time of the export: a cell that
-        has not been edited since then changes nothing. If both sides changed a field to different
-        values, the plan lists a conflict; the store's value stays, or `on_conflict="sheet"` sends
-        the sheet's. `two_way` ignores the base. Raises PlanError if the base cannot be used,
-        GuardError if an export has lost its ids or the header of a column, and FindingsError if
-        `strict` and the sheet has findings.
+        has not been edited since then changes nothing. If the sheet and the store changed a field
+        to different values, the plan lists a conflict; the store's value stays, or
+        `on_conflict="sheet"` sends the sheet's. `two_way` ignores the base. Raises PlanError if the
+        base cannot be used, GuardError if an export has lost its ids or the header of a column, and
+        FindingsError if `strict` and the sheet has findings.
 
         petsync looks up the ids that the snapshot lacks; `on_progress` gets their number.
         """
@@ -976,8 +978,8 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         """Return the store and the sheet, with all look-ups that a plan needs, and look-ups of
         `ids`.
 
-        A row without an id whose pet an undo removed is a new one, unless `with_undone`. Raises
-        the same errors as `plan`.
+        If an undo removed the pet of a row without an id, the row is a new one, unless
+        `with_undone` is set. Raises the same errors as `plan`.
         """
         now = (
             await self.snapshot()
@@ -1055,7 +1057,9 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
     def _matches(
         self, sheet: Sheet, now: Snapshot, suspect_ids: Collection[int], *, with_undone: bool
     ) -> Mapping[int, Match]:
-        """Return the rows without an id that earlier runs on this store recorded."""
+        """Return, by row, how the rows without an id match the records of earlier runs on this
+        store.
+        """
         if not slots_of(sheet):
             return {}
         url = self._session.base_url
@@ -1088,7 +1092,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
 
 
 def _check_recheck(recheck: object) -> Literal["each", "bulk"]:
-    """Return the valid `recheck`. Raises SettingsError for other values."""
+    """Return `recheck` if it is valid, else raise SettingsError."""
     if recheck == "each" or recheck == "bulk":
         return recheck
     raise SettingsError(f"recheck is {recheck!r}; it must be 'each' or 'bulk'")

@@ -54,7 +54,9 @@ OnScanned = Callable[[ScanProgress], None] | None
 
 @dataclass(frozen=True, slots=True)
 class StoreImages:
-    """The images of one store's pets; `read` and `snapshot` are the store's own."""
+    """Finds and uploads images of one store's pets; `read` and `snapshot` are the store's
+    methods.
+    """
 
     api: AsyncApi
     settings: Settings

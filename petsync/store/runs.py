@@ -182,7 +182,8 @@ class History:
             return journal.find_known_ids(run_id)
 
     def is_part(self, run_id: str) -> bool:
-        """Return true if the run's plan was incomplete: a part of a plan, or with failed look-ups.
+        """Return true if the run's plan is incomplete: it is a part of a plan, or look-ups for it
+        failed.
 
         Returns false for a plan that cannot be read.
         """
@@ -196,10 +197,9 @@ class History:
     def read_row_records(
         self, store: str, sheet: Sheet, *, with_undone: bool = False
     ) -> list[RowRecord]:
-        """Return the records of rows without an id from runs on the store, the newest first.
-
-        The sheet's own records have its `source`, however its path was written. Rows whose pets an
-        undo removed are included only with `with_undone`.
+        """Return the records that runs on the store made of rows without an id, the newest first.
+        Records of this sheet get its `source`, even if the run used another path to the same file.
+        Rows whose pets an undo removed are included only with `with_undone`.
         """
         with self.open_journal() as journal:
             records = journal.read_row_records(store, with_undone=with_undone)
@@ -213,10 +213,9 @@ class History:
         ]
 
     def find_readded(self, run_id: str) -> dict[int, tuple[str, int]]:
-        """Return the pets of rows for which a later run of the same sheet added another pet.
-
-        The run added them for rows without an id. The value is, by id, that later run and the other
-        pet's id. Empty if the plan cannot be read.
+        """Return, by id, the pets that the run added and for which a later run added another pet.
+        Both runs are of the same sheet, and the pets are of rows without an id. A value has the id
+        of the later run, and the id of the other pet. Empty if the plan cannot be read.
         """
         with self.open_journal() as journal:
             try:
@@ -237,8 +236,8 @@ class History:
         }
 
     def read_undone_adds(self, store: str) -> dict[int, str]:
-        """Return, by id, the pets that undos removed and that no run added again, each with the
-        undone run.
+        """Return, by pet id, the id of the undone run for each pet that an undo removed and no
+        later run added again.
         """
         with self.open_journal() as journal:
             return journal.read_undone_adds(store)
@@ -282,9 +281,8 @@ class History:
             return journal.read_renumbered(store)
 
     def read_reused(self, store: str) -> dict[int, ReusedId]:
-        """Return the pets that runs added under an id that another row of their sheet named.
-
-        The keys are the ids.
+        """Return, by id, the pets to which a run assigned an id that another row of its sheet
+        named.
         """
         with self.open_journal() as journal:
             return journal.read_reused(store)
@@ -295,8 +293,8 @@ class History:
             return journal.read_removed(store)
 
     def find_id_writers(self, runs: Iterable[str]) -> set[str]:
-        """Return those of the runs that wrote ids into a sheet, without the runs of other state
-        folders.
+        """Return those of the given runs that wrote, or may have written, ids into a sheet. Runs of
+        other state folders are left out.
         """
         found = set[str]()
         with self.open_journal() as journal:
@@ -401,12 +399,14 @@ class OutputRequest(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
     """The sheet's SHA-256 after the run wrote into it, "" before."""
     intended: str = ""
-    """The SHA-256 that the sheet has after a write that may not have happened."""
+    """The SHA-256 of the sheet after an intended write, which may not have happened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Writes the files of runs, and records them in the journal: a resume writes them too."""
+    """Writes the files of runs, and records them in the journal, so that a resume writes them
+    too.
+    """
 
     history: History
 
@@ -472,7 +472,8 @@ class Outputs:
 
 
 def default_results_path(sheet: Sheet) -> Path:
-    """Return the path `catalogue.results.xlsx` beside the sheet.
+    """Return the default path of the results file, such as `catalogue.results.xlsx` beside the
+    sheet.
 
     It is in the current folder if the sheet's folder is read-only.
     """
@@ -729,8 +730,8 @@ def _check_not_undone(past: PastRun, undoing_runs: Mapping[str, PastRun]) -> Non
 def _find_overtaken(plan: Plan, journal: Journal, run_session: RunSession) -> EarlierResults:
     """Return the earlier results of a new run, and record them in the journal.
 
-    Rows without an id that another run of the sheet has added since the plan was made are not added
-    again.
+    A row without an id is not added again if another run of the sheet added it after the plan was
+    made.
     """
     if plan.undoes or not any(map(is_unassigned, plan.changes)):
         return NO_EARLIER_RESULTS
@@ -770,9 +771,8 @@ def _update_earlier(
     *,
     gives_up: bool,
 ) -> EarlierResults:
-    """Return the earlier results of a resumed run, updated by its undo or by later runs.
-
-    Later runs are those of its sheet. Records in the journal the results that are decided here.
+    """Return the earlier results of a resumed run, updated by its undo or by later runs on the
+    store. Records the new results in the journal.
     """
     undo_run = find_undoing_runs(journal.runs(past.store)).get(past.run_id)
     if undo_run is not None:
@@ -792,7 +792,7 @@ def _update_earlier(
 
 
 def _iter_later_entries(past: PastRun, journal: Journal) -> Iterator[tuple[str, Entry]]:
-    """Yield the changes of later runs that happened or may have happened, the newest first."""
+    """Yield the changes that later runs made or may have made, the newest first."""
     for run in journal.runs(past.store):
         if run.run_id == past.run_id:
             return
@@ -802,7 +802,9 @@ def _iter_later_entries(past: PastRun, journal: Journal) -> Iterator[tuple[str, 
 
 
 def _build_undone_hint(runs: Sequence[PastRun], undone: Mapping[str, PastRun]) -> str:
-    """Return how to determine unknown outcomes of an undone run, "" if there are none."""
+    """Return a hint that says how to determine the unknown outcomes of an undone run, "" if there
+    are none.
+    """
     past = next((run for run in runs if run.run_id in undone and has_unknown(run)), None)
     if past is None or past.kind == "upload":
         return ""
@@ -968,7 +970,8 @@ class UndoPlanner:
         return found
 
     def _find_readded_rows(self, past: PastRun) -> dict[int, LaterAdd]:
-        """Return the pets that later runs added for rows that an undo of an undo adds again.
+        """Return the pets that later runs added for rows of the run that `past` undoes, directly or
+        through other undos.
 
         Empty if `past` is not an undo.
         """

@@ -46,8 +46,8 @@ _COMPRESSION = 4
 
 
 class ParcelError(ValueError):
-    """The lines are not a complete, unchanged parcel; the message continues "the records cannot be
-    used: …".
+    """The lines are not a complete, unchanged result of `pack`. The message continues "the records
+    cannot be used: …".
     """
 
 
@@ -67,8 +67,8 @@ def unpack(lines: Iterable[str]) -> bytes:
 
 
 def verify(lines: Iterable[str]) -> None:
-    """Raise ParcelError if the lines are not a complete, unchanged parcel. For much data this is
-    far faster than `unpack`.
+    """Raise ParcelError if the lines are not a complete, unchanged result of `pack`. For much data
+    this is far faster than `unpack`.
     """
     _decode_lines(lines)
 
@@ -129,7 +129,7 @@ def _compute_size_limit(packed: bytes) -> int:
 class Base:
     """The store's records when a sheet was exported. Sheet and store are both compared with it.
 
-    The base of a reconciliation also has the sheet's side, in the fields from `sheet_pets` on.
+    The base of a reconciliation also describes the sheet, in the fields from `sheet_pets` on.
     """
 
     frame: pd.DataFrame
@@ -145,9 +145,9 @@ class Base:
     tab: str = ""
     """The worksheet with the pets; "" for CSV, or if it is not known."""
     sheet_pets: Mapping[int, Pet] = field(default_factory=dict)
-    """By id, the pets as the sheet last had them, if they differ from `frame`. They differ if the
-    row has a category's new name with the old number, or if the column was missing when the store
-    changed.
+    """By id, the pets with their last values in the sheet, if these differ from `frame`. They
+    differ if the row has a category's new name with its old id, or if a column was missing from the
+    sheet when the store changed.
     """
     columns: frozenset[str] | None = None
     """The columns in which the sheet has had values so far; None if that is not known."""
@@ -156,10 +156,10 @@ class Base:
     headers: tuple[str, ...] = ()
     """The sheet's headers that petsync does not use."""
     unnumbered: frozenset[int] = frozenset()
-    """The pets whose rows lack their id."""
+    """The ids of the pets whose rows have no id."""
     missing_since: Mapping[int, str] = field(default_factory=dict)
-    """By id, the time at which a pet was found to be in no row and no longer in the store, ISO 8601
-    in UTC.
+    """By id, the time (ISO 8601 in UTC) at which petsync found that a pet was in no row and no
+    longer in the store.
     """
     unsure_units: Mapping[int, Collection[str]] = field(default_factory=dict)
     """By id, the units of the pet's row that may come from a backup: their values may be older than
@@ -177,7 +177,7 @@ class Base:
 
     @property
     def sheet_frame(self) -> pd.DataFrame:
-        """`frame` with the pets as the sheet last had them."""
+        """`frame` with the pets' last values in the sheet."""
         if not self.sheet_pets:
             return self.frame
         if not self._sheet_frames:  # Cached, because a round uses it many times.

@@ -70,8 +70,8 @@ URL_SEPARATOR = re.compile(
     re.IGNORECASE,
 )
 _WIDE_SEPARATORS = frozenset("\uff5c\u00a6\uff1b\uff0c\u3001")
-"""The separators that people write between URLs, or omit. A URL may contain another
-URL after a character that is not a letter or a digit.
+"""The non-ASCII separators in URL_SEPARATOR. It also matches where people omit a separator: between
+a letter or a digit and a URL. After another character, the URL may be part of the URL before it.
 """
 _OPTIONAL_BLANKS = f"[{re.escape(BLANKS)}]*"
 # Arrow's regular expressions have no backreferences and no lookaround.
@@ -365,8 +365,9 @@ def marker_core(text: str) -> str:
 # Joiners are part of emoji and of several scripts; between Latin letters they are invisible.
 _JOINER = re.compile(r"(?<=[\u0600-\U0010ffff])[\u200c\u200d](?=[\u0600-\U0010ffff])")
 _SHOWN_CATEGORIES = frozenset(("Cn", "Co"))
-"""Categories that are shown: unassigned in this Python's Unicode (such as a new emoji), and private
-use."""
+"""Unicode categories of characters that are shown: unassigned in this Python's Unicode version
+(such as a new emoji), and private use.
+"""
 _CHARACTER_NAMES = {
     "\0": "NUL",
     "\t": "tab",

@@ -78,8 +78,8 @@ _TEXT = pd.StringDtype(na_value=np.nan)
 
 
 def frame_from_json(body: bytes, *, copies: bool = False) -> pd.DataFrame:
-    """Return the table of a JSON list of pets. A pet that occurs several times is one row, the last
-    one; with `copies` it is one row for each.
+    """Return the table of a JSON list of pets. A pet that occurs several times becomes one row,
+    from its last occurrence; with `copies` each occurrence becomes a row.
 
     Raises a ResponseError that names the first pet that cannot be read.
     """
@@ -103,7 +103,7 @@ def pets_from_frame(frame: pd.DataFrame) -> list[Pet]:
 
 
 def pets_at(frame: pd.DataFrame, places: Sequence[int] | npt.NDArray[np.intp]) -> list[Pet]:
-    """Return the pets in these rows of a table, counted from 0."""
+    """Return the pets at these row positions of a table, counted from 0."""
     # Several times as fast as selecting the rows of the DataFrame.
     positions, names = np.asarray(places, dtype=np.intp), (*COLUMNS, EXTRA)
     if positions.size == 0:

@@ -127,8 +127,8 @@ _PLAIN_TAB = re.compile(r"\w+")
 
 
 def cell_address(tab: str, place: str, row: int) -> str:
-    """Return a cell's address as its program writes it: `Pets!C12`, `'My pets'!C12`; for CSV (`tab`
-    is "") `line 12, column 3`; for a DataFrame, whose columns have names, `row 12, status`.
+    """Return a cell's address in the usual notation: for Excel `Pets!C12`, `'My pets'!C12`; for CSV
+    (`tab` is "") `line 12, column 3`; for a DataFrame, whose columns have names, `row 12, status`.
     """
     if not tab and place and not place.isdigit():
         return f"row {row}, {place}"
@@ -176,8 +176,8 @@ class Sheet:
     CSV the line at which the record starts). It has the canonical columns that the file has, with
     the table's dtypes, plus `action` (str, always present). A missing value means no change; an
     empty text or list empties the field. In `category` the text "[clear]" empties it, and a name
-    that looks like this marker has an apostrophe before it, as in a cell; an empty text there does
-    not change a category with an empty name.
+    that looks like this marker has an apostrophe before it, as in a cell; an empty text in
+    `category` does not change a category with an empty name.
     """
     others: pd.DataFrame
     """The file's other columns as text, with the same index."""
@@ -226,7 +226,9 @@ class Sheet:
 
     @property
     def rows(self) -> pd.DataFrame:
-        """The frame for comparisons: with CLEARED, and names without the escaping apostrophe."""
+        """The frame for comparisons: it has CLEARED instead of CLEAR, and names without the
+        escaping apostrophe.
+        """
         if not self._rows:  # A comparison reads it many times.
             self._rows.append(rows_of(self.frame))
         return self._rows[0]
@@ -300,7 +302,8 @@ class Sheet:
 
 def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of a DataFrame for comparisons. The `frame` of a sheet is recognised by its
-    row numbers, an index or a column named `row`; other DataFrames have values instead of cells.
+    row numbers, an index or a column named `row`; other DataFrames contain values instead of texts
+    of cells, and are returned unchanged.
     """
     is_sheet_frame = _ROW in frame.index.names or _ROW in frame.columns
     return _change_categories(frame, _row_text) if is_sheet_frame else frame

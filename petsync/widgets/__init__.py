@@ -34,8 +34,8 @@ _HOME = {
 
 
 class _Forms(ModuleType):
-    """The package. Some forms have the same name as their module; importing the module must not
-    replace the form.
+    """The type of this package's module object. Some forms have the same name as their module;
+    importing the module must not replace the form.
     """
 
     def __setattr__(self, name: str, value: object) -> None:

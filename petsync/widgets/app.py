@@ -36,7 +36,7 @@ _STEPS = {
     "images": ("Images", "store.upload(store.pictures(folder))"),
     "catalogue": ("Catalogue", "store.find_by_status(status)"),
 }
-"""The title of each step, and the function that does the same."""
+"""The title of each step, and the equivalent function."""
 _BESIDE = frozenset(("images", "catalogue"))
 _NO_PLAN = "There is no plan yet: open a sheet first."
 _NO_REPORT = "Nothing has been applied yet: review a plan, and apply it."
@@ -88,7 +88,7 @@ class AppForm(Form):
         self._done: set[str] = set()
 
     def html(self) -> str:
-        """The steps, each with the function that does the same, as HTML."""
+        """The steps with their equivalent functions, as HTML."""
         items = [
             html.element("li", f"{html.text(title)}: {html.element('code', html.text(twin))}")
             for title, twin in map(_STEPS.__getitem__, self._names)

@@ -68,7 +68,7 @@ COLUMNS: list[dict[str, Any]] = [
 
 
 class Catalogue:
-    """The pets of a snapshot. A place is the position of a pet in it."""
+    """The pets of a snapshot. `Places` are positions of pets in it, counted from 0."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -84,8 +84,8 @@ class Catalogue:
         tags: Collection[str] = (),
         names_only: bool = False,
     ) -> Places:
-        """Return the places of the pets with one of the statuses, one of the tags, and every word
-        of the text. A word matches the id or part of the name; unless `names_only`, it also
+        """Return the positions of the pets with one of the statuses, one of the tags, and every
+        word of the text. A word matches the id or part of the name; unless `names_only`, it also
         matches part of the category, tags or status. A pet whose id equals the text comes first.
         """
         mask = np.ones(len(self), dtype=bool)
@@ -104,7 +104,7 @@ class Catalogue:
         return np.concatenate([found[first], found[~first]])
 
     def pets(self, places: Places) -> list[Pet]:
-        """The pets at these places."""
+        """The pets at these positions."""
         return pets_at(self.snapshot.frame, places)
 
     def pet(self, pet_id: int) -> Pet | None:
@@ -571,7 +571,7 @@ class BrowseForm(Form):
         self._panel: Panel | None = None
 
     def html(self) -> str:
-        """The catalogue's numbers and its first pets."""
+        """The catalogue's summary and its first pets, as HTML."""
         return html(self.title, self._catalogue_now(), self._places)
 
     def text(self) -> str:

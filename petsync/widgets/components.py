@@ -290,7 +290,9 @@ class Files(Part, script="files.js"):
         self.send({"refused": key, "why": f"It could not be stored: {reason}."})
 
     def _refusal(self, name: str, kind: str, size: int) -> str:
-        """Return why this file is refused, or "". The browser applies the same rules."""
+        """Return the reason why this file is refused, "" if it is accepted. The browser applies the
+        same rules.
+        """
         if self.disabled:
             return "No files are accepted at the moment."
         if not accepts(self.accept, name, kind):

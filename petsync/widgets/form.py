@@ -324,7 +324,7 @@ class Form(ABC):
             )
 
     def forget_refusal(self) -> bool:
-        """Whether the last notice said that no user is signed in; clears it."""
+        """Return whether the last notice says that no user is signed in, and clear that notice."""
         refused, self._refused = self._refused, ""
         if not refused or self.notice.text != refused:
             return False

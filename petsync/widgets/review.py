@@ -36,7 +36,7 @@ __all__ = ["ActiveRun", "ReviewForm", "await_run_end", "review", "watch_run"]
 
 
 class ActiveRun:
-    """A run that the user can stop; `task` is its work after it starts."""
+    """A run that the user can stop; `task` executes it, and is None before the start."""
 
     def __init__(self, run: Callable[[], Coroutine[Any, Any, Report | None]]) -> None:
         self.task: Task[ReportView | None] | None = None
@@ -53,8 +53,8 @@ class ActiveRun:
                 self.task.cancel()
 
     async def execute(self) -> ReportView | None:
-        """Run, and return the report with its results in groups, even for a stopped run; None if
-        the run was stopped before it began.
+        """Execute the run, and return its report with the results in groups, even if the run is
+        stopped; None if it is stopped before it begins.
         """
         with self._lock:
             self._is_begun = True
@@ -108,7 +108,9 @@ Run = Callable[[Callable[[Progress], None]], Coroutine[object, object, Report]]
 
 
 async def watch_run(run: Run, meter: Meter, session: Session) -> Report | None:
-    """Run, show the progress, and return the report; None if cancelled before the start."""
+    """Execute the run, show its progress, and return its report; None if it is cancelled before the
+    start.
+    """
     state = _State(meter, session)
     drawing = asyncio.ensure_future(state.draw())
     try:
@@ -319,7 +321,9 @@ class ReviewForm(Form):
             self.work.start(self._find_unfinished(), self._show_past)
 
     async def _find_unfinished(self) -> ReportView | None:
-        """Return the report of the run that used this plan, or the plan built from the draft."""
+        """Return the report of the run that used this plan or the plan built from the draft, None
+        if there is no such run.
+        """
         made = await asyncio.to_thread(self._draft.build_plan)
         return await await_run_end(self.store.aio.history, (made, self.plan), self._wait_for)
 
@@ -439,7 +443,7 @@ class ReviewForm(Form):
         )
 
     async def _with_files(self, going: ActiveRun) -> ReportView | None:
-        """Run, write the run's files, and return its report."""
+        """Execute the run, write its files, and return its report."""
         ended = await going.execute()
         if ended is not None:
             await asyncio.to_thread(self._left_files.write, ended.report)

@@ -104,8 +104,9 @@ class Tally:
 
 
 class Draft:
-    """A plan with ticks (initially all set), choices and overrides. For each change, `kinds` has
-    the index of its kind in KINDS, and `units` has a bit for each of the UNITS that it changes.
+    """A plan with the user's ticks (initially all set), choices and overrides. For each change,
+    `kinds` has the index of its kind in KINDS, and `units` has a bit for each of the UNITS that it
+    changes.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -127,14 +128,16 @@ class Draft:
         self.ticked[np.fromiter(numbers, dtype=np.intp)] = on
 
     def winner(self, conflict: Conflict, clash: Clash) -> Side:
-        """The side whose value the field currently gets."""
+        """The side, sheet or store, whose value the field currently gets."""
         chosen = self.choices.get((conflict.pet_id or 0, clash.column))
         if chosen is not None:
             return chosen
         return "sheet" if conflict.winner == "sheet" and self._is_sent(conflict.row) else "store"
 
     def choose(self, conflict: Conflict, clash: Clash, side: Side) -> None:
-        """Choose a side. The sheet can be chosen only if its value can be sent."""
+        """Choose whether the field gets the value of the sheet or of the store. The sheet can be
+        chosen only if its value can be sent.
+        """
         key = conflict.pet_id or 0, clash.column
         self.choices.pop(key, None)
         if self.winner(conflict, clash) != side and not (side == "sheet" and clash.refused):
@@ -151,12 +154,14 @@ class Draft:
         return self._judge(self.plan).refusals
 
     def allows(self, refusal: Refusal) -> bool:
-        """Whether the user has allowed this refusal, and the number has not increased since."""
+        """Whether the user has overridden this refusal, and the number of changes has not increased
+        since.
+        """
         return self._over(refusal) <= self._allowed.get(refusal.limit, -1)
 
     def allow(self, refusal: Refusal, on: bool) -> None:
-        """Allow the current number although it exceeds the limit. Some refusals, such as those
-        because of sentinels, cannot be overridden.
+        """Override the refusal for the current number of changes, or remove the override. Some
+        refusals, such as those because of sentinels, cannot be overridden.
         """
         self._allowed.pop(refusal.limit, None)
         if on and refusal.override:
@@ -258,7 +263,9 @@ TITLES = {
     "photo_urls": "Photos",
 }
 _LONGEST = 2_000
-"""How many characters of a value are sent to the browser; the difference is always included."""
+"""The maximum number of characters of a value that are sent to the browser. The part that differs
+is always included.
+"""
 _TONES = {
     "applied": "done",
     "unchanged": "muted",
@@ -311,7 +318,9 @@ def clash_columns() -> list[Row]:
 
 
 def clash_row(key: str, conflict: Conflict, clash: Clash, winner: str) -> Row:
-    """The row of a field that both sides changed: both values, and the choice between them."""
+    """The row of a field that the sheet and the store both changed: both values, and the choice
+    between them.
+    """
     name = _name(conflict.pet_id, conflict.name)
     options = [["store", "Keep the store's"], ["sheet", "Send the sheet's"]]
     cells: Row = {
@@ -408,7 +417,7 @@ def _sides(before: Pet | None, after: Pet | None, unit: Unit) -> Row:
 
 
 def _name(pet_id: int | None, name: str) -> str:
-    """`7 Rex`."""
+    """The id and the name of a pet, such as `7 Rex`."""
     number = "" if pet_id is None else str(pet_id)
     return _short(" ".join(part for part in (number, name) if part) or "(no name)", 200)
 
@@ -439,7 +448,9 @@ class ReportView:
 
     @property
     def views(self) -> list[tuple[str, int]]:
-        """The title and number of each view: everything, or one group."""
+        """The title of each view, which shows everything or one group, and its number for
+        `results`.
+        """
         titles = [(group.title, number) for number, group in enumerate(self.groups)]
         return [(f"Everything ({words.number(len(self.report.results))})", _ALL), *titles]
 
@@ -709,7 +720,7 @@ _BUTTONS = (
     (r" \(in Python guard=Guard\(.*\)\)", ""),
     (r"--max-(?:add|update|delete) ([\d.e+]+(?: %)?)", r"the limit of \1"),
 )
-"""Parts of messages about commands, and their replacements in the form."""
+"""Parts of messages that refer to commands, and the texts that replace them in the form."""
 
 
 def describe_other_run(run: PastRun) -> str:
@@ -944,7 +955,9 @@ class Panel:
         )
 
     def _clashes(self) -> None:
-        self.clashes = Table(caption="Both sides changed these fields: choose a value for each")
+        self.clashes = Table(
+            caption="The sheet and the store both changed these fields: choose a value for each"
+        )
         self.clashes.columns = clash_columns()
         self.to_sheet = _button("Send all values of the sheet")
         self.to_store = _button("Keep all values of the store")

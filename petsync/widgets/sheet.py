@@ -68,7 +68,7 @@ __all__ = [
 
 
 _UNCERTAIN = ("ragged-row", "broken-quote")
-"""The rules of rows whose cells may be in wrong columns."""
+"""The rules of findings in rows whose cells may be in the wrong columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -637,7 +637,7 @@ class Options:
         self.missing = _tick("Delete the pets that are in no row of the sheet")
         self.two_way = _tick("Compare with the store alone")
         self.conflict = ipywidgets.RadioButtons(
-            options=_CONFLICT, value="store", description="If both changed a field"
+            options=_CONFLICT, value="store", description="If sheet and store changed a field"
         )
         self._base = ipywidgets.HTML()
         self.box = ipywidgets.VBox(

@@ -157,8 +157,8 @@ class Finder:
         self._say(self.table.total)
 
     def _say(self, found: int) -> None:
-        """Announce it if no pet matches, else clear that notice; the table itself announces the
-        number of matches.
+        """Announce that no pet matches, or clear that notice if pets match; the table itself
+        announces the number of matches.
         """
         if not found:
             self._notice.say(_NONE)

@@ -146,7 +146,7 @@ _PAGE_POLICY = "; ".join(
         "form-action 'self'",
     )
 )
-"""The browser loads nothing from other servers."""
+"""The Content-Security-Policy of the page: the browser loads nothing from other servers."""
 _KERNEL = ["--log-level=ERROR", "--InteractiveShellApp.ignore_cwd=True"]
 _ENVIRONMENT = {"QUERY_STRING": "", "VOILA_REQUEST_URL": "", "PYTHONSAFEPATH": "1"}
 """The environment of each kernel. The empty values replace Voilà's, which contain the page's token:

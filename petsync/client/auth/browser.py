@@ -76,7 +76,7 @@ class CallbackParameters:
         return ((name, value.reveal()) for name, value in self.values.items())
 
     def public_values(self) -> dict[str, str]:
-        """Return the parameters of the service's decision that are not secrets."""
+        """Return the parameters that describe the service's decision and are not secrets."""
         names = ("error", "error_description", "scope", "expires_in", "token_type")
         return {name: self.text(name) for name in names if name in self.values}
 
@@ -224,11 +224,15 @@ _PAGE = Template(
 Page = tuple[str, str]
 """The heading and the text of a page."""
 OnReturn = Callable[[Secret], Awaitable[Page]]
-"""Gets the part after the address's `?` or `#`, and returns the page for the user."""
+"""A function that gets the part of the address after `?` or `#`, and returns the page for the
+user.
+"""
 
 
 class Loopback:
-    """Waits for the browser. `by_fragment`: the response follows `#`."""
+    """A listener on this machine for the browser's redirect. `by_fragment`: the response follows
+    `#`.
+    """
 
     def __init__(self, on_return: OnReturn, *, by_fragment: bool = False) -> None:
         self._on_return, self._by_fragment = on_return, by_fragment
@@ -530,7 +534,7 @@ class AsyncPendingSignIn:
             await loopback.close()
 
     async def end(self) -> None:
-        """Close it permanently: later responses are refused."""
+        """Close the sign-in permanently: later responses are refused."""
         self._is_over = True
         self._shut_down(_build_closed_error())
         await self.close()
@@ -586,7 +590,9 @@ class AsyncPendingSignIn:
         callback.check_issuer(self._question.endpoints)
 
     async def _complete(self, exchange: Coroutine[Any, Any, Credentials]) -> Account:
-        """Finish the sign-in, and return the account; all waiters get it, or the error."""
+        """Finish the sign-in, and return the account; every waiting caller gets the account or the
+        error.
+        """
         if not self._lock.acquire(blocking=False):
             exchange.close()
             raise AuthError("sign-in: it is already complete", hint=_AGAIN)

@@ -38,7 +38,7 @@ _MAX_TIMESTAMP = 253_402_300_000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """The terms of a sign-in."""
+    """The terms of a sign-in: its kind, storage, client, refresh token, scopes and times."""
 
     kind: Kind = "token"
     kept: Kept = "argument"
@@ -107,7 +107,7 @@ class Grant:
         issued: float,
         expires: float | None,
     ) -> Grant:
-        """Return the same sign-in with new terms."""
+        """Return the grant of the same sign-in with these values."""
         return replace(
             self,
             refresh=refresh,
@@ -118,7 +118,7 @@ class Grant:
         )
 
     def keep(self, kept: Kept) -> Grant:
-        """Return the same grant, stored elsewhere."""
+        """Return the same grant, marked as stored in `kept`."""
         return replace(self, kept=kept)
 
     def to_dict(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class Grant:
 
 
 Renew = Callable[[], str | Secret | Awaitable[str | Secret]]
-"""Returns a new token; it is called in a separate thread if it is not an async function."""
+"""A function that returns a new token. If it is not async, it is called in a separate thread."""
 
 _MAX_PAST = 48
 _DOUBTFUL_PROBLEM = (
@@ -167,13 +167,13 @@ class Credentials:
     key: Secret | None = None
     """The API key."""
     renew: Renew | None = field(default=None, repr=False, compare=False)
-    """Returns a new token after a 401."""
+    """A function that returns a new token after a 401."""
     past: tuple[Secret, ...] = field(default=(), repr=False, compare=False)
     """The earlier secrets, which stay masked."""
     grant: Grant = field(default=_NO_GRANT, repr=False, compare=False)
     """The terms of the sign-in."""
     problem: str = field(default="", repr=False, compare=False)
-    """What the user should know about the sign-in."""
+    """A problem with the sign-in, as text for the user."""
 
     def __bool__(self) -> bool:
         return self.token is not None or self.key is not None or self.grant.renews
@@ -208,7 +208,9 @@ class Credentials:
         ).with_past_of(self)
 
     def with_past_of(self, others: Credentials) -> Credentials:
-        """Return these credentials as a replacement for others, whose secrets stay masked."""
+        """Return these credentials as a replacement for `others`; the secrets of `others` stay
+        masked.
+        """
         old_secrets = (others.token, others.key, *others.grant.secrets())
         past = dict.fromkeys((*others.past, *(each for each in old_secrets if each is not None)))
         return replace(self, past=tuple(past)[-_MAX_PAST:])

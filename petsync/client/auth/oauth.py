@@ -230,7 +230,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
-    """The addresses, "" for endpoints that the service does not offer."""
+    """The addresses of the endpoints; "" for an endpoint that the service does not offer."""
 
     issuer: str = ""
     """The service's identifier."""
@@ -241,7 +241,7 @@ class Endpoints:
     client_id: str = CLIENT
     redirect: str = ""
     says_iss: bool = False
-    """Whether the redirects contain the identifier."""
+    """Whether the redirects contain the service's identifier (`iss`)."""
     by_post: bool = False
     flows: frozenset[str] | None = None
     """The response types that the service offers; None if unknown."""
@@ -342,15 +342,15 @@ def _well_known(parts: SplitResult, path: str) -> str:
 
 
 def _same_address(url: str, other: str) -> bool:
-    """Return true if both are the same address; this machine has several names."""
+    """Return true if both addresses are the same; all names of this machine count as one."""
     return _same_origin(url, other) and (
         urlsplit(url).path.rstrip("/") == urlsplit(other).path.rstrip("/")
     )
 
 
 def _with_asked_host(url: str, issuer: str) -> str:
-    """Return the address with the host of the issuer: if the metadata uses another name of this
-    machine, another program may listen there.
+    """Return the address with the issuer's host instead of another name of this machine, where
+    another program may listen.
     """
     return urlsplit(url)._replace(netloc=urlsplit(issuer).netloc).geturl()
 
@@ -448,7 +448,9 @@ Transport = Callable[[], httpx.AsyncBaseTransport]
 
 
 class TokenEndpoint:
-    """Sends single requests. `timeout` (seconds) is for a complete response."""
+    """Sends single requests to an authorization server. `timeout` (seconds) is for a complete
+    response.
+    """
 
     def __init__(self, timeout: float, transport: Transport | None = None) -> None:
         self._timeout, self._transport = timeout, transport

@@ -20,11 +20,11 @@ __all__ = ["Keyring", "Renewer", "build_still_refused_error"]
 
 
 Renewer = Callable[[Credentials], Awaitable[Credentials]]
-"""Returns new credentials for renewable ones."""
+"""A function that returns new credentials for renewable ones."""
 
 _RENEW_HINT = "Check the function or the sign-in that renews the token."
 _PAUSE_S = 15.0
-"""Seconds between renewals after a failed one, while the token is still valid."""
+"""The seconds between a failed renewal and the next one, while the token is still valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Keyring:
         return current.token is None or time.monotonic() >= self._not_before
 
     def _start(self) -> Future[None] | None:
-        """Return the running renewal, and start one if necessary; None if the token cannot be
+        """Return the running renewal, which is started if necessary; None if the token cannot be
         renewed.
         """
         if self._renewing is None:
