@@ -220,7 +220,7 @@ class _GridEditor:
         return text
 
     def correct_grid(self, texts_by_cell: Mapping[tuple[int, int], str]) -> Grid:
-        """Return the grid with these texts; a text that equals the cell's own is not a
+        """Return the grid with these texts in its cells; a text that the cell already has is not a
         correction.
         """
         columns = list(self.grid.columns)
@@ -294,7 +294,7 @@ def read_sheet(
     `tab` is the worksheet, by default the exported one, else the first with a known header. Raises
     SheetError if the exported worksheet was renamed and cannot be identified.
 
-    `mapping` gives the column for each header of the file, which must exist; `defaults` does so for
+    `mapping` gives the column for headers that must exist in the file; `defaults` does so for
     headers that may be missing. A status must be one of `statuses`, of `known_statuses` or of the
     file's base, with the same spelling. A cell with the text `clear` empties its field. `encoding`
     is that of a CSV file, by default UTF-8; a byte order mark must fit it. `corrections` gives
@@ -373,8 +373,8 @@ def validate_grid(
     clear: str = CLEAR,
     base: Base | None = None,
 ) -> Sheet:
-    """Return the sheet of a grid, with its findings. `statuses` are the usual and the known ones;
-    `base` is the file's.
+    """Return the sheet of a grid, with its findings. `statuses` has the usual and the known
+    statuses; `base` is the base of the file.
     """
     headers = Mapper.of(origin.name, mapping).match(grid.header, grid.places)
     reading = _SheetReader(
@@ -603,7 +603,7 @@ _MAX_LISTED = 12
 _FLOAT64_DIGITS, _LIST_ITEM_DIGITS = 53, 24
 """The binary digits of a float64, and those to assume for a float in a list."""
 _PARSED_COLUMNS = ("id", "category_id", "tags", "photo_urls")
-"""Columns in which a text is parsed as in a cell."""
+"""The columns in which a text of a DataFrame is parsed like the text of a cell."""
 
 
 def sheet_from_frame(
@@ -622,8 +622,8 @@ def sheet_from_frame(
     indexed by id has ids. A list in `tags` holds `Tag` values or names; a text instead of a list is
     parsed as in a cell. In the frame of a sheet, "[clear]" empties the `category`, as in the sheet.
     In any other DataFrame "[clear]" is a text in `name` and `category`, and a plan holds back a row
-    that would write it into the store. `mapping` gives the column for headers of the frame, which
-    must exist; `defaults` does so for headers that may be missing.
+    that would write it into the store. `mapping` gives the column for headers that must exist in
+    the frame; `defaults` does so for headers that may be missing.
 
     Raises SheetError if no column is one of petsync's, a header is a misspelling of one, only the
     id is known and there are other columns, or a value does not fit its column.
@@ -782,8 +782,8 @@ def _float_digits(dtype: Any) -> int:
 
 
 def _arrow_digits(arrow: pa.DataType) -> int:
-    """Return the number of significant bits of the narrowest float in an Arrow type, which may be
-    the type of a field.
+    """Return the number of significant bits of the narrowest float in an Arrow type or in the types
+    of its fields.
     """
     if pa.types.is_floating(arrow):
         return _float_digits(np.dtype(arrow.to_pandas_dtype()))
@@ -855,7 +855,7 @@ def _text(name: str, column: str, value: Any, digits: int) -> str:
 
 
 def _join_items(name: str, column: str, items: Sequence[Any], digits: int) -> str:
-    """Return the items as the text of a cell, without missing ones."""
+    """Return the items as the text of a cell; missing items are left out."""
     present_items = [
         _item(name, item, digits)
         for item in items
@@ -942,17 +942,18 @@ class Peek:
     tabs: tuple[str, ...]
     """All visible worksheets."""
     headers: tuple[str, ...]
-    """The headers in their order."""
+    """The headers, in the order of their columns."""
     meant: Mapping[str, str] = field(default_factory=dict)
-    """The suggested column for each header that is similar to one of petsync's, or is a common
-    name for one.
+    """The suggested column of petsync for each header that is similar to its name or a common name
+    for it.
     """
 
 
 def peek(path: str | Path, *, tab: str | None = None, encoding: str | None = None) -> Peek:
     """Return the headers of the file; in a workbook, of the worksheet `tab`, else of the one that
-    its base names, else of the first one. They are in the row with the most known or similar
-    headers, else in the row with the most cells. Raises SheetError if the file cannot be read.
+    its base names, else of the first one. The headers are read from the row with the most known or
+    similar headers, else from the row with the most cells. Raises SheetError if the file cannot be
+    read.
     """
     source = load(Path(path), encoding)
     mapper = Mapper.of(str(source.path), None)

@@ -169,10 +169,10 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
 
     The copy can be read and applied again. An id cell gets the assigned id; a blank id cell also
     gets the id of the pet that the row was recognised as, unless another row has that id. An `add`
-    whose pet now exists becomes `merge`. The copy gets the sheet's base, updated with the rows
-    that the report lists as applied. Corrected cells are corrected in the copy, except formulas
-    that other cells use. In a workbook, everything else is kept (macros only if the copy is an
-    `.xlsm`); in a CSV file, every other byte.
+    whose pet now exists becomes `merge`. The copy gets the sheet's base, updated with the rows that
+    the report lists as applied. Corrected cells are corrected in the copy, except formulas that
+    other cells use. In a workbook, everything else is kept (macros only if the copy is an `.xlsm`);
+    in a CSV file, all other bytes.
 
     If `follow` is false (for a path that petsync chose), a symbolic link at `path` is an error.
     Raises SheetError if the file has changed since it was read, the copy cannot be written, or an
@@ -323,8 +323,8 @@ def _new_columns(places: Collection[str], edits: Mapping[int, Mapping[str, str]]
 def _rename_results(
     edits: dict[int, dict[str, str]], places: Collection[str]
 ) -> dict[int, dict[str, str]]:
-    """Return the edits, with a prefix on result columns if the sheet has some columns with these
-    names: these are the user's own. If a sheet has all result columns, petsync added them.
+    """Return the edits, with a prefix on the result columns if the sheet has some but not all of
+    them. Such columns are the user's own; if the sheet has all of them, petsync added them.
     """
     result_columns = [name for name in RESULTS if name in places]
     if not result_columns or len(result_columns) == len(RESULTS):
@@ -539,8 +539,8 @@ def _is_plain_export(sheet: Sheet) -> bool:
 
 
 def _is_same_file(before: bytes, data: bytes) -> bool:
-    """Return true if both are the same file; workbooks that petsync wrote may differ in their
-    timestamps.
+    """Return true if both files have the same content; workbooks that petsync wrote may differ in
+    their timestamps.
     """
     files = io.BytesIO(before), io.BytesIO(data)
     if before == data or not all(map(zipfile.is_zipfile, files)):

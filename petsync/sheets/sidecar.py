@@ -68,7 +68,7 @@ def write_with_sidecar(
     like: Path | None = None,
 ) -> None:
     """Write the file, and its sidecar with the lines; without lines, remove the sidecar. With
-    `like`, the files get the permissions of that sheet.
+    `like`, the files get the permissions of the sheet at that path.
 
     Even after an interruption, the file is never beside the sidecar of another export: until both
     are written, the sidecar is marked as unfinished. Raises SheetError if a file cannot be written.

@@ -64,7 +64,7 @@ def check_agreement(source: Source, copy: Source, sheet: Sheet, edits: SheetEdit
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
-    """The file before and after; `after` has the `edits`."""
+    """Compares the grids of a file `before` and `after` its `edits`."""
 
     before: Grid
     after: Grid
@@ -182,8 +182,9 @@ def must_take_edits(sheet: Sheet) -> None:
 
 def obstacles(sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...]:
     """Return the edits that cannot be written, with the reasons: a cell with a formula, a text that
-    no file of this kind can hold, a table that ends with its totals. `edits.without(…)` returns the
-    others. Raises SheetError if the file has changed since it was read.
+    no file of this kind can hold, a new row below a table that ends with a row of totals.
+    `edits.without(…)` returns the others. Raises SheetError if the file has changed since it was
+    read.
     """
     source = load_unchanged(as_sheet(sheet), _READ_AGAIN)
     if source.kind == "workbook":
@@ -205,8 +206,8 @@ def write_synced(
     """Write the edits into the sheet's own file, and return the path of a backup, as `write_back`
     does.
 
-    Everything else is unchanged: in a workbook, every other cell, formula and format; in a CSV
-    file, every byte of the other records. Added rows have the format of the last one, with the
+    Everything else is unchanged: in a workbook, all other cells, formulas and formats; in a CSV
+    file, all bytes of the other records. Added rows have the format of the last one, with the
     user's own columns blank; tables, filters and drop-downs are extended to them. A removed row
     leaves blank cells in a workbook, and nothing in a CSV file. Edits of columns that the sheet
     lacks are ignored, but the id is added if a row gets one. `base` replaces the base of the file,

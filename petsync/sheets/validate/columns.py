@@ -123,8 +123,8 @@ def strange_urls(urls: Iterable[str]) -> list[str]:
 
 
 def suggest_url(url: str) -> tuple[str, str]:
-    """Return a suggestion for a strange URL, "" if the rule's own is enough; and the URL that may
-    be meant, "" if there is none.
+    """Return a suggestion for a strange URL, "" if the rule's suggestion is enough; and the URL
+    that may be meant, "" if there is none.
     """
     if _LOCAL.match(url):
         return _LOCAL_FILE_HINT, ""
@@ -280,7 +280,8 @@ def open_column(
     name: str, cells: Cells, blank: Bools, marker: str, notes: Notes, *, special: bool = True
 ) -> Column:
     """Return the column, with notes on cells that are not text. `blank` marks the blank cells;
-    `special` is off for columns of numbers, which have their own rules for such cells.
+    `special` is false for columns of numbers, which have their own rules for cells that are not
+    text.
     """
     cleared, like_marker, cells = findings.find_markers(cells, marker)
     column = Column(name, cells, ~blank & ~cleared & ~like_marker, cleared, notes)
@@ -293,7 +294,7 @@ def open_column(
 
 
 def validate_each(column: Column, validate: Callable[[str], TextResult]) -> list[Any]:
-    """Return the value of each row's cell, None if it has none; each different text is validated
+    """Return the value of each row's cell, None if it has none; each distinct text is validated
     once.
     """
     values, codes = _validate_distinct(column, validate)
@@ -315,7 +316,7 @@ def validate_texts(
 def _validate_distinct(
     column: Column, validate: Callable[[str], TextResult]
 ) -> tuple[list[Any], np.ndarray[Any, np.dtype[np.intp]]]:
-    """Return the values of the different texts, followed by None, and the index of each row's
+    """Return the values of the distinct texts, followed by None, and the index of each row's
     value.
     """
     rows = np.flatnonzero(column.has_value)
@@ -385,7 +386,7 @@ class Reading(NamedTuple):
     """The meaning of a text in a column of numbers."""
 
     number: int | None
-    """None if it is not certain."""
+    """The number; None if it is not certain."""
     rule: str = ""
     """The rule that the text breaks; "" if it breaks none."""
     problem: str = ""
@@ -621,7 +622,7 @@ _NO_ITEMS = "Leave the cell blank to change nothing, or write [clear] to empty t
 
 
 def tags(column: Column) -> _Lists:
-    """Return an object array with a list of different `Tag` values for each row; None for cells
+    """Return an object array with a list of distinct `Tag` values for each row; None for cells
     without a value.
     """
     note_damage(column)
@@ -629,7 +630,7 @@ def tags(column: Column) -> _Lists:
 
 
 def photos(column: Column) -> _Lists:
-    """Return an object array with a list of different URLs for each row; None if a cell has no
+    """Return an object array with a list of distinct URLs for each row; None if a cell has no
     value.
     """
     return _lists(column, _plain_photos, validate_photos)
@@ -661,10 +662,10 @@ def _lists(
 
 
 def _plain_tags(cells: Cells, has_value: Bools) -> tuple[_Lists, Bools]:
-    """Return the tags of cells without quotes, blank items and repeated tags, and a mask of these
-    cells.
+    """Return the tags of cells that have no quotes, blank items or repeated tags, and a mask of
+    these cells.
 
-    Each different item of these cells is parsed once.
+    Each distinct item of these cells is parsed once.
     """
     split = pc.split_pattern(cells.text, ";")
     coded = pc.dictionary_encode(split.flatten())
@@ -690,7 +691,7 @@ def _plain_tag(item: str) -> Tag | None:
 
 
 def _plain_photos(cells: Cells, has_value: Bools) -> tuple[_Lists, Bools]:
-    """Return the URLs of cells with only different web URLs, and a mask of these cells."""
+    """Return the URLs of cells that contain only distinct web URLs, and a mask of these cells."""
     text = cells.trim()
     for mark, separator in (("\r", "\r\n"), ("|", " | ")):
         if (text_bytes(text).data == ord(mark)).any():
@@ -775,7 +776,9 @@ def validate_tags(text: str) -> TextResult:
 
 
 def _placeholders(tags_: Iterable[Tag]) -> list[str]:
-    """Return the names that are placeholders; a tag with an id is the store's own."""
+    """Return the names that are placeholders; a tag with an id comes from the store and is no
+    placeholder.
+    """
     return [tag.name for tag in tags_ if tag.id is None and tag.name and is_placeholder(tag.name)]
 
 
@@ -856,8 +859,8 @@ def note_list(text: str, items: list[T] | None, form: Callable[[Iterable[T]], st
 
 
 def program_tags(text: str) -> list[Tag] | None:
-    """Return the tags in a list or an item as Python, pandas or JSON writes it; a text is a tag
-    without an id. None for any other text.
+    """Return the tags in a list or an item as Python, pandas or JSON writes it; a string in it is a
+    tag without an id. Return None for any other text.
     """
     call = _CALL.fullmatch(text)
     text = call[1] if call else text
@@ -956,7 +959,8 @@ def _position(
 ) -> int | None:
     """Return the position of the unused column that is probably `name` under another header: the
     one with the largest share of values that the export had in `name`, at least `_MIN_SHARE`. A
-    column with a similar header wins whatever its share. None if there is no such column.
+    column with a similar header takes precedence, whatever its share. Return None if there is no
+    such column.
     """
     shares = {}
     result_headers = own_results(headers.others)
@@ -977,9 +981,9 @@ def _position(
 def _category_position(
     grid: Grid, headers: Headers, renamed: Container[int], base: Base
 ) -> int | None:
-    """Return the position of the unused column with the exported category ids of its rows, in more
-    rows than expected by chance or next to the category column; a column with a similar header
-    takes precedence.
+    """Return the position of the unused column that probably has the category ids: enough of its
+    values are the exported category ids of their rows, and it is next to the category column or the
+    matches are unlikely to be chance. A column with a similar header takes precedence.
     """
     result_headers = own_results(headers.others)
     numbers = zip(base.frame["id"].tolist(), base.frame["category_id"].tolist(), strict=True)
@@ -1048,7 +1052,9 @@ _ITEMS: Mapping[str, Callable[[str], Iterable[str]]] = {
     "photo_urls": _photo_items,
     ACTION: _text,
 }
-"""For each column, the function that splits a cell into exported values."""
+"""For each column, the function that splits the text of a cell into values to compare with the
+exported ones.
+"""
 
 
 # Lists with other separators than those of the grammar, which would be read as one item.
@@ -1059,12 +1065,12 @@ _MARKUP_SIGNS = b"<#\\_"
 _WIDE = "[\uff5c\u00a6\uff1b\uff0c\u3001\u060c\u061b\x85\u2028\u2029]"
 _WIDE_LEADS = b"\xef\xe3\xd8\xc2\xe2"
 _WIDE_PAIRS = np.zeros((256, 256), dtype=bool)
-"""The first two bytes of each separator of other scripts."""
+"""A mask of the first two bytes, in UTF-8, of the separators of other scripts."""
 _WIDE_PAIRS[tuple(zip(*{char.encode()[:2] for char in _WIDE[1:-1]}, strict=True))] = True
 _MARKUP = r"(?i)<br|&#|_x000|\\[rn]"
 _OPENING = bytes({char.encode()[0] for char in BLANKS + "[({"})
 _LETTERS = np.zeros(256, dtype=bool)
-"""The bytes before a URL that show that it is not at the start of an item."""
+"""A mask of the bytes that show, directly before a URL, that the URL does not start an item."""
 _LETTERS[[*b" \t\x0b\x0c,;|_&", *range(48, 58), *range(65, 91), *range(97, 123)]] = True
 _LETTERS[128:] = True
 
@@ -1109,8 +1115,8 @@ def note_separators(
 
 
 def _tag_separators(text: Any, base: Base | None) -> Iterator[tuple[int, str, int, str]]:
-    """Yield the cells with other separators between tags: the row, the text, the number of tags
-    that may be meant, and their text.
+    """Yield the cells whose tags seem to be separated by something other than a semicolon: the row,
+    the text, the number of tags that may be meant, and these tags as a cell's text.
     """
     known_tags = _known_tags(base)
     for at in _doubtful_tags(text).tolist():
@@ -1142,8 +1148,8 @@ def _in_brackets(text: Any, base: Base | None) -> Iterator[tuple[int, str, list[
 
 
 def _bracketed_tags(cell: str) -> str | None:
-    """Return the text in the brackets around a cell. None also for a single tag in round brackets,
-    which may be part of its name.
+    """Return the text in the brackets around a cell. Return None if there are none, and for a
+    single tag in round brackets, because they may be part of its name.
     """
     text = trim(cell)
     inner_text = strip_brackets(text)
@@ -1155,8 +1161,8 @@ def _bracketed_tags(cell: str) -> str | None:
 
 
 def _parts(tag: Any, item: str, known_tags: Known) -> list[tuple[str, bool]]:
-    """Return the tags that one item may mean, as texts, each with a flag that is true if it was
-    split.
+    """Return the tags that one item may mean, as texts, each with a flag that is true if the item
+    was split.
     """
     parts = [part for text in TAG_SEPARATOR.split(item) if (part := trim(text))]
     is_one = not TAG_SEPARATOR.search(item) or (tag.name or "") in known_tags()
@@ -1192,8 +1198,8 @@ def _doubtful_tags(text: Any) -> Rows:
 
 
 def _photo_separators(text: Any, base: Base | None) -> Iterator[tuple[int, str, str]]:
-    """Yield the cells with other separators between URLs: the row, the text, and the URLs that may
-    be meant, as a cell's text.
+    """Yield the cells whose URLs seem to be separated by something other than a line break or ` |
+    `: the row, the text, and the URLs that may be meant, as a cell's text.
     """
     known_urls: Collection[str] | None = None
     for at in _doubtful_photos(text).tolist():
@@ -1324,7 +1330,9 @@ def names(column: Column, exported: Collection[str]) -> Any:
 
 
 def statuses(column: Column, usual: Sequence[str], known: Collection[str]) -> Any:
-    """Return the statuses in their known spelling; a status of the store stays as typed."""
+    """Return the statuses in the spelling of the `usual` or `known` ones; a status in `known` stays
+    as typed.
+    """
     offered = [*usual, *sorted(set(known) - set(usual))]
 
     def validate(text: str) -> TextResult:

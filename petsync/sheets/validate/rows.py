@@ -68,7 +68,9 @@ def find_copies(
 def note_repeated(
     grid: Grid, known_columns: Mapping[str, int], without_id: Bools, active: Bools, notes: Notes
 ) -> None:
-    """Note rows without an id (`without_id`) that equal another `active` row: each is a pet."""
+    """Note rows without an id (`without_id`) that equal another `active` row, because each row adds
+    a pet.
+    """
     if "name" not in known_columns or not without_id.any():
         return
     rows = _rows_with_same_name(grid.columns[known_columns["name"]], without_id, active)
@@ -92,13 +94,13 @@ def _rows_with_same_name(names: Cells, without_id: Bools, active: Bools) -> _Row
 
 
 def _text_codes(text: Any) -> _Numbers:
-    """Return a number for each cell of an Arrow array, the same for the same text."""
+    """Return a number for each cell of an Arrow array; equal texts have equal numbers."""
     codes: _Numbers = pc.dictionary_encode(text).indices.to_numpy().astype(np.int64)
     return codes
 
 
 def _combine(columns: Sequence[_Numbers]) -> _Numbers:
-    """Return a number for each row, the same for rows that are equal in every column."""
+    """Return a number for each row; rows that are equal in every column have equal numbers."""
     number = np.zeros(len(columns[0]), dtype=np.int64)
     for codes in columns:
         pair = number * (codes.max(initial=0) + 1) + codes
@@ -174,7 +176,7 @@ _RANGE = re.compile(r"\$?([A-Z]{1,3})\$?([0-9]{1,7}):\$?([A-Z]{1,3})\$?([0-9]{1,
 _MAX_RANGES, _MAX_COLUMNS = 8, 200
 _WHOLE = r"^#?[0-9]{1,19}(?:\.0)?$"
 _MIN_DISTINCT = 0.9
-"""The minimum share of different numbers in a column of ids, which may have some duplicates."""
+"""The minimum share of distinct numbers in a column of ids, which may have some duplicates."""
 
 
 def note_worksheet(
@@ -313,7 +315,7 @@ def _format_ranges(numbers: Sequence[int]) -> str:
 
 
 def _spans(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last number of each run of consecutive ones."""
+    """Yield the first and the last number of each sequence of consecutive numbers."""
     edges = np.flatnonzero(np.diff(numbers) > 1)
     starts, ends = np.concatenate(([0], edges + 1)), np.concatenate((edges, [len(numbers) - 1]))
     yield from ((int(numbers[a]), int(numbers[b])) for a, b in zip(starts, ends, strict=True))
@@ -346,7 +348,7 @@ def note_non_data(grid: Grid, headers: Headers, notes: Notes) -> None:
 
 def _headers(grid: Grid, headers: Headers) -> Iterator[tuple[int, str]]:
     """Yield the rows whose filled cells in petsync's columns all repeat their headers, with the
-    text of the first one.
+    text in the id column, else in the first of these columns.
     """
     if len(headers.columns) < 2:
         return

@@ -30,7 +30,7 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule."""
+    """A rule of findings, with its severity and its texts."""
 
     code: str
     severity: Severity
@@ -124,7 +124,7 @@ PROGRAM = (
     ),
     error(
         "date-instead-of-text",
-        "The program turned what was typed into a date.",
+        "The program converted the typed text to a date.",
         "2026-05-01, where the name May 1 was typed",
         "May 1, as text",
         "Format the cell as text and type the value again.",
@@ -132,7 +132,7 @@ PROGRAM = (
     ),
     error(
         "boolean-instead-of-text",
-        "The program turned what was typed into TRUE or FALSE.",
+        "The program converted the typed text to TRUE or FALSE.",
         "TRUE, where the name True was typed",
         "True, as text",
         "Format the cell as text and type the value again.",
@@ -574,7 +574,7 @@ ROWS = (
     ),
     warning(
         "row-repeated",
-        "The row has the same values as another and no id: it adds one more pet.",
+        "The row has no id and the same values as another row: it adds one more pet.",
         "two rows without ids: Bubble, available, Fish",
         "one row, if it is one pet",
         "Delete one of the rows if both are the same pet.",
@@ -599,7 +599,7 @@ SHEET = (
         "Write the header as suggested, or map it.",
         "petsync never guesses a header, not even a common one such as `Nummer`, `SKU`, "
         "`Catégorie` or `ï»¿id` (`id` in a wrong encoding). It also reports a header if the sheet "
-        "already has the column that it is similar to, except other numbers beside `id`. In a "
+        "already has the column that it is similar to, unless that column is `id`. In a "
         "DataFrame, a misspelt header is an error. [sheets.md](sheets.md#columns) explains how to "
         "map headers.",
     ),

@@ -161,7 +161,9 @@ def find_converted(text: Any) -> Iterator[int]:
 
 
 def suggest_typed(shown: str) -> str:
-    """Return a suggestion of the texts that may have been typed for a date in a cell, or ""."""
+    """Return a suggestion with the texts that may have been typed for a date in a cell; "" if it is
+    not a date.
+    """
     day = _day(shown)
     if day is None:
         return ""
@@ -217,8 +219,8 @@ _LEADS = {
     for n in range(*span)
 }
 _PAIRS = np.zeros((256, 256), dtype=bool)
-"""A mask of the first two bytes of invisible characters in UTF-8; for a single byte, any second
-byte matches.
+"""A mask of the first two bytes of invisible characters in UTF-8; for a one-byte character, any
+second byte matches.
 """
 _PAIRS[[*range(9), 11, 12, *range(14, 32), 127]] = True
 _PAIRS[tuple(zip(*_LEADS, strict=True))] = True
@@ -277,8 +279,9 @@ def _is_joined(text: str, at: int) -> bool:
 
 
 _BYTES = {bytes([n]).decode("cp1252", "ignore") or chr(n): n for n in range(0x80, 0x100)}
-"""The characters that the bytes from 80 on are decoded to; five undefined ones are control
-characters."""
+"""The byte (0x80 to 0xFF) of each Windows-1252 character; the five undefined bytes belong to the
+control characters with the same numbers.
+"""
 _MISREAD_RUN = re.compile(f"([^\\x00-\\x7f{re.escape(''.join(_BYTES))}]+)")
 
 
@@ -347,8 +350,8 @@ _LATIN_LOOKALIKES = dict(
 
 
 def nearest_choice(word: str, choices: Collection[str]) -> tuple[str, str]:
-    """Return the choice that a case-folded word may mean, and the reason if it looks the same; ""
-    and "" if it is similar to none of them.
+    """Return the choice that a case-folded word may mean, and the reason if the word only looks the
+    same; two empty texts if no choice is similar.
     """
     plain = _fold_lookalikes(word)
     if plain in choices:
@@ -358,8 +361,8 @@ def nearest_choice(word: str, choices: Collection[str]) -> tuple[str, str]:
 
 
 def _fold_lookalikes(word: str) -> str:
-    """Return the word with Latin letters instead of those that look like them, and without
-    invisible characters.
+    """Return the word with Latin letters instead of letters of other scripts that look like them,
+    and without invisible characters.
     """
     folded = unicodedata.normalize("NFKC", word)
     return "".join(_LATIN_LOOKALIKES.get(char, char) for char in folded if char.isprintable())

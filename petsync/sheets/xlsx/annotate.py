@@ -76,8 +76,8 @@ _Rows = Sequence[tuple[int, list[str]]]
 
 
 def convert_to_workbook(source: Source, sheet: Sheet) -> Source:
-    """Return the workbook, with every cell as text in the worksheet TAB, and with the lines of the
-    file's sidecar.
+    """Return the CSV file as a workbook, with every cell as text in the worksheet TAB, and with the
+    lines of the file's sidecar.
 
     Raises SheetError if a worksheet cannot hold the file.
     """
@@ -103,7 +103,9 @@ def _has_content(line: Line) -> bool:
 
 
 def _texts(line: Line, source: Source) -> list[str]:
-    """Return the unescaped cells; the whole record as one cell if it cannot be parsed."""
+    """Return the unescaped cells of a line; if it cannot be parsed, the whole record is one
+    cell.
+    """
     record_text = [line.body.decode("utf-8", "replace")]
     texts = record_text if line.cells is None else list(map(unescape_formula, line.cells))
     if any(len(text) > MAX_CELL for text in texts):
@@ -186,9 +188,9 @@ class Comments:
     """The comments of one worksheet, without the earlier ones of petsync.
 
     `removed_addresses` has the addresses of comments that had only petsync's text, `others` those
-    of the comments that stay, `removed` the text of petsync that was removed from these, `threaded`
-    the addresses of threaded comments, to which nothing can be added. Raises MarkupError if the
-    part has no comments.
+    of the comments that stay, `removed` the text of petsync that was removed from a comment that
+    stays, by its address, `threaded` the addresses of threaded comments, to which nothing can be
+    added. Raises MarkupError if the part has no comments.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -296,7 +298,9 @@ class Comments:
 
 
 def _runs(text: Element) -> Iterator[tuple[Element, Element]]:
-    """Yield each run with its text; a text without a run counts as a run."""
+    """Yield each run element with each of its text elements; a text element outside a run is its
+    own run.
+    """
     for child in text.children:
         if child.local == "t":
             yield child, child
@@ -316,8 +320,8 @@ def _is_phonetic(element: Element) -> bool:
 
 
 Box = tuple[int, int, int, int, int, int, int, int]
-"""The left column, the pixels into it, the top row, the pixels into it; then the same for the
-right column and the bottom row.
+"""The corners of a box: the left column, the offset in it, the top row, the offset in it; then the
+same for the right column and the bottom row. Offsets are in pixels.
 """
 
 _LAST_COLUMN, _LAST_ROW = (1 << 14) - 1, (1 << 20) - 1
@@ -335,13 +339,15 @@ class Layout:
     columns: tuple[tuple[int, int, int], ...]
     """Ranges (first, last, both from 0) with their width."""
     rows: Mapping[int, int]
-    """Heights by number from 0."""
+    """The heights of rows, by row number from 0."""
     width: int
     height: int
 
     @classmethod
     def of(cls, root: Element, heights: Mapping[int, float]) -> Layout:
-        """Return the layout of a worksheet; `heights` in points by number from 1."""
+        """Return the layout of a worksheet; `heights` has the heights of rows in points, by row
+        number from 1.
+        """
         standard = root.one("sheetFormatPr")
         wide = standard.get("defaultColWidth") if standard else ""
         high = standard.get("defaultRowHeight") if standard else ""
@@ -358,8 +364,8 @@ class Layout:
         return cls(tuple(columns), rows, width, round(_float(high, 15) * _PIXELS_A_POINT))
 
     def box(self, row: int, column: int, lines: int) -> Box:
-        """Return a box for `lines` lines beside a cell, a little above it as spreadsheet programs
-        place it.
+        """Return a box for `lines` lines beside a cell; as in spreadsheet programs, it starts a
+        little above the cell.
         """
         left = column + 1 if column < _LAST_COLUMN - 8 else max(column - 8, 0)
         top, into = (row - 1, min(_MARGIN, self._height(row - 1))) if row else (0, 2)
@@ -429,7 +435,7 @@ _MAX_FINDINGS, _MAX_LINE_LENGTH = 8, 320
 
 @dataclass(slots=True)
 class Mark:
-    """One cell by row (from 1) and column (from 0), and its findings."""
+    """A marked cell: its row (from 1), its column (from 0), and its findings."""
 
     row: int
     column: int
@@ -608,7 +614,9 @@ def _resize_anchor(text: bytes, more: int, enlarge: Callable[[Box, int], Box]) -
 
 
 def _resize_height(match: re.Match[bytes], more: int) -> bytes:
-    """Return the new height of a box without an anchor, as openpyxl writes it, in its style."""
+    """Return the height in the style of a box without an anchor, as openpyxl writes it, changed by
+    `more` lines.
+    """
     height = max(float(match[2]) + more * _LINE_UNITS[match[3]], 0)
     return match[1] + f"{height:g}".encode() + match[3]
 
@@ -687,7 +695,9 @@ def _name(parts: WorkbookParts, part: str, sheet: WorksheetPart) -> str:
 
 
 def _count_added_lines(text: str) -> int:
-    """Return the lines of petsync's text below an existing comment, with the blank line between."""
+    """Return the number of lines that petsync's text adds below an existing comment, with the blank
+    line between.
+    """
     return count_lines(text) + 1
 
 
@@ -839,7 +849,7 @@ _COMMENTS = "application/vnd.openxmlformats-officedocument.spreadsheetml.comment
 
 
 class AnnotatedBytes(NamedTuple):
-    """The copy's bytes, the number of marked cells, and what is lost, as sentences."""
+    """An annotated copy: its bytes, the number of marked cells, and what is lost, as sentences."""
 
     data: bytes
     cells: int
@@ -923,7 +933,7 @@ def _by_row(marks: Iterable[Mark]) -> dict[int, dict[int, Mark]]:
 
 
 def _find_merged(data: bytes) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return the first merged cell for each of the other merged cells."""
+    """Return, for each cell of a merged range, the first cell of that range."""
     firsts: dict[tuple[int, int], tuple[int, int]] = {}
     for reference in _MERGED.findall(data):
         area = corners(reference.decode())

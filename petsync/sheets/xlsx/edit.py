@@ -1,4 +1,4 @@
-"""Edit a workbook: new values, columns and rows; every other byte is unchanged."""
+"""Edit a workbook: new values, columns and rows; all other bytes are unchanged."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class WorksheetPart:
     numbers: Collection[int]
     """The rows to which `change` is applied."""
     every: bool = False
-    """Whether `change` is also applied to every other row."""
+    """Whether `change` is also applied to all other rows."""
     min_heights: Mapping[int, float] = field(default_factory=dict)
     """The minimum heights of rows without a fixed height, by number. They apply to rows that have a
     height, and to new rows if the row `like` has one.
@@ -498,7 +498,7 @@ def _move_ends(text: str, extension: RangeExtension) -> str:
 
 
 def _retag(splices: Splices, element: Element, name: str, form: Callable[[str], str]) -> str:
-    """Change a range; return the new one, "" if it is unchanged."""
+    """Change the range in the attribute `name`; return the new range, "" if it is unchanged."""
     before = element.get(name)
     after = form(before) if before else before
     if after == before:

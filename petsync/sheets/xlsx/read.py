@@ -227,9 +227,9 @@ def _read_tab(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
 
 
 def _find_base_tab(package: Package, mapper: Mapper, base: Base | None) -> Tab | None:
-    """Return the worksheet of the base: the one with the name that the base has for it. If that
-    name no longer exists, the worksheet may have been renamed: then return the only worksheet with
-    ids, if it has all ids of the base. Return None if the base names no worksheet.
+    """Return the worksheet of the base: the one whose name is recorded in the base. If that name no
+    longer exists, the worksheet may have been renamed: then return the only worksheet with ids, if
+    it has all ids of the base. Return None if the base names no worksheet.
     """
     if base is None or not base.tab:
         return None

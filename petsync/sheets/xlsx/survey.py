@@ -377,8 +377,8 @@ def _hidden_columns(head: bytes) -> Iterator[range]:
 
 
 def _iter_filtered_columns(tail: bytes) -> Iterator[str]:
-    """Yield the columns of the sheet's own filter; a column without criteria only has the
-    button.
+    """Yield the columns that the sheet's own filter filters; a column without criteria, which only
+    has the button, is left out.
     """
     before = _END_OF_VIEW.split(tail, maxsplit=1)[0]
     match = _FILTER.search(before)

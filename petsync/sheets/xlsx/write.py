@@ -98,9 +98,7 @@ def offer(book: Workbook, sheet: Worksheet, contents: Contents) -> None:
 
 
 def _other_texts(texts: Sequence[str], offered: Sequence[str], clear: Sequence[str]) -> list[str]:
-    """Return those texts of a column that are not offered yet and that a drop-down list can
-    offer.
-    """
+    """Return the texts of a column that a drop-down list can offer and does not offer yet."""
     found = set(texts) - {"", *offered, *clear}
     return sorted(filter(_can_be_offered, found), key=lambda text: (text.casefold(), text))[
         :_MAX_CHOICES
@@ -247,7 +245,7 @@ def _colour(sheet: Worksheet, last_row: int) -> None:
 
 
 def fit_to_page(sheet: Worksheet, *, pages: int = 0) -> None:
-    """Fit the print to the width of A4 pages, at most `pages` of them (0: any number)."""
+    """Fit the printout to the width of an A4 page, and to at most `pages` pages (0: any number)."""
     sheet.page_setup.orientation = "landscape"
     sheet.page_setup.paperSize = sheet.PAPERSIZE_A4
     sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight = 1, pages
@@ -271,14 +269,14 @@ _LEFT, _RIGHT, _FITTING = 18, 84, 95
 
 
 class _Line(NamedTuple):
-    """A heading (`right` is blank), or a term and its explanation."""
+    """A line of the guide: a heading (`right` is blank), or a term and its explanation."""
 
     left: str
     right: str = ""
 
 
 def add_guide(book: Workbook, contents: Contents) -> None:
-    """Add the worksheet."""
+    """Add the worksheet with the guide."""
     sheet = book.create_sheet(GUIDE)
     sheet.sheet_view.showGridLines = False
     sheet.column_dimensions["A"].width = 3
@@ -527,7 +525,7 @@ def _heights(columns: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _line_count(text: str, across: int) -> int:
-    """Return the number of lines of a cell with a width in characters."""
+    """Return the number of lines of a text in a cell that is `across` characters wide."""
     if len(text) <= across:
         return text.count("\n") + 1
     return sum(max(1, -(-len(line) // across)) for line in text.split("\n"))

@@ -52,7 +52,7 @@ class CellMark:
     """One `c` element."""
 
     column: int
-    """From 0."""
+    """The number of the column, from 0."""
     start: int
     """The element has the bytes from `start` to `end`."""
     kind: str
@@ -71,7 +71,7 @@ class RowMark:
     """One `row` element."""
 
     number: int
-    """From 1."""
+    """The number of the row, from 1."""
     cells: list[CellMark]
     hidden: bool
     close: int = 0
