@@ -21,7 +21,7 @@ from petsync.errors import ConfigurationError, InterruptedRunError, SettingsErro
 from petsync.plan.report import RoundReport
 from petsync.reconcile.config.model import Configuration, Job, Log, Metrics, Notify
 from petsync.reconcile.daemon import Daemon, DueJobs, LiveConfiguration, every, interval
-from petsync.reconcile.observe import Endpoint
+from petsync.reconcile.observe import Endpoint, measure, page_of
 from petsync.reconcile.state import History
 from petsync.sandbox import Sandbox
 
@@ -291,6 +291,23 @@ def test_a_real_job_can_be_watched_from_outside(tmp_path: Path) -> None:
     assert codes == [0]
     with pytest.raises(OSError, match="refused"):
         get(served[0], "/healthz")
+
+
+def test_counted_rounds_are_on_the_page(tmp_path: Path) -> None:
+    """A round that is stored while the page is made, and that its counters include, is on it."""
+    with Sandbox(pets=PETS, auth=False) as box:
+        scenario = Scenario(box, tmp_path)
+        scenario.write()
+
+        def run_and_count() -> dict[str, tuple[str, float]]:
+            with measure(scenario.config()) as watcher:
+                scenario.run(watchers=[watcher])
+            return {"petsync_every_passes": ("Passes", 1.0)}
+
+        app = page_of(scenario.config, run_and_count)
+        page = b"".join(app({"REQUEST_METHOD": "GET", "PATH_INFO": "/"}, lambda *_: None)).decode()
+    assert "petsync_every_passes 1.0" in page
+    assert 'petsync_round_applied{job="catalogue",part=""} 0.0' in page
 
 
 def test_ipv6_is_an_address_too() -> None:

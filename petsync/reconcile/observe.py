@@ -673,7 +673,9 @@ def page_of(
 
         def collect(self) -> Iterable[Any]:
             """Return the current metric families."""
-            return _Families(config(), read_latest(config().state), own()).collect()
+            # The own gauges come first: the rounds that they count are then stored.
+            gauges = own()
+            return _Families(config(), read_latest(config().state), gauges).collect()
 
     registry = client.CollectorRegistry()
     registry.register(Scrape())
