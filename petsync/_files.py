@@ -98,9 +98,10 @@ def replacing(
 ) -> Iterator[IO[bytes]]:
     """Yield a file to write, which replaces `path` atomically when it is completely on disk.
 
-    It gets the mode and the owner of the file at `path`, or those of a new file, which only its
-    owner can write. Only the owner can read a `private` file; with `like`, only users who can read
-    that file can read the new one, whatever the umask. Raises OSError; the old file then stays.
+    The new file gets the mode and the owner of the file at `path`; if there is none, only its owner
+    can write to the new file. Only the owner can read a `private` file; with `like`, only users who
+    can read that file can read the new one, whatever the umask. Raises OSError; the old file then
+    stays.
     """
     target = landing(path, follow=follow)
     limit = _limit(like)
@@ -122,9 +123,9 @@ def replacing(
 
 
 def create_file(path: Path, data: bytes, *, like: Path) -> bool:
-    """Write `data` to a new file at `path`, with the mode and the times of the file `like`. Return
-    false if the path exists; a symbolic link counts as existing, even if its target is missing.
-    Raises OSError.
+    """Write `data` to a new file at `path`, with the mode and the timestamps of the file `like`.
+    Return false if the path exists; a symbolic link counts as existing, even if its target is
+    missing. Raises OSError.
     """
     with _open_temporary(path, _PRIVATE) as (new, file):
         file.write(data)
@@ -136,7 +137,9 @@ def create_file(path: Path, data: bytes, *, like: Path) -> bool:
 
 
 class _Limit(NamedTuple):
-    """The most permissive mode that a file may have, and the group for it (None: any)."""
+    """The most permissive mode that a new file may have, and the group to which the mode's group
+    bits apply (None: any group).
+    """
 
     mode: int = 0o777
     group: int | None = None
@@ -164,8 +167,8 @@ def _restrict(new: Path, limit: _Limit) -> None:
 
 @contextmanager
 def _open_temporary(target: Path, mode: int) -> Iterator[tuple[Path, IO[bytes]]]:
-    """Yield a new file in the target's folder, with its path, and remove it at the end unless it
-    was moved.
+    """Yield a new file in the target's folder, as its path and the open file, and remove it at the
+    end unless it was moved.
     """
     new = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.tmp")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, mode)
@@ -184,7 +187,7 @@ def _finish(file: IO[bytes]) -> None:
 
 
 def _claim_name(new: Path, path: Path) -> bool:
-    """Give the file its name, and return false if another file has the name."""
+    """Give the file `new` the name `path`, and return false if a file of that name exists."""
     try:
         os.link(new, path)
     except FileExistsError:
@@ -198,7 +201,9 @@ def _claim_name(new: Path, path: Path) -> bool:
 
 
 def _take_after(new: Path, before: os.stat_result, *, private: bool) -> None:
-    """Give the file the mode of another, and its owner if permitted."""
+    """Give the new file the owner of the file `before`, if permitted, and its mode unless
+    `private`.
+    """
     if hasattr(os, "chown"):
         with suppress(OSError):
             os.chown(new, before.st_uid, before.st_gid)
@@ -224,7 +229,7 @@ def write_private(path: Path, data: bytes, *, follow: bool = True) -> None:
 
 
 def open_new(path: str | Path, flags: int) -> int:
-    """Return a descriptor for `open`; only the owner can write a file that this creates. Raises
+    """Return a descriptor for `open`; if a file is created, only its owner can write to it. Raises
     OSError.
     """
     return os.open(path, flags, _NEW)
@@ -244,11 +249,11 @@ def open_private(path: str | Path, flags: int) -> int:
 
 
 def try_lock(path: Path) -> BaseFileLock | None:
-    """Acquire the lock file until it is released or this process ends; return None if another
-    process has it.
+    """Lock the file and return the lock, which lasts until it is released or this process ends;
+    return None if another process has the lock.
 
-    Only the owner can access the file, which stays after the release. Any thread may release it.
-    Raises OSError, also if the path is a symbolic link.
+    Only the owner can access the file, which stays after the release. Any thread may release the
+    lock. Raises OSError, also if the path is a symbolic link.
     """
     # Import filelock only for commands that lock something.
     from filelock import FileLock, Timeout
@@ -374,7 +379,7 @@ def _strangers(state: Path) -> Iterator[tuple[str, int]]:
 def replace_sheet_file(
     path: Path, data: bytes, *, follow: bool = True, like: str | Path | None = None
 ) -> None:
-    """Write `data` to `path` atomically, with the mode of the old file or of a new one; with
+    """Write `data` to `path` atomically, with the mode of the old file, if there is one; with
     `like`, only users who can read that sheet can read the file.
 
     Without `follow`, for a path that petsync chose, a symbolic link is an error. When this returns,
@@ -385,8 +390,8 @@ def replace_sheet_file(
 
 
 def create_sheet_file(path: Path, data: bytes, *, like: Path) -> bool:
-    """Write `data` to a new file at `path`, with the mode and the times of another file; return
-    False if the path exists. Raises SheetError if it cannot be written.
+    """Write `data` to a new file at `path`, with the mode and the timestamps of the file `like`;
+    return False if the path exists. Raises SheetError if it cannot be written.
     """
     with _translate_errors(path):
         return create_file(path, data, like=like)

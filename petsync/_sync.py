@@ -28,7 +28,7 @@ it came just before the wait began, or if another thread handled it.
 
 
 class Task(Generic[R]):
-    """Work on a loop thread; the future `done` has its result or its error."""
+    """A coroutine that runs on a loop thread; the future `done` gets its result or its error."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, R]) -> None:
         self.done: Future[R] = Future()
@@ -64,7 +64,7 @@ class LoopThread:
         """Run the coroutine, and return its result.
 
         KeyboardInterrupt cancels the task and waits for its clean-up. The caller gets the result or
-        the error of the clean-up. A second interrupt returns at once.
+        the error of the clean-up. After a second interrupt, the call returns at once.
         """
         task = self.start(work)
         try:

@@ -1,1 +1,3 @@
-"""Apply plans, change by change, with a journal; uses a Target, not HTTP."""
+"""Apply plans change by change, with a journal, through a Target: this package does not use HTTP
+itself.
+"""

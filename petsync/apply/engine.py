@@ -159,9 +159,8 @@ def settle(
     known: Collection[int],
     pets: Iterable[Pet],
 ) -> dict[int, int]:
-    """Return the pet ids of the unknown adds that happened, by number.
-
-    A new pet with the values of an unknown add is that add's pet, unless another add has it.
+    """Return, by number, the pet ids of the unknown adds whose pets are in the store. A new pet
+    with the values of an unknown add is that add's pet, unless it belongs to another add.
     """
     new_ids = _group_new_pets(pets, _find_claimed_ids(changes, results).union(known))
     found: dict[int, int] = {}
@@ -180,8 +179,8 @@ def find_edited(
     known: Collection[int],
     pets: Iterable[Pet],
 ) -> dict[int, Pet]:
-    """Return the unknown adds that may have happened although `settle` does not find their pets.
-    Each is mapped to a new pet that may be its pet after an edit, and that belongs to no other add.
+    """Return the unknown adds whose pets may be in the store although `settle` does not find them.
+    Each add is mapped to a new pet, which may be its pet after an edit and belongs to no other add.
     """
     claimed_ids = _find_claimed_ids(changes, results).union(known)
     adds = {number: after for number in unknown if (after := changes[number].after) is not None}
@@ -237,9 +236,9 @@ class Claims:
     """The ids that the service assigned to adds without an id, by the add's number in the plan.
 
     `is_shared` is true if the service is known to assign an id more than once. `initial_pets` has,
-    by id, the pets that were in the store when this process started, and those that it added under
-    an id of the sheet. `refusal` says why no further add without an id may be sent; it is "" if it
-    may.
+    by id, the pets that were in the store when this process started, and those that the process
+    added under an id of the sheet. `refusal` is the reason why no further add without an id may be
+    sent, or "" if adds may be sent.
     """
 
     def __init__(self, changes: Sequence[Change], *, is_shared: bool) -> None:
@@ -507,7 +506,7 @@ _EXTRA_INTENTS = 16
 
 
 class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a plan is applied. Times are in seconds.
+    """The options for applying a plan. Times are in seconds.
 
     Raises SettingsError for invalid values.
     """
@@ -556,15 +555,16 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, saved: Mapping[str, Any], **given: Any) -> Self:
-        """Return the options of a journal, overridden by the given ones that are not None."""
+        """Return the options that a journal saved, replaced by the `given` options that are not
+        None.
+        """
         known = {name: saved[name] for name in cls.__struct_fields__ if name in saved}
         return cls(**{**known, **{n: value for n, value in given.items() if value is not None}})
 
     @property
     def max_concurrent(self) -> int:
-        """The number of changes at the same time.
-
-        With a rate limit, it is small: each change is then sent soon after its pet was read.
+        """The maximum number of changes at the same time. With a rate limit it is small, so that
+        each change is sent soon after its pet is read.
         """
         if self.rate is None:
             return self.concurrency
@@ -590,19 +590,17 @@ def _is_number(value: object) -> bool:
 
 
 BeforeRetry = Callable[[ApiError], Awaitable[None]]
-"""Awaited before a request is sent again, with the error of the last attempt.
-
-An exception that it raises ends the attempts.
+"""A function that is called with the error of the last attempt, and awaited, before a request is
+sent again. If it raises an exception, the request is not sent again.
 """
 
 
 class Target(Protocol):
-    """A store, one pet at a time.
-
-    Errors are those of petsync.errors. Each call retries what is safe to repeat, and an error's
-    `may_have_happened` is reliable. Time passes between two attempts, so a change takes
-    `before_retry`, which checks whether it must still be sent. UnavailableError means that the
-    service has failed for too long.
+    """Access to a store, one pet at a time. The methods raise the errors of petsync.errors. Each
+    method repeats requests that are safe to repeat, and an error's `may_have_happened` is reliable.
+    Time passes between two attempts, so methods that change a pet take `before_retry`, which checks
+    whether the request must still be sent. UnavailableError means that the service has failed for
+    too long.
     """
 
     @property
@@ -617,7 +615,7 @@ class Target(Protocol):
         """Return the current pet, None if there is none."""
 
     async def add(self, pet: Pet, *, before_retry: BeforeRetry | None = None) -> Pet:
-        """Add the pet, once; the response has its id."""
+        """Add the pet at most once, and return the pet from the response, with its id."""
 
     async def replace(self, pet: Pet, *, before_retry: BeforeRetry | None = None) -> Pet:
         """Replace the pet with the same id."""
@@ -719,7 +717,7 @@ def _check_addable(change: Add, current: Pet | None) -> Pet:
 
 
 def _merge_update(change: Update, current: Pet | None) -> Pet:
-    """Return the current pet with the planned fields; changes by others to other fields stay.
+    """Return the current pet with the planned values; all other fields keep their current values.
 
     Raises UnsentError if nothing must be sent.
     """
@@ -795,7 +793,7 @@ class Recorder(Protocol):
         """Check that no other process has taken over this run; if one has, raise LockedError."""
 
     def stop_waiting(self) -> None:
-        """Reduce the wait for processes that lock the journal to a minimum from now on."""
+        """From now on, wait as briefly as possible for other processes that lock the journal."""
 
     async def flush(self) -> None:
         """Wait until all records are on disk."""
@@ -829,7 +827,7 @@ class EarlierResults:
     ids.
     """
     unsendable: Mapping[int, Result] = field(default_factory=dict)
-    """Changes that are never sent again, with the result to use if the store lacks them."""
+    """Changes that are never sent again, with the result to use if a change was not made."""
     is_given_up: bool = False
     """If true, nothing is sent."""
     is_replanned: bool = False
@@ -939,12 +937,10 @@ def give_up(
 def settle_superseded(
     plan: Plan, earlier: EarlierResults, later: str, added: Mapping[int, int]
 ) -> tuple[EarlierResults, list[Result]]:
-    """Return the earlier results of a run with a `later` run, and the results that are decided
-    immediately.
-
-    Both runs are of one sheet. Rows without an id that this run has not reached are left to the
-    later one. `added` has the pets that later runs added for such rows, by the number of this
-    plan's add; none of them is added again.
+    """Return the earlier results of a run that a `later` run of the same sheet supersedes, and the
+    results that are decided immediately. Rows without an id that this run has not reached are left
+    to the later run. `added` has the pets that later runs added for such rows, by the number of
+    this plan's add; none of them is added again.
     """
     why = f"run {later} of the same sheet was started later: resume that run, or plan again"
     decided: list[Result] = []
@@ -969,8 +965,8 @@ def settle_superseded(
 def settle_overruled(
     plan: Plan, earlier: EarlierResults, later: Iterable[tuple[str, Entry]]
 ) -> tuple[EarlierResults, list[Result]]:
-    """Return the earlier results of a run after `later` runs, and the results that are decided
-    immediately.
+    """Return the earlier results of a run that `later` runs follow, and the results that are
+    decided immediately.
 
     A change is out of date, and is not sent, if a later run or its undo gave its pet other values.
     `later` has the changes of these runs, each with its run id, the newest first.
@@ -999,7 +995,9 @@ def settle_overruled(
 
 
 def _agrees_with(change: Change, pet: Pet | None, column: Column | None) -> bool:
-    """Return true if a later run gave the pet the values of the change, or has deleted it too."""
+    """Return true if a later run gave the pet the values of the change, or deleted the pet, unless
+    the change is an add.
+    """
     if pet is None or change.after is None:
         return pet is None and not isinstance(change, Add)
     return all(
@@ -1057,7 +1055,9 @@ def settle_overtaken(
 
 
 def is_of_file(plan: Plan, record: RowRecord) -> bool:
-    """Return true if the record belongs to the file of the plan, unchanged or edited."""
+    """Return true if the record belongs to the file of the plan, whether or not the file was edited
+    since.
+    """
     digest = plan.source_digest
     is_there = os.path.realpath(record.source) == os.path.realpath(plan.source)
     return bool(digest and record.digest) and (record.digest == digest or is_there)
@@ -1073,7 +1073,7 @@ def _is_final(entry: Entry) -> bool:
 def _find_shared_ids(entries: Iterable[Entry]) -> frozenset[int]:
     """Return the ids that the service assigned to two adds.
 
-    Both entries have the id, or the cause of one is "same-id".
+    Either the entries of both adds have the id, or an entry with the id has the cause "same-id".
     """
     assigned = [e for e in entries if e.pet_id is None and e.assigned_id is not None]
     counts = Counter(entry.assigned_id for entry in assigned)
@@ -1101,11 +1101,11 @@ _CONFIRMED = "confirmed by reading it back"
 _STILL_DIFFERENT = "sent, but the store still has other values; plan again to check"
 _MAX_ATTEMPTS = 3
 """The maximum number of times that an add with an id is sent while its pet is confirmed to be
-absent; the client repeats no add.
+absent; the HTTP client itself never repeats an add.
 """
 _RETRY_WAIT_S = 0.2
 _GATEWAY_STATUSES = frozenset({502, 504})
-"""Statuses of a gateway; the service behind it may still process the request."""
+"""HTTP statuses that a gateway returns; the service behind it may still process the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -1400,7 +1400,7 @@ _MAX_SENDS = 3
 confirmed to be absent.
 """
 _NO_SUCH_IDS = (400, 404, 422)
-"""Statuses of a service that does not accept the highest 64-bit id."""
+"""HTTP statuses with which a service rejects the highest 64-bit id."""
 _NOT_SENT = "not started, because the service is not available"
 _UNEXPECTED = (
     "the store has more pets with these values than when the plan was made; plan again to check"
@@ -1685,7 +1685,9 @@ class _Engine:
                 self._skip_add(number, pet_id)
 
     async def _read_highest(self) -> Pet | None:
-        """Return the pet with the highest possible id; it may not be in any list."""
+        """Return the pet with the highest possible id; it is read by id, because the lists can lack
+        it.
+        """
         try:
             return await self._stopper.wait_for(self._target.get(MAX_ID))
         except ApiError as error:
@@ -1702,7 +1704,7 @@ class _Engine:
         return False
 
     def _skip_add(self, number: int, pet_id: int | None) -> None:
-        """Record the result of an add that is not sent: its pet exists, or that is uncertain."""
+        """Record the result of an add that is not sent because its pet exists or may exist."""
         change = self._changes[number]
         if pet_id is None:
             self._record(result_of(number, change, "conflict", "came-meanwhile", _UNEXPECTED))
@@ -1784,7 +1786,9 @@ class _Engine:
             await self._run_phase(is_unassigned)
 
     async def _prove_ids(self, listed: Iterable[Pet]) -> set[int]:
-        """Return the adds whose pets are not stored under their assigned ids; record the others."""
+        """Return the adds whose pets are not stored under their assigned ids; record that the other
+        pets are stored.
+        """
         groups = self._claims.find_unproved(everything=bool(self._find_unsettled()))
         pets = {pet.id: pet for pet in listed}
         found: dict[int, Pet | None] = {}
@@ -1885,9 +1889,8 @@ class _Engine:
         return settle(numbers, self._changes, self._results, known, pets)
 
     def _hold_edited(self, numbers: Iterable[int], pets: Iterable[Pet]) -> Collection[int]:
-        """Record and return the adds without a response whose pet may be a new one, edited since.
-
-        They are not sent again: the user must decide.
+        """Record and return the adds without a response whose pets may be in the store with edited
+        values. These adds are not sent again: the user must decide.
         """
         known = frozenset(self._recorder.get_known_ids() or ())
         found = find_edited(numbers, self._changes, self._results, known, pets)

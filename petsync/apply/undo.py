@@ -30,8 +30,8 @@ _DONE: frozenset[tuple[Outcome | None, Cause]] = frozenset(
         ("failed", "overwrote"),
     }
 )
-"""Outcomes with causes that count as done, although the outcome is not `applied`. The service
-accepted the change.
+"""Pairs of outcome and cause for which a change counts as done although the outcome is not
+`applied`: the service accepted the change.
 """
 
 
@@ -46,9 +46,9 @@ class Effect:
     source: str
     fields: tuple[Column, ...]
     before: Pet | None
-    """The pet before; None if there was none or it is unknown."""
+    """The pet before the run; None if there was none, or if it is unknown."""
     after: Pet | None
-    """The pet after; None if there was none or it is unknown."""
+    """The pet after the run; None if there was none, or if it is unknown."""
     urls: frozenset[str] = frozenset()
     """The image URLs that an upload added."""
     is_settled: bool = True
@@ -60,7 +60,7 @@ class Effect:
 
     @property
     def old(self) -> Pet:
-        """The pet before; an empty pet if there was none."""
+        """The pet before the run; an empty pet if there was none."""
         return self.before or _EMPTY_PET
 
     @property
@@ -187,7 +187,7 @@ def build_undo_plan(
     readded: Mapping[int, LaterAdd] = {},
     known_ids: Collection[int] = (),
 ) -> Plan:
-    """Return the plan that restores every pet that the run changed and that has not changed since.
+    """Return the plan that restores every pet changed by the run, unless the pet has changed since.
 
     Each pet that stays as it is, or cannot be restored, is a conflict. The plan has one change,
     conflict or unchanged row for each pet that the run changed, or may have changed.

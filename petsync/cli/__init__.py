@@ -18,8 +18,8 @@ _INTERRUPTED = 130
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line (the process's, if none is given) and exit with its code.
 
-    A signal before the command starts ends the process with 130. This is set up before any import,
-    because an exception during an import would print a traceback.
+    A signal before the command starts ends the process with code 130. This handling is in place
+    before any import, because an exception during an import would print a traceback.
     """
     unraisable = sys.unraisablehook
     sys.unraisablehook = _end_process

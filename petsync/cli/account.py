@@ -344,7 +344,7 @@ def _read_content(path: Path) -> Mapping[str, Any]:
 
 
 def _collect_settings(content: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the settings to confirm: the dotted key and the value of each, and the variables that
+    """Return the settings to confirm, each as its dotted key and its value, and the variables that
     the file uses.
     """
     names = [f"${{{name}}}" for name in sorted(set(names_in(content)))]

@@ -172,7 +172,7 @@ class Context:
 
     @property
     def text_console(self) -> Console:
-        """The console for the text that is the result unless --json is given."""
+        """The console for text: standard output or, with --json, standard error."""
         return self.err if self.as_json else self.out
 
     def say(self, text: str, style: str = "", *, fold: bool = True) -> None:
@@ -226,8 +226,8 @@ class Context:
     def connect(self, *, asks_client: bool = False) -> Store:
         """Return the store that the options name. Sends nothing. Raises SettingsError.
 
-        `asks_client`: ignore the client id and secret of the environment, because the user is
-        asked.
+        `asks_client`: ignore the client id and secret of the environment, because the user is asked
+        for them.
         """
         with exiting_on_signal():
             for name in _STORE_MODULES:
@@ -504,7 +504,7 @@ def _help_hint(error: click.ClickException) -> str:
 
 
 def must_differ(target: Path, source: Path) -> None:
-    """Raise UsageError if the target is the file that is read, or the file with its base."""
+    """Raise UsageError if the target is the input file, or the file that has the input's base."""
     with exiting_on_signal():
         from petsync.sheets.sidecar import sidecar_path
     for each in (source, sidecar_path(source)):
@@ -775,7 +775,8 @@ def find_allowed_names(
 ) -> frozenset[str]:
     """Return the variables that an unconfirmed petsync.toml may use: those that the user lists, in
     the file or in PETSYNC_VARIABLES. If the user has named the petsync.toml, it may also use
-    petsync's own variables, but those with secrets only as secrets. Raises SettingsError.
+    petsync's own variables, but those with secrets only in settings for secrets. Raises
+    SettingsError.
     """
     from petsync.reconcile.config.load import read_variables
 
@@ -789,7 +790,9 @@ def find_allowed_names(
 
 
 def read_environment(context: Context, file: Path | None) -> Mapping[str, str]:
-    """Return the process's variables, completed from the file. Raises SettingsError."""
+    """Return the environment variables of the process, and those variables of the file that the
+    environment does not set. Raises SettingsError.
+    """
     if file is None:
         return os.environ
     from petsync.reconcile.config.load import read_variables

@@ -1,4 +1,6 @@
-"""Options that several commands share, and functions that read and write for them."""
+"""Options that several commands share, and functions that read inputs and write results for these
+commands.
+"""
 
 from __future__ import annotations
 
@@ -207,14 +209,14 @@ def save_uploaded(report: UploadReport, path: Path) -> None:
 
 
 class Rate(click.ParamType[float]):
-    """Requests per second, from `20` or `20/s`."""
+    """The type of an option for requests per second, given as `20` or `20/s`."""
 
     name = "N"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Return requests per second, from `20` or `20/s`."""
+        """Return the number of requests per second in a text such as `20` or `20/s`."""
         match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)(?:/s)?", str(value), re.ASCII)
         if match is None or not float(match[1]):
             self.fail(f"{value!r} is not a number of requests a second, such as 20.", param, ctx)
@@ -259,7 +261,9 @@ _PACING_OPTIONS = (
 
 
 def run_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add these options to a command; its function gets the given ones as `pacing`."""
+    """Add the options for runs to a command; its function gets those that the user gives as
+    `pacing`.
+    """
 
     @functools.wraps(function)
     def call_with_pacing(*args: Any, **options: Any) -> int:
@@ -304,7 +308,7 @@ class CompareOptions:
 
     @property
     def guard(self) -> Guard:
-        """The limits. Raises SettingsError for an invalid one."""
+        """The guard with the given limits. Raises SettingsError for an invalid limit."""
         return build_guard(
             self.max_delete,
             self.max_update,
@@ -336,8 +340,8 @@ def build_guard(
     allow_shifted: bool = False,
     sentinels: tuple[int, ...] = (),
 ) -> Guard:
-    """Return the limits, with defaults for missing ones. Raises SettingsError for an invalid
-    one.
+    """Return a guard with these limits, and defaults for missing limits. Raises SettingsError for
+    an invalid limit.
     """
     from petsync.plan.guard import Guard, Limit
 
@@ -456,7 +460,9 @@ _PLANNING_OPTIONS = (
 
 
 def plan_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Give the command these options, and its function a `CompareOptions` as `compare_options`."""
+    """Add the options for plans to a command; its function gets a `CompareOptions` as
+    `compare_options`.
+    """
 
     @functools.wraps(function)
     def call_with_asked(*args: Any, **options: Any) -> int:
@@ -555,7 +561,8 @@ def verdict_code(plan: Plan) -> int:
 
 
 def read_plan(store: Store, path: Path) -> tuple[Plan, Sheet | None]:
-    """Return the plan in the file, and its sheet; None if the sheet is missing or was changed.
+    """Return the plan in the file and its sheet, with None for a sheet that is missing or was
+    changed.
 
     Raises PlanError, also for a plan of another store, or one that was already applied.
     """

@@ -117,8 +117,8 @@ def _print(context: Context, configuration: Configuration) -> None:
 
 
 def _format_labelled(label: str, text: str, width: int) -> str:
-    """Return the text after its label, folded to the width; below the label if a word is too
-    long.
+    """Return the label and its text, folded to the width; the text is below the label if a word is
+    too long.
     """
     from rich.cells import cell_len
 
@@ -354,8 +354,8 @@ def reconcile_command(
 
     CONFIG is the file with the jobs, petsync.toml by default; the default file gets your secrets
     only after `petsync trust`. For each job, petsync finds out what an unfinished round sent,
-    compares both sides, applies the changes, compares again, writes a report and sends
-    notifications. It does not ask: a plan that exceeds a limit waits in a file, and `petsync
+    compares the sheet with the store, applies the changes, compares again, writes a report and
+    sends notifications. It does not ask: a plan that exceeds a limit waits in a file, and `petsync
     apply` of that file releases it. docs/reconcile.md explains each step.
 
     With --dry-run petsync sends nothing and writes only --report. It ends with the exit code of the

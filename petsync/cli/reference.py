@@ -45,8 +45,8 @@ def with_reference(text: str) -> str:
 def _iter_parts(
     group: click.Group, whole: click.Context, explained: dict[tuple[str, str], str]
 ) -> Iterator[str]:
-    """Yield the parts of a group's commands. `explained` has the options that earlier parts
-    explain, with their commands.
+    """Yield the part of the reference for each command of a group. `explained` maps each option
+    that an earlier part explains to the command of that part.
     """
     for name in group.list_commands(whole):
         command = group.commands[name]

@@ -429,7 +429,7 @@ def _print(context: Context, report: Report) -> None:
 
 
 Lines = list[tuple[str, str]]
-"""Lines with their style."""
+"""Lines of text, each with its style."""
 
 
 def _write_outputs(
@@ -503,7 +503,7 @@ def _write_results(
 
 
 def _shorten_path(path: Path) -> Path:
-    """Return the path, relative to the current folder if it is below it."""
+    """Return the path, made relative if it is in the current folder or below."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 

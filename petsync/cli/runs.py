@@ -137,8 +137,8 @@ def _history(context: Context) -> History:
 
 
 def _store(context: Context) -> str | None:
-    """Return the base URL that the options name, in the normalised form that runs have; None for
-    all stores.
+    """Return the base URL that the options name, in the normalised form in which runs record it;
+    None for all stores.
     """
     url = context.settings.url
     if url is None:

@@ -27,13 +27,13 @@ __all__ = [
 
 _INTERRUPTED = 130
 _RETRY_S = 0.01
-"""Seconds after which an interrupt that could not be raised is raised again."""
+"""Seconds until another attempt to raise an interrupt that could not be raised."""
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """In the block, make Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread;
-    an import or a callback would lose the exception, so it is raised right afterwards.
+    """In the block, make Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread, or
+    right after an import or a callback, in which the exception would be lost.
     """
     # Signals that are already ignored, for example by nohup, stay ignored.
     default_handlers = (_end_process, signal.SIG_DFL, signal.default_int_handler)

@@ -71,7 +71,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class Journal:
-    """The runs of one state folder, on any store. Any thread may read while others write."""
+    """The journal of one state folder, with its runs on any store. Any thread may read while others
+    write.
+    """
 
     def __init__(self, path: Path, *, exists: bool) -> None:
         self.path = path
@@ -194,8 +196,8 @@ class Journal:
         return sorted(records, key=lambda each: each.run_started, reverse=True)
 
     def read_undone_adds(self, store: str) -> dict[int, str]:
-        """Return, by id, the pets that undos removed and that no run added again, each with the
-        undone run.
+        """Return the undone run of each pet that an undo removed and no run added again, by pet
+        id.
         """
         with self._connection() as connection:
             return read_undone_adds(connection, store)
@@ -315,9 +317,9 @@ class Journal:
     ) -> RunSession:
         """Start a run and a session on it; the run is on disk when this returns.
 
-        If the journal has a run with `run_id`, the new run gets another id, which the session has.
-        Raises StalePlanError if a run with that fingerprint exists, LockedError if another run is
-        working on the store, and PetsyncError if the journal cannot be written.
+        If the journal has a run with `run_id`, the new run gets another id; the returned session
+        has that id. Raises StalePlanError if a run with that fingerprint exists, LockedError if
+        another run is working on the store, and PetsyncError if the journal cannot be written.
         """
         body = None if plan is None else pack_plan(plan.pieces())
         run = Run(
@@ -373,7 +375,9 @@ class Journal:
 
     @contextmanager
     def _locked_transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection in a transaction; it stays open unless the transaction fails."""
+        """Yield a connection in a transaction; the connection stays open unless the transaction
+        fails.
+        """
         with translate_errors(self.path):
             connection = connect(self.path)
             try:

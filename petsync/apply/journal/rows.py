@@ -113,7 +113,9 @@ _MAX_NOTE_AGE_S = 90 * 86_400
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """A note that a state folder has runs on a store that added pets without an id."""
+    """A note about a state folder: it has runs on a store, and these runs added pets without an
+    id.
+    """
 
     store: str
     state: str
@@ -186,7 +188,7 @@ def _note_name(text: str) -> str:
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """The row of a run, without its plan."""
+    """The database row of a run, without the plan."""
 
     id: str
     kind: RunKind
@@ -402,7 +404,7 @@ def read_past_run(connection: sqlite3.Connection, run: Run) -> PastRun:
 def _run_state(
     sessions: list[tuple[str, str, str]], lock: Lock | None
 ) -> tuple[Literal["running", "stopped", "done"], str, str]:
-    """Return the state, why it stopped, and when it ended."""
+    """Return the state of a run, why it stopped, and when it ended."""
     _, ended, stopped = sessions[-1] if sessions else ("", "", "killed")
     if ended:
         return ("stopped" if stopped else "done"), stopped, ended
@@ -459,17 +461,17 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     above: int | None = None
     below: int | None = None
     pet_id: int | None = None
-    """Its pet, if known."""
+    """The id of the row's pet, if known."""
     row_pet: Pet | None = None
-    """Its values, if it has a pet or may be the row of one, unless an earlier run has recorded
+    """The row's values, if the row has a pet or may refer to one, and no earlier run recorded
     them.
     """
     run: str = ""
-    """The run that recorded its pet."""
+    """The run that recorded the row's pet."""
     on: str = ""
     """The local date of that run."""
     action: str = ""
-    """Its action, "" for `merge`."""
+    """The row's action, "" for `merge`."""
     open: Literal["", "change", "held"] = ""
     """"change" if the run changes the row's pet, "held" if the row is in a conflict or blocked,
     else "".
@@ -486,7 +488,9 @@ class _Rows(msgspec.Struct, frozen=True):
     base: str = ""
     rows: list[_Row] = []
     seen: str = ""
-    """When the plan was made, if it identifies or adds the pet of every such row; else ""."""
+    """The time when the plan was made, if the plan identifies or adds the pet of every row without
+    an id; else "".
+    """
     vacant: tuple[VacantId, ...] = ()
     """The rows with an id that no pet had."""
     categories: dict[int, Category] = {}
@@ -506,8 +510,8 @@ class LaterRun(NamedTuple):
 
 
 class _RunOrigin(NamedTuple):
-    """The sheet of a run, when the run started, and when its plan was made, if that covers all
-    rows of the sheet.
+    """The sheet of a run, the start time of the run, and the time when its plan was made, if the
+    plan covers all rows of the sheet.
     """
 
     source: str
@@ -520,8 +524,8 @@ class _RunOrigin(NamedTuple):
 class RunSheet(NamedTuple):
     """The sheet of a run on a store.
 
-    `digest` is the SHA-256 of its bytes, `base` the time of its export or "", and `known` has the
-    known pets of its rows without an id.
+    `digest` is the SHA-256 of the sheet's bytes, `base` the time of its export or "", and `known`
+    has the ids of the known pets of its rows without an id.
     """
 
     run_id: str
@@ -691,8 +695,8 @@ def read_run_sheet(connection: sqlite3.Connection, run_id: str) -> RunSheet | No
 
 
 def read_undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, str]:
-    """Return, by id, the pets that undos removed and no later run added again, each with the
-    undone run.
+    """Return the undone run of each pet that an undo removed and no later run added again, by pet
+    id.
     """
     removed: dict[int, str] = {}
     for run, kind, _, undoes, _, _ in connection.execute(_RUNS_OF_STORE, (store,)).fetchall():
@@ -712,13 +716,13 @@ def read_restored(connection: sqlite3.Connection, store: str) -> dict[int, Resto
 
 
 class _PlanClash(msgspec.Struct, frozen=True):
-    """The column of a clash in a plan."""
+    """A clash of a conflict in a plan; only its column is read."""
 
     column: str
 
 
 class _PlanConflict(msgspec.Struct, frozen=True):
-    """The fields of a conflict in a plan that show what was not sent."""
+    """A conflict in a plan; only the fields that show what was not sent are read."""
 
     pet_id: int | None = None
     winner: str = ""
@@ -726,7 +730,7 @@ class _PlanConflict(msgspec.Struct, frozen=True):
 
 
 class _PlanHead(msgspec.Struct, frozen=True):
-    """The fields of a plan about its sheet."""
+    """A plan; only the fields about its sheet and its conflicts are read."""
 
     base: str = ""
     tab: str = ""
@@ -1007,7 +1011,7 @@ def _iter_unsent_rows(
     tab: str,
     origin: _RunOrigin,
 ) -> Iterator[RowRecord]:
-    """Yield the rows that a stopped run did not reach."""
+    """Yield a record for each row that a stopped run did not reach."""
     last = connection.execute(_LAST_SESSION, (run,)).fetchone()
     if last is not None and last[0] and not last[1]:
         return
@@ -1154,7 +1158,7 @@ ON CONFLICT (run, number) DO UPDATE SET
     attempts = attempts + 1, ended = NULL, outcome = NULL, cause = NULL, message = NULL,
     assigned_id = NULL, found = NULL, outcome_seal = NULL
 """  # noqa: S608 - built from constants
-"""Records that a change is about to be sent, for the first time or again."""
+"""The statement that records that a change is about to be sent, for the first time or again."""
 
 INSERT_RESULT = f"""
 INSERT INTO change ({_WRITE_COLUMNS})
@@ -1164,13 +1168,15 @@ ON CONFLICT (run, number) DO UPDATE SET
     message = excluded.message, assigned_id = excluded.assigned_id, found = excluded.found,
     outcome_seal = excluded.outcome_seal
 """  # noqa: S608 - built from constants
-"""Records the result of a change; it replaces an earlier result."""
+"""The statement that records the result of a change and replaces an earlier result."""
 
 INSERT_REPLACEMENT = (
     f"{INSERT_RESULT.rstrip()},\n    before = excluded.before, after = excluded.after, "
     "intended = excluded.intended, seal = excluded.seal\n"
 )
-"""Records the result of an add whose new pet replaced another one, which is its `before`."""
+"""The statement that records the result of an add whose new pet replaced another pet; `before` is
+the replaced pet.
+"""
 
 INSERT_RETRY = """
 INSERT INTO attempt (run, number, attempt, at, why)

@@ -376,7 +376,7 @@ _STALE_S = 20.0
 
 
 class Lock(msgspec.Struct, frozen=True, kw_only=True):
-    """The process that works on a store: a session of a run on a host."""
+    """The lock on a store, with the process that holds it: a session of a run on a host."""
 
     store: str
     run: str
@@ -387,14 +387,14 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
     machine: str
     """Distinguishes hosts with the same name; may be ""."""
     born: str
-    """Distinguishes processes with the same number; may be ""."""
+    """Distinguishes processes with the same pid; may be ""."""
     since: str
     heartbeat: float
     """Seconds since 1970."""
 
     @classmethod
     def for_this_process(cls, store: str, run: str, session: int) -> Lock:
-        """Return a lock for this process, from now on."""
+        """Return a lock that this process holds from now on."""
         pid, now = os.getpid(), time.time()
         return cls(
             store=store,
@@ -458,7 +458,7 @@ def release_lock(connection: sqlite3.Connection, lock: Lock, now: str) -> None:
 
 
 def build_taken_over_error(lock: Lock, other: Lock | None) -> LockedError:
-    """Return the error for a holder whose heartbeat was too old and that was replaced."""
+    """Return the error for a holder that lost the lock because its heartbeat was too old."""
     owner = (
         "somebody" if other is None else f"run {other.run} (process {other.pid} on {other.host})"
     )
@@ -533,10 +533,8 @@ def row_checksum(values: tuple[Any, ...]) -> int:
 
 
 def mark_in_use(path: Path) -> BaseFileLock:
-    """Return the lock that marks a journal as being written, until its release or the process's
-    end.
-
-    Each writer holds its own file, `journal.N.lock`, the first free one.
+    """Return a lock that shows that a process writes to the journal, until its release or the
+    process's end. Each writer locks its own file: the first free `journal.N.lock`.
     """
     for number in count(1):
         if (lock := try_lock(path.with_suffix(f".{number}.lock"))) is not None:
@@ -545,7 +543,9 @@ def mark_in_use(path: Path) -> BaseFileLock:
 
 
 def is_used(path: Path) -> bool:
-    """Return true if a writer of any process on this machine holds one of the files."""
+    """Return true if a writer of any process on this machine holds one of the journal's lock
+    files.
+    """
     for file in path.parent.glob(f"{path.stem}.*.lock"):
         if (lock := try_lock(file)) is None:
             return True

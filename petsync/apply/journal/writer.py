@@ -1,4 +1,6 @@
-"""Write to the journal: the session of a process on a run, and the thread that commits groups."""
+"""Write to the journal: the session of a process on a run, and the thread that commits groups of
+records.
+"""
 
 from __future__ import annotations
 
@@ -192,9 +194,8 @@ _QueuedItem = tuple[Item | None, Waiter | None]
 
 
 class Writer:
-    """Writes for one session, from its creation until `end`.
-
-    Without items it writes heartbeats, even while the other threads are busy.
+    """The writer of one session, with its own thread, which runs until `end`. If there are no
+    items, it writes heartbeats, even while other threads are busy.
     """
 
     def __init__(
@@ -222,7 +223,7 @@ class Writer:
         return build_closed_error(self._path)
 
     def submit(self, item: Item | None, waiter: Waiter | None = None) -> None:
-        """Queue the item; the waiter gets its result when the item is on disk, or the error."""
+        """Queue the item; the waiter is resolved when the item is on disk, or gets the error."""
         self._queue.put((item, waiter))
 
     def end(self) -> None:
@@ -314,7 +315,7 @@ class Writer:
             raise build_unwritable_error(self._path, "another file replaced it while it was in use")
 
     def _refuse_rest(self) -> None:
-        """Give an error to the waiters that come after the end."""
+        """Give an error to the waiters of items that are still queued after the end."""
         with suppress(Empty):
             while True:
                 group = self._queue.get_nowait()
@@ -421,7 +422,7 @@ class RunSession:
             await self._write_and_wait(None)
 
     def stop_waiting(self) -> None:
-        """Reduce the wait for processes that lock the file to a minimum from now on."""
+        """From now on, wait as briefly as possible for other processes that lock the file."""
         self._writer.hurries = True
 
     async def flush(self) -> None:
