@@ -36,7 +36,7 @@ with run_bar(len(plan.changes)) as step:
 print("after")
 """,
     """
-with run_bar(5) as step:
+with run_bar(5, delay=60) as step:
     few = store.apply(short, on_progress=step)
 few.counts["applied"]
 """,
@@ -111,7 +111,7 @@ def test_the_widget_goes_with_the_run(notebook: Watched) -> None:
 
 
 def test_a_short_run_leaves_nothing_in_a_notebook(notebook: Watched) -> None:
-    """A run that takes less than a moment shows no widget."""
+    """A run that is shorter than the delay shows no widget."""
     assert [output["output_type"] for output in notebook.nb.cells[SHORT].outputs] == [
         "execute_result"
     ]
