@@ -192,7 +192,9 @@ class _Piece(NamedTuple):
 
 
 class _Level:
-    """A text; `below` is the text before one layer of escapes, the `pieces`, was decoded."""
+    """A text; `below` is the level from which it was decoded, and `pieces` are the decoded
+    escapes.
+    """
 
     __slots__ = ("_below", "_pieces", "_starts", "text")
 
@@ -271,8 +273,8 @@ def _plain_pattern(text: str, is_long: bool) -> str:
 
 
 def _forms(text: str) -> set[bytes]:
-    """Return the bytes of the secret, plain and as addresses and forms write it, in UTF-8 and
-    UTF-16.
+    """Return the bytes of the secret: plain in UTF-8 and UTF-16, and encoded as in URLs and
+    forms.
     """
     percent = quote(text, safe="")
     lower = re.sub("%..", lambda match: match[0].lower(), percent)
@@ -318,7 +320,9 @@ def _with_padding(text: str, start: int, end: int) -> _Span:
 
 
 class _EncodedText(NamedTuple):
-    """The decoded text of digits."""
+    """A text decoded from digits, or joined from separated digits, and the position of the
+    digits.
+    """
 
     text: str
     at: int
@@ -365,7 +369,7 @@ def _decode_digits(text: str, part: re.Pattern[bytes]) -> Iterator[_EncodedText]
 
 def _common(text: str, at: int, secret: str) -> int:
     """Return the length of the common prefix of the text at `at` and the secret, ignoring case; 0
-    if it is short.
+    if it is too short.
     """
     same = 0
     for one, other in zip(text[at : at + len(secret)], secret, strict=False):

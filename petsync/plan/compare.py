@@ -93,11 +93,11 @@ __all__ = [
 
 
 _COMPARED: tuple[Column, ...] = ("status", "category", "tags", "photo_urls")
-"""The columns, beside the name, in which pets are compared."""
+"""The columns, besides the name, in which pets are compared."""
 _NEAR = 10
-"""The maximum number of pets of its name with which a row is compared."""
+"""The maximum number of pets to compare with a row of the same name."""
 _MAX_COMPARED = 100
-"""The maximum number of pets with which an add without an id is compared."""
+"""The maximum number of pets with which an add is compared."""
 _MIN_EXCHANGED = 2
 """The minimum number of exchanged rows. A single row may be intended; ids are exchanged in
 pairs.
@@ -128,8 +128,8 @@ def find_exchanged(
 ) -> tuple[IdExchange, ...]:
     """Return the exchanges among these `rows`.
 
-    In an exchange, the values of a row are all values that another pet had `before`, and that pet's
-    own row has other values now. Returns none if there is only one.
+    In an exchange, a row has all the values that another pet had `before`, and that pet's own row
+    has other values now. Returns an empty tuple if there is only one exchange.
     """
     found = _find_others(sheet, before, rows)
     return tuple(found) if len(found) >= _MIN_EXCHANGED else ()
@@ -179,7 +179,7 @@ def _find_changed(
     is_merged: match.Mask,
     places: match.Positions,
 ) -> pd.DataFrame:
-    """Return the pets with these names whose own rows, if they are merged, have other values."""
+    """Return the pets with these names whose own rows are to be merged and have other values."""
     wanted = frozenset(normalize(None if pd.isna(name) else name) for name in names) - {""}
     is_named = np.append(names_among(pets["name"], wanted), False)
     at = np.flatnonzero(is_merged & is_named[places])
@@ -190,15 +190,16 @@ def _find_changed(
 def split_misplaced(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, base: Base | None, *, is_all: bool
 ) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes without those of misplaced rows, and these as conflicts.
+    """Return the changes without those of misplaced rows, and the conflicts of these rows.
 
     Such a row has all values of a pet that no row names. The pet is one of the base, or of the
-    store if there is no base. Applying the row would overwrite one pet and duplicate the other, or
-    delete it as missing. Rows that exchanged their ids with it are conflicts too. So are an add
-    without an id that has a pet's old values, and the row that has this pet's id and another name.
+    store if there is no base. Applying the row would overwrite one pet, and duplicate the other or
+    delete it as missing. Rows that exchanged their ids with such a row are conflicts too. So are an
+    add without an id that has a pet's old values, and the row that has this pet's id and another
+    name.
 
-    Without a base, a row counts only beside such an add, because its values may be intended. This
-    does not apply if the sheet must list all pets (`is_all`).
+    Without a base, rows become conflicts only if there is such an add, because their values may be
+    intended. This condition does not apply if the sheet must list all pets (`is_all`).
     """
     changes = list(changes)
     updates = {
@@ -257,8 +258,8 @@ def _collect_ids(sheet: Sheet, conflicts: Iterable[Conflict]) -> frozenset[int]:
 
 
 def _build_displaced(sheet: Sheet, row: int, pet_id: int, other: int, *, has_id: bool) -> Conflict:
-    """Return the conflict of a row without an id that has a pet's old values, or of the `other`
-    row, which has the pet's id and another name.
+    """Return the conflict of a `row` without an id that has a pet's old values or, if `has_id`, of
+    a `row` with the pet's id and another name. `other` is the second row of the pair.
     """
     there = sheet.address(other, "id")
     problem = f"has no id, but has the earlier values of pet {pet_id}, whose id is at {there}"
@@ -298,10 +299,9 @@ def describe_exchanged(
 
 
 def find_twins(rows: pd.DataFrame, pets: pd.DataFrame, *, is_sole: bool = False) -> match.Positions:
-    """Return, for each row, the place of a pet with its name that no value of the row contradicts;
-    -1 for none.
-
-    If `is_sole`, the place is -1, too, if there is, or may be, more than one such pet.
+    """Return, for each row, the position of a pet with the same name that no value of the row
+    contradicts; -1 if there is none. If `is_sole`, the position is also -1 if there is, or may be,
+    more than one such pet.
     """
     result = np.full(len(rows), -1, dtype=np.intp)
     if "name" not in rows or not len(rows) or not len(pets):
@@ -341,7 +341,7 @@ def _build_exchanged(
 
 
 def has_ids(sheet: Sheet) -> bool:
-    """Return true if a row of the sheet has an id, or an unreadable one."""
+    """Return true if a row of the sheet has an id, even if it is unreadable."""
     frame = sheet.rows
     named = "id" in frame and bool(frame["id"].notna().any())
     return named or bool(sheet.blocked_ids) or any(p.column == "id" for p in sheet.problems)
@@ -350,14 +350,15 @@ def has_ids(sheet: Sheet) -> bool:
 def split_lookalikes(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
 ) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes without adds that look like one of the `pets`, and these as conflicts.
+    """Return the changes without adds that look like one of the `pets`, and these adds as
+    conflicts.
 
     No row names these `pets`. This is for a sheet without ids, whose rows may all be pets of the
-    store. A row looks like a pet of its name, or of its photos, if half of its other values agree.
-    A row with the action `add` never does.
+    store. A row looks like a pet with the same name, or the same photos, if half of its other
+    values agree. A row with the action `add` never does.
 
-    The name alone is enough if most rows are pets: they are `identical` to one, or have the name of
-    one pet each and differ from it at most in one column, the same column in all rows.
+    The name alone is enough if most rows belong to pets: each is `identical` to a pet, or has the
+    name of exactly one pet and differs from it in at most one column, the same column in all rows.
     """
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
@@ -388,10 +389,9 @@ def _edited_in_one_column(
     total: int,
     identical: Mapping[int, int],
 ) -> Iterator[tuple[Add, Pet]]:
-    """Yield the adds that differ from a pet of their name in a single column, each with that pet.
-
-    Yields them only if most of the `total` rows are pets: these adds, if only one pet has their
-    name, and the `identical` rows.
+    """Yield the adds that differ from a pet of the same name in at most one column, each with that
+    pet. Yields them only if most of the `total` rows belong to pets. These are the `identical`
+    rows, and the rows of these adds whose name only one pet has.
     """
     pairs = [
         (add, pet)
@@ -420,13 +420,13 @@ def split_renamed(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
 ) -> tuple[list[Change], list[Conflict]]:
     """Return the changes without adds that may be one of the `pets` under another name, and these
-    as conflicts.
+    adds as conflicts.
 
     No row names these `pets`. This is for a sheet without ids, like `split_lookalikes`. Such a row
-    has a pet's values except for the name. If most rows of the sheet are `identical` to pets, it
-    must also stand between the rows of the pets before and after it. In other sheets, exactly one
-    pet must have all its values, and the sheet must have all columns of petsync's own tables but
-    the id.
+    has a pet's values except for the name. If at least half of the rows are `identical` to pets,
+    the pet's id must also be between the ids of the nearest identical rows above and below. In
+    other sheets, exactly one pet must have all its values, and the sheet must have all columns of
+    petsync's own tables but the id.
     """
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
@@ -478,8 +478,9 @@ def split_copied(
 
     It applies only to a sheet without ids, if most of its rows are `conflicts_so_far`, because they
     look like pets. An add is a conflict if it has the values of one of the `pets`, which no row
-    names, except the name, or if it has the pet's name in capitals. Each pet gets at most one row.
-    The row with the pet's name, in capitals or with more letters at the end, is the first choice.
+    names, except the name, or if it has the pet's name, ignoring case. Each pet gets at most one
+    row. Of several pets, the first choice is one with the row's name, then one whose name is the
+    beginning of the row's name.
     """
     changes = list(changes)
     if len(conflicts_so_far) < _MIN_EXCHANGED or 2 * len(conflicts_so_far) <= len(
@@ -513,15 +514,15 @@ def split_copied(
 
 
 def _likeness(name: str, other: str, pet_id: int) -> tuple[bool, bool, int]:
-    """Return a key that is lowest for the pet with the most similar name, then the lowest id."""
+    """Return a sort key that is lowest for the pet with the most similar name; of several such
+    pets, for the one with the lowest id.
+    """
     return name != other, not (other and name.startswith(other)), pet_id
 
 
 def _is_between(above: int | None, below: int | None, pet_id: int, ids: Sequence[int]) -> bool:
-    """Return true if the id is between the two.
-
-    If one of them is missing, return true if the id is the nearest of the sorted `ids` to the
-    other.
+    """Return true if the id is between the ids `above` and `below`. If one of these is None, return
+    true if the id is the one of the sorted `ids` that is nearest to the other.
     """
     if above is not None and below is not None:
         return above < pet_id < below
@@ -548,7 +549,7 @@ def _look(pet: Pet, columns: Sequence[Column]) -> Hashable:
 def split_added_since(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, base: Base
 ) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes without adds that look like a new pet of the store, and these as
+    """Return the changes without adds that look like a new pet of the store, and these adds as
     conflicts.
 
     New pets are those of the `pets` that the base lacks. No row names these `pets`. This is for an
@@ -592,13 +593,13 @@ def split_renumbered(
     unnamed: match.Mask,
     displaced: Collection[int],
 ) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes without adds with an unknown id that look like a pet without a row of its
-    own, and these as conflicts: the ids may be renumbered, or moved without their rows.
+    """Return the changes except adds with an unknown id that look like a pet without a row of its
+    own, and these adds as conflicts: their ids may be renumbered, or moved without their rows.
 
     `unnamed` is a mask of the `pets` that are in no row; `displaced` are the ids of misplaced rows.
-    A row that looks like one of these pets has all values of a pet of its name. If no other pet has
-    this name, or the row's photos, half of its other values must agree, not only the status. Each
-    pet gets at most one row, the one that agrees in most columns.
+    A row looks like one of these pets if it has the same name and all its values agree. If no other
+    pet has this name, or the row's photos, half of its other values are enough, but not the status
+    alone. Each pet gets at most one row, the one that agrees in most columns.
     """
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _has_new_id(each, sheet)]
@@ -831,7 +832,7 @@ def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> I
 
 
 def _texts(pet: Pet) -> Iterator[tuple[str, str]]:
-    """Yield the pet's texts with their columns; tags are distinguished by their names."""
+    """Yield each text of the pet with its column; for a tag, the column includes the tag's name."""
     yield "name", normalize(pet.name)
     yield "status", normalize(pet.status)
     if pet.category is not None:
@@ -840,7 +841,9 @@ def _texts(pet: Pet) -> Iterator[tuple[str, str]]:
 
 
 def _find_mixed_script(text: str) -> str:
-    """Return the first letter of another script than the rest of its word; "" for none."""
+    """Return the first letter of a script other than that of its word, with the letter's Unicode
+    name; "" for none.
+    """
     for word in _WORD.findall(text):
         scripts = {letter: _script(letter) for letter in word}
         found = {script for script in scripts.values() if script}
@@ -863,7 +866,9 @@ def _looks(text: str) -> str:
 
 
 def _collect_known_texts(pets: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """Return the store's texts of only Latin letters, by column and appearance."""
+    """Return the store's ASCII texts, by column and appearance, which for ASCII is the text
+    itself.
+    """
     known = {
         (column, text): text
         for column in ("name", "status", "category")
@@ -917,17 +922,17 @@ def find_missing(
 ) -> MissingPets:
     """Return the deletes, conflicts and notes for the pets that are not `named`.
 
-    A pet that changed since the export is a conflict. An add without an id, or with one below 1,
-    that resembles such a pet has probably lost its id: both become conflicts. `open_rows` are the
-    rows that may be such adds.
+    A pet that changed since the export is a conflict. An add without an id, or with an id below 1,
+    that resembles one of these pets has probably lost its id: both become conflicts. `open_rows`
+    are the rows that may be such adds.
 
-    No pet is deleted if there are `uncertain` rows, because they may mean any of them. These pets
-    are not deleted either:
+    No pet is deleted if there are `uncertain` rows, because these rows may refer to any pet. These
+    pets are not deleted either:
 
     - pets with a status that the snapshot does not cover;
     - pets `outside` of the caller's scope, which are conflicts if they changed;
     - pets that were not exported, because they were never in the sheet. A note counts them,
-      except those `in_doubt`, which a row in conflict may be;
+      except those `in_doubt`, to which a row in conflict may belong;
     - pets that have, or may have, a row in another worksheet. `elsewhere` has the ids by
       worksheet, None for a worksheet that could not be read.
     """
@@ -998,8 +1003,8 @@ def find_missing(
 def _split_exported(
     snapshot: Snapshot, places: match.Positions, base: Base | None
 ) -> tuple[match.Positions, match.Positions, match.Positions]:
-    """Return the places of exported pets, these pets' places in the base, and the places of the
-    others.
+    """Return the positions of the exported pets in the snapshot, their positions in the base, and
+    the positions of the other pets in the snapshot.
     """
     if base is None:
         return places, places, places[:0]
@@ -1011,8 +1016,9 @@ def _split_exported(
 def _build_removed_conflict(
     pet: Pet, fields: Sequence[Column], unsure_units: Sequence[Unit], *, is_lost: bool
 ) -> Conflict:
-    """Return the conflict of a removed row: the store changed `fields` since the sheet was
-    exported, or may have changed `unsure_units`; or the row `is_lost`: nothing is agreed on.
+    """Return the conflict of a pet whose row is removed. The store changed `fields` since the
+    export, or may have changed `unsure_units`. If the row `is_lost`, the base has no agreed values
+    of the pet.
     """
     if is_lost:
         what = "its row may have moved, or be missing because the sheet is an older copy"
@@ -1035,7 +1041,9 @@ def _build_removed_conflict(
 def _find_worksheet(
     pet_id: int | None, elsewhere: Mapping[str, frozenset[int] | None]
 ) -> str | None:
-    """Return the worksheet that has a row of the pet, else one that may have one."""
+    """Return the worksheet that has a row of the pet, else a worksheet that may have such a row,
+    else None.
+    """
     sure = (tab for tab, ids in elsewhere.items() if ids is not None and pet_id in ids)
     return next(sure, next((tab for tab, ids in elsewhere.items() if ids is None), None))
 
@@ -1050,8 +1058,8 @@ def _build_worksheet_conflict(
         pet_id=pet.id,
         name=pet.name or "",
         rule="other-worksheet",
-        problem=f"is in no row of the worksheet that is read, but the worksheet {tab!r} {has}. It "
-        "is not deleted",
+        problem=f"is in no row of the worksheet that is read, but the worksheet {tab!r} {has}. "
+        "The pet is not deleted",
         suggestion="To delete it, remove its row there too, or hide that worksheet. If that is "
         'the worksheet to read, name it: --sheet NAME, in Python tab="NAME".',
     )
@@ -1179,8 +1187,8 @@ def _iter_delete_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflic
 
 
 def _note_renames(deletes: Sequence[Delete], changes: Sequence[Change]) -> Iterator[str]:
-    """Yield a note on deleted pets for which an equal pet is added: the row has probably lost its
-    id.
+    """Yield a note on each deleted pet for which a similar pet is added: its row has probably lost
+    its id.
     """
     for pet, add in _pair_alike([delete.before for delete in deletes], changes):
         yield (
@@ -1214,18 +1222,20 @@ _PART = 0.8
 _BITS = 9.0
 """The improbability, in bits, above which agreeing edits do not count as chance."""
 _RARE = 3.0
-"""The minimum information content of a value of the column, in bits, for which an exchange in any
-order counts.
+"""The minimum information content of a column's values, in bits, for an exchange in any order to
+count as evidence.
 """
 
 _STRAY = 0.05
-"""The share of the sorted rows that may have later edits."""
+"""The maximum share of the rows of a sorted block that may have other edits."""
 _MIN_SORTED = 5
 """The minimum number of edits that prove an order."""
 _SURE = 12.0
-"""The limit like `_BITS`, for one sequence of rows among many that are tried."""
+"""The improbability, in bits, required of a block of rows. It is above `_BITS`, because many blocks
+are tried.
+"""
 _RUNS = 2000
-"""The maximum number of runs of rows to try."""
+"""The maximum number of blocks of rows to try."""
 _PASSES = 20
 """The maximum number of passes over the rows."""
 
@@ -1290,9 +1300,8 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
 def _read_unit(
     frame: pd.DataFrame, at: match.Positions, rows: Sequence[int], unit: Unit
 ) -> tuple[Values, Mapping[int, str]]:
-    """Return the unit's key and its text, by row, of the pets at these places.
-
-    A catalogue has few different values, so each is computed once.
+    """Return the keys and the texts of a unit, by row, for the pets at these positions. Few values
+    are distinct, so each is computed once.
     """
     columns = [plain_values(frame[column].array[at]) for column in COLUMNS_OF[unit]]
     if unit in ("tags", "photo_urls"):
@@ -1322,7 +1331,7 @@ def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedCol
 
 
 def _is_moved(edits: Values, was: Values) -> bool:
-    """Return true if the edits are values of other rows, too many to be chance."""
+    """Return true if the edits are values of other rows, and too many to be a coincidence."""
     if len(edits) < _MIN_SHIFTED:
         return False
     bits = _bits(was.values())
@@ -1394,7 +1403,7 @@ def _is_sorted(
     """Return true if the whole column is sorted now, was not sorted before, and has the same
     values.
 
-    `others` is the number of rows that were not exported and were sorted, too.
+    Up to `others` values may come from rows that were not exported.
     """
     if (Counter(edits.values()) - Counter(was[row] for row in edits)).total() > max(others, 0):
         return False
@@ -1466,10 +1475,9 @@ def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | No
 
 
 def _is_longer(bounds: match.Positions, edited: match.Positions, run: slice) -> bool:
-    """Return true if the edits at either end of a run continue beyond it, for example because cells
-    were filled down.
-
-    `bounds` are the rows in which the column's value changes.
+    """Return true if the edits at either end of a block of rows (`run`) continue beyond it, for
+    example because cells were filled down. `bounds` are the rows in which the column's value
+    changes.
     """
     first = bounds[np.searchsorted(bounds, run.start, "right") - 1]
     end = bounds[np.searchsorted(bounds, run.stop - 1, "right")]
@@ -1478,11 +1486,9 @@ def _is_longer(bounds: match.Positions, edited: match.Positions, run: slice) -> 
 
 
 def _order_improbability(before: match.Positions, after: match.Positions) -> float:
-    """Return how improbable it is that these values are by chance in an order that programs
-    produce, in bits: the negative binary logarithm of the probability.
-
-    It assumes that rows are edited as often as here, and that the new values occur as often as in
-    these edits.
+    """Return the improbability, in bits, that chance puts these values into an order that programs
+    produce: the negative binary logarithm of the probability. The share of edited rows and the
+    frequency of new values are taken from these rows.
     """
     count = len(before)
     values, both = np.unique(np.concatenate((before, after)), return_inverse=True)
@@ -1853,9 +1859,8 @@ def _build_slots(
 def _find_vacant_ids(
     plan: Plan, sheet: Sheet, decisions: Decisions, found: FoundPets
 ) -> tuple[VacantId, ...]:
-    """Return the rows that name an id without a pet and add none, if the service assigns ids.
-
-    Rows with a change are omitted: the change has the id.
+    """Return the rows whose id no pet has, if the plan adds pets to which the service assigns ids.
+    Rows with a change are omitted, because the change has the id.
     """
     if not any(add.pet_id is None for add in plan.adds):
         return ()
@@ -1956,7 +1961,7 @@ _WHOLE = re.compile(r"[0-9]{1,19}(?:\.0+)?")
 
 def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
     """Yield a note on each other worksheet without a known header in which most rows are similar to
-    rows of pets: an id and a text that is not a category or tag, or a name and a status.
+    rows of pets: they have an id and a text that is not a category or tag, or a name and a status.
     """
     if not any(len(row) > 1 for head in sheet.heads.values() for row in head):
         return

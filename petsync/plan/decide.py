@@ -171,7 +171,9 @@ class Judge:
         return {column: values[column] for column in edited}
 
     def resolve_category(self, values: RowValues, current: Pet, old: Pet | None) -> Pet:
-        """Return the pet with the row's category, by its edited cells, else by all of its cells."""
+        """Return the pet with the row's category: from the edited cells, or from all cells if none
+        is edited.
+        """
         edits = {} if old is None else self.edits(values, old, ("category",))
         return apply_unit(current, "category", edits or values, self.vocabulary)
 
@@ -209,8 +211,8 @@ class Judge:
     def _judge_unit(
         self, unit: Unit, values: RowValues, current: Pet, old: Pet | None
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
-        """Return the rule for a unit, a pet with the sheet's value of it, and the columns in which
-        that pet differs.
+        """Return the rule for a unit, the pet with the sheet's value of the unit, and the columns
+        in which this pet differs from the current one.
         """
         if not says(values, unit):
             return "blank", current, ()
@@ -264,8 +266,8 @@ class Judge:
         """Return the last state of the pet on which both sides agreed.
 
         Columns that the row lacked in the last round have the sheet's earlier values, because the
-        sheet does not have later ones. If only one column of a category was missing, it counts if
-        it was edited.
+        sheet does not have later ones. If only one column of a category was missing, it has the
+        sheet's earlier value only if it is edited.
         """
         if old is None or self.base is None or not self.base.missing:
             return old
@@ -350,16 +352,16 @@ _INSTEAD: Mapping[Column, str] = {
 }
 _TEXTS: tuple[Column, ...] = ("name", "category")
 _NUMBERED = re.compile(r"-?[0-9]+:\s*(.*)", re.DOTALL)
-"""A category in the form of a tag, with its number."""
+"""Matches a category that is written like a tag, with a number before the name."""
 
 
 class Decisions:
     """The decisions on the rows of a sheet, one by one, against a snapshot.
 
-    The attributes are complete after `changes()`. `conflicts` are the conflicts, and `unchanged` is
-    a number of rows. `sides.named` is a mask of the pets that rows name. `may_be` has, by row, the
-    pets to which a row in conflict may belong. `uncertain` has the addresses of rows that may
-    belong to any pet: rows without an id that are blocked, ignored or in conflict.
+    The attributes are complete after `changes()`. `unchanged` is the number of unchanged rows.
+    `sides.named` is a mask of the pets that rows name. `may_be` has, by row, the pets to which a
+    row in conflict may belong. `uncertain` has the addresses of rows that may belong to any pet:
+    rows without an id that are blocked, ignored or in conflict.
     """
 
     def __init__(
@@ -521,7 +523,7 @@ class Decisions:
         return self._found.get(pet_id) is not None
 
     def _on_known(self, row: Row, record: RowRecord, pet_id: int) -> Change | None:
-        """Return the change of a row that became this pet in an earlier run."""
+        """Return the change of a row whose pet an earlier run added or recognised."""
         was = f"was {record.how} on {record.on} as {pet_id}"
         place = self._known.get(row.number)
         if place is None:
@@ -555,8 +557,8 @@ class Decisions:
         return self._on(row, pet)
 
     def _claim_places(self) -> dict[int, int]:
-        """Return the places of the pets that rows became in earlier runs, -1 outside of the
-        snapshot.
+        """Return, by row, the positions of the pets that earlier runs added or recognised, -1
+        outside of the snapshot.
 
         A pet that another row names by its id is omitted, so that no pet gets two rows.
         """
@@ -637,7 +639,9 @@ class Decisions:
         return self._update(row, pet, old)
 
     def _base_of(self, row: Row, pet_id: int | None) -> Pet | None:
-        """Return the exported pet, or for a row that a run added, the row's pet then."""
+        """Return the exported pet or, for a row whose pet a run added or recognised, the values on
+        which both sides last agreed.
+        """
         old, record = self.sides.find_exported(pet_id), self.remarks.known.get(row.number)
         if old is not None or record is None or not (self._has_base and record.base):
             return old
@@ -677,7 +681,7 @@ class Decisions:
         return self._count_unchanged()
 
     def _check_renumbered(self, row: Row) -> None:
-        """Raise _RowConflict if an earlier run added the row and the store has its pet under
+        """Raise _RowConflict if an earlier run added the row's pet and the store has it under
         another id.
 
         A row of another sheet with another name belongs to another pet.
@@ -1053,7 +1057,7 @@ class Decisions:
 
     @cached_property
     def _alike(self) -> Mapping[Hashable, list[int]]:
-        """The store's pets with the same content, for each name in a row without an id."""
+        """The ids of the store's pets, by content, for the names in rows without an id."""
         pets = self._words
         wanted = names_among(pets["name"], self._free_names)
         # Pets known only from getPetById exist too.
@@ -1071,8 +1075,8 @@ class Decisions:
 
     @cached_property
     def _identical(self) -> Mapping[int, tuple[int, Pet]]:
-        """For each row without an id, by row number: a pet that no row names and that has all
-        values of the row.
+        """For rows without an id, by row number: the position of a pet that has all values of the
+        row and that no row names, and this pet.
         """
         if self._options.match_on:
             return {}
@@ -1101,10 +1105,8 @@ def _by_spelling(names: Mapping[str, int]) -> Mapping[str, Counter[str]]:
 def _find_usual_spelling(
     name: str, known: Category | Tag | None, new: Mapping[str, Counter[str]]
 ) -> tuple[str, str]:
-    """Return the spelling that a new name probably means, and whether the store or most rows have
-    it.
-
-    Both are "" if there is none.
+    """Return the spelling that a new name probably means, "" for none, and the words for those that
+    use it: the store or other rows.
     """
     if known is not None:
         return known.name or "", "the store has"
@@ -1196,8 +1198,8 @@ def _conflict_of_doubt(match: Match) -> _RowConflict:
 
 
 def _conflict_of_removed_pet(match: Match) -> _RowConflict:
-    """Return the conflict of a row that may be a deleted pet, and was in conflict about it
-    before.
+    """Return the conflict of a row that may belong to a deleted pet, and that was in conflict about
+    this pet before.
     """
     record = match.record
     return _RowConflict(

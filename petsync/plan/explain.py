@@ -57,7 +57,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanations(tuple["Explanation", ...]):
-    """A tuple of explanations with a common display."""
+    """A tuple of explanations that are displayed together."""
 
     __slots__ = ()
 
@@ -194,7 +194,9 @@ class _Case:
             yield self._of_none(current, old)
 
     def _base_of(self, row: Row, old: Pet | None) -> Pet | None:
-        """Return the exported pet, or for a row that a run added, the row's values in that run."""
+        """Return the exported pet or, for a row whose pet a run added or recognised, the row's
+        values in that run.
+        """
         match = self.matches.get(row.number)
         if old is not None or self.base is None or match is None:
             return old

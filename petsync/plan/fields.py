@@ -64,11 +64,11 @@ __all__ = [
 def pair_rows(
     rows: Sequence[Hashable], pets: Sequence[Hashable], fits: Callable[[int, int], bool]
 ) -> list[int | None]:
-    """Return the place of each row's pet, None if it has no pet. No pet is assigned twice.
+    """Return the position of each row's pet, None if the row has no pet. No pet is assigned twice.
 
     Equal rows fit the same pets, and equal pets fit the same rows: `fits` is called with the
-    places of one row and one pet of each kind. The number of rows with a pet is the maximum. A row
-    never loses its pet to a later row.
+    positions of one row and one pet of each kind. As many rows as possible get a pet. A row never
+    loses its pet to a later row.
     """
     pairing = _Pairing(rows, pets, fits)
     for row in range(len(rows)):
@@ -113,7 +113,9 @@ class _Pairing:
         self._lost_kinds.update(paths)
 
     def result(self) -> list[int | None]:
-        """Return the place of each row's pet. Among equal pets, the first row gets the first."""
+        """Return the position of each row's pet, None if the row has no pet. Of equal pets, the
+        first row gets the first.
+        """
         result: list[int | None] = [None] * len(self._rows)
         for kind, held in self._rows_of.items():
             takers = sorted(row for rows in held.values() for row in rows)
@@ -130,7 +132,9 @@ class _Pairing:
     def _take(
         self, row: int, kind: Hashable, paths: dict[Hashable, tuple[Hashable, Hashable | None]]
     ) -> None:
-        """Move each row on the path to its next kind, and give the freed place to the new row."""
+        """Move each row on the path to its next kind of pet, and give the freed pet to the new
+        row.
+        """
         self._room[kind] -= 1
         value, through = paths[kind]
         while through is not None:
@@ -258,9 +262,8 @@ def key(pet: Pet, column: Column) -> Hashable:
 def is_another(old: Pet, current: Pet) -> bool:
     """Return true if the old and the current pet of an id look like two different pets.
 
-    Their names differ, and so do all other parts that both of them have. If they share only one
-    such part, the status must differ as well, or the current pet must lack a part that the old one
-    had.
+    Their names differ, and so do all other parts that both of them have. If both have only one such
+    part, the status must differ as well, or the current pet must lack a part that the old one had.
     """
     if normalize(old.name) == normalize(current.name):
         return False
@@ -292,7 +295,7 @@ def content(pet: Pet) -> Hashable:
 
 
 def same_tags(expected: Iterable[Tag], found: Iterable[Tag]) -> bool:
-    """Return true if tags are as expected, as sets.
+    """Return true if the tags, compared as sets, are as expected.
 
     Each expected tag is found. Each additional found tag corresponds to an expected tag that omits
     the id or the name.
@@ -317,7 +320,9 @@ def tag_key(tag: Tag) -> tuple[int | None, str]:
 
 
 def matches(expected: Tag, found: Tag) -> bool:
-    """Return true if a tag is the expected one. A part that the expected tag omits may be any."""
+    """Return true if a tag is the expected one. A part that the expected tag omits may have any
+    value.
+    """
     one = tag_key(expected)
     return one != _NO_TAG and _fits(one, tag_key(found))
 
@@ -404,8 +409,8 @@ def merge_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str]
     the same items differently.
 
     The order is the store's, unless only the sheet moved items. An item that the other side added
-    comes after its predecessor on that side, and after the items that the first side added at the
-    same place.
+    comes after its predecessor on that side, and after items that the side whose order is kept
+    added at the same position.
     """
     sides = tuple(base), tuple(sheet), tuple(store)
     old, mine, theirs = map(photo_keys, sides)
@@ -456,7 +461,7 @@ def _merge_urls(old: Urls, first: Urls, other: Urls) -> Urls:
 
 
 def _place(result: Sequence[str], before: Sequence[str], known: set[str], there: set[str]) -> int:
-    """Return the place for the item that follows `before`.
+    """Return the position for the item that follows `before`.
 
     It comes after the last item of `before` that the result has, and after any directly following
     items that are not `known` to the other side.
@@ -593,7 +598,8 @@ Tags = tuple[Tag, ...]
 
 
 def resolve_tags(old: Tags, tags: Iterable[Tag], vocabulary: Vocabulary) -> Tags:
-    """Return the sheet's tags as the pet's or the store's tags, the pet's first and in its order.
+    """Return the sheet's tags, replaced by the matching tags of the pet or the store. The pet's
+    tags come first, in the pet's order.
 
     A tag that stays therefore keeps its id and its unknown fields.
     """

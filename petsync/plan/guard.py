@@ -26,7 +26,7 @@ _Kind = Literal["add", "update", "delete"]
 _SMALL_UPDATES = 10
 """The number of updates that a share always allows, because 30 % of three pets would be 0."""
 _SMALL_NAMESAKES = 10
-"""The number of adds that may have the name of a pet that is in no row."""
+"""The maximum number of adds with the name of a pet that is in no row, if the limit is a share."""
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -98,7 +98,8 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
     sentinels: tuple[int, ...] = ()
     """The ids of pets that must be in the snapshot.
 
-    Neither the plan nor any change since the export may touch them; otherwise, nothing runs.
+    Neither the plan nor any change since the export may touch them; otherwise, the guard refuses
+    the plan.
     """
 
     def __post_init__(self) -> None:

@@ -82,9 +82,8 @@ class IntakeRows(NamedTuple):
 
 
 def note_rows(rows: IntakeRows, sheet: Sheet, *, leads: bool) -> Iterator[Difference]:
-    """Yield a note on each row without a pet that stays.
-
-    In a merge, the plan reports all of them except rows whose pet is deleted.
+    """Yield a note on each row that stays without a pet. In a merge, only rows whose pet is deleted
+    get a note, because the plan reports the others.
     """
     action = rows.frame["action"]
     asks = action.isin(("delete", *ADDING)).to_numpy() & ~rows.takes
@@ -181,7 +180,8 @@ def build_inbound(
 
     `pet_ids` has the pets of rows without an id, by row: pets that the plan recognised or that a
     run added. Of the pets in no row, only those in `adds` become rows (None: all). Pets in
-    `candidates` never do: a row without an id may be theirs; its address is the value.
+    `candidates` never do, because a row without an id may be theirs. The value is this row's
+    address.
     """
     with no_collection():
         intake = _IntakeInput(sheet, snapshot, base, lead, plan, pet_ids or {}, on_conflict)
@@ -215,7 +215,9 @@ def build_inbound(
 
 
 class _IntakeInput:
-    """A sheet, compared with the store and the base. `rows` includes the ids of known rows."""
+    """A sheet, compared with the store and the base. In `rows`, a row without an id has the id of
+    its pet if the pet is known.
+    """
 
     def __init__(
         self,
@@ -273,9 +275,8 @@ class _IntakeInput:
                 )
 
     def iter_identified(self) -> Iterator[IdentifiedRow]:
-        """Yield the known rows that lack their pet's id or have an add action for an existing pet.
-
-        A row whose id another row names is omitted.
+        """Yield the rows whose pet is in `pet_ids` and that lack its id or still have an add
+        action. A row whose pet another row names is omitted.
         """
         own = self._sheet.rows
         known_rows = self._pet_ids.keys() - self._shared
@@ -482,7 +483,7 @@ class _IntakeInput:
                     yield column
 
     def _has_arrived(self, unit: Unit, values: RowValues, current: Pet, old: Pet | None) -> bool:
-        """Return true if the store already has the value that the edited unit results in.
+        """Return true if the store already has the value that results from the edited unit.
 
         A cell of the unit may still differ, for example the number beside a cleared category.
         """

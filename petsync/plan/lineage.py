@@ -1,8 +1,7 @@
-"""Rows without an id that an earlier run recorded, and the pets that they became.
-
-A run records the place of each row without an id, its values, and the pet that it became. The rows
-of a sheet are matched with these records like the lines of two versions of a file: first rows with
-the same values, then rows with the same name, then rows in the same place.
+"""Rows without an id that an earlier run recorded, and their pets. A run records the place of each
+row without an id, its values, and its pet. The rows of a sheet are matched with these records like
+the lines of two versions of a file: first rows with the same values, then rows with the same name,
+then rows in the same place.
 
 A match that stays uncertain is a doubt, and the user decides. A record without a row in the sheet
 is "lost": a row without a record may be its row, unless it is clearly another one.
@@ -72,7 +71,7 @@ __all__ = [
 
 
 Identity = int | tuple[str, int]
-"""A pet by its id; if the id is unknown, by the run and the row that began to add it."""
+"""A pet by its id; if the id is unknown, by the run that began to add it and by its row."""
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
@@ -170,7 +169,7 @@ class Suspect(NamedTuple):
     reused: ReusedId | RemovedPet
     """The reused or removed pet."""
     is_sure: bool
-    """True if the row named the id before."""
+    """True if the row certainly belongs to an earlier pet."""
 
 
 class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,11 +229,13 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     is_undone: bool = False
     """True if an undo removed the pet."""
     is_sure: bool = True
-    """False for an "unknown" record whose `pet_id` is only a possible pet, edited since."""
+    """False for an "unknown" record whose `pet_id` is only that of a possible pet, which was edited
+    since.
+    """
 
     @property
     def identity(self) -> Identity:
-        """The pet of the row."""
+        """The row's pet: its id or, if the id is unknown, the run and the row."""
         return (self.run_id, self.row) if self.pet_id is None else self.pet_id
 
     @property
@@ -346,10 +347,9 @@ def find_suspects(
 def find_rows_of_removed_pets(
     sheet: Sheet, removed: Mapping[int, RemovedPet], pets: pd.DataFrame
 ) -> dict[int, Suspect]:
-    """Return the rows that name the id of a pet that a run removed, while the store has another pet
-    under it, by row number.
-
-    These are rows with the old name, and rows whose export did not have the id.
+    """Return, by row number, the rows with the id of a removed pet, if the store now has another
+    pet under this id. Rows that have, or had at the export, the other pet's name are omitted. In a
+    sheet without a base, only rows with the old name count.
     """
     frame = sheet.rows
     if not removed or "id" not in frame:
@@ -463,8 +463,8 @@ def _is_named_otherwise(record: RowRecord, row_pet: Pet) -> bool:
 def find_added_pets(
     changes: Sequence[Change], tab: str, records: Iterable[RowRecord], *, skip: Container[int]
 ) -> dict[int, int]:
-    """Return the pets that later runs created from the rows of an earlier plan's adds without an
-    id. The keys are the numbers of these adds. Adds in `skip` are omitted.
+    """Return the ids of the pets that later runs created for an earlier plan's adds without an id.
+    The keys are the numbers of these adds. Adds in `skip` are omitted.
 
     A row in the same place counts, even if it was edited, and so does a row elsewhere with the
     same values.
@@ -500,13 +500,13 @@ def find_added_pets(
 def is_renamed(record: RowRecord, row_pet: Pet) -> bool:
     """Return true if the row has neither a similar name nor the record's tags or photos.
 
-    It is a row in the record's place.
+    The row is one in the record's place.
     """
     return not _is_close(record, _Line(record.row, None, None, row_pet))
 
 
 def find_alike(adds: Mapping[int, Pet], pets: Iterable[Pet]) -> dict[int, Pet]:
-    """Return, by number, one of the pets that each add may have created, edited since.
+    """Return, by the add's number, a pet that the add may have created and that was edited since.
 
     The pet has the same name, the same photos, or the same values except the name. A pet of a
     series, such as `Pet 1` and `Pet 2`, does not count.
@@ -563,8 +563,8 @@ def find_lost_rows(
     """Return pairs of a missing pet's id and a row without an id that may be its row, with an
     edited name.
 
-    All values of such a row are the pet's, and at least one of them is not a status. The name is
-    similar, or the row is at the pet's place among `ids`, the ids of the export in their order.
+    All other values of such a row are the pet's, and at least one of them is not a status. The name
+    is similar, or the row is at the pet's place among `ids`, the ids of the export in their order.
     Without `ids` the place does not count. `missing_pets` are pets that no row names. `adds` are
     the pets that rows would add.
     """
@@ -648,7 +648,7 @@ class _Order(NamedTuple):
     ids: Collection[int]
     """The ids in the sheet."""
     later: Collection[int]
-    """The ids of pets that were not in its export."""
+    """The ids of pets that were not in the sheet's export."""
     is_shuffled: bool
     """True if the ids are not in the order of an export."""
     is_by_name: bool
@@ -763,7 +763,9 @@ def _drop_repeated_records(records: Iterable[RowRecord]) -> list[RowRecord]:
 
 
 def _split_conflicts(records: Iterable[RowRecord]) -> tuple[list[RowRecord], list[RowRecord]]:
-    """Return the rows that were left in conflict, each from the newest run, and all others."""
+    """Return the records of rows that were left in conflict, each from the newest run, and all
+    other records.
+    """
     conflicts, known = list[RowRecord](), list[RowRecord]()
     contents: dict[Hashable, str] = {}
     for record in records:
@@ -869,10 +871,10 @@ def _match_conflict_rows(
 ) -> dict[int, Match]:
     """Match the rows that a run left in conflict and that the user has not resolved.
 
-    Each of them may still be any of its possible pets, whatever was edited. A match by place,
-    without the name, becomes a doubt in two cases: the row may be one of these rows, or one of
-    these rows may belong to the same pet. The conflict is resolved if a row with the id of one of
-    the possible pets has the record's values: `numbered` has the contents of these rows.
+    Each of them may still belong to any of its possible pets, whatever was edited. A match by
+    place, without the name, becomes a doubt in two cases: the row may be one of these rows, or one
+    of these rows may belong to the same pet. The conflict is resolved if a row with the id of one
+    of the possible pets has the record's values: `numbered` has the contents of these rows.
     """
     certain = {
         match.record.identity: row for row, match in found.items() if match.kind == "certain"
@@ -935,7 +937,7 @@ def _iter_conflict_rows(
     units: Sequence[Unit],
     last_seen: str,
 ) -> Iterator[tuple[int, RowRecord]]:
-    """Yield the rows that may be one that a run left in conflict, each with the record of that row.
+    """Yield each row that may be a recorded row in conflict, with that record.
 
     If a later run left other rows in conflict, or identified the pets of all rows, only rows with
     the same values count.
@@ -1015,8 +1017,8 @@ def _were_both_known(match: Match | None, record: RowRecord) -> bool:
 def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named: bool) -> bool:
     """Return true if the row may be the record's, in any place.
 
-    It has the name (which is enough if `is_named`), or the tags or the photos, or all values in
-    `looks` except the name. A category alone belongs to many pets.
+    It has the record's name (which alone is enough if `is_named`), its tags or photos, or its
+    values of all units in `looks`. A category alone is not enough, because many pets have it.
     """
     has_name, is_similar = _names(record, line)
     if (has_name and is_named) or ((has_name or is_similar) and _is_backed(record, line)):
@@ -1030,7 +1032,7 @@ def _is_in_common(record: RowRecord, line: _Line, *, is_moved: bool, is_open: bo
     """Return true if the row has anything in common with the record, whose row should be in the
     sheet.
 
-    This is a similar name, a tag or a photo. If the rows were moved, category and status together
+    A similar name, a tag or a photo counts. If the rows were moved, category and status together
     count too. If `is_open`, because the rows were sorted or others are in doubt, the category alone
     counts, or the status of a record without other values.
     """
@@ -1169,8 +1171,8 @@ class _Matching:
     def _match_sole_names(self) -> None:
         """Match rows with a name that only one record and one row have, if nothing contradicts it.
 
-        In a copy, other rows must be known, and all values that both have, except the status, must
-        agree.
+        In a copy, other rows must already have a certain match, and all values that both have,
+        except the status, must agree.
         """
         olds, news = _group_by(_name, self._old), _group_by(_name, self._new)
         pairs = [
@@ -1218,12 +1220,10 @@ class _Matching:
                     yield pair, is_anchored, is_loose
 
     def _find_rivals(self, placed: Sequence[_Pair]) -> set[int]:
-        """Return the rows in the places of records for which another row, or another record, fits
-        as well.
-
-        If the rows were not sorted, the other one must agree in more values. If they were, equal
-        agreement is enough, and any agreement if the names in the place are not similar. Rows below
-        all others are new, unless their names are similar.
+        """Return the rows of the `placed` pairs whose record fits another row as well, or whose row
+        fits another record. If the rows were not sorted, the other pair must agree in more values.
+        If they were, equal agreement is enough, and any agreement if the names of the placed pair
+        are not similar. Rows below all others are new, unless their names are similar.
         """
         is_unsorted = self._order.is_unsorted and _is_in_order(self._pairs)
         if len(placed) * (len(self._new) + len(self._old)) > _MAX_LOST_PAIRS:
@@ -1277,7 +1277,7 @@ class _Matching:
             self._found[pair[1].row] = Match("other", (pair[0],), is_edited=True)
 
     def _match_namesakes(self) -> None:
-        """Match rows elsewhere with the name of a record that no row has."""
+        """Match rows in any place, as doubts, with the remaining records of the same name."""
         self._drop_matched()
         olds = _group_by(_name, self._old)
         for line in self._new:
@@ -1307,7 +1307,7 @@ class _Matching:
                 self._add_doubts([(record, line)], is_edited=True)
 
     def _find_renamed_runs(self, lines: Mapping[int, _Line]) -> set[str]:
-        """Return the runs whose sheet this one may be, with only names edited.
+        """Return the runs whose sheet may be this one, with only names edited.
 
         For at least half of the rows that the run added, the row in the same position has a similar
         name, or a common word in the name, and the same other values.
@@ -1367,7 +1367,7 @@ class _Evidence(NamedTuple):
     is_renamed: bool
     """True if all values except the name are equal."""
     says: bool
-    """True if both have values except name and status."""
+    """True if both have values other than name and status."""
 
     @property
     def is_fixed(self) -> bool:
@@ -1475,8 +1475,8 @@ def _align_rows(records: Sequence[RowRecord], lines: Sequence[_Line]) -> list[_P
 
 
 def _stands_out(pair: _Pair, records: Sequence[RowRecord], lines: Sequence[_Line]) -> bool:
-    """Return true if new rows follow only the pair, and no other row or record there is as
-    similar.
+    """Return true if the row and the record have the same position among `lines` and `records`, and
+    no other row or record there is as similar.
     """
     record, line = pair
     likeness = _score_likeness(record, line)
@@ -1590,7 +1590,7 @@ def _is_backed(record: RowRecord, line: _Line) -> bool:
 
 
 def _is_all_support(record: RowRecord, line: _Line) -> bool:
-    """Return true if both have values except name and status, and all of these are equal."""
+    """Return true if both have values other than name and status, and all of these are equal."""
     support = _find_support(record, line)
     return bool(support) and len(support) == len(_find_stated_units(record, line))
 

@@ -83,7 +83,7 @@ _FEW = 200
 
 
 def positions(ids: pd.Series[Any], pets: pd.DataFrame) -> Positions:
-    """Return the place in `pets` of each id, -1 if the id is missing or no pet has it."""
+    """Return the position in `pets` of each id, -1 if the id is missing or no pet has it."""
     known = pets["id"].to_numpy(dtype=np.int64)
     has_id = ~ids.array.isna()
     if has_id.all():
@@ -103,7 +103,7 @@ def find_unproved_ids(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
 
 
 def positions_of(ids: Collection[int], pets: pd.DataFrame) -> Positions:
-    """Return the place in `pets` of each id, -1 if no pet has it."""
+    """Return the position in `pets` of each id, -1 if no pet has it."""
     known = pets["id"].to_numpy(dtype=np.int64)
     return _find_positions(np.fromiter(ids, np.int64, len(ids)), known)
 
@@ -419,7 +419,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     values: RowValues
     """The row's values by column, without blank cells."""
     place: int
-    """The place of the row's pet in the snapshot, -1 for none."""
+    """The position of the row's pet in the snapshot, -1 for none."""
     units: tuple[Unit, ...] = UNITS
     """The units in which the row may differ from its pet."""
 
@@ -430,8 +430,8 @@ def iter_rows(
     places: Positions | None = None,
     units: Sequence[tuple[Unit, ...]] | None = None,
 ) -> Iterator[Row]:
-    """Yield the rows of a sheet's frame, only those `at` these positions, each with the place of
-    its pet.
+    """Yield the rows of a sheet's frame, or only those `at` these positions, each with the position
+    of its pet.
     """
     some = at if at is None or at.dtype != np.bool_ else np.flatnonzero(at)
     count = len(frame) if some is None else len(some)
@@ -476,7 +476,7 @@ def _list_values(column: _Array) -> list[Any]:
 _TRIMMED = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0"
 """White space below U+0300, as `str.strip` removes it."""
 _UNUSUAL = r"[^\x00-\x{2ff}]"
-"""Matches the characters that NFC may change. It keeps all below U+0300 as they are."""
+"""Matches the characters that NFC may change. NFC keeps all characters below U+0300."""
 
 
 class Candidates:
@@ -493,14 +493,16 @@ class Candidates:
             self._places[_pet_key(pet, self._on)].append((place, pet))
 
     def find_agreeing(self, values: RowValues) -> list[tuple[int, Pet]]:
-        """Return the pets that agree with the row in the columns to match on, with their places."""
+        """Return the pets that agree with the row in the columns to match on, with their
+        positions.
+        """
         key = key_of(values, self._on)
         return [] if key is None else self._places.get(key, [])
 
     def find_identical(
         self, rows: Sequence[Row], vocabulary: Vocabulary
     ) -> dict[int, tuple[int, Pet]]:
-        """Return, by row number, a pet that has all values of the row, and its place.
+        """Return, by row number, a pet that has all values of the row, and its position.
 
         No pet is assigned twice. As many rows as possible get a pet. Rows with more values go
         first, whatever their order in the sheet.
@@ -604,7 +606,7 @@ class Alignment:
         return iter_rows(self._frame, self._at, self._places[self._at], units)
 
     def pet(self, place: int) -> Pet:
-        """Return the pet at a place of the snapshot."""
+        """Return the pet at a position in the snapshot."""
         known = self._near.get(place)
         return pets_at(self.pets, [place])[0] if known is None else known
 

@@ -33,13 +33,13 @@ class Remarks:
     by_name: list[int] = field(default_factory=list)
     """Rows whose category's name and id contradict each other."""
     recognised: dict[int, int] = field(default_factory=dict)
-    """The pets of rows without an id."""
+    """The ids of the pets to which rows without an id were matched."""
     identical: list[int] = field(default_factory=list)
     """Rows without an id whose pets were found by equal values."""
     twins: list[int] = field(default_factory=list)
     """Rows that add a pet with the same values as an existing one."""
     known: dict[int, RowRecord] = field(default_factory=dict)
-    """The records of rows that became their pets in an earlier run."""
+    """The records of rows whose pets an earlier run added or recognised."""
     unsent: dict[int, RowRecord] = field(default_factory=dict)
     """The records of rows that a run did not reach before it stopped."""
     renamed: dict[int, tuple[RowRecord, str]] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Remarks:
     uploaded: list[int] = field(default_factory=list)
     """Rows that lack photos added by uploads. These photos stay."""
     categories: dict[str, list[int]] = field(default_factory=dict)
-    """The rows that name each category that the store lacks, by the category's name."""
+    """For each category that the store lacks, by name: the rows that name it."""
     converted: dict[int, tuple[str, str]] = field(default_factory=dict)
     """The old and new names of rows in which a program may have changed the name."""
     misnamed: dict[int, tuple[Pet, str]] = field(default_factory=dict)

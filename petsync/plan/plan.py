@@ -131,7 +131,7 @@ class IdentifiedRow(msgspec.Struct, frozen=True, kw_only=True):
     row: int
     """The row's number."""
     source: str
-    """The address of the row's cell."""
+    """The address of the row's id cell, or of its action cell if it has the id."""
     pet_id: int
     """The id of the row's pet."""
     lacks_id: bool = True
@@ -146,7 +146,7 @@ class Removal(msgspec.Struct, frozen=True, kw_only=True):
     row: int
     """The row's number."""
     source: str
-    """The address of the row's cell."""
+    """The address of the row's id cell."""
     pet_id: int
     """The id of the deleted pet."""
     name: str = ""
@@ -353,7 +353,9 @@ def _is_as(pet: Pet, current: Pet | None) -> bool:
 
 
 def places_of(columns: Mapping[str, str]) -> dict[str, str]:
-    """Return the sheet's columns that are columns of the table, with their places."""
+    """Return the letters or numbers of the sheet's columns that are columns of the table, by
+    name.
+    """
     return {name: at for name, at in columns.items() if name in COLUMNS}
 
 
@@ -687,7 +689,7 @@ def _complete_category(columns: frozenset[str]) -> frozenset[str]:
 def _query_columns(
     changes: Sequence[Change], address: Address, query: str
 ) -> dict[int, frozenset[str]]:
-    """Return the columns that the query selects, by the place of the change in `changes`."""
+    """Return the columns that the query selects, by the position of the change in `changes`."""
     frame = frame_of(changes, address)
     frame["place"] = [
         n for n, change in enumerate(changes) for _ in _selectable_rows(change, address)
@@ -698,7 +700,7 @@ def _query_columns(
     except Exception as error:  # noqa: BLE001 - the expression can raise any exception
         raise PlanError(
             f"the query {query!r} cannot be evaluated: {error}",
-            hint=f"Available names: {', '.join(_NAMES)}; such as \"kind == 'update'\".",
+            hint=f"Available names: {', '.join(_NAMES)}. Example: \"kind == 'update'\".",
         ) from None
     picked: dict[int, frozenset[str]] = {}
     for place, column in pairs:
@@ -1172,7 +1174,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Return a plan with a part of the changes: those that match all given criteria.
 
         The criteria are pets' ids, kinds (add, update, delete), columns, a pandas query on the rows
-        of `to_frame()`, and places in `changes`. With `fields`, or a query on updates, an update
+        of `to_frame()`, and positions in `changes`. With `fields`, or a query on updates, an update
         keeps only these fields; a category's name and id stay together. An add or a delete is kept
         whole or left out, and `fields` leaves it out.
 

@@ -29,7 +29,7 @@ _PENDING, _SOME_FAILED = 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultCounts:
-    """The faults of a rehearsal."""
+    """The faults injected in a rehearsal, and the numbers of requests that they hit."""
 
     faults: str
     """The requested faults."""
@@ -68,10 +68,12 @@ class Rehearsal:
     before: pd.DataFrame
     """All pets of the copy before the run, in the canonical columns, sorted by id."""
     after: pd.DataFrame
-    """All pets of the copy after the run, likewise. The store may assign other ids to new pets."""
+    """All pets of the copy after the run, in the same form. The store may assign other ids to new
+    pets.
+    """
     unexpected: pd.DataFrame
-    """The differences between the copy and the plan, one row per pet's column, empty if there are
-    none.
+    """The differences between the copy and the plan, one row for each differing column of a pet;
+    empty if there are none.
 
     Its columns are id, name, source, kind, column, expected, found, outcome and why.
     """
@@ -97,8 +99,8 @@ class Rehearsal:
     def exit_code(self) -> int:
         """The exit code of `petsync rehearse`.
 
-        0 in sync at the end, 2 a second plan still has changes, 3 rows failed or differ from the
-        plan, 4 the guard refuses the plan, 5 conflicts, 7 the run stops early.
+        0: in sync at the end; 2: a second plan still has changes; 3: rows failed or differ from the
+        plan; 4: the guard refuses the plan; 5: conflicts; 7: the run stopped early.
         """
         if not self.plan.verdict.ok:
             return GuardError.exit_code

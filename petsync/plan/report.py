@@ -104,7 +104,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a change, conflict or blocked row."""
 
     number: int
-    """The place in the plan."""
+    """The position in the plan."""
     kind: Literal["add", "update", "delete", "none"]
     """The kind of the change; "none" for a conflict or a blocked row."""
     row: int | None
@@ -173,7 +173,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def exit_code(self) -> int:
         """The exit code of the run.
 
-        0 done, 3 some rows failed or need fixing, 5 conflicts, 7 stopped early.
+        0: done; 3: some rows failed or need fixing; 5: conflicts; 7: stopped early.
         """
         counts = self.counts
         if self.stopped:
@@ -324,7 +324,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A run's change of one pet, and its outcome."""
 
     number: int
-    """The place in the plan."""
+    """The position in the plan."""
     kind: Literal["add", "update", "delete", "upload"]
     """The kind of the change."""
     row: int | None = None
@@ -387,7 +387,7 @@ class RoundReport(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[Difference, ...] = ()
     """The differences that remain."""
     plan: Plan | None = None
-    """The plan for the store, None if the round ended before it."""
+    """The plan for the store, None if the round ended before there was one."""
     report: Report | None = None
     """The report of the run, None if nothing was sent."""
     sheet: tuple[SheetChange, ...] = ()
@@ -457,8 +457,8 @@ def collect_undone_pets(
 ) -> Mapping[str, frozenset[int]]:
     """Return, for each run that was undone in whole or in part, the undone pets.
 
-    An undo that was itself undone does not count. `runs` are the newest first, and `entries`
-    returns those of a run.
+    An undo that was itself undone does not count. `runs` starts with the newest, and `entries`
+    returns the entries of a run.
     """
     found: defaultdict[str, frozenset[int]] = defaultdict(frozenset)
     for run in runs:
@@ -471,8 +471,8 @@ def collect_undone_pets(
 def runs_of(runs: Sequence[PastRun], rounds: Iterable[Round]) -> list[PastRun]:
     """Return the runs that belong to these rounds.
 
-    These are the runs that the rounds made or finished, other runs that applied their sheet to
-    their store, and the undos of all these runs. `runs` are the newest first.
+    These are the runs that the rounds made or finished, other runs that applied a round's sheet to
+    the round's store, and the undos of all these runs. `runs` starts with the newest.
     """
     rounds = list(rounds)
     ids = {run for each in rounds for run in each.runs}

@@ -1,4 +1,4 @@
-"""Round: one reconciliation of a job, for its history, its report and its notifications."""
+"""Round: the record of one reconciliation of a job, for the history, the report and the notices."""
 
 from __future__ import annotations
 
@@ -56,15 +56,16 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """A difference between sheet and store that a round left, and the reason."""
+    """A difference between sheet and store that remains after a round, and the reason."""
 
     kind: Literal["conflict", "finding", "failed", "waiting", "drift", "note"]
-    """`conflict`: both sides changed it differently.
+    """`conflict`: both sides changed the value differently.
 
     `finding`: the row has an error. `failed`: the change was sent, or was to be sent, and did not
-    reach the store. `waiting`: it is part of a plan that waits for approval. `drift`: the round
-    makes no changes (check, dry run), or the difference appeared during it. `note`: the job's
-    settings leave the difference as it is, for example a removed row if deletes are not enabled.
+    reach the store. `waiting`: the change is part of a plan that waits for approval. `drift`: the
+    round makes no changes (check, dry run), or the difference appeared during the round. `note`:
+    the job's settings leave the difference as it is, for example a removed row if deletes are not
+    enabled.
     """
     problem: str
     """The problem."""
@@ -73,11 +74,11 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     """The pet's name."""
     row: int | None = None
-    """The sheet's row, None if it concerns no row."""
+    """The sheet's row, None if the difference concerns no row."""
     address: str = ""
-    """The row's address, "" if it concerns no row."""
+    """The row's address, "" if the difference concerns no row."""
     fields: tuple[Column, ...] = ()
-    """The columns that differ, () if it concerns the whole pet."""
+    """The columns that differ, () if the difference concerns the whole pet."""
     hint: str = ""
     """The advice to the user, "" for the general advice of the kind."""
 
@@ -86,7 +87,7 @@ class SheetChange(msgspec.Struct, frozen=True, kw_only=True):
     """A change that the sheet takes from the store, for one pet."""
 
     kind: Literal["add", "update", "delete"]
-    """`add` made a row for the pet, `delete` removed its row."""
+    """`add`: the pet gets a row. `delete`: its row is removed."""
     pet_id: int | None = None
     """The pet's id."""
     name: str = ""
@@ -131,7 +132,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[str, ...] = ()
     """The runs in the journal that the round made or finished."""
     resumed: int = 0
-    """The number of these runs that began before the round."""
+    """The number of runs in `runs` that began before the round."""
     rows: int = 0
     """The number of rows in the sheet."""
     pets: int = 0
@@ -153,8 +154,8 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     notes: int = 0
     """The number of notes."""
     unexplained: int = msgspec.field(default=0, name="left")
-    """The number of differences that the comparison at the end found without an explanation. Its
-    name in JSON, frames, logs, metrics and notices is `left`.
+    """The number of differences for which the comparison at the end finds no explanation. Its name
+    in JSON, frames, logs, metrics and notices is `left`.
     """
     waiting: str = ""
     """The path of the waiting plan, "" for none."""

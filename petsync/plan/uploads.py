@@ -45,7 +45,7 @@ UploadDecision = Literal["new", "again", "retry", "confirm", "uploaded", "duplic
 UPLOAD_DECISIONS: Mapping[UploadDecision, str] = {
     "new": "is uploaded",
     "again": "was uploaded before, and is uploaded again",
-    "retry": "an earlier upload has not arrived: is uploaded",
+    "retry": "an earlier upload has not arrived: sent again",
     "confirm": "an earlier upload arrived: only recorded",
     "uploaded": "was uploaded before: not sent again",
     "duplicate": "the same picture is listed twice for this pet: sent once",
@@ -74,7 +74,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     pet: str = ""
     """The pet's name."""
     file: str
-    """The file's path for users, relative to the folder."""
+    """The file's path as shown to users, relative to the folder."""
     path: str
     """The file's real path."""
     source: str = ""
@@ -114,7 +114,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     decision: UploadDecision = "new"
     """The decision about the picture."""
     run: str = ""
-    """The run that uploaded it, or tried to."""
+    """The run that uploaded the picture, or tried to."""
 
     @property
     def is_item(self) -> bool:
@@ -138,9 +138,7 @@ class PictureProblem(msgspec.Struct, frozen=True, kw_only=True):
     row: int | None = None
     """The sheet's row, None for a folder."""
     blocks: bool = True
-    """True for a picture that the user wants to upload, false for another file beside the
-    pictures.
-    """
+    """True for a picture that the user wants to upload, false for any other file."""
 
 
 class PictureOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -280,7 +278,7 @@ class _Format1(msgspec.Struct):
 
 
 _FORMAT_1_DECISIONS = {"already": "uploaded", "twice": "duplicate", "doubtful": "unknown"}
-"""The decisions that have another name in format 1, where their key is `fate`."""
+"""The names of some decisions in format 1 (key `fate`), each with its present name."""
 
 
 def _read_format_1(body: bytes) -> Pictures:
@@ -418,10 +416,10 @@ class UploadProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """The progress of a picture."""
+    """The progress of the upload of one picture."""
 
     number: int
-    """The picture's place in `items`."""
+    """The picture's position in `items`, from 0."""
     sent: int = 0
     """The number of bytes sent in the current attempt."""
     total: int = 0
@@ -481,7 +479,7 @@ class UploadReport(msgspec.Struct, frozen=True, kw_only=True):
         """Return the results as a frame, one file per row.
 
         Its columns are file, source, row, id, pet, outcome, cause, message, cure, url and bytes.
-        `url` is the first of those that the service added.
+        `url` is the first address that the service added.
         """
         rows = [
             {
@@ -648,8 +646,8 @@ class Uploads:
     ) -> UploadDecision:
         """Return the decision about a picture, which is given by its pet's id and its digests.
 
-        `current` is the pet now. `adds` is true if the service adds an address to a pet for each
-        upload.
+        `current` is the pet as the store has it now. `adds` is true if the service adds an address
+        to a pet for each upload.
         """
         if self.attempt(picture) is not None:
             return "uploaded"
@@ -679,7 +677,8 @@ class Uploads:
         return next((each for each in found if each is not None), None)
 
     def find_arrived_urls(self, doubt: Attempt, current: Pet) -> tuple[str, ...]:
-        """Return the address that the pet got since the upload began, () for none.
+        """Return the first address that the pet got since the upload began, as a tuple; () for
+        none.
 
         Addresses that other uploads added do not count.
         """
@@ -720,7 +719,7 @@ class Uploads:
 
 
 def added_urls(before: Pet, after: Pet) -> tuple[str, ...]:
-    """Return the addresses that a pet has more often than before, in its order."""
+    """Return the addresses that `after` has more often than `before`, in the order of `after`."""
     more = Counter(after.photo_urls)
     more.subtract(before.photo_urls)
     return tuple(url for url in dict.fromkeys(after.photo_urls) if more[url] > 0)

@@ -1,1 +1,1 @@
-"""Operations as values, a request and a response: JSON and XML, without any I/O."""
+"""Operations as values: a request and the reader of its response, in JSON or XML, without I/O."""

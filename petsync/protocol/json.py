@@ -67,7 +67,7 @@ def decode_pet(body: bytes) -> Pet:
 
 
 def decode_rows(body: bytes) -> list[PetRow] | None:
-    """Decode a list of pets at full speed; return None if a pet does not fit into a PetRow."""
+    """Decode a list of pets with the strict decoder; return None if a pet is not a valid PetRow."""
     try:
         return _rows_decoder.decode(body)
     except _UNREADABLE:

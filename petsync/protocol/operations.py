@@ -185,8 +185,8 @@ def read_api_response(response: Response) -> ApiResponse:
 
 
 def success_reader(pet_id: int) -> Callable[[Response], None]:
-    """Return a function that checks the response of an operation without a result on the pet of
-    that id.
+    """Return a function that checks the response to an operation that concerns the pet of that id
+    and returns nothing.
 
     Success is an empty body, an ApiResponse that reports no error, or the pet. Everything else,
     such as `{}` or the web page of a portal, raises ResponseError: the response may not come from
@@ -272,9 +272,7 @@ def find_pets_by_status(
 def find_pets_by_tags(
     tags: Sequence[str], *, profile: ServiceProfile = STANDARD
 ) -> Call[list[Pet]]:
-    """Return the call of findPetsByTags: one request for all values, for the pets with at least one
-    of them.
-    """
+    """Return the call of findPetsByTags: one request for the pets with at least one of the tags."""
     target = "/pet/findByTags?" + _array_parameter("tags", tags, profile, "findPetsByTags")
     return _find("findPetsByTags", target, profile)
 
@@ -419,8 +417,8 @@ def _request(
 
 
 def _check_id(pet_id: int, operation: str) -> int:
-    """Return the id. Raises InvalidInputError for another type or size, which could result in
-    another path.
+    """Return the id. Raises InvalidInputError for a value that is not an int64, because it could
+    change the path.
     """
     if isinstance(pet_id, bool) or not isinstance(pet_id, int) or not MIN_ID <= pet_id <= MAX_ID:
         raise InvalidInputError(
@@ -596,7 +594,9 @@ def _message(response: Response) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Counts since the start of a run or session, and the current state."""
+    """The statistics of the requests since the start of a run or session, and their current
+    state.
+    """
 
     requests: int = 0
     """The number of attempts that were sent."""

@@ -68,7 +68,7 @@ def detect_shape(body: bytes, known: Shape = STANDARD_SHAPE) -> Shape:
     """Return the shape of the pets in a document; names that the document does not show are those
     of `known`.
 
-    An array shows its shape if it has an item.
+    A document shows the names of an array only if the array has an item.
     """
     shape = known
     if photos := _PHOTOS.search(body):

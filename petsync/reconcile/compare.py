@@ -83,7 +83,9 @@ def note_copies(plan: Plan) -> Iterator[Difference]:
 
 
 def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iterator[Difference]:
-    """Yield the pets that others added during the run and that equal a pet that the run added."""
+    """Yield a difference for each pet that another user added during the run with the same values
+    as a pet added by the run.
+    """
     added = {} if report is None else _count_added_contents(report)
     if report is None or not added:
         return
@@ -103,7 +105,7 @@ def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iter
 
 
 def _count_added_contents(report: Report) -> dict[Hashable, int]:
-    """Return the id of an added pet, by its content."""
+    """Return the ids of the pets that the run added, by content."""
     return {
         content(change.after): result.assigned_id
         for result in report.results
@@ -118,7 +120,7 @@ def _count_added_contents(report: Report) -> dict[Hashable, int]:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A sheet compared with the store, and the changes for both."""
+    """The comparison of a sheet with the store, and the changes for both sides."""
 
     sheet: Sheet
     snapshot: Snapshot
@@ -129,20 +131,22 @@ class Comparison:
     plan: Plan
     """The changes for the store."""
     pet_ids: Mapping[int, int]
-    """The pets of rows without an id, by row."""
+    """The ids of the pets to which rows without an id belong, by row."""
     row_comparison: RowComparison
     inbound: Inbound | None = None
     """The changes for the sheet; None if the job never writes it."""
     elsewhere: frozenset[int] = frozenset()
-    """Pets of other sheets, or for which the store gave no answer; their agreed values stay in the
-    base.
+    """Pets of other sheets, and pets for which the store gave no answer; their agreed values stay
+    in the base.
     """
     named_elsewhere: frozenset[int] = frozenset()
     """Pets that rows of the folder's other sheets name."""
     claimed: frozenset[int] = frozenset()
     """Pets that are in no row of this sheet but do not count as missing."""
     returning: frozenset[int] = frozenset()
-    """Pets in no row that become rows of a folder's sheet; others do not."""
+    """In a job with a folder, the pets in no row that get a row in this sheet; other pets get
+    none.
+    """
     silence: str = ""
     """Why the store gave no answer for any of the pets that were looked up, "" if it gave one."""
     outside: Mapping[int, Found] = field(default_factory=dict)
@@ -150,10 +154,12 @@ class Comparison:
     no answer about the pet.
     """
     records: Mapping[int, RowRecord] = field(default_factory=dict)
-    """The records of rows without an id whose pets runs added or recognised, by the pet's id."""
+    """For rows without an id: the records of the pets that runs added or recognised, by the pet's
+    id.
+    """
     unclear_names: Mapping[str, str] = field(default_factory=dict)
-    """Addresses of rows whose pet a run may or may not have added, by the pet's name at that
-    time.
+    """Addresses of rows for which it is unknown whether a run added the pet, by the pet's name in
+    that run.
     """
 
     def must_have_answers(self) -> None:
@@ -169,7 +175,9 @@ class Comparison:
             )
 
     def next_base(self) -> Base:
-        """Return the base after this comparison: the values that both sides agree or agreed on."""
+        """Return the base after this comparison: the values on which both sides agree now or agreed
+        before.
+        """
         fills = self.inbound is not None
         base = self.row_comparison.base(self.seen, self.base, self.elsewhere, fills=fills)
         if self.base is None:
@@ -249,10 +257,10 @@ class Comparer:
     ) -> Comparison:
         """Compare both sides; ids that only the sheet has are looked up.
 
-        Pets in `claimed` are not missing: another sheet may have their rows. Rows of the pets in
-        `may_lack` had an id before. `left` has pets that other sheets had in their last round and
-        that no row names now: a row without an id may be the row of such a pet. Without
-        `has_inbound` the changes for the sheet are not planned.
+        Pets in `claimed` are not missing: another sheet may have their rows. The rows of the pets
+        in `may_lack` had an id before, and may lack it again. `left` has pets that other sheets had
+        in their last round and that no row names now: a row without an id may be the row of such a
+        pet. Without `has_inbound` the changes for the sheet are not planned.
         """
         sheet = self._with_known_statuses(sheet, snapshot, base)
         own = None if base is None else base.without(self.elsewhere)
@@ -394,7 +402,7 @@ class Comparer:
         }
 
     def plan_ids(self, comparison: Comparison, pet_ids: Mapping[int, int]) -> Inbound:
-        """Return the ids that rows of a leading sheet get, given a comparison."""
+        """Return the changes for a leading sheet: only the ids that its rows get."""
         whole = self.plan_inbound(comparison, comparison.plan, pet_ids, may_delete=False)
         ids = tuple(each for each in whole.identified if each.lacks_id)
         return msgspec.structs.replace(
@@ -404,7 +412,8 @@ class Comparer:
     def to_sheet(self, comparison: Comparison) -> Counts:
         """Return the counts of changes for the sheet.
 
-        They include rows without an id that get the id of their pet, even if it is only added now.
+        They include rows without an id that get the id of their pet, even if the pet is still to be
+        added.
         """
         counts = Counts() if comparison.inbound is None else comparison.inbound.touched
         if comparison.inbound is None and not self.takes_ids(comparison.sheet):
@@ -626,10 +635,10 @@ class Comparer:
 
 
 def _with_open_rows(matches: Mapping[int, Match], lacking: Collection[int]) -> dict[int, Match]:
-    """Return the matches, marked as an earlier conflict if a row may belong to a pet in `lacking`.
+    """Return the matches, with `was_conflict` set if the row may belong to a pet in `lacking`.
 
-    The rows of the pets in `lacking` lacked their id. If such a pet is deleted in the store in the
-    meantime, the row does not add it again.
+    The rows of the pets in `lacking` lacked the id in the last round. If such a pet is deleted in
+    the store in the meantime, the row does not add it again.
     """
     return {
         row: match._replace(was_conflict=True)
@@ -739,7 +748,7 @@ _IDENTITY = frozenset(
         "not-looked-up",
     }
 )
-"""Conflicts about which pet a row means; they count in any mode."""
+"""The rules of the conflicts about which pet a row means; these conflicts count in any mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -777,7 +786,7 @@ class Differences:
         return (*first, *found, *self._rest(found), *(columns if not first else ()))
 
     def _columns(self) -> Iterator[Difference]:
-        """Yield the columns that have lost their values.
+        """Yield a difference for the columns that have lost their values, if there are any.
 
         A new header may be the new name of such a column; edits in it are then ignored.
         """
@@ -971,7 +980,9 @@ class Differences:
         return text if self.job.mode == "check" else f"{text}; neither is changed"
 
     def _describe_take(self, change: SheetChange) -> str:
-        """Return what happens to a row; in pull, which value is lost."""
+        """Return a description of what happens to a row or, in mode pull, of the values that it
+        loses.
+        """
         if change.kind != "update":
             return self._in_mode(_TAKES[change.kind])
         if self.job.mode != "pull":
@@ -986,7 +997,9 @@ class Differences:
         return f"{'; '.join(losses)} (the store leads)"
 
     def _describe_change(self, change: Change) -> str:
-        """Return the change for the store, before and after; for a check, how the sides differ."""
+        """Return a description of the store's values before and after the change or, in mode check,
+        of the differences between sheet and store.
+        """
         is_check = self.job.mode == "check"
         if change.kind == "update" and change.before is not None and change.after is not None:
             pets = (change.before, change.after)

@@ -1,4 +1,4 @@
-"""The context of one round: its job, watchers, notes and end."""
+"""The context of one round: its job, its watchers, its results and its status."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ STEPS: tuple[Step, ...] = (
 
 
 class Watcher(Protocol):
-    """Logs, metrics or spans. Errors of a watcher are logged and never end a round."""
+    """An observer of rounds, for logs, metrics or spans. Errors of a watcher are logged and never
+    end a round.
+    """
 
     def on_begin(self, round_: Round) -> None:
         """A round has the job's lock and starts; only its identifying fields are set."""

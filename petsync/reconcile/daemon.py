@@ -41,8 +41,8 @@ class DueJobs:
         self._last: dict[str, datetime] = {}
 
     def is_it(self, job: Job, *, all_of: bool) -> bool:
-        """Return true if the job is due; a job without a schedule is due if `all_of` (a full
-        pass).
+        """Return true if the job is due; a job without a schedule is due only in a full pass
+        (`all_of`).
         """
         if not job.schedule:
             return all_of
@@ -59,7 +59,7 @@ class DueJobs:
         self._last[job.name] = datetime.now(UTC)
 
     def pause(self, jobs: Iterable[Job]) -> Iterator[float]:
-        """Yield the seconds until the next time of each schedule."""
+        """Yield the seconds until the next scheduled start of each job."""
         now = datetime.now(UTC)
         for job in jobs:
             due = next_due(job.schedule, now) if job.enabled else None
@@ -198,8 +198,8 @@ def every(
     configuration is read again when its file has changed. `log_format` overrides its log format;
     `served` is called with the address of the metrics.
 
-    Returns 0 if it was stopped between rounds, 7 if during one. Raises SettingsError if the
-    configuration cannot be read at the start.
+    Returns 0 if it is stopped between rounds, 7 if it is stopped during a round. Raises
+    SettingsError if the configuration cannot be read at the start.
     """
     environ = os.environ if environ is None else environ
     run, load = run or _run(), _logging(load or _load(), log_format)
@@ -213,7 +213,7 @@ def every(
 
 @dataclass(slots=True)
 class Daemon:
-    """A running `--every`."""
+    """The loop that runs `petsync reconcile --every`."""
 
     fresh: LiveConfiguration
     due: DueJobs
@@ -228,7 +228,7 @@ class Daemon:
     """True after the loop has ended."""
 
     def go(self) -> int:
-        """Run passes until it is stopped. Return the exit code."""
+        """Run passes until the daemon is stopped. Return the exit code."""
         at, code = time.monotonic(), 0
         try:
             while not self.stop.is_set():
@@ -258,7 +258,7 @@ class Daemon:
         """Return the daemon's own metrics: help text and value, by name."""
         return {
             "petsync_every_passes": ("Passes since the daemon was started", self.passes),
-            "petsync_every_failed_passes": ("Jobs that raised instead of ending", self.errors),
+            "petsync_every_failed_passes": ("Jobs that raised an exception", self.errors),
             "petsync_every_configuration_valid": (
                 "0 while a changed petsync.toml is invalid",
                 self.fresh.is_valid,
@@ -294,7 +294,7 @@ class Daemon:
         return endpoint
 
     def _pass(self, *, all_of: bool) -> int:
-        """Reconcile the jobs that are due; return 7 if it was stopped during a round."""
+        """Reconcile the jobs that are due; return 7 if the daemon is stopped during a round."""
         self.passes += all_of
         self.fresh.reload()
         for job in self.fresh.config.jobs:

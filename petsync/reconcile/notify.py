@@ -69,7 +69,7 @@ _LOCK_TIMEOUT_S = 180.0
 
 
 class Tally(msgspec.Struct):
-    """What a job did since the last digest."""
+    """The numbers of a job's rounds and changes since the last digest."""
 
     rounds: int = 0
     well: int = 0
@@ -119,7 +119,7 @@ class JobHealth(msgspec.Struct, rename=_STORED_NAMES):
 
 
 class PendingNotice(msgspec.Struct):
-    """A notice that is still to be sent, to the addresses whose marks are in `to`."""
+    """A notice that is still to be sent, to the addresses whose digests (`mark_of`) are in `to`."""
 
     event: Event
     title: str
@@ -501,7 +501,9 @@ def note_digest(memory: Memory, day: str, now: datetime) -> None:
 
 
 def digest_lines(memory: Memory, config: Configuration, now: datetime) -> tuple[str, ...]:
-    """Return a line for each enabled job, and for each unknown job with an unresolved problem."""
+    """Return a line for each enabled job, and for each job that is no longer configured and has an
+    unresolved problem.
+    """
     known = {job.name for job in config.jobs}
     others = [
         s for n, s in memory.health_by_sheet.items() if s.job not in known and s.awaits_recovery
@@ -579,7 +581,7 @@ def mark_of(address: Secret) -> str:
 
 
 def enqueue(memory: Memory, pending: Sequence[PendingNotice]) -> tuple[str, ...]:
-    """Add notices to the outbox. Return a message for each old notice that this drops."""
+    """Add notices to the outbox. Return a message for each old notice that is dropped."""
     every = (*memory.outbox, *pending)
     memory.outbox = every[-_MAX_WAITING:]
     return tuple(_drop(each, "too many notices are waiting") for each in every[:-_MAX_WAITING])
@@ -664,7 +666,9 @@ _EXACT = re.compile(r"[^<>\[\]`*|\n\r]*")
 def values_of(
     notice: Notice, config: Configuration, clean: Callable[[str], str]
 ) -> Mapping[str, str]:
-    """Return a text for each of NAMES. `clean` removes secrets before texts are cut or escaped."""
+    """Return a text for each name in NAMES. `clean` removes secrets before texts are cut or
+    escaped.
+    """
     round_ = notice.report.round
     job = next((each for each in config.jobs if each.name == round_.job), None)
 
@@ -756,7 +760,9 @@ def _place(each: Difference, safe: Safe) -> str:
 
 
 def _command(round_: Round, job: Job | None, config: Configuration) -> str:
-    """Return the command that applies the waiting plan, from any folder; "" if none waits."""
+    """Return the command that applies the waiting plan and works in any folder, "" if none
+    waits.
+    """
     if not round_.waiting:
         return ""
     url = (job.url if job is not None else "") or round_.store

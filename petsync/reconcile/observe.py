@@ -277,7 +277,7 @@ def _formatter(config: Log, handler: logging.Handler, clean: Redactor) -> loggin
 @contextmanager
 def _attach(handler: logging.Handler) -> Iterator[None]:
     """Add the handler to petsync's logger, and remove the logger's other handlers of the same
-    stream (-v).
+    stream, such as that of `-v`.
 
     At the end, the removed handlers are restored.
     """
@@ -387,7 +387,7 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """`127.0.0.1:9464`; "" while the endpoint is closed."""
+        """The address, such as `127.0.0.1:9464`; "" while the endpoint is closed."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{host}:{self._server.server_port}" if self._server is not None else ""
 
@@ -508,7 +508,7 @@ class LatestRound(msgspec.Struct):
 def note_round(state: Path, round_: Round) -> Mapping[str, LatestRound]:
     """Store this round, and return the latest rounds of all jobs, by name.
 
-    A locked round only counts in `statuses`. Raises OSError, filelock.Timeout.
+    A round with the status `locked` only counts in `statuses`. Raises OSError, filelock.Timeout.
     """
     with _edit_latest(state) as every:
         before = every.get(round_.name, LatestRound(round_))
@@ -600,7 +600,7 @@ GAUGES: Mapping[str, tuple[str, Callable[[LatestRound], float]]] = {
     "petsync_round_conflicts": ("Conflicts that are open", lambda each: each.round.conflicts),
     "petsync_round_findings": ("Rows that are blocked", lambda each: each.round.findings),
     "petsync_round_left": (
-        "Differences that nothing explains yet",
+        "Differences without an explanation",
         lambda each: each.round.unexplained,
     ),
     "petsync_round_waiting": (

@@ -322,10 +322,8 @@ def check(comparison: Comparison) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The result of writing a sheet: the cells that could not be written, and the base that the
-    sheet carries now, if it got one.
-
-    `digest` is that of the new file, "" if nothing was written.
+    """The result of writing a sheet: the cells that could not be written, and the new base that the
+    sheet carries, if any. `digest` is the digest of the new file, "" if nothing was written.
     """
 
     inbound: Inbound
@@ -399,16 +397,17 @@ def select_writable(inbound: Inbound, stuck: Sequence[Obstacle]) -> Inbound:
 
 
 def is_to_be_made(comparer: Comparer) -> bool:
-    """Return true if the sheet does not exist and the store leads.
-
-    If even the folder does not exist, a drive is probably not connected.
+    """Return true if the sheet of a pull job does not exist, but its folder does. If the folder
+    does not exist either, a drive is probably not connected.
     """
     path = comparer.source.path
     return comparer.job.mode == "pull" and path is not None and _is_missing(path)
 
 
 def make_sheet(comparer: Comparer, snapshot: Snapshot) -> None:
-    """Write the sheet with the snapshot as the base that it carries. Raises SheetError."""
+    """Write the pets of the snapshot into a new sheet that carries the snapshot as its base. Raises
+    SheetError.
+    """
     path = comparer.source.path
     if path is None:
         raise SheetError("a query is not a sheet that can be created")
@@ -549,7 +548,9 @@ class _Execution:
         self.start = replace(self.start, runs=self.start.runs | {mark_of(report)})
 
     def _write(self) -> None:
-        """Write the changes from the store, as it is after the run, into the sheet."""
+        """Write the store's changes into the sheet, based on the state of the store after the
+        run.
+        """
         sheet, start = self.comparison.sheet, self.start
         now, inbound = self.comparison, self.comparison.inbound
         if self.context.report is not None:
@@ -692,11 +693,11 @@ def reconcile_jobs(
     moved: bool = False,
     watchers: Iterable[Watcher] = (),
 ) -> Rounds:
-    """Run the rounds of all enabled jobs, or of the named one, enabled or not.
+    """Run the rounds of all enabled jobs, or of the one named `job`, enabled or not.
 
     With `moved` a base with another address is accepted for this store. Errors of a round are in
-    its report; an interrupt by a person ends it and all that follow. Raises SettingsError if no job
-    has the name.
+    its report; if a user interrupts a round, no further rounds are run. Raises SettingsError if no
+    job has the name.
     """
     owner = Reconciliation(config=config, watchers=Watchers(watchers), dry_run=dry_run, moved=moved)
     reports: list[RoundReport] = []
@@ -758,8 +759,8 @@ def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer
 def _find_former_names(owner: Reconciliation, job: Job) -> dict[str, str]:
     """Return the job's former name, by its present name; {} if it was not renamed.
 
-    The former name is that of a job that no longer exists and that ran the last round of one of
-    this job's files, if this job has no base of that file yet. Raises PetsyncError.
+    It is the name of the job that ran the last round of one of this job's files, if that job no
+    longer exists and this job has no base of the file yet. Raises PetsyncError.
     """
     paths = owner.paths
     parts = {each.name: each.part for each in sources_of(job) if each.path is not None}

@@ -14,7 +14,8 @@ _GRACE = timedelta(hours=1)
 
 
 def last_due(schedule: str, now: datetime) -> datetime | None:
-    """Return the last scheduled time until `now`, which has a time zone; None if there is none.
+    """Return the last scheduled time at or before `now`, which has a time zone; None if there is
+    none.
 
     `schedule` has cron's five fields, in local time.
     """
@@ -35,7 +36,7 @@ def is_overdue(schedule: str, since: datetime, now: datetime) -> bool:
 def _wall(time: datetime) -> datetime:
     """Return the local time without a zone, as cron reads it.
 
-    A day with 23 hours still has one 2 o'clock.
+    On a day with 23 hours, the skipped hour still counts.
     """
     return time.astimezone().replace(tzinfo=None, microsecond=0)
 

@@ -31,9 +31,8 @@ _KNOWN = 5
 
 
 def find_problem(address: Secret) -> str:
-    """Return why apprise cannot send to this address, without the address; "" if it can.
-
-    Also returns "" if apprise is not installed.
+    """Return the reason why apprise cannot send to this address, "" if it can. The reason does not
+    contain the address. Also returns "" if apprise is not installed.
     """
     try:
         return "" if _service(address) else _UNKNOWN

@@ -191,8 +191,8 @@ def find_left_pets(
     """Return pets that other sheets of the store had in their last round and that no row names
     now, as those sheets had them.
 
-    A row without an id in this sheet may be the row of such a pet, moved here and edited. Of the
-    pets of other jobs, only those with the same name as such a row count; if a sheet of such a job
+    A row without an id in this sheet may be the row of such a pet, moved here and edited. A pet of
+    another job is included only if it has the same name as such a row; if a sheet of such a job
     cannot be read, its pets count as being in no row.
     """
     slots = slots_of(sheet) if context.job.mode in ("push", "two-way") else {}
@@ -241,7 +241,7 @@ def _note_lost_row(job: Job, pet_id: int, sheet: str) -> Difference:
 
 
 def _is_restored(context: RoundContext, source: Source, comparer: Comparer, since: str) -> bool:
-    """Return true if the sheet is a restored older copy, or was one in a round since then."""
+    """Return true if the sheet is a restored older copy, or was one in a round after `since`."""
     files = SheetFiles.for_sheet(context.owner.paths, source.job.name, source.part)
     versions = files.versions.all()
     for each in versions:
@@ -358,11 +358,10 @@ def _describe_moved(found: Mapping[int, str]) -> str:
 def with_siblings(
     context: RoundContext, comparison: Comparison, start: RoundStart, comparer: Comparer
 ) -> RoundStart:
-    """Return the start with pets on which the store and another sheet have agreed.
-
-    These are pets that the base lacks, and that either differ from their row or are no longer in
-    the store. If an older copy of another sheet was restored, they are marked unsure in the base. A
-    pet that was missing on both sides is added again from a row only if a user requests it.
+    """Return the start; its base also has pets on which the store and another sheet agree. These
+    are pets that the base lacked, and that either differ from their row or are no longer in the
+    store. If an older copy of another sheet was restored, they are marked unsure in the base. A pet
+    that was missing on both sides is added again from a row only if a user requests it.
     """
     if context.job.mode != "two-way":
         return start
@@ -433,7 +432,7 @@ def with_siblings(
 def _find_older_values(
     context: RoundContext, sheet: Sheet, base: Base, ids: Collection[int]
 ) -> dict[int, tuple[Unit, ...]]:
-    """Return, by pet, the units in which a row that moved here has an old value, from before a
+    """Return, by pet, the units in which a row that moved here has an old value: that from before a
     round wrote into the row in another file of the folder. Such a row may be from an older copy of
     that file.
     """
@@ -455,8 +454,8 @@ def _find_older_values(
 
 
 def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[int]) -> list[Base]:
-    """Return the values of the wanted pets in the other bases: for each pet the values that its row
-    still has, else the newest.
+    """Return the other bases, limited to the wanted pets: each pet with the values that its row
+    still has, or else with the newest values.
     """
     parts: list[Base] = []
     # A pet without a status is lost in that base (see `with_lost`): the base has no agreed values

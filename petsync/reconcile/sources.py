@@ -40,7 +40,9 @@ __all__ = ["Folder", "Source", "connect_store", "sources_of"]
 
 
 def connect_store(job: Job, state: Path) -> Store:
-    """Return the job's store, without a request. Raises SettingsError if the job has no URL."""
+    """Return the job's store, without sending a request. Raises SettingsError if the job has no
+    URL.
+    """
     if not job.url:
         raise SettingsError(
             f"job {job.name} names no service",
@@ -97,7 +99,9 @@ With an argument, most others change a setting, even on a read-only connection.
 
 
 class _Version(NamedTuple):
-    """What determines a sheet that is read from a file."""
+    """The inputs that determine the sheet read from a file: digests, worksheet and known
+    statuses.
+    """
 
     digest: str
     sidecar: str
@@ -125,7 +129,7 @@ class Source:
 
     def read(self, store: Store, known_statuses: Collection[str] = ()) -> Sheet:
         """Return the sheet as read for the store; `known_statuses` are accepted too. A round reads
-        a sheet several times: a file that has not changed since is not validated again.
+        a sheet several times: an unchanged file is not validated again.
 
         Raises SheetError, and SettingsError if a package for a database is missing.
         """
@@ -230,7 +234,7 @@ class Folder:
         return frozenset[int]().union(*others)
 
     def with_moved_rows(self, part: str, sheet: Sheet, ids: Collection[int]) -> Sheet:
-        """Return the sheet with the rows of other files that have these ids."""
+        """Return the sheet, extended by the rows of other files that have these ids."""
         missing = {*ids} - named_ids(sheet)
         frames = [
             other.frame[other.frame["id"].isin(missing)]

@@ -139,9 +139,11 @@ class RoundStart:
     doubts: tuple[Version, ...] = ()
     """The versions that the sheet may no longer have."""
     own: frozenset[int] | None = None
-    """The pets of the sheet's stored base; None: those of `base`."""
+    """The pets of the sheet's stored base; None if they are those of `base`."""
     runs: frozenset[str] = frozenset()
-    """The marks of the runs whose results the base contains."""
+    """The runs whose results are in the base, each with its number of applied changes, see
+    `mark_of`.
+    """
     claimed: frozenset[int] = frozenset()
     """Pets that are in no row, but not missing: another sheet may have their rows."""
     found: tuple[Version, ...] = ()
@@ -153,8 +155,8 @@ class RoundStart:
     may_lack: frozenset[int] = frozenset()
     """Pets whose rows had an id and may lack it again."""
     added: tuple[RecentRun, ...] = ()
-    """Manual runs, limited to the pets that they added, that no row names, and that the base
-    lacks.
+    """Manual runs, limited to the pets that they added and that are in no row and not in the
+    base.
     """
     returning: frozenset[int] = frozenset()
     """Pets of the base whose rows the sheet lacks because it is a restored older copy; their rows
@@ -163,7 +165,9 @@ class RoundStart:
     left: Mapping[int, Pet] = field(default_factory=dict)
     """Pets of the store's other sheets that no row names now, as those sheets last had them."""
     sibling_restored: str = ""
-    """When a round last found an older copy in the folder's other files, ISO 8601, or ""."""
+    """When a round last found an older copy in the folder's other files, in ISO 8601; "" for
+    never.
+    """
     lost: frozenset[int] = frozenset()
     """Pets whose rows are not found by an id or a name."""
     lost_notes: tuple[Difference, ...] = ()
@@ -171,9 +175,9 @@ class RoundStart:
     later.
     """
     before_loss: Base | None = None
-    """The base that still contains `lost`."""
+    """The base that still has the agreed values of the pets in `lost`."""
     restored_at: str = ""
-    """When a round last found that the sheet is an older copy, ISO 8601, or ""."""
+    """When a round last found that the sheet is an older copy, in ISO 8601; "" for never."""
 
     def with_carried(self, carried: Base | None) -> RoundStart:
         """Return the start with the digest of the base that the sheet carries now; None: the base
@@ -207,8 +211,8 @@ def compare_sides(
 
 
 def settle_runs(context: RoundContext, store: Store) -> tuple[RecentRun, ...]:
-    """Return the runs that were started by earlier rounds, or by users who released their plans,
-    and that the job's base does not contain yet, the oldest first.
+    """Return the runs that the job's base does not contain yet, the oldest first: runs of earlier
+    rounds, and of users who released a waiting plan.
 
     The job's own run is resumed first if it was stopped.
     """
@@ -383,8 +387,8 @@ def _with_moved_rows(
     """Return the sheet, extended by the rows that moved to other files of the folder since its last
     round: an older copy contains these rows, too.
 
-    Also returns, as the last version had them, the pets of these rows that moved from the sheet's
-    base to another file's base. The move of a row is no evidence of an older copy.
+    Also returns those of their pets that moved from the sheet's base to another file's base, with
+    the values of the last version. The move of a row is no evidence of an older copy.
     """
     if folder is None:
         return sheet, ()
@@ -420,9 +424,9 @@ def _find_copy_older_than_runs(
 ) -> OlderCopy:
     """Return the given older copy; if it is empty, use the runs to find one.
 
-    The sheet may be the file that the last round left, restored after runs sent later edits. Or,
-    not sure: it lacks rows whose pets were added by later runs, or it has the former values of pets
-    that later runs changed. `base` contains these runs.
+    The sheet may be the file that the last round left, restored after runs sent later edits. The
+    copy is not sure if the sheet only lacks rows of pets that later runs added, or has the former
+    values of pets that later runs changed. `base` contains these runs.
     """
     last = [each for each in versions[-1:] if (each.after or each.before) == sheet.digest]
     is_sent = any(
@@ -518,7 +522,9 @@ def is_before(one: str, other: str) -> bool:
 
 
 def with_unnumbered(base: Base, pets: Collection[int]) -> Base:
-    """Return the base in which the rows of these pets lack their id, as in a backup."""
+    """Return the base, which now records that the rows of these pets lack their id, as in a
+    backup.
+    """
     return replace(base, unnumbered=base.unnumbered.union(pets)) if pets else base
 
 
@@ -623,8 +629,8 @@ def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
 
 
 def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
-    """Return the start; its base also has pets that it lacked, that manual runs added, and whose
-    rows without an id were recognised.
+    """Return the start; its base also gets the pets that manual runs added and whose rows without
+    an id were recognised.
 
     If the sheet is a backup, or was one since the run, pets that any run added are included. Each
     pet has the values that its row had in that run. A row of the backup may have even older values,
@@ -653,13 +659,13 @@ def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
 def with_new_rows(
     context: RoundContext, start: RoundStart, comparison: Comparison, comparer: Comparer
 ) -> RoundStart:
-    """Return the start; its base also has pets that it lacked and that rows refer to.
+    """Return the start; its base also gets the pets that rows refer to and that it lacked.
 
     A blank cell of such a row was never cleared, so it takes the store's value. If a row without an
     id agrees with the pet that was found for it, the base gets the row's values. For a row with an
     id, the base gets the values that a run sent when it added the pet from a row; they are unsure
-    if an older copy was restored since. If no run added the pet, nothing is agreed on where the row
-    and the store differ.
+    if an older copy was restored since. If no run added the pet, there are no agreed values for
+    fields in which the row and the store differ.
     """
     base = start.base
     if base is None:
@@ -786,8 +792,8 @@ def _find_pets_added_again(
 def _split_added_pets(
     past: Sequence[RecentRun], sheet: Sheet
 ) -> tuple[list[RecentRun], tuple[RecentRun, ...]]:
-    """Return the runs without their results for pets that they added and that no row names, and the
-    runs with only these results.
+    """Return two lists of runs: without their results for pets that they added and that no row
+    names, and with only these results.
 
     Which of these pets a row without an id refers to is known only after both sides have been
     compared.
@@ -828,10 +834,8 @@ def _find_cells_written_later(report: Report, versions: Sequence[Version]) -> fr
 
 
 def _find_cells_set_back(report: Report, last: Base | None) -> frozenset[CellKey]:
-    """Return the cells that have, in the base `last` of a round after the run was planned, a value
-    other than the one that the run sent.
-
-    The run was resumed after that round.
+    """Return the cells whose value in the base `last` is not the one that the run sent. This is
+    possible if a round stored `last` after the run was planned and before it was resumed.
     """
     if last is None or not is_before(report.plan.created, last.taken_at):
         return frozenset()
@@ -1029,7 +1033,9 @@ _LISTED_IDS = 3
 
 
 def note_worksheets(context: RoundContext, sheet: Sheet) -> tuple[Difference, ...]:
-    """Return a note on other worksheets that may have rows of pets, if the job names none."""
+    """Return a note on other worksheets that may have rows of pets, if the job names no
+    worksheet.
+    """
     if context.job.tab is not None or not sheet.ids_elsewhere:
         return ()
     some = ", ".join(map(repr, [*sheet.ids_elsewhere][:_LISTED_IDS]))
@@ -1057,7 +1063,7 @@ def _check_store_of_base(
     context: RoundContext, base: Base, store: str, what: str
 ) -> tuple[Base, str]:
     """Return the base if it is of this store, or of the same store before it moved, and a note on
-    that. Raises SheetError.
+    the move. Raises SheetError.
     """
     if is_same_address(base.store, store):
         return base, ""
@@ -1110,7 +1116,7 @@ def _note_backup(versions: Sequence[Version], mode: str) -> Difference:
 
 
 def _format_time_of(version: Version) -> str:
-    """Return a phrase for the time when the sheet had its content from before the version."""
+    """Return a phrase that says when the sheet had the content from which the version starts."""
     if not version.is_state:
         return f"before {'run' if version.is_by_hand else 'round'} {version.round}"
     at = f"{version.inbound.created[:16].replace('T', ' ')} UTC"
@@ -1140,13 +1146,13 @@ def with_lost(base: Base, ids: Collection[int]) -> Base:
     """Return the base; the pets with these ids are marked as lost.
 
     Nothing is agreed on for them, so they stay in conflict until a row names them again or somebody
-    deletes them. They do not become rows again: a user may have removed their rows.
+    deletes them. Their rows are not written again: a user may have removed them.
     """
     return base.without(ids).with_pets([Pet(id=i) for i in sorted(ids)])
 
 
 def assigned_ids(report: Report | None) -> dict[int, int]:
-    """Return the ids that the store assigned to pets of rows without one, by row."""
+    """Return, by row, the ids that the store assigned to the pets of rows without an id."""
     results = () if report is None else report.results
     return {
         each.row: each.assigned_id

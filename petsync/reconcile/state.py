@@ -146,7 +146,7 @@ class StatePaths:
     def pending(self, job: str, part: str = "") -> Path:
         """Return the file that names the plans that the job is applying.
 
-        After a crash it names the plans that the job applied then.
+        After a crash it names the plans that the job was applying.
         """
         return self.folder / "begun" / f"{self._name(job, part)}.json"
 
@@ -156,7 +156,7 @@ class StatePaths:
         return self.folder / "waiting" / f"{self._name(job, part)}{ending}"
 
     def rename(self, former: str, job: str, parts: Iterable[str]) -> None:
-        """Rename the files of the job's former name.
+        """Rename the files that are stored under the job's former name.
 
         These are the files of `parts`, and of parts that no longer exist. After a crash the next
         call renames the rest. Raises PetsyncError.
@@ -212,8 +212,8 @@ def file_name(job: str, part: str = "") -> str:
 def write(path: Path, data: bytes, *, private: bool = True) -> None:
     """Write `data` to `path` atomically and create missing folders.
 
-    Only the owner can read the file if it is `private`. No link is followed: petsync creates all
-    these names. Raises PetsyncError if the file cannot be written; the old content then stays.
+    Only the owner can read the file if it is `private`. No link is followed: petsync itself creates
+    all these files. Raises PetsyncError if the file cannot be written; the old content then stays.
     """
     try:
         if private:
@@ -254,7 +254,9 @@ class StoredBase:
     is_older: bool = False
     """True if this is the previous base."""
     runs: frozenset[str] = frozenset()
-    """The marks of the runs whose changes the base contains."""
+    """The runs whose changes are in the base, each with its number of applied changes, see
+    `mark_of`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +292,7 @@ class BaseFile:
     def keep(self, base: Base | Sequence[str], carried: str, runs: Collection[str] = ()) -> None:
         """Write a base, or its lines; the last base becomes the previous one.
 
-        `runs` are the marks of the runs whose changes it contains. Raises PetsyncError; the last
+        `runs` has the runs whose changes it contains, see `mark_of`. Raises PetsyncError; the last
         base then stays.
         """
         lines = base.to_lines() if isinstance(base, Base) else base
@@ -397,7 +399,7 @@ class RecentRun:
 
     @property
     def mark(self) -> str:
-        """A mark that changes when more of the run's changes have been applied."""
+        """The run's id with the number of its changes that have been applied."""
         return mark_of(self.report)
 
 
@@ -599,7 +601,7 @@ A single pet may have been reverted by hand.
 _NOWHERE = "\0"
 
 Text = str | None
-"""The text of a cell. For a row: "" if it is there, None if it is missing."""
+"""The text of a cell. For a whole row: "" if the row is there, None if it is missing."""
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
@@ -612,11 +614,11 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     round: str
     """The id of the round, or of the manual run."""
     before: str
-    """The digest of the file before."""
+    """The digest of the file before it was written."""
     after: str = ""
-    """The digest of the file after; "" until it is written."""
+    """The digest of the file after it was written; "" until then."""
     base: tuple[str, ...]
-    """The base before, as lines."""
+    """The base from before the file was written, as lines."""
     inbound: Inbound
     is_again: bool = False
     """True if the sheet was a restored backup."""
@@ -625,7 +627,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     is_lost: bool = False
     """True if it was not written: its round was killed, or the sheet could not be written."""
     is_left: bool = False
-    """True if the sheet has been a different file since then."""
+    """True if a later round found a file other than `before`."""
     is_undone: bool = False
     """True if a restored backup is from before the version, so the sheet does not contain it."""
     undone_at: str = ""
@@ -639,9 +641,13 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     is_by_hand: bool = False
     """True if a manual run wrote into the sheet."""
     runs: tuple[str, ...] = ()
-    """The marks of the runs that `base` contains."""
+    """The runs whose changes are in `base`, each with its number of applied changes, see
+    `mark_of`.
+    """
     carried: str = ""
-    """The digest of the base that the sheet carried before, "" if none or unknown."""
+    """The digest of the base that the sheet carried before it was written, "" if none or
+    unknown.
+    """
 
     @property
     def is_state(self) -> bool:
@@ -699,7 +705,7 @@ class Versions:
         return numbered
 
     def settle(self, version: Version) -> None:
-        """Store the state in which a round leaves the sheet, as the only one of that file.
+        """Store the state in which a round leaves the sheet, as the only state of that file.
 
         Raises PetsyncError.
         """
@@ -836,12 +842,14 @@ def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False
 
 @dataclass(frozen=True, slots=True)
 class OlderCopy:
-    """The `versions` that a sheet lacks because an older copy or a backup was restored."""
+    """A sheet that is a restored older copy or backup, described by the `versions` that it
+    lacks.
+    """
 
     versions: tuple[Version, ...] = ()
     """The oldest first; () if no copy was restored."""
     is_sure: bool = True
-    """False if edits of two or more pets may have been reverted by hand instead."""
+    """False if the edits may have been reverted by hand instead."""
 
     @property
     def undone(self) -> tuple[Version, ...]:
@@ -971,8 +979,9 @@ def judge_by_sent_values(
     """Return an unsure older copy if the sheet has the values from before runs that came after the
     last version: the `base` contains these runs, and `updated` are their pets.
 
-    A killed round leaves no version. If most of its pets, and at least two, have their former
-    values again, they were reverted by hand, or an older copy was restored and edited.
+    These may be runs of a killed round, which leaves no version. If most of their pets, and at
+    least two, have their former values again, the values were reverted by hand, or an older copy
+    was restored and edited.
     """
     found = find_traces(sheet, Base.from_lines(last.base), base)
     older_ids = found.older_ids & updated
@@ -1001,7 +1010,7 @@ def _judge_by_values(sheet: Sheet, versions: Sequence[Version], base: Base) -> O
 def _find_written_pets(versions: Sequence[Version], older: Base) -> set[int]:
     """Return the pets whose cells or rows the versions changed since `older`.
 
-    A row that was added since contains all that was written into it, so only its row counts.
+    For a pet that `older` lacks, only the row as a whole counts, not its cells.
     """
     return {i for i, column in find_replaced_texts(versions) if column is None or i in older.ids}
 
@@ -1339,12 +1348,12 @@ def find_numbered_pets(versions: Iterable[Version]) -> set[int]:
 
 
 def _pets_of(versions: Sequence[Version]) -> frozenset[int]:
-    """Return the pets whose rows the versions changed in more than the id."""
+    """Return the pets whose rows the versions changed, except rows that only got their id."""
     return frozenset(pet_id for pet_id, _ in find_replaced_texts(versions))
 
 
 def find_pets_lacking_id_again(sheet: Sheet, versions: Sequence[Version], base: Base) -> set[int]:
-    """Return the pets whose rows may lack the ids again that versions gave them, because the sheet
+    """Return the pets whose rows may again lack the ids that versions gave them, because the sheet
     may be older than these versions.
 
     Such a sheet has nothing that these or later versions wrote, and no newer value of the `base`.

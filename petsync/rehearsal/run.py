@@ -141,7 +141,8 @@ _SHOWN = 5
 
 
 def notes(source: StoreCopy, listed: Snapshot, after: Collection[int]) -> Iterator[str]:
-    """Yield what could not be copied, and which pets no status query finds after the run.
+    """Yield notes on what could not be copied, and on pets that no status query finds after the
+    run.
 
     `listed` has the pets that the copy's status queries return; `after` has the ids of all its
     pets.
@@ -218,7 +219,9 @@ def apply_plan(
 def make_second_plan(
     copy: Store, plan: Plan, sheet: Sheet, now: Snapshot, unanswered: Collection[FailedLookup]
 ) -> Plan:
-    """Return the sheet's plan against the copy, without rows whose pets could not be copied."""
+    """Return a plan that compares the sheet with the copy, without rows whose pets could not be
+    copied.
+    """
     if sheet.base is not None:
         sheet = replace(sheet, base=replace(sheet.base, store=copy.url))
     options = msgspec.structs.asdict(plan.options)

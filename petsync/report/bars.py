@@ -77,7 +77,7 @@ def _size(file: IO[str]) -> os.terminal_size:
 
 
 class TerminalBar:
-    """One line of a terminal."""
+    """A progress bar in one line of a terminal."""
 
     delay, every = 0.5, 0.1
 
@@ -103,8 +103,8 @@ class TerminalBar:
 
 
 class NotebookBar:
-    """A widget below the notebook's cell. A very short run has none, so that a saved notebook is
-    not full of finished bars.
+    """A progress bar in a widget below the notebook's cell. A very short run has no widget, so that
+    a saved notebook is not full of finished bars.
     """
 
     delay, every = 1.0, 0.2

@@ -114,17 +114,17 @@ class RoundGroup:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a plot: turns, or none for a gap."""
+    """One column of a plot, with its turns; a gap has none."""
 
     turns: tuple[RoundGroup, ...]
     since: datetime
     until: datetime
     missed: int = 0
-    """The number of usual turns in a gap."""
+    """The approximate number of turns, or of periods without a turn, in a gap."""
 
     @property
     def width(self) -> int:
-        """The width in normal columns."""
+        """The width, as a multiple of a normal column's width."""
         return min(max(self.missed, 1), _MAX_GAP_WIDTH)
 
     @property
@@ -212,7 +212,7 @@ def _usual_pause(turns: Sequence[RoundGroup]) -> timedelta:
 
 
 def _count_missed(since: datetime, until: datetime, pause: timedelta, is_over: object) -> int:
-    """Return the number of usual turns that are missing between two turns, or since the last
+    """Return how many turns are missing, at the usual pause, between two turns or since the last
     one.
     """
     if not pause or until - since < _GAP_FACTOR * pause:
@@ -844,7 +844,7 @@ def _cut_marks(
     formatting: tuple[int, Callable[[float], str]],
 ) -> Iterator[str]:
     """Yield a mark on each bar that exceeds the limit of the axis. Of marks that are close
-    together, the largest has its value as a label.
+    together, only the one with the largest value has a label.
     """
     sign, format_value = formatting
     cut_values = [

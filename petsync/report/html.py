@@ -61,7 +61,7 @@ def script(name: str) -> str:
 
 
 def source_hash(name: str) -> str:
-    """Return the source of this asset's style or script in a content security policy."""
+    """Return the hash that allows this asset's style or script in a content security policy."""
     digest = hashlib.sha256(asset(name).encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 

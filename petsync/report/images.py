@@ -365,7 +365,7 @@ def _picture_row(picture: Picture) -> str:
 
 
 def _file_row(entry: File, *, short: bool) -> str:
-    """Return a file's row; a short one does not have the problem."""
+    """Return a file's row; a short row omits the problem."""
     problem_cells = [] if short else [table_cell(describe_problem(entry))]
     where = table_cell(file_place(entry), kind="ps-where")
     pet = table_cell("" if entry.pet_id is None else str(entry.pet_id), kind="ps-number")

@@ -138,14 +138,14 @@ Row = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A section."""
+    """A section: a table under a title."""
 
     title: str
     columns: Row
     rows: Iterator[Sequence[Row]]
-    """The table rows of each thing."""
+    """For each item, its rows of the table."""
     total: int
-    """The number of all things."""
+    """The number of all items."""
 
 
 _TOO_LONG = "A comment cannot be longer. To see all: `petsync plan` with `-o plan.html` or .xlsx."
@@ -230,7 +230,7 @@ _CLASH_COLUMNS = ("where", "id", "pet", "field", "exported", "sheet", "store")
 
 
 def _section(part: _Part, room: int) -> tuple[str, int]:
-    """Return the section in at most `room` characters, and the number of things shown in it."""
+    """Return the section in at most `room` characters, and the number of items shown in it."""
     start = list(table(part.columns, ()))
     rows, shown = [], 0
     room -= sum(map(len, start)) + len(part.title) + _FOOTER_LENGTH
@@ -296,7 +296,9 @@ def _conflict(conflict: Conflict) -> Sequence[Row]:
 
 
 def _sides(clash: Clash) -> Iterator[str]:
-    """Yield the three values; the items of a short list are on separate lines."""
+    """Yield the clash's values in export, sheet and store; the items of a short list are on
+    separate lines.
+    """
     sides = [items(clash.column, text) for text in (clash.base, clash.sheet, clash.store)]
     if max(map(len, sides)) <= _MAX_ITEMS:
         short = fit_texts([item for side in sides for item in side], _VALUE)

@@ -1,4 +1,4 @@
-"""The texts of a progress bar, fitted beside the bar."""
+"""The texts beside a progress bar, shortened to fit."""
 
 from __future__ import annotations
 

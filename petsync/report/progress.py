@@ -42,7 +42,7 @@ class Step(Protocol):
 
 
 class ProgressDisplay(Protocol):
-    """Shows a meter, first after `delay` seconds, then every `every` seconds."""
+    """A display that shows a meter, first after `delay` seconds, then every `every` seconds."""
 
     delay: float
     every: float
@@ -126,7 +126,7 @@ def _choose_display(file: IO[str] | None, *, is_asked_for: bool) -> ProgressDisp
 
 
 class Lines:
-    """Writes a line every five seconds."""
+    """A display that writes a line every five seconds."""
 
     delay = every = 5.0
 

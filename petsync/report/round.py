@@ -349,8 +349,8 @@ def fields_of(each: Difference) -> str:
 
 
 def by_kind(differences: Sequence[Difference]) -> dict[Kind, list[Difference]]:
-    """Return the differences by kind, those that need attention first; without kinds that have
-    none.
+    """Return the differences by kind, those that need attention first; kinds without differences
+    are left out.
     """
     groups: dict[Kind, list[Difference]] = {kind: [] for kind in KIND_NAMES}
     for each in differences:

@@ -826,10 +826,10 @@ def describe_winner(plan: Plan) -> str:
     if not plan.base:
         return "The sheet: it is compared with the store alone."
     if plan.options.on_conflict == "sheet":
-        return "If both changed a field differently, the sheet (an option of this plan)."
+        return "The sheet, if both changed a field to different values (an option of this plan)."
     return (
-        "If both changed a field differently, the store; --on-conflict sheet, in Python "
-        'on_conflict="sheet", sends the sheet\'s.'
+        "The store, if both changed a field to different values. To send the sheet's: "
+        '--on-conflict sheet, in Python on_conflict="sheet".'
     )
 
 

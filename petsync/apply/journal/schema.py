@@ -376,7 +376,7 @@ _STALE_S = 20.0
 
 
 class Lock(msgspec.Struct, frozen=True, kw_only=True):
-    """The lock on a store, with the process that holds it: a session of a run on a host."""
+    """The lock on a store, and the process that holds it: its host, run and session."""
 
     store: str
     run: str

@@ -100,7 +100,7 @@ KeyPath = tuple[str, ...]
 def statements(text: str) -> Iterator[tuple[int, str]]:
     """Yield the first line and the text of each statement: a header, or a key with its value.
 
-    A statement takes as many lines as it needs to be parsed alone. Text that cannot be parsed comes
+    Lines are joined until they can be parsed as one statement. Text that cannot be parsed comes
     last, up to the end of the file.
     """
     held: list[str] = []
@@ -181,7 +181,7 @@ def header_of(table: str, path: KeyPath) -> str:
 
 
 class _UnsetError(SettingsError):
-    """A variable that is not set."""
+    """A variable in petsync.toml is not set."""
 
 
 class Reader:
@@ -232,7 +232,9 @@ class Reader:
         return values
 
     def value(self, option: Option, raw: str, path: KeyPath) -> dict[str, Any]:
-        """Return the value of an option from outside the file, by its name; empty if invalid."""
+        """Return the name of an option with its value from outside the file, {} if the value is
+        invalid.
+        """
         return self._option(option, raw, path)
 
     def as_written(self, text: str) -> str:
@@ -240,7 +242,7 @@ class Reader:
         return as_written(text, self._shown)
 
     def _tell_error(self, option: Option, here: KeyPath, error: SettingsError) -> None:
-        """Add the mistake, unless the variable may be unset."""
+        """Add the error to the mistakes, unless it is about a variable that may be unset."""
         is_unset = self._is_partial and isinstance(error, _UnsetError)
         if not is_unset or option.name == "schedule":
             self._tell(here, error.message, error.hint)
@@ -588,7 +590,7 @@ NEEDS = {
     "query_file": ("database",),
     "client_secret": ("client_id",),
 }
-"""Options that need one of these other options."""
+"""Options that need another option, each with the options of which it needs one."""
 ENVIRONMENT_TOO = {"client_secret": "client_id"}
 """Options of NEEDS whose other option may come from the environment."""
 
@@ -759,7 +761,9 @@ _WRITES_STORE = ("push", "two-way")
 def check_jobs(
     drafts: Sequence[Draft], raw: Mapping[str, Any], values: Mapping[str, Any]
 ) -> Iterator[ConfigMistake]:
-    """Yield these mistakes; `raw` and `values` are those of the whole file."""
+    """Yield the mistakes in the combination of jobs and tables; `raw` and `values` are those of the
+    whole file.
+    """
     if not raw.get("jobs"):
         yield ConfigMistake(
             (), "there is no job", "Write [jobs.catalogue]; `petsync init` shows how."
@@ -805,7 +809,7 @@ def _pair(first: Draft, second: Draft) -> Iterator[ConfigMistake]:
 def _has_file_of(owner: Draft, other: Draft) -> bool:
     """Return true if the state files of `other` have names that `owner` also uses.
 
-    These are the names of the plan for the owner's sheet, and of the files of its folder.
+    `owner` uses such names for the plan of its sheet, or for the state of its folder's files.
     """
     name, rest = owner.name.casefold(), other.name.casefold()
     is_part = owner.source == "folder" and rest.startswith(f"{name}--")
@@ -1015,7 +1019,9 @@ def _reports(values: Mapping[str, Any], folder: Path, state: Path) -> Reports:
 
 
 def _with_path(values: Mapping[str, Any], key: str, folder: Path) -> dict[str, Any]:
-    """Return the values; the path of this key becomes absolute, from the file's folder."""
+    """Return the values, with the path of this key made absolute; a relative path starts at
+    `folder`.
+    """
     placed = {key: folder / values[key].expanduser()} if key in values else {}
     return {**values, **placed}
 
@@ -1080,7 +1086,9 @@ def _describe_repetition(text: str, number: int) -> tuple[int, str, str, str]:
 
 
 def _find_earlier(text: str, key: str, number: int, *, is_header: bool) -> int:
-    """Return the line before `number` that has the same table or, in the same table, key; or 0."""
+    """Return the first line before `number` with the same header or, in the same table, the same
+    key; 0 if there is none.
+    """
     found = 0
     for begun, statement in statements(text):
         if begun >= number:
@@ -1248,7 +1256,7 @@ def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
 
 
 def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
-    """Return which jobs of the file run when.
+    """Return when each job of the file runs.
 
     An unset variable is not a mistake: the scheduler that starts the jobs may have it. Raises
     ConfigurationError for all other mistakes.

@@ -74,7 +74,7 @@ VARIABLE = r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"
 
 
 class MisfitError(ValueError):
-    """An invalid value: what it `must` be, and what to write `instead`, as TOML.
+    """A value is invalid: `must` says what it must be, and `instead` what to write, as TOML.
 
     `advice` is a whole sentence if there is no `instead`. `part` is the index of the invalid item
     of a list, None if the whole value is invalid. `is_hidden`: the value may be a secret.
@@ -191,7 +191,7 @@ def _number_meant(value: object, least: int, most: int | None) -> str:
 
 
 def choice(*values: str) -> ValueType:
-    """Return the type of these words."""
+    """Return the type of a value that is one of these words."""
     *most, last = (f'"{value}"' for value in values)
     words = f"{', '.join(most)} or {last}"
 
@@ -477,8 +477,8 @@ def _next_times(fields: list[str]) -> Iterator[datetime]:
 def on_calendar(schedule: str) -> tuple[str, ...]:
     """Return the schedule as systemd's `OnCalendar=` values.
 
-    There are two if cron runs on a matching day of the month or of the week: systemd requires both
-    to match.
+    There are two values if the schedule limits both the days of the month and those of the week:
+    cron runs if either matches, and systemd only if both match.
     """
     cron = CronSim(schedule, _NOW)
     numbers = sorted({int(str(day)) % 7 for day in cron.weekdays})
@@ -604,7 +604,7 @@ class Job:
 
     name: str
     line: int = 1
-    """The line of its header in the file."""
+    """The line of the job's header in the file."""
     mode: Mode
     enabled: bool = True
     sheet: Path | None = None
@@ -634,7 +634,7 @@ class Job:
     tags: tuple[str, ...] = ()
     """The tags of the job's scope; () for all."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Columns by the sheet's header."""
+    """The columns of petsync, each by its header in the sheet."""
     delete_missing: bool = False
     match_on: tuple[Column, ...] = ()
     on_conflict: Literal["ask", "store", "sheet"] = "ask"
@@ -681,9 +681,9 @@ class Log:
 
     format: Literal["text", "json"] = "text"
     level: Literal["debug", "info", "warning", "error"] | None = None
-    """None if it is not configured."""
+    """The configured level, None if there is none; see `least`."""
     file: Path | None = None
-    """None for standard error."""
+    """The log file, None for standard error."""
 
     @property
     def least(self) -> str:
@@ -762,9 +762,9 @@ class Option:
     kind: ValueType | None = None
     entry: Entry | None = None
     default: str = ""
-    """TOML, or a phrase if the default is not a value."""
+    """The default as TOML, or a phrase if the default is not a value."""
     example: str = ""
-    """TOML."""
+    """An example of a value, as TOML."""
     is_required: bool = False
     also: tuple[str, ...] = ()
     """Wrong names that users may try."""
@@ -772,16 +772,16 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One table."""
+    """One table of petsync.toml."""
 
     name: TableName
     header: str
     """The header in TOML."""
     meaning: str
     within: TableName = ""
-    """The table around it."""
+    """The name of the enclosing table, "" for the top level."""
     names: ValueType | None = None
-    """The type of the names, if there are several such tables with names."""
+    """The type of the tables' names, if there can be several such tables with names."""
 
 
 # The options of a job, and of its guard.
@@ -944,7 +944,7 @@ JOB: tuple[Option, ...] = (
         table="jobs",
         name="match_on",
         kind=choices(tuple(column for column in COLUMNS if column != "id"), least=1),
-        meaning="The columns that find the pet of a row without an id.",
+        meaning="The columns by which to find the pet of a row without an id.",
         default="none",
         example='["name"]',
         also=("match", "match_by"),
@@ -1119,7 +1119,7 @@ TOP: tuple[Option, ...] = (
         table="",
         name="columns",
         entry=COLUMN,
-        meaning="The columns of your own headers.",
+        meaning="The column that each of your own headers stands for.",
         example='{ Tiername = "name" }',
         also=("mapping", "headers"),
     ),

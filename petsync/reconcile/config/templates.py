@@ -110,7 +110,7 @@ def _describe_unknown(name: str) -> str:
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Return the text with the values inserted, without the lines whose names are all empty."""
+    """Return the text with the values inserted, without the lines in which all names are empty."""
     lines = (Template(line) for line in text.splitlines())
     return "\n".join(line.safe_substitute(values) for line in lines if _says(line, values))
 

@@ -148,7 +148,7 @@ def _rest(configuration: Configuration) -> Iterator[tuple[str, str]]:
 
 
 def as_data(configuration: Configuration) -> dict[str, Any]:
-    """Return the same as data; a secret is only reported as set."""
+    """Return the same information as `lines`, as data; a secret is only reported as set."""
     metrics = configuration.metrics
     return {
         "file": str(configuration.path),
@@ -281,7 +281,9 @@ _NOTHING = ("", "[]", "none", "nowhere")
 
 
 def example() -> str:
-    """Return the text of the file. It is valid; its job runs once url and sheet are correct."""
+    """Return the text of an example petsync.toml. It is valid; its job runs once url and sheet are
+    correct.
+    """
     explained: set[str] = set()
     parts = [_HEAD, *_options(options_of("").values(), explained, on=("url",))]
     for job in _JOBS:
@@ -356,7 +358,7 @@ def scheduled_jobs(table: Timetable) -> tuple[JobSchedule, ...]:
 
 
 def crontab(table: Timetable, program: Sequence[str]) -> str:
-    """Return a crontab with a line for each of these jobs; `program` is the command for petsync."""
+    """Return a crontab with a line for each scheduled job; `program` is the command for petsync."""
     head = (
         "# For `crontab -e`; times are this machine's. Write secrets as NAME='value' into\n"
         f"# {ENVIRONMENT}, beside {table.path.name}; make it private (chmod 600).\n"
@@ -512,7 +514,7 @@ def _option(option: Option) -> dict[str, Any]:
 
 
 def _with_variables(kind: ValueType) -> dict[str, Any]:
-    """Return the schema of the kind, or of a variable in its place."""
+    """Return the schema of the type, which also accepts a variable in place of a text."""
     made = dict(kind.schema)
     if made.get("type") == "array":
         of = made["items"]
