@@ -97,7 +97,8 @@ def test_a_conflict_has_a_row_for_each_field(tmp_path: Path) -> None:
     assert name[:8] == ("Pets!B18", "17", "Bella", "name", "Bella", "Bela", "Bellina", "store")
     assert status[3:8] == ("status", "sold", "pending", "(empty)", "store")
     facts = {row[0]: row[2] for row in rows(book["Summary"])}
-    assert "the store; --on-conflict sheet" in facts["who wins"]
+    assert facts["who wins"].startswith("The store, if both changed")
+    assert "--on-conflict sheet" in facts["who wins"]
 
 
 def test_a_query_without_an_answer_is_in_the_summary(tmp_path: Path) -> None:
