@@ -11,6 +11,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from petsync.report.bars import NotebookBar
+
 pytestmark = pytest.mark.slow
 
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -112,6 +114,7 @@ def test_the_widget_goes_with_the_run(notebook: Watched) -> None:
 
 def test_a_short_run_leaves_nothing_in_a_notebook(notebook: Watched) -> None:
     """A run that is shorter than the delay shows no widget."""
+    assert 0.5 <= NotebookBar.delay <= 2.0
     assert [output["output_type"] for output in notebook.nb.cells[SHORT].outputs] == [
         "execute_result"
     ]
