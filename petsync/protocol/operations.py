@@ -185,8 +185,8 @@ def read_api_response(response: Response) -> ApiResponse:
 
 
 def success_reader(pet_id: int) -> Callable[[Response], None]:
-    """Return a function that checks the response to an operation that concerns the pet of that id
-    and returns nothing.
+    """Return a function that checks the response to an operation on the pet of that id, for
+    operations without a result.
 
     Success is an empty body, an ApiResponse that reports no error, or the pet. Everything else,
     such as `{}` or the web page of a portal, raises ResponseError: the response may not come from
