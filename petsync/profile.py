@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from petsync.errors import SettingsError
@@ -94,11 +95,16 @@ def profile_from(name: str, overrides: Mapping[str, Any] | None = None) -> Servi
     """
     if name not in PROFILES:
         raise SettingsError(f"profile {name!r} is unknown", hint=f"Known: {', '.join(PROFILES)}.")
-    hints = get_type_hints(ServiceProfile)
+    hints = _hints()
     values: dict[str, Any] = {
         key: _check_value(key, value, hints) for key, value in (overrides or {}).items()
     }
     return replace(PROFILES[name], **values)
+
+
+@cache
+def _hints() -> Mapping[str, Any]:
+    return get_type_hints(ServiceProfile)
 
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

@@ -29,7 +29,7 @@ from petsync.models import Pet
 from petsync.plan.change import Coverage, FailedLookup, Snapshot
 from petsync.protocol import operations
 from petsync.protocol.operations import Call, Response, detect_media
-from petsync.table.frame import frame_from_json, frame_from_pets, without_duplicates
+from petsync.table.frame import frame_from_json, frame_from_pets, lacks_id, without_duplicates
 
 __all__ = [
     "Found",
@@ -182,7 +182,7 @@ async def resolve_copies(
 
 
 def _drop_missing_ids(frame: pd.DataFrame) -> pd.DataFrame:
-    missing = frame["id"].isna()
+    missing = lacks_id(frame)
     return frame[~missing].reset_index(drop=True) if missing.any() else frame
 
 

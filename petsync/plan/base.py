@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from petsync.models import Category, Pet, Tag
 from petsync.plan import match
@@ -36,7 +38,20 @@ from petsync.plan.plan import Inbound, RowEdit
 from petsync.plan.report import Report
 from petsync.table.base import Base
 from petsync.table.columns import CLEARED, COLUMNS, Column
-from petsync.table.frame import frame_from_pets, pets_at, pets_from_frame, plain_values
+from petsync.table.frame import (
+    frame_from_pets,
+    has_action,
+    has_id_in,
+    ids_of,
+    integers,
+    is_blank,
+    lacks_id,
+    pets_at,
+    pets_from_frame,
+    plain_values,
+    select,
+    unique_texts,
+)
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -51,12 +66,10 @@ __all__ = [
     "find_changed_units",
     "find_remembered",
     "find_shared_pets",
-    "is_blank",
     "is_empty",
     "is_from_runs",
     "is_other",
     "missing_columns",
-    "named_ids",
     "read_category",
     "restore_missing_columns",
     "with_inbound",
@@ -189,17 +202,17 @@ def _iter_agreed_rows(
     }
     frame = with_pet_ids(sheet.rows, {**report.plan.recognised, **added})
     stuck = {result.row for result in report.results if result.outcome != "applied"} - set(sent)
-    is_done = ~frame.index.isin(stuck) & (frame["action"] != "ignore").to_numpy(dtype=bool)
-    rows = frame[is_done]
+    is_done = ~frame.index.isin(stuck) & ~has_action(frame, "ignore")
+    rows = select(frame, is_done)
     edited = _mask_edited(rows, base)
-    rows = rows[edited | (rows["action"] == "delete").to_numpy(dtype=bool)]
-    yield from iter_rows(rows, places=match.positions(rows["id"], base.frame))
+    rows = select(rows, edited | has_action(rows, "delete"))
+    yield from iter_rows(rows, places=match.positions(rows["id"].array, base.frame))
 
 
 def _mask_edited(rows: pd.DataFrame, base: Base) -> match.Mask:
     """Return a mask of the rows whose values differ from the base, or whose pets the base lacks."""
     sheet_frame = base.sheet_frame
-    places = match.positions(rows["id"], sheet_frame)
+    places = match.positions(rows["id"].array, sheet_frame)
     result = places < 0
     at = np.flatnonzero(~result)
     masks = match.differences(rows, at, sheet_frame, places[at])
@@ -213,11 +226,12 @@ def with_pet_ids(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataF
     `recognised` has the ids for rows without one, and for rows whose pets have another id in the
     store.
     """
-    ids = frame["id"] if "id" in frame else pd.Series(pd.NA, frame.index, dtype="Int64")
+    if "id" not in frame:
+        frame = frame.assign(id=pd.Series(pd.NA, frame.index, dtype="Int64"))
     if not recognised:
-        return frame.assign(id=ids)
+        return frame
     known = pd.Series(recognised, dtype="Int64").reindex(frame.index)
-    return frame.assign(id=known.fillna(ids))
+    return frame.assign(id=known.fillna(frame["id"]))
 
 
 def _apply_row(
@@ -356,7 +370,7 @@ class RowComparison:
         if old is None:
             return {}
         oldest = (snapshot.taken_at - _REMEMBERED).isoformat(timespec="microseconds")
-        there = {*snapshot.frame["id"].tolist()}
+        there = {*ids_of(snapshot.frame)}
         # If a row names such a pet again, the base has the pet, but the store still lacks it.
         since = {**dict.fromkeys(old.ids - base.ids, base.taken_at), **old.missing_since}
         return {i: on for i, on in since.items() if i not in there and on >= oldest}
@@ -388,10 +402,13 @@ class RowComparison:
         than in the base: the sheet does not have the store's value.
         """
         frame = base.frame
-        before, places = match.positions(self.frame["id"], frame), np.array(self.places, np.intp)
+        before, places = (
+            match.positions(self.frame["id"].array, frame),
+            np.array(self.places, np.intp),
+        )
         blank: dict[Unit, match.Mask] = {}
         for unit in UNITS:
-            masks = [is_blank(self.frame[c]) for c in COLUMNS_OF[unit] if c in self.frame]
+            masks = [is_blank(self.frame[c].array) for c in COLUMNS_OF[unit] if c in self.frame]
             if masks:
                 blank[unit] = np.logical_and.reduce(masks) & (places >= 0) & (before >= 0)
         if not any(mask.any() for mask in blank.values()):
@@ -437,7 +454,7 @@ class RowComparison:
         if not base.missing:
             return {}
         sheet_frame = old.sheet_frame
-        places = match.positions(sheet_frame["id"], base.frame)
+        places = match.positions(sheet_frame["id"].array, base.frame)
         at = np.flatnonzero(places >= 0)
         masks = _find_different_units(sheet_frame, at, base.frame, places[at])
         units = [unit for unit in UNITS if {*COLUMNS_OF[unit]} & base.missing]
@@ -448,11 +465,11 @@ class RowComparison:
         self, snapshot: Snapshot, old: Base, elsewhere: frozenset[int]
     ) -> pd.DataFrame:
         present = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
-        there = {*snapshot.frame["id"].tolist(), *self.named, *elsewhere}
+        there = {*ids_of(snapshot.frame), *self.named, *elsewhere}
         # For a removed row, the sheet did not have the store's changes in a missing column either.
         frame = restore_missing_columns(old).frame
-        keep = [i not in present and i in there for i in frame["id"].tolist()]
-        return frame[np.array(keep, dtype=bool)]
+        keep = [i not in present and i in there for i in ids_of(frame)]
+        return select(frame, np.array(keep, dtype=bool))
 
 
 def _find_different_units(
@@ -466,13 +483,6 @@ def _find_different_units(
     return {unit: masks[unit] | back[unit] for unit in UNITS}
 
 
-def named_ids(sheet: Sheet) -> frozenset[int]:
-    """Return the ids in the rows, including blocked rows."""
-    frame = sheet.frame
-    known = plain_values(frame["id"].array) if "id" in frame else []
-    return frozenset([*(each for each in known if each is not None), *sheet.blocked_ids])
-
-
 def with_ids_by_name(sheet: Sheet, base: Base) -> Sheet:
     """Return the sheet with ids filled in by name: a row without an id gets the id of the base's
     pet with the same name.
@@ -482,12 +492,12 @@ def with_ids_by_name(sheet: Sheet, base: Base) -> Sheet:
     another pet.
     """
     frame = sheet.frame
-    lacking = frame["id"].isna() if "id" in frame else pd.Series(True, frame.index)
+    lacking = lacks_id(frame)
     if "name" not in frame or not lacking.any():
         return sheet
-    named = named_ids(sheet)
+    named = sheet.named_ids
     rows = frame["name"][lacking].dropna().map(normalize)
-    pets = base.sheet_frame[~base.sheet_frame["id"].isin(named)]
+    pets = base.sheet_frame[~has_id_in(base.sheet_frame, named)]
     names = pets["name"].dropna().map(normalize)
     rows, names = (each[~each.duplicated(keep=False) & (each != "")] for each in (rows, names))
     ids = dict(zip(names.tolist(), pets["id"].loc[names.index].tolist(), strict=True))
@@ -518,7 +528,7 @@ def as_exported(base: Base) -> Base:
     """
     if base.columns is not None:
         return base
-    columns = {c for c in COLUMNS if c == "id" or not is_empty(base.frame[c]).all()}
+    columns = {c for c in COLUMNS if c == "id" or not is_empty(base.frame[c].array).all()}
     return replace(base, columns=frozenset(columns))
 
 
@@ -529,7 +539,7 @@ def missing_columns(sheet: Sheet, base: Base | None) -> tuple[frozenset[str], tu
     """
     if base is None or base.columns is None:
         return frozenset(), ()
-    missing = base.columns - _find_used_columns(sheet) - {"id"}
+    missing = base.columns - sheet.filled_columns - {"id"}
     new = [str(header) for header in sheet.others.columns if str(header) not in base.headers]
     return missing, tuple(new) if missing - {*sheet.columns} else ()
 
@@ -550,24 +560,18 @@ def is_other(pet: Pet, row_pet: Pet) -> bool:
     return not all(equal(pet, row_pet, column) for column in COLUMNS)
 
 
-def is_blank(column: pd.Series[Any]) -> match.Mask:
-    """Return a mask of the blank cells in a sheet's column."""
-    if column.dtype != object:
-        return np.array(column.array.isna(), dtype=bool)
-    return np.array([not isinstance(value, list) for value in column.tolist()], dtype=bool)
-
-
-def is_empty(column: pd.Series[Any]) -> match.Mask:
+def is_empty(column: pd.api.extensions.ExtensionArray) -> match.Mask:
     """Return a mask of the pets without a value in a column.
 
     An id of 0 is not a value, and neither is a tag without name and id.
     """
-    if column.dtype == object:
+    if isinstance(column, pd.arrays.NumpyExtensionArray):
         return np.array([not any(map(_has_text, value or ())) for value in column], dtype=bool)
-    nothing = 0 if column.name == "category_id" else ""
-    same = pd.array(column.array == nothing, dtype="boolean")
-    blank: match.Mask = column.array.isna() | same.to_numpy(dtype=bool, na_value=False)
-    return blank
+    if isinstance(column, pd.arrays.IntegerArray):
+        return np.asarray(column.to_numpy(dtype=np.int64, na_value=0) == 0, dtype=bool)
+    texts = pa.array(column, from_pandas=True)
+    is_none = pc.fill_null(pc.equal(texts, ""), fill_value=True)
+    return np.asarray(is_none.to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def _has_text(item: Tag | str) -> bool:
@@ -592,17 +596,14 @@ def compare_rows(
     frame = with_pet_ids(sheet_rows, recognised)
     numbers = frame["id"].array
     has_pet = ~numbers.isna()
-    named = frozenset([*numbers[has_pet].tolist(), *sheet.blocked_ids])
-    lacks_id = (
-        sheet_rows["id"].array.isna()
-        if "id" in sheet_rows
-        else np.ones(len(sheet_rows), dtype=bool)
-    )
+    named = frozenset([*ids_of(frame), *sheet.blocked_ids])
+    lacks_own_id = lacks_id(sheet_rows)
     shared = find_shared_pets(sheet, recognised) & recognised.keys()
-    is_compared = has_pet & np.asarray(frame["action"].array != "delete", dtype=bool)
-    is_compared &= ~frame.index.isin([*shared])
-    rows_now = frame if is_compared.all() else frame[is_compared]
-    places = match.positions(rows_now["id"], snapshot.frame)
+    is_compared = has_pet & ~has_action(frame, "delete")
+    if shared:
+        is_compared &= ~frame.index.isin([*shared])
+    rows_now = select(frame, is_compared)
+    places = match.positions(rows_now["id"].array, snapshot.frame)
     at = np.flatnonzero(places >= 0)
     masks = {**match.differences(rows_now, at, snapshot.frame, places[at])}
     is_unclear = rows_now.index[at].isin([row for row in unclear if row is not None])
@@ -620,7 +621,7 @@ def compare_rows(
         for n, place in enumerate(at.tolist())
         if any(masks[unit][n] for unit in UNITS)
     }
-    ids = tuple(int(each) for each in rows_now["id"].tolist())
+    ids = tuple(ids_of(rows_now))
     return RowComparison(
         rows=tuple(rows),
         ids=ids,
@@ -629,21 +630,12 @@ def compare_rows(
         named=named,
         frame=rows_now,
         cells=cells,
-        filled_columns=_find_used_columns(sheet),
+        filled_columns=sheet.filled_columns,
         headers=tuple(map(str, sheet.others.columns)),
-        unnumbered=frozenset(numbers[lacks_id & has_pet].tolist()),
+        unnumbered=frozenset(numbers[lacks_own_id & has_pet].tolist()),
         has_unknown=bool(sheet.unidentified) or not has_pet.all(),
         tab=sheet.tab,
     )
-
-
-def _find_used_columns(sheet: Sheet) -> frozenset[str]:
-    """Return the columns with values; all existing columns if no row is usable."""
-    frame = sheet.rows
-    there = [column for column in COLUMNS if column in frame and column != "id"]
-    filled = {c for c in there if frame.empty or not is_blank(frame[c]).all()}
-    ids = {"id"} if named_ids(sheet) else set()
-    return frozenset({*filled, *ids, *({"action"} & {*sheet.columns})})
 
 
 def _find_category_differences(
@@ -732,8 +724,7 @@ def _build_mixed_pets(
     if old is None or not mixed:
         return []
     pets = pets_at(snapshot.frame, list(mixed))
-    ids = pd.Series([pet.id for pet in pets], dtype="Int64")
-    places = match.positions(ids, old.frame)
+    places = match.positions(integers([pet.id for pet in pets]), old.frame)
     before = iter(pets_at(old.frame, places[places >= 0]))
     mixed_pets = [
         with_fields(pet, next(before), units)
@@ -877,18 +868,17 @@ def find_remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, i
     this pet's row in the last round, whatever changed in the store since.
     """
     frame = sheet.rows
-    lacking = frame["id"].isna() if "id" in frame else pd.Series(True, frame.index)
-    rows = frame[lacking & (frame["action"] == "merge")]
-    if rows.empty or "name" not in rows:
+    is_open = lacks_id(frame) & has_action(frame, "merge")
+    if "name" not in frame or not is_open.any():
         return {}
-    free = ~base.frame["id"].isin(named_ids(sheet)).to_numpy(dtype=bool)
-    names = {normalize(name) for name in rows["name"].dropna()}
+    rows = frame[is_open]
+    names = {normalize(name) for name in unique_texts(rows, "name")}
     lines = list(iter_rows(rows))
     vocabulary = Vocabulary(pets)
     found: dict[int, int] = {}
     # A row may have its own last values, or the values on which both sides agreed.
     for before in (base.sheet_frame, base.frame):
-        free = ~before["id"].isin([*named_ids(sheet), *found.values()]).to_numpy(dtype=bool)
+        free = ~has_id_in(before, {*sheet.named_ids, *found.values()})
         rest = [line for line in lines if line.number not in found]
         known = Candidates(before, free, names, ()).find_identical(rest, vocabulary)
         found |= {row: pet.id for row, (_, pet) in known.items() if pet.id is not None}
@@ -1313,9 +1303,9 @@ def with_newer_cells(older: Base, base: Base, sheet: Sheet) -> Base:
 def find_changed_units(older: Base, newer: Base) -> dict[int, tuple[Unit, ...]]:
     """Return, by pet id, the units in which the pets of both bases differ."""
     frame, newer_frame = older.sheet_frame, newer.sheet_frame
-    places = match.positions(frame["id"], newer_frame)
+    places = match.positions(frame["id"].array, newer_frame)
     at = np.flatnonzero(places >= 0)
-    ids = frame["id"].to_numpy()[at].tolist()
+    ids = plain_values(frame["id"].array.take(at))
     found: dict[int, tuple[Unit, ...]] = {}
     for unit, mask in match.differences(frame, at, newer_frame, places[at]).items():
         for n in np.flatnonzero(mask):
@@ -1325,9 +1315,7 @@ def find_changed_units(older: Base, newer: Base) -> dict[int, tuple[Unit, ...]]:
 
 def _rows_of(sheet: Sheet, ids: Collection[int]) -> dict[int, Row]:
     """Return the rows of these pets, by pet id."""
-    if "id" not in sheet.rows:
-        return {}
-    is_named = sheet.rows["id"].isin([*ids]).to_numpy(dtype=bool)
+    is_named = has_id_in(sheet.rows, ids)
     return {row.pet_id or 0: row for row in iter_rows(sheet.rows, is_named)}
 
 
@@ -1369,8 +1357,8 @@ def with_unknown(
     fields. Both sides then seem to have edited these fields: texts are in conflict, tags and photos
     are merged, and neither side counts as newer. `pet_ids` has the pets of rows without an id.
     """
-    known = {*leave} if base is None else {*leave, *base.frame["id"].tolist()}
-    if base is not None and {*named_ids(sheet), *pet_ids.values()} <= known:
+    known = {*leave} if base is None else {*leave, *base.ids}
+    if base is not None and {*sheet.named_ids, *pet_ids.values()} <= known:
         return base
     sight = compare_rows(sheet, snapshot, pet_ids)
     pairs = zip(sight.rows, sight.ids, sight.places, strict=True)

@@ -16,6 +16,7 @@ from petsync.models import Pet
 from petsync.plan.fields import normalize
 from petsync.plan.guard import Refusal
 from petsync.table.columns import Column
+from petsync.table.frame import has_id_in, ids_of
 
 __all__ = [
     "Add",
@@ -281,7 +282,9 @@ class Snapshot:
         """The known pets of the whole store, for its categories and tags."""
         if self.whole is None:
             return self.frame
-        is_other = ~self.frame["id"].isin(self.whole.frame["id"])
+        if self.frame is self.whole.frame:
+            return self.frame
+        is_other = ~has_id_in(self.frame, ids_of(self.whole.frame))
         if not is_other.any():
             return self.whole.frame
         return pd.concat([self.whole.frame, self.frame[is_other]])

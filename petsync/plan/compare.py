@@ -23,7 +23,7 @@ import pandas as pd
 from petsync.errors import GuardError, PlanError
 from petsync.models import Pet
 from petsync.plan import match
-from petsync.plan.base import categories_of, named_ids, restore_missing_columns
+from petsync.plan.base import categories_of, restore_missing_columns
 from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, Snapshot, Update
 from petsync.plan.decide import Decisions, FoundPets
 from petsync.plan.fields import (
@@ -59,7 +59,18 @@ from petsync.plan.uploads import Uploads
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, COLUMNS, Column
-from petsync.table.frame import no_collection, pets_at, pets_from_frame, plain_values
+from petsync.table.frame import (
+    has_action,
+    has_id_in,
+    ids_of,
+    lacks_id,
+    no_collection,
+    pets_at,
+    pets_from_frame,
+    plain_values,
+    select,
+    unique_texts,
+)
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = [
@@ -150,15 +161,16 @@ def _find_others(
     frame = sheet.rows
     if before is None or not rows or not {"id", "name"} <= {*frame.columns}:
         return []
-    places = match.positions(frame["id"], before)
-    acts = frame["action"].isin(("ignore", "delete", *ADDING)).to_numpy()
-    is_merged = ~acts & (places >= 0)
+    places = match.positions(frame["id"].array, before)
+    is_merged = ~has_action(frame, "ignore", "delete", *ADDING) & (places >= 0)
     at = np.flatnonzero(is_merged & frame.index.isin(list(rows)))
     masks = match.differences(frame, at, before, places[at])
     is_renamed = masks["name"]
     if unnamed is not None:
         is_renamed &= np.sum([*masks.values()], axis=0) >= _MIN_DIFFERING
     renamed = at[is_renamed]
+    if not len(renamed):
+        return []
     others = unnamed
     if others is None:
         others = _find_changed(frame, frame["name"].iloc[renamed], before, is_merged, places)
@@ -212,10 +224,12 @@ def split_misplaced(
         return changes, []
     before = pets
     if base is not None:
-        before = pd.concat([base.sheet_frame, pets[~pets["id"].isin(base.ids)]], ignore_index=True)
-    taken_ids = {*sheet.rows["id"].dropna().tolist(), *sheet.blocked_ids}
+        before = pd.concat([base.sheet_frame, pets[~has_id_in(pets, base.ids)]], ignore_index=True)
+    taken_ids = {*ids_of(sheet.rows), *sheet.blocked_ids}
     unnamed = pets if base is None else base.sheet_frame
-    unnamed_twins = _find_others(sheet, before, updates, unnamed[~unnamed["id"].isin(taken_ids)])
+    unnamed_twins = _find_others(
+        sheet, before, updates, select(unnamed, ~has_id_in(unnamed, taken_ids))
+    )
     exchanges = [*_find_others(sheet, before, updates), *unnamed_twins] if unnamed_twins else []
     owners = {each.pet_id: row for row, each in updates.items()}
     adds = [each.row for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
@@ -251,10 +265,12 @@ def _build_misplaced(sheet: Sheet, found: IdExchange) -> Conflict:
 
 def _collect_ids(sheet: Sheet, conflicts: Iterable[Conflict]) -> frozenset[int]:
     """Return the ids that the sheet has in the rows of these conflicts."""
-    if "id" not in sheet.rows:
+    rows = [each.row for each in conflicts]
+    if not rows or "id" not in sheet.rows:
         return frozenset()
-    rows = sheet.rows.index.isin([each.row for each in conflicts])
-    return frozenset(sheet.rows["id"][rows].dropna().tolist())
+    is_conflict = sheet.rows.index.isin(rows)
+    found = plain_values(sheet.rows["id"].array[is_conflict])
+    return frozenset(each for each in found if each is not None)
 
 
 def _build_displaced(sheet: Sheet, row: int, pet_id: int, other: int, *, has_id: bool) -> Conflict:
@@ -342,8 +358,7 @@ def _build_exchanged(
 
 def has_ids(sheet: Sheet) -> bool:
     """Return true if a row of the sheet has an id, even if it is unreadable."""
-    frame = sheet.rows
-    named = "id" in frame and bool(frame["id"].notna().any())
+    named = not lacks_id(sheet.rows).all()
     return named or bool(sheet.blocked_ids) or any(p.column == "id" for p in sheet.problems)
 
 
@@ -488,7 +503,7 @@ def split_copied(
     ):
         return changes, []
     taken_ids = {each.pet_id for each in conflicts_so_far}
-    free = {pet.id: pet for pet in pets_from_frame(pets[~pets["id"].isin(taken_ids)])}
+    free = {pet.id: pet for pet in pets_from_frame(select(pets, ~has_id_in(pets, taken_ids)))}
     by_look: dict[tuple[Column, ...], dict[Hashable, list[Pet]]] = {}
     by_name: dict[str, list[Pet]] = defaultdict(list)
     for pet in free.values():
@@ -563,7 +578,7 @@ def split_added_since(
     adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
     if not adds or base.tags:
         return changes, []
-    new = pets[match.positions(pets["id"], base.frame) < 0]
+    new = pets[match.positions(pets["id"].array, base.frame) < 0]
     by_name, _ = _index_pets(new, adds)
     pairs = [
         (add, pet, agreeing)
@@ -603,8 +618,8 @@ def split_renumbered(
     """
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _has_new_id(each, sheet)]
-    free = {*pets["id"][unnamed].tolist(), *displaced}
-    if not adds or not free:
+    free = {*plain_values(pets["id"].array[unnamed]), *displaced} if adds else set()
+    if not free:
         return changes, []
     by_name, by_photos = _index_pets(pets, adds)
     counts = Counter(photo_keys(add.after.photo_urls) for add in adds)
@@ -700,7 +715,7 @@ def describe_namesakes(changes: Iterable[Change]) -> Iterator[str]:
 def find_open_rows(sheet: Sheet) -> frozenset[int]:
     """Return the rows whose action leaves open whether their pets exist."""
     frame = sheet.rows
-    return frozenset(frame.index[(frame["action"] == "merge").to_numpy(dtype=bool)].tolist())
+    return frozenset(frame.index[has_action(frame, "merge")].tolist())
 
 
 def _is_open(add: Add, sheet: Sheet) -> bool:
@@ -940,7 +955,8 @@ def find_missing(
     if base is None and not options.delete_missing:
         return MissingPets([], [], _note_left_alone(len(places)))
     places, old, new = _split_exported(snapshot, places, base)
-    never = _note_never_exported(int((~snapshot.frame["id"].iloc[new].isin(in_doubt)).sum()))
+    never_exported = plain_values(snapshot.frame["id"].array.take(new))
+    never = _note_never_exported(sum(each not in in_doubt for each in never_exported))
     pairs = _pair_lost_ids(snapshot, places, changes, open_rows)
     # If the names differ, the place is weak evidence. It counts only if the pet would be deleted.
     order = (snapshot if base is None else base).frame["id"]
@@ -957,12 +973,13 @@ def find_missing(
         )
         return MissingPets([], conflicts, [note], conflict_rows)
     paired_ids = {pet.id for pet, _ in pairs}
-    sure = ~snapshot.frame["id"].iloc[places].isin(paired_ids).to_numpy(dtype=bool)
     conflicts += _iter_delete_conflicts(pairs)
-    places, old = places[sure], old[sure]
+    if paired_ids:
+        sure = ~has_id_in(snapshot.frame, paired_ids)[places]
+        places, old = places[sure], old[sure]
     statuses = snapshot.frame["status"].iloc[places]
     known = [status for status in statuses.dropna().unique() if status in snapshot.coverage]
-    beyond = snapshot.frame["id"].iloc[places].isin(outside).to_numpy(dtype=bool)
+    beyond = has_id_in(snapshot.frame, outside)[places]
     covered = statuses.isin(known).to_numpy(dtype=bool) | beyond
     uncovered = int((~covered).sum())
     places, old, beyond = places[covered], old[covered], beyond[covered]
@@ -972,7 +989,7 @@ def find_missing(
     if base is not None:
         # The user did not see the store's changes in a column that the sheet lacks.
         shown = restore_missing_columns(base).frame
-        before = pets_at(shown, match.positions(base.frame["id"].iloc[old], shown))
+        before = pets_at(shown, match.positions(base.frame["id"].array.take(old), shown))
         fields = [
             differing_columns(old_pet, new_pet)
             for old_pet, new_pet in zip(before, pets, strict=True)
@@ -1008,7 +1025,7 @@ def _split_exported(
     """
     if base is None:
         return places, places, places[:0]
-    old = match.positions(snapshot.frame["id"].iloc[places], base.frame)
+    old = match.positions(snapshot.frame["id"].array.take(places), base.frame)
     there = old >= 0
     return places[there], old[there], places[~there]
 
@@ -1260,7 +1277,7 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
     if base is None or len(updates) < _MIN_SHIFTED or "id" not in sheet.rows:
         return ShiftedColumns()
     ids = sheet.rows["id"]
-    at = match.positions(ids, base.frame)
+    at = match.positions(ids.array, base.frame)
     exported, at = ids.index[at >= 0].tolist(), at[at >= 0]
     has_base = frozenset(exported)
     found: list[Column] = []
@@ -1591,10 +1608,10 @@ def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
             + " ".join(dict.fromkeys(each.suggestion for each in renamed)),
         )
     base, frame = sheet.base, sheet.rows
-    if base is None or matches_rows or not len(base) or named_ids(sheet) or "name" not in frame:
+    if base is None or matches_rows or not len(base) or sheet.named_ids or "name" not in frame:
         return
-    rows = frame[frame["action"] == "merge"]
-    names = {normalize(name) for name in base.frame["name"].dropna()} - {""}
+    rows = select(frame, has_action(frame, "merge"))
+    names = {normalize(name) for name in unique_texts(base.frame, "name")} - {""}
     like = [row for row, name in rows["name"].dropna().items() if normalize(name) in names]
     if like:
         raise GuardError(
@@ -1690,7 +1707,7 @@ def _build_plan(
     )
     displaced = _collect_ids(sheet, lookalikes)
     decisions.forget(lookalikes)
-    unnamed = snapshot.frame[~decisions.sides.named]
+    unnamed = select(snapshot.frame, ~decisions.sides.named)
     if not options.match_on and not has_ids(sheet):
         remarks = decisions.remarks
         identical = {row: remarks.recognised[row] for row in remarks.identical}
@@ -1965,9 +1982,9 @@ def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
     """
     if not any(len(row) > 1 for head in sheet.heads.values() for row in head):
         return
-    ids, names = {*pets["id"].tolist()}, {normalize(name) for name in pets["name"].dropna()} - {""}
-    statuses = {fold_status(each) for each in pets["status"].dropna().unique()}
-    kinds = {fold_status(each) for each in pets["category"].dropna().unique()} | statuses
+    ids, names = {*ids_of(pets)}, {normalize(name) for name in unique_texts(pets, "name")} - {""}
+    statuses = {fold_status(each) for each in unique_texts(pets, "status")}
+    kinds = {fold_status(each) for each in unique_texts(pets, "category")} | statuses
     kinds |= {fold_status(tag.name) for tags in pets["tags"] for tag in tags or ()}
 
     def is_pet(texts: Sequence[str]) -> bool:

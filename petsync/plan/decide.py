@@ -72,7 +72,7 @@ from petsync.plan.uploads import Uploads
 from petsync.profile import ServiceProfile
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, CLEAR, CLEARED, Column
-from petsync.table.frame import pets_from_frame
+from petsync.table.frame import ids_of, lacks_id, pets_from_frame, unique_texts
 from petsync.table.sheet import Sheet
 
 __all__ = ["Decisions", "FieldRule", "FoundPets", "Judge", "Judgement"]
@@ -453,8 +453,7 @@ class Decisions:
 
     def _ignored_without_id(self) -> list[str]:
         frame = self._sheet.rows
-        lacking = frame["id"].isna().to_numpy() if "id" in frame else np.ones(len(frame), bool)
-        ignored = frame.index[~self.sides.active & lacking].tolist()
+        ignored = frame.index[~self.sides.active & lacks_id(frame)].tolist()
         return [self._sheet.address(row) for row in ignored]
 
     def _decide(self, row: Row) -> Change | None:
@@ -569,9 +568,7 @@ class Decisions:
         }
         if not certain:
             return {}
-        frame = self._sheet.rows
-        named = set(frame["id"].dropna().tolist()) if "id" in frame else set()
-        named |= self._sheet.blocked_ids
+        named = {*ids_of(self._sheet.rows), *self._sheet.blocked_ids}
         free = {row: pet_id for row, pet_id in certain.items() if pet_id not in named}
         places = positions_of(free.values(), self.sides.pets)
         self.sides.named[places[places >= 0]] = True
@@ -1069,9 +1066,9 @@ class Decisions:
 
     @cached_property
     def _free_names(self) -> set[str]:
-        rows = self._sheet.rows[self.sides.active]
-        free = rows[rows["id"].isna()] if "id" in rows else rows
-        return set(free["name"].dropna().map(normalize)) if "name" in rows else set()
+        rows = self._sheet.rows
+        free = rows[self.sides.active & lacks_id(rows)]
+        return {normalize(name) for name in unique_texts(free, "name")}
 
     @cached_property
     def _identical(self) -> Mapping[int, tuple[int, Pet]]:
@@ -1085,7 +1082,7 @@ class Decisions:
 
     @cached_property
     def _ids(self) -> frozenset[int]:
-        return frozenset(self.sides.pets["id"].tolist())
+        return frozenset(ids_of(self.sides.pets))
 
     @cached_property
     def _candidates(self) -> Candidates:

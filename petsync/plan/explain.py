@@ -130,8 +130,8 @@ PET_RULES: Mapping[str, str] = {
     "agrees": "The store already has the row's values.",
     "gone": "The store no longer has the pet, and its row was not edited since the export.",
     "not-there": "The row's action is delete, and the store does not have the pet.",
-    "recognised": "The row has no id and matches this pet: the row is matched to it and "
-    "changes nothing.",
+    "recognised": "The row has no id, but it has this pet's values: it counts as the pet's row, "
+    "and changes nothing.",
     "known-row": "The row has no id, and an earlier run added or recognised its pet; the store "
     "already has the row's values.",
     "ignored": "The row's action is ignore.",

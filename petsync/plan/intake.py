@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from petsync.models import Pet
 from petsync.plan import match
-from petsync.plan.base import find_shared_pets, is_blank, is_empty, missing_columns, with_pet_ids
+from petsync.plan.base import find_shared_pets, is_empty, missing_columns, with_pet_ids
 from petsync.plan.change import Snapshot
 from petsync.plan.decide import Judge
 from petsync.plan.fields import (
@@ -33,7 +33,16 @@ from petsync.plan.rounds import Difference
 from petsync.table.base import Base
 from petsync.table.cells import trim
 from petsync.table.columns import ADDING, COLUMNS, Column
-from petsync.table.frame import no_collection, pets_at, pets_from_frame
+from petsync.table.frame import (
+    has_action,
+    has_id_in,
+    is_blank,
+    lacks_id,
+    no_collection,
+    pets_at,
+    pets_from_frame,
+    plain_values,
+)
 from petsync.table.sheet import Sheet
 
 __all__ = ["Inbound", "IntakeRows", "Lead", "build_inbound", "find_uncertain_rows", "note_rows"]
@@ -86,8 +95,8 @@ def note_rows(rows: IntakeRows, sheet: Sheet, *, leads: bool) -> Iterator[Differ
     get a note, because the plan reports the others.
     """
     action = rows.frame["action"]
-    asks = action.isin(("delete", *ADDING)).to_numpy() & ~rows.takes
-    free = rows.takes & rows.frame["id"].isna().to_numpy()
+    asks = has_action(rows.frame, "delete", *ADDING) & ~rows.takes
+    free = rows.takes & lacks_id(rows.frame)
     reasons: tuple[tuple[Mask, str], ...] = ((rows.removed, _GONE),)
     if leads:
         others = (
@@ -108,8 +117,7 @@ def find_uncertain_rows(sheet: Sheet) -> list[str]:
     These are blocked rows without a reliable id, and ignored rows without an id.
     """
     frame = sheet.rows
-    lacking = frame["id"].isna() if "id" in frame else pd.Series(data=True, index=frame.index)
-    ignored = frame.index[(lacking & (frame["action"] == "ignore")).to_numpy(dtype=bool)]
+    ignored = frame.index[lacks_id(frame) & has_action(frame, "ignore")]
     return [sheet.address(row) for row in (*sheet.unidentified, *ignored.tolist())]
 
 
@@ -239,11 +247,10 @@ class _IntakeInput:
         self._returned = were_missing and were_missing - missing_columns(sheet, base)[0]
         self._judge = Judge(Vocabulary(snapshot.words), on_conflict == "sheet", base=base)
         self.rows = with_pet_ids(sheet.rows, pet_ids)
-        self._places = match.positions(self.rows["id"], self._pets)
-        self._old = _positions(self.rows["id"], base)
-        action = self.rows["action"]
-        asks = action.isin(("merge", "update")).to_numpy(dtype=bool)
-        adds = action.isin(ADDING).to_numpy(dtype=bool) & self.rows.index.isin(list(pet_ids))
+        self._places = match.positions(self.rows["id"].array, self._pets)
+        self._old = _positions(self.rows["id"].array, base)
+        asks = has_action(self.rows, "merge", "update")
+        adds = has_action(self.rows, *ADDING) & self.rows.index.isin(list(pet_ids))
         self._shared = find_shared_pets(sheet, pet_ids)
         self._takes: match.Mask = (asks | adds) & ~self.rows.index.isin([*self._shared])
         if plan is not None and not self._leads:
@@ -283,10 +290,10 @@ class _IntakeInput:
         if not known_rows:
             return
         rows = own.loc[sorted(row for row in known_rows if row in own.index)]
-        adds = rows["action"].isin(ADDING).tolist()
-        ids = rows["id"].tolist() if "id" in own else [pd.NA] * len(rows)
+        adds = has_action(rows, *ADDING).tolist()
+        ids = plain_values(rows["id"].array) if "id" in own else [None] * len(rows)
         pets = [self._pet_ids[row] for row in rows.index]
-        lacking = [bool(pd.isna(i)) or i != pet for i, pet in zip(ids, pets, strict=True)]
+        lacking = [i != pet for i, pet in zip(ids, pets, strict=True)]
         for row, lacks, was_add in zip(rows.index.tolist(), lacking, adds, strict=True):
             if lacks or was_add:
                 source = self._sheet.address(row, "id" if lacks else "action")
@@ -297,7 +304,7 @@ class _IntakeInput:
 
     def find_removed(self, delete_missing: bool) -> tuple[list[Removal], list[Difference]]:
         """Return the rows to remove, and notes on rows without a pet that stay."""
-        lacking = self._takes & (self._places < 0) & self.rows["id"].notna().to_numpy()
+        lacking = self._takes & (self._places < 0) & ~lacks_id(self.rows)
         is_removed = lacking & ~self.rows.index.isin(self._unanswered)
         known = is_removed & (self._old >= 0)
         if not self._leads:
@@ -336,12 +343,12 @@ class _IntakeInput:
         """
         is_lacking = ~self._mask_named()
         if adds is not None:
-            is_lacking &= self._pets["id"].isin(adds).to_numpy(dtype=bool)
+            is_lacking &= has_id_in(self._pets, adds)
         if not is_lacking.any():
             return [], []
         lacking = self._pets[is_lacking]
         lacking = lacking[_in_scope(lacking, statuses, tags)]
-        old = _positions(lacking["id"], self._base) >= 0
+        old = _positions(lacking["id"].array, self._base) >= 0
         doubts = find_uncertain_rows(self._sheet)
         problems = self._sheet.problems
         copy = next((each.address for each in problems if each.rule == "duplicate-row"), "")
@@ -427,9 +434,14 @@ class _IntakeInput:
         """Return the names in rows without a known pet, with the address of such a row."""
         if "name" not in self.rows:
             return {}
-        free = self.rows[self.rows["id"].isna().to_numpy() & self.rows["name"].notna().to_numpy()]
-        pairs = zip(free["name"].tolist(), free.index.tolist(), strict=True)
-        return {normalize(name): self._sheet.address(row, "name") for name, row in pairs}
+        free = lacks_id(self.rows)
+        names = plain_values(self.rows["name"].array[free])
+        pairs = zip(names, self.rows.index[free].tolist(), strict=True)
+        return {
+            normalize(name): self._sheet.address(row, "name")
+            for name, row in pairs
+            if name is not None
+        }
 
     def _mask_fillable(self, unit: Unit, at: match.Positions) -> match.Mask:
         """Return a mask of the rows with a blank cell of the unit that can be filled."""
@@ -437,16 +449,16 @@ class _IntakeInput:
         return np.logical_or.reduce(masks) if masks else np.zeros(len(at), dtype=bool)
 
     def _mask_blank_beside(self, column: Column, at: match.Positions) -> match.Mask:
-        blank = is_blank(self.rows[column].iloc[at])
+        blank = is_blank(self.rows[column].array.take(at))
         some = np.flatnonzero(blank)
         if not len(some):
             return blank
-        blank[some] = ~is_empty(self._pets[column].iloc[self._places[at[some]]])
+        blank[some] = ~is_empty(self._pets[column].array.take(self._places[at[some]]))
         if not self._leads:
             blank &= self._old[at] >= 0
             some = np.flatnonzero(blank)
             if self._base is not None and column not in self._returned:
-                blank[some] = is_empty(self._sheet_frame[column].iloc[self._old[at[some]]])
+                blank[some] = is_empty(self._sheet_frame[column].array.take(self._old[at[some]]))
         return blank
 
     def _mask_edited(self, at: match.Positions) -> Mapping[Unit, match.Mask]:
@@ -507,7 +519,7 @@ class _IntakeInput:
         return iter_rows(self.rows, at, self._places[at])
 
 
-def _positions(ids: pd.Series[Any], base: Base | None) -> match.Positions:
+def _positions(ids: pd.api.extensions.ExtensionArray, base: Base | None) -> match.Positions:
     return (
         np.full(len(ids), -1, dtype=np.intp) if base is None else match.positions(ids, base.frame)
     )

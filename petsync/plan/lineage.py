@@ -42,6 +42,7 @@ from petsync.plan.fields import (
     photo_keys,
 )
 from petsync.plan.match import iter_rows, merge_row
+from petsync.table.frame import has_action, has_id_in, ids_of, lacks_id, plain_values
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -281,16 +282,15 @@ class Match(NamedTuple):
 
 
 def _ids(sheet: Sheet) -> Iterable[int]:
-    return sheet.rows["id"].dropna().tolist() if "id" in sheet.rows else ()
+    return ids_of(sheet.rows)
 
 
 def slots_of(sheet: Sheet) -> dict[int, _Gap]:
     """Return, for each active row without an id, the nearest ids above and below it."""
     frame = sheet.rows
-    active = (frame["action"] != "ignore").to_numpy(dtype=bool)
+    lacking = lacks_id(frame) & ~has_action(frame, "ignore")
     if "id" not in frame:
-        return dict.fromkeys(frame.index[active].tolist(), (None, None))
-    lacking = active & frame["id"].array.isna()
+        return dict.fromkeys(frame.index[lacking].tolist(), (None, None))
     if not lacking.any():
         return {}
     pairs = (_values(ids[lacking]) for ids in (frame["id"].ffill(), frame["id"].bfill()))
@@ -301,13 +301,19 @@ def actions_of(sheet: Sheet, rows: Iterable[int]) -> dict[int, str]:
     """Return the actions of these rows, by row number; "" for `merge`."""
     frame = sheet.rows
     some = frame.index.isin([*rows])
-    pairs = zip(frame.index[some].tolist(), frame["action"].array[some].tolist(), strict=True)
+    if not some.any():
+        return {}
+    actions = plain_values(frame["action"].array[some])
+    pairs = zip(frame.index[some].tolist(), actions, strict=True)
     return {row: "" if action == "merge" else action for row, action in pairs}
 
 
 def read_row_pets(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> dict[int, Pet]:
     """Return these rows' values, each as a pet, by row number."""
-    lines = iter_rows(sheet.rows, sheet.rows.index.isin([*rows]))
+    wanted = [*rows]
+    if not wanted:
+        return {}
+    lines = iter_rows(sheet.rows, sheet.rows.index.isin(wanted))
     return {row.number: merge_row(Pet(), row.values, vocabulary) for row in lines}
 
 
@@ -321,9 +327,9 @@ def find_suspects(
     frame = sheet.rows
     if not reused or "id" not in frame:
         return {}
-    ids = frame["id"][frame["id"].isin(list(reused))]
+    ids = frame["id"][has_id_in(frame, reused)]
     numbers: dict[int, int] = dict(zip(ids.index.tolist(), ids.tolist(), strict=True))
-    there = pets[pets["id"].isin(list(reused))]
+    there = pets[has_id_in(pets, reused)]
     names = _names_of(there)
     actions = actions_of(sheet, numbers)
     found = {}
@@ -354,9 +360,9 @@ def find_rows_of_removed_pets(
     frame = sheet.rows
     if not removed or "id" not in frame:
         return {}
-    ids = frame["id"][frame["id"].isin(list(removed))]
+    ids = frame["id"][has_id_in(frame, removed)]
     numbers: dict[int, int] = dict(zip(ids.index.tolist(), ids.tolist(), strict=True))
-    names = _names_of(pets[pets["id"].isin(list(removed))])
+    names = _names_of(pets[has_id_in(pets, removed)])
     exported = {} if sheet.base is None else _names_of(sheet.base.frame)
     found = {}
     for row, row_pet in read_row_pets(sheet, numbers, Vocabulary(pets)).items():
@@ -633,7 +639,7 @@ _Trust = Literal["file", "kin", "any"]
 """The origin of a record: this file, a copy or the original of this file, or any other file."""
 _TRUSTS: tuple[_Trust, ...] = ("file", "kin", "any")
 _Tie = Literal["ids", "rows", "name", ""]
-"""The link of a sheet with records: its export or ids, rows that both have, its name, or none."""
+"""What links a sheet to records: its export or ids, rows that both have, its name, or nothing."""
 _MAX_LOST_PAIRS = 100_000
 """The maximum number of pairs of lost records and rows to compare."""
 _Pair = tuple[RowRecord, _Line]
@@ -718,10 +724,7 @@ def _read_lines(sheet: Sheet, vocabulary: Vocabulary) -> list[_Line]:
 def _ignored_names(sheet: Sheet, vocabulary: Vocabulary) -> set[str]:
     """Return the names in ignored rows without an id."""
     frame = sheet.rows
-    ignored = frame["action"] == "ignore"
-    if "id" in frame:
-        ignored &= frame["id"].isna()
-    rows = frame.index[ignored].tolist()
+    rows = frame.index[lacks_id(frame) & has_action(frame, "ignore")].tolist()
     return {normalize(pet.name) for pet in read_row_pets(sheet, rows, vocabulary).values()} - {""}
 
 

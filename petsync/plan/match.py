@@ -35,7 +35,16 @@ from petsync.plan.fields import (
 )
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, CLEARED, COLUMNS, Column
-from petsync.table.frame import pets_at, plain_values
+from petsync.table.frame import (
+    FEW,
+    Mask,
+    has_action,
+    lacks_id,
+    pets_at,
+    plain_values,
+    select,
+    unique_texts,
+)
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -71,21 +80,24 @@ __all__ = [
 # equal are compared one by one.
 
 
-Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.intp]
+_Array = pd.api.extensions.ExtensionArray
 
 _SPARSE = 4
 """The average distance between ids above which they are looked up by hashing."""
 _BLOCK = 4_096
 """The number of lists to compare at once, so that their items stay in the processor's cache."""
-_FEW = 200
-"""The maximum number of texts to compare in a loop, which costs less than Arrow's calls."""
 
 
-def positions(ids: pd.Series[Any], pets: pd.DataFrame) -> Positions:
+def positions(ids: _Array, pets: pd.DataFrame) -> Positions:
     """Return the position in `pets` of each id, -1 if the id is missing or no pet has it."""
-    known = pets["id"].to_numpy(dtype=np.int64)
-    has_id = ~ids.array.isna()
+    if len(ids) <= FEW and len(pets) <= FEW:
+        at = {each: n for n, each in enumerate(plain_values(pets["id"].array))}
+        return np.array(
+            [-1 if each is None else at.get(each, -1) for each in plain_values(ids)], np.intp
+        )
+    known = pets["id"].array.to_numpy(dtype=np.int64)
+    has_id = ~ids.isna()
     if has_id.all():
         return _find_positions(ids.to_numpy(dtype=np.int64), known)
     found = np.full(len(ids), -1, dtype=np.intp)
@@ -97,14 +109,18 @@ def find_unproved_ids(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
     """Return the ids in the rows that the snapshot lacks. Only getPetById shows if they exist."""
     if "id" not in rows:
         return []
-    lacking = rows[["id", "action"]][positions(rows["id"], pets) < 0]
-    named = lacking.loc[lacking["action"] != "ignore", "id"].dropna()
-    return [int(identity) for identity in named.unique()]
+    ids = rows["id"].array
+    lacking = (positions(ids, pets) < 0) & ~lacks_id(rows)
+    if not lacking.any():
+        return []
+    return [*dict.fromkeys(plain_values(ids[lacking & ~has_action(rows, "ignore")]))]
 
 
 def positions_of(ids: Collection[int], pets: pd.DataFrame) -> Positions:
     """Return the position in `pets` of each id, -1 if no pet has it."""
-    known = pets["id"].to_numpy(dtype=np.int64)
+    if not ids:
+        return np.empty(0, dtype=np.intp)
+    known = pets["id"].array.to_numpy(dtype=np.int64)
     return _find_positions(np.fromiter(ids, np.int64, len(ids)), known)
 
 
@@ -147,9 +163,6 @@ def _find_positions(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) ->
     return places[np.where((low <= ids) & (ids <= high), ids - low, high - low + 1)]
 
 
-_Array = pd.api.extensions.ExtensionArray
-
-
 def _take_rows(rows: pd.DataFrame, column: Column, at: Positions) -> _Array:
     """Return the column at these rows, without a copy if they are consecutive."""
     is_range = len(at) and at[-1] - at[0] + 1 == len(at)
@@ -165,7 +178,7 @@ def _texts(
         return meaning(one) != meaning(other) or (clears and not meaning(one))
 
     def compare(cells: _Array, old: _Array, places: Positions) -> Mask:
-        if len(cells) <= _FEW:
+        if len(cells) <= FEW:
             texts = zip(plain_values(cells), plain_values(old.take(places)), strict=True)
             few = [one is not None and one != other and differs(one, other) for one, other in texts]
             return np.array(few, dtype=bool)
@@ -332,9 +345,9 @@ def is_nameless_category(old: Category | None, values: RowValues, vocabulary: Vo
 def has_unknown_names(sheet: Sheet, pets: pd.DataFrame) -> bool:
     """Return true if a row names a category or a tag that no pet has."""
     frame, vocabulary = sheet.rows, Vocabulary(pets)
-    frame = frame[frame["action"].ne("ignore").to_numpy(dtype=bool)]
+    frame = select(frame, ~has_action(frame, "ignore"))
     if "category" in frame:
-        names = {normalize(name) for name in frame["category"].dropna().unique() if name != CLEARED}
+        names = {normalize(name) for name in unique_texts(frame, "category") if name != CLEARED}
         if any(vocabulary.category_named(name) is None for name in names - {""}):
             return True
     if "category_id" in frame:
@@ -588,10 +601,9 @@ class Alignment:
         self.pets, self._frame, self._base = pets, sheet.rows, base
         self._suspect = list(suspect)
         self._sheet_frame = pets if base is None else base.sheet_frame
-        action = sheet.rows["action"]
-        self.active = (action != "ignore").to_numpy(dtype=bool)
-        self._deletes = (action == "delete").to_numpy(dtype=bool)
-        self._adds = action.isin(ADDING).to_numpy(dtype=bool)
+        self.active = ~has_action(sheet.rows, "ignore")
+        self._deletes = has_action(sheet.rows, "delete")
+        self._adds = has_action(sheet.rows, *ADDING)
         self._places = _places(self._frame, pets)
         self.named = self._mask_named(sheet)
         self.ignored = int((~self.active).sum())
@@ -621,9 +633,9 @@ class Alignment:
     def names(self, ids: Iterable[int]) -> dict[int, str]:
         """Return the store's names of the pets with these ids, for those in the snapshot."""
         places = positions_of(dict.fromkeys(ids), self.pets)
-        there = self.pets.iloc[places[places >= 0]]
-        named = there[there["name"].notna()]
-        return dict(zip(named["id"].tolist(), named["name"].tolist(), strict=True))
+        some = places[places >= 0]
+        numbers, names = (plain_values(self.pets[c].array.take(some)) for c in ("id", "name"))
+        return {i: name for i, name in zip(numbers, names, strict=True) if name is not None}
 
     def _mask_named(self, sheet: Sheet) -> Mask:
         places = np.concatenate([self._places, positions_of(sheet.blocked_ids, self.pets)])
@@ -657,7 +669,7 @@ class Alignment:
         result = np.full(len(at), len(_UNITS_OF) - 1, np.uint8)
         if self._base is None or not len(at):
             return result
-        places = positions(self._frame["id"].iloc[at], self._sheet_frame)
+        places = positions(self._frame["id"].array.take(at), self._sheet_frame)
         # All values of a row with an add action count, whatever was exported.
         there = (places >= 0) & ~self._adds[at]
         result[there] = _bits(differences(self._frame, at[there], self._sheet_frame, places[there]))
@@ -676,16 +688,17 @@ class Alignment:
         """The base's pets of all rows in the detailed comparison, None for those that it lacks."""
         if self._base is None or "id" not in self._frame:
             return {}
-        ids = self._frame["id"].iloc[self._at].dropna()
-        places = positions(ids, self._base.frame)
+        taken = plain_values(self._frame["id"].array.take(self._at))
+        ids = [each for each in taken if each is not None]
+        places = positions_of(ids, self._base.frame)
         pets = pets_at(self._base.frame, places[places >= 0])
-        return {**dict.fromkeys(ids.tolist()), **{int(pet.id or 0): pet for pet in pets}}
+        return {**dict.fromkeys(ids), **{int(pet.id or 0): pet for pet in pets}}
 
 
 def _places(frame: pd.DataFrame, pets: pd.DataFrame) -> Positions:
     if "id" not in frame:
         return np.full(len(frame), -1, dtype=np.intp)
-    return positions(frame["id"], pets)
+    return positions(frame["id"].array, pets)
 
 
 def _bits(masks: Mapping[Unit, Mask]) -> Bits:

@@ -20,7 +20,6 @@ from petsync.plan.base import (
     compare_rows,
     find_remembered,
     missing_columns,
-    named_ids,
     with_pet_ids,
     with_unknown,
 )
@@ -49,7 +48,16 @@ from petsync.sheets import Obstacle
 from petsync.store import Store
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
-from petsync.table.frame import frame_from_pets, pets_at, pets_from_frame
+from petsync.table.frame import (
+    frame_from_pets,
+    has_action,
+    has_id_in,
+    ids_of,
+    lacks_id,
+    pets_at,
+    pets_from_frame,
+    unique_texts,
+)
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -90,7 +98,7 @@ def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iter
     if report is None or not added:
         return
     own = [each.assigned_id for each in report.results if each.assigned_id is not None]
-    new = after.frame[~after.frame["id"].isin([*before.frame["id"], *own])]
+    new = after.frame[~has_id_in(after.frame, {*ids_of(before.frame), *own})]
     for pet in pets_from_frame(new):
         if content(pet) in added:
             yield Difference(
@@ -220,13 +228,15 @@ class Comparer:
             # Pets are removed from the frame below; `whole` keeps the categories and tags of all
             # pets.
             snapshot = replace(snapshot, whole=snapshot)
-        keep = ~snapshot.frame["id"].isin(self.elsewhere)
+        keep = ~has_id_in(snapshot.frame, self.elsewhere)
         if self.job.tags:
             wanted = {normalize(tag) for tag in self.job.tags}
             lists = snapshot.frame["tags"].tolist()
             keep &= np.array(
                 [any(normalize(tag.name) in wanted for tag in tags) for tags in lists], bool
             )
+        if keep.all():
+            return snapshot
         return replace(snapshot, frame=snapshot.frame[keep].reset_index(drop=True))
 
     def _list_pets(self, statuses: Sequence[str]) -> Snapshot:
@@ -268,7 +278,7 @@ class Comparer:
         rows = replace(
             sheet, frame=with_pet_ids(sheet.frame, remembered) if remembered else sheet.frame
         )
-        missing = None if own is None else own.without(claimed - named_ids(rows))
+        missing = None if own is None else own.without(claimed - rows.named_ids)
         outside = self._find_outside(rows, snapshot, missing)
         near = self._with_namesakes(rows, snapshot)
         near = _with(near, [each for each in outside.values() if isinstance(each, Pet)])
@@ -305,7 +315,7 @@ class Comparer:
             created=_now(),
         )
         pet_ids = {**remembered, **plan.recognised}
-        named = named_ids(sheet) | {*pet_ids.values()}
+        named = sheet.named_ids | {*pet_ids.values()}
         outside = {i: each for i, each in outside.items() if i not in named}
         conflict_ids = {each.pet_id for each in plan.conflicts}
         agreed = {} if missing is None else {p.id or 0: p for p in pets_of(outside, missing.frame)}
@@ -392,7 +402,7 @@ class Comparer:
         rows = stuck or [*sheet.unidentified]
         if not rows or self.job.mode != "two-way":
             return {}
-        named = named_ids(sheet) | {*pet_ids.values()} | self.elsewhere
+        named = sheet.named_ids | {*pet_ids.values()} | self.elsewhere
         records = self.store.aio.history.read_row_records(self.store.url, sheet)
         return {
             each.pet_id: sheet.address(rows[0])
@@ -440,7 +450,7 @@ class Comparer:
             return {}
         known = {each.record.pet_id for each in matches.values() if each.kind == "certain"}
         missing_ids = (
-            base.unnumbered & {*seen.frame["id"]} - named_ids(sheet) - known - self.elsewhere
+            base.unnumbered & {*ids_of(seen.frame)} - sheet.named_ids - known - self.elsewhere
         )
         if not missing_ids:
             return {}
@@ -451,8 +461,7 @@ class Comparer:
             added.get(pet.id or 0) or _build_record(pet, sheet, base.taken_at) for pet in pets
         )
         frame = sheet.rows
-        lacking = frame["id"].isna() if "id" in frame else pd.Series(True, frame.index)
-        rows = frame.index[lacking & (frame["action"] == "merge")].tolist()
+        rows = frame.index[lacks_id(frame) & has_action(frame, "merge")].tolist()
         free = [row for row in rows if row not in matches or matches[row].kind == "other"]
         return {row: Match("doubt", records, is_edited=True) for row in free} if records else {}
 
@@ -465,7 +474,7 @@ class Comparer:
         """
         if self.folder is None or self.job.mode != "two-way" or not slots_of(sheet):
             return frozenset()
-        named = named_ids(sheet) | self.elsewhere
+        named = sheet.named_ids | self.elsewhere
         waiting = self.folder.new_names(self.source.part)
         return (self.folder.unnumbered - named).union(
             record.pet_id
@@ -505,7 +514,7 @@ class Comparer:
         if not rows:
             return {}
         known = {each.record.pet_id for each in matches.values() if each.kind == "certain"}
-        named = named_ids(sheet) | self.elsewhere | known
+        named = sheet.named_ids | self.elsewhere | known
         records = {
             pet_id: _build_record(pet, sheet, seen.taken_at.isoformat())
             for pet_id, pet in left.items()
@@ -565,7 +574,7 @@ class Comparer:
         """Return the sheet; read it again if the store or the base has unusual statuses."""
         usual = self.store.api.aio.session.profile.statuses
         frames = [snapshot.frame] if base is None else [snapshot.frame, base.frame]
-        used = frozenset[str]().union(*(each["status"].dropna().unique() for each in frames))
+        used = frozenset[str]().union(*(unique_texts(each, "status") for each in frames))
         if used <= set(usual) or not sheet.problems:
             return sheet
         again = self.read(used)
@@ -576,14 +585,17 @@ class Comparer:
 
         If there are such rows, `whole` of the result has all pets of the store.
         """
-        lacking = sheet.rows["id"].isna() if "id" in sheet.rows else slice(None)
-        rows = sheet.rows[lacking]
-        if rows.empty or "name" not in rows or not (self.job.statuses or self.job.tags):
+        if "name" not in sheet.rows or not (self.job.statuses or self.job.tags):
             return snapshot
+        lacking = lacks_id(sheet.rows)
+        if not lacking.any():
+            return snapshot
+        rows = sheet.rows[lacking]
         whole = self._list_pets(())
-        frame = whole.frame[~whole.frame["id"].isin({*snapshot.frame["id"], *self.elsewhere})]
+        known = {*ids_of(snapshot.frame), *self.elsewhere}
+        frame = whole.frame[~has_id_in(whole.frame, known)]
         if not self.job.match_on or "name" in self.job.match_on:
-            names = {normalize(name) for name in rows["name"].dropna()}
+            names = {normalize(name) for name in unique_texts(rows, "name")}
             frame = frame[names_among(frame["name"], names)]
         return replace(_with(snapshot, pets_from_frame(frame)), whole=whole)
 
@@ -608,7 +620,8 @@ class Comparer:
         """
         if base is None or self.job.mode == "pull":
             return {}
-        lacking = base.ids - named_ids(sheet) - {*snapshot.frame["id"].tolist()}
+        lacking = base.ids - sheet.named_ids
+        lacking = lacking - {*ids_of(snapshot.frame)} if lacking else lacking
         found = self.store.look_up(sorted(lacking)) if lacking else {}
         return {pet_id: each for pet_id, each in found.items() if each is not None}
 
@@ -620,7 +633,7 @@ class Comparer:
         """
         if base is None or self.job.mode == "pull":
             return None
-        return base.without(named_ids(sheet)) if self.job.mode == "push" else base
+        return base.without(sheet.named_ids) if self.job.mode == "push" else base
 
     def _options(self, base: Base | None, may_delete: bool) -> PlanOptions:
         job = self.job
@@ -695,7 +708,7 @@ def _now() -> str:
 
 
 def _with(snapshot: Snapshot, pets: Sequence[Pet]) -> Snapshot:
-    there = {*snapshot.frame["id"].tolist()} if pets else set()
+    there = {*ids_of(snapshot.frame)} if pets else set()
     pets = [pet for pet in pets if pet.id not in there]
     if not pets:
         return snapshot
@@ -706,7 +719,7 @@ def _with(snapshot: Snapshot, pets: Sequence[Pet]) -> Snapshot:
 def _without(snapshot: Snapshot, ids: Collection[int]) -> Snapshot:
     if not ids:
         return snapshot
-    frame = snapshot.frame[~snapshot.frame["id"].isin(ids)].reset_index(drop=True)
+    frame = snapshot.frame[~has_id_in(snapshot.frame, ids)].reset_index(drop=True)
     return replace(snapshot, frame=frame)
 
 
@@ -884,14 +897,9 @@ class Differences:
         their number is given.
         """
         known_ids = {each.pet_id for each in found} | self.comparison.row_comparison.named
-        unnamed = [
-            each for each in self.comparison.snapshot.frame["id"].tolist() if each not in known_ids
-        ]
-        known = (
-            frozenset()
-            if self.comparison.base is None
-            else frozenset(self.comparison.base.frame["id"])
-        )
+        unnamed = [each for each in ids_of(self.comparison.snapshot.frame) if each not in known_ids]
+        base = self.comparison.base
+        known = frozenset[int]() if base is None else base.ids
         never = [each for each in unnamed if each not in known] if self.is_first else []
         if len(never) > _LISTED:
             problem = f"{len(never):,} pets of the store are in no row, and never were"
@@ -945,7 +953,7 @@ class Differences:
             self.comparison.row_comparison,
             "drift" if self.job.mode == "check" else "note",
         )
-        ignored = {*sight.frame.index[sight.frame["action"] == "ignore"]}
+        ignored = {*sight.frame.index[has_action(sight.frame, "ignore")].tolist()}
         for row, pet_id, place in zip(sight.rows, sight.ids, sight.places, strict=True):
             fields = sight.columns(row)
             if row in rows or (place >= 0 and not fields):

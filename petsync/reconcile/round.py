@@ -14,7 +14,7 @@ import msgspec
 from petsync import sheets
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError, SheetError
 from petsync.plan import arguments
-from petsync.plan.base import named_ids, with_inbound, with_missing, with_report
+from petsync.plan.base import with_inbound, with_missing, with_report
 from petsync.plan.change import Snapshot, describe_limits
 from petsync.plan.compare import IdExchange, find_exchanged
 from petsync.plan.guard import CAPACITY_CURE, Refusal
@@ -632,7 +632,7 @@ class _Execution:
         reverse order, a pet could stay in two bases.
         """
         lines, start = base.to_lines(), self.start
-        give_up(self.context, base, start.own or frozenset(), named_ids(self.comparison.sheet))
+        give_up(self.context, base, start.own or frozenset(), self.comparison.sheet.named_ids)
         self.files.base.keep(lines, start.carried, start.runs)
         self.start = replace(start, own=base.ids)
         if digest:

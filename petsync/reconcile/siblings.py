@@ -13,7 +13,7 @@ import pandas as pd
 
 from petsync.errors import PetsyncError
 from petsync.models import Pet
-from petsync.plan.base import compare_rows, named_ids, with_missing
+from petsync.plan.base import compare_rows, with_missing
 from petsync.plan.change import Snapshot
 from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, normalize
 from petsync.plan.lineage import actions_of, find_alike, read_row_pets, slots_of
@@ -42,7 +42,13 @@ from petsync.reconcile.state import (
     find_written_cells,
 )
 from petsync.table.base import Base
-from petsync.table.frame import frame_from_pets, pets_from_frame
+from petsync.table.frame import (
+    frame_from_pets,
+    has_id_in,
+    ids_of,
+    lacks_id,
+    pets_from_frame,
+)
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -81,9 +87,9 @@ def with_claims(
     start = replace(start, notes=(*start.notes, *files))
     if base is None or not (job.mode == "two-way" or job.delete_missing):
         return start
-    ids = base.ids - named_ids(sheet) - comparer.elsewhere
+    ids = base.ids - sheet.named_ids - comparer.elsewhere
     missing_pets = {pet.id or 0: pet for pet in pets_of(sorted(ids), base.frame)}
-    there = {*snapshot.frame["id"]}
+    there = {*ids_of(snapshot.frame)}
     problem, found, elsewhere = "", dict[int, str](), dict[int, Path]()
     lost_ids, restored = frozenset[int](), list[str]()
     try:
@@ -199,7 +205,7 @@ def find_left_pets(
     store = comparer.store.url
     if not slots:
         return {}
-    own = named_ids(sheet) | comparer.elsewhere
+    own = sheet.named_ids | comparer.elsewhere
     own |= frozenset() if start.base is None else start.base.ids
     rows = sheet.rows.loc[sorted(slots)]
     names = {normalize(name) for name in rows["name"].dropna()} if "name" in rows else set[str]()
@@ -208,14 +214,14 @@ def find_left_pets(
         of_others: dict[int, Pet] = {}
         paths = (context.owner.paths.base(job.name), *list_bases(context.owner.paths, job))
         for base in _iter_bases(paths, store):
-            frame = base.sheet_frame[~base.sheet_frame["id"].isin(own)]
+            frame = base.sheet_frame[~has_id_in(base.sheet_frame, own)]
             if job.name != context.job.name:
                 frame = frame[frame["name"].map(normalize, na_action="ignore").isin(names)]
             of_others |= {pet.id or 0: pet for pet in pets_from_frame(frame)}
         if of_others and job.name != context.job.name:
             with suppress(PetsyncError):
                 for source in sources_of(job):
-                    for pet_id in named_ids(source.read(comparer.store)):
+                    for pet_id in source.read(comparer.store).named_ids:
                         of_others.pop(pet_id, None)
         found |= of_others
     return found
@@ -266,7 +272,7 @@ def _note_lost_files(
     """
     if context.job.folder is None or not comparer.is_first:
         return
-    listed = {*snapshot.frame["id"]} - named_ids(sheet)
+    listed = {*ids_of(snapshot.frame)} - sheet.named_ids
     for path in _list_orphaned_bases(context, context.job):
         base = BaseFile(path).load(set_aside=False).base
         if base is None or not is_same_address(base.store, comparer.store.url):
@@ -332,9 +338,9 @@ def _iter_named_ids(
 
     Any row without an id may also be the row of a pet in `unnumbered`, whose row lacks its id.
     """
-    yield from named_ids(sheet) & pets.keys()
+    yield from sheet.named_ids & pets.keys()
     frame = sheet.rows
-    rows = frame.index[frame["id"].isna()] if "id" in frame else frame.index
+    rows = frame.index[lacks_id(frame)]
     row_pets = read_row_pets(sheet, rows, Vocabulary(frame_from_pets([*pets.values()])))
     names = {normalize(each.name) for each in row_pets.values()} - {""}
     yield from (pet_id for pet_id, pet in pets.items() if normalize(pet.name) in names)
@@ -366,7 +372,7 @@ def with_siblings(
     if context.job.mode != "two-way":
         return start
     base, store = start.base, comparer.store.url
-    own = frozenset() if base is None else frozenset(base.frame["id"])
+    own = frozenset[int]() if base is None else base.ids
     sight = comparison.row_comparison
     pairs = [*zip(sight.rows, sight.ids, sight.places, strict=True)]
     # A row whose pet is not in the store counts as different, too: for this sheet's base it would
@@ -460,7 +466,7 @@ def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[in
     parts: list[Base] = []
     # A pet without a status is lost in that base (see `with_lost`): the base has no agreed values
     # for it.
-    known = [other.without(other.frame["id"][other.frame["status"].isna()]) for other in others]
+    known = [other.without(ids_of(other.frame[other.frame["status"].isna()])) for other in others]
     for is_any in (False, True):
         for other in known:
             found = other.without(other.ids - wanted)

@@ -19,7 +19,6 @@ import pandas as pd
 from petsync import sheets
 from petsync.errors import SettingsError, SheetError
 from petsync.models import Pet
-from petsync.plan.base import named_ids
 from petsync.plan.fields import find_filled_columns, is_as_expected, normalize
 from petsync.plan.match import Row, build_pet, iter_rows, key_of
 from petsync.reconcile.config.model import Job
@@ -28,6 +27,7 @@ from petsync.settings import Secret, Settings
 from petsync.store import Store, store_of
 from petsync.table.base import Base
 from petsync.table.columns import Column
+from petsync.table.frame import has_action, has_id_in, lacks_id, select
 from petsync.table.sheet import Finding, Sheet
 
 if TYPE_CHECKING:
@@ -235,9 +235,9 @@ class Folder:
 
     def with_moved_rows(self, part: str, sheet: Sheet, ids: Collection[int]) -> Sheet:
         """Return the sheet, extended by the rows of other files that have these ids."""
-        missing = {*ids} - named_ids(sheet)
+        missing = {*ids} - sheet.named_ids
         frames = [
-            other.frame[other.frame["id"].isin(missing)]
+            other.frame[has_id_in(other.frame, missing)]
             for name, other in self._sheets.items()
             if name != part and missing and "id" in other.frame and "id" in sheet.frame
         ]
@@ -339,10 +339,7 @@ def _ids(sheet: Sheet) -> Iterator[tuple[int, int]]:
 def _new_rows(sheet: Sheet) -> Iterator[Row]:
     """Yield the rows without an id, except those with the action add-another."""
     frame = sheet.rows
-    is_new = ~frame["action"].isin(("ignore", "add-another"))
-    if "id" in frame:
-        is_new &= frame["id"].isna()
-    rows = frame[is_new]
+    rows = select(frame, lacks_id(frame) & ~has_action(frame, "ignore", "add-another"))
     if "name" in rows and len(rows):
         rows = rows[rows["name"].notna()]
         yield from iter_rows(rows)

@@ -17,7 +17,6 @@ from petsync.plan.base import (
     SETTLED,
     as_exported,
     find_changed_units,
-    named_ids,
     with_blank_columns,
     with_ids_by_name,
     with_inbound,
@@ -68,6 +67,7 @@ from petsync.store import Store
 from petsync.store.runs import OutputRequest, Outputs
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
+from petsync.table.frame import has_action, has_id_in, lacks_id, select, unique_texts
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -347,7 +347,7 @@ def _find_base(
             older = with_newer_cells(older, base, with_ids_by_name(sheet, base))
         older = with_unnumbered(older, find_numbered_pets(every) | base.unnumbered)
         notes = (*_build_notes(memory.problem, moved), _note_backup(undone, context.job.mode))
-        returning = base.ids - older.ids - named_ids(sheet) - {*elsewhere}
+        returning = base.ids - older.ids - sheet.named_ids - {*elsewhere}
         return RoundStart(older, carried, notes, undone=undone, returning=returning)
     notes = (*_build_notes(memory.problem, moved), *notes_by_hand)
     before_loss, in_doubt = base, tuple[Difference, ...]()
@@ -394,7 +394,7 @@ def _with_moved_rows(
         return sheet, ()
     last = Base.from_lines(versions[-1].base) if versions else base
     whole = folder.with_moved_rows(part, sheet, base.ids | last.ids)
-    moved_ids = (named_ids(whole) - named_ids(sheet)) & last.ids - base.ids
+    moved_ids = (whole.named_ids - sheet.named_ids) & last.ids - base.ids
     return whole, pets_of(moved_ids, last.sheet_frame)
 
 
@@ -441,7 +441,7 @@ def _find_copy_older_than_runs(
     if is_sent:
         copy = judge_by_bytes(sheet, last, base)
     added = {pet_id for each in past for pet_id in assigned_ids(each.report).values()}
-    if not copy.versions and added & (base.ids - named_ids(sheet)):
+    if not copy.versions and added & (base.ids - sheet.named_ids):
         # A person may have removed the rows and reset another value.
         copy = replace(find_older_copy(sheet, versions, base), is_sure=False)
     if not copy.versions and versions and (updated := _find_updated_pets(past)):
@@ -537,9 +537,9 @@ def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base
     frame = sheet.rows
     if "name" not in frame:
         return base
-    rows = frame[frame["id"].isna()] if "id" in frame else frame
-    names = {normalize(name) for name in rows["name"].dropna()} - {""}
-    unnamed_ids = base.ids - named_ids(sheet)
+    rows = select(frame, lacks_id(frame))
+    names = {normalize(name) for name in unique_texts(rows, "name")} - {""}
+    unnamed_ids = base.ids - sheet.named_ids
     for version in reversed(versions) if names else ():
         ids = {each.pet_id for each in version.inbound.identified if each.lacks_id} & unnamed_ids
         older = Base.from_lines(version.base) if ids else base
@@ -586,7 +586,7 @@ def _with_doubts(
     rows = older & (then.ids - base.ids)
     pets = [with_fields(pet, Pet(id=pet.id), ["name"]) for pet in pets_of(rows, then.frame)]
     # A missing row may have been removed from a backup: its pet has changed since.
-    pets += pets_of({*units} - named_ids(sheet), then.frame)
+    pets += pets_of({*units} - sheet.named_ids, then.frame)
     notes = tuple(
         Difference(
             kind="note",
@@ -681,14 +681,14 @@ def with_new_rows(
         msgspec.structs.replace(build_pet(row.values), id=pets[row.number])
         for row in iter_rows(rows[rows.index.isin(pets)])
     ]
-    named = named_ids(comparison.sheet) - base.ids - {*context.job.guard.sentinels}
+    named = comparison.sheet.named_ids - base.ids - {*context.job.guard.sentinels}
     if context.job.mode == "two-way" and named:
         records = comparer.find_added(comparison.sheet, named)
         added += [msgspec.structs.replace(each.row_pet, id=i) for i, each in records.items()]
         older = [pet_id for pet_id, each in records.items() if start.is_restored_since(each)]
         base = with_unsure(base, dict.fromkeys(older, UNITS)) if older else base
         named -= records.keys()
-        merged = rows[rows["action"].isin(("merge", "update")) & rows["id"].isin(named)]
+        merged = rows[has_action(rows, "merge", "update") & has_id_in(rows, named)]
         whole = with_unknown(base, comparison.sheet, comparison.seen, {})
         known = {pet.id: pet for pet in pets_of(named, whole.frame)}
         added += [
@@ -769,7 +769,7 @@ def _find_pets_added_again(
 
     They are new in the store, and not missing in the sheet.
     """
-    since, unnamed_ids = datetime.fromisoformat(base.taken_at), base.ids - named_ids(sheet)
+    since, unnamed_ids = datetime.fromisoformat(base.taken_at), base.ids - sheet.named_ids
     if not unnamed_ids:
         return set()
     runs = [
@@ -799,7 +799,7 @@ def _split_added_pets(
     compared.
     """
     added = {each.assigned_id for run in past for each in run.report.results} - {None}
-    lacking = {pet_id for pet_id in added if pet_id is not None} - named_ids(sheet)
+    lacking = {pet_id for pet_id in added if pet_id is not None} - sheet.named_ids
     alone = [_limit_to(run, lacking) for run in past]
     rest = [_limit_to(run, lacking, is_rest=True) for run in past]
     return rest, tuple(run for run in alone if run.report.results)
@@ -943,7 +943,7 @@ def _iter_versions_by_hand(
             if each.row is not None and each.assigned_id is not None
         )
         has_it = bool(wanted.digest) or sheet.digest == after
-        has_it = has_it or any(each.pet_id in named_ids(sheet) for each in ids)
+        has_it = has_it or any(each.pet_id in sheet.named_ids for each in ids)
         yield Version(
             round=report.run_id,
             before=plan.source_digest,
@@ -989,7 +989,7 @@ def must_have_ids(context: RoundContext, sheet: Sheet, start: RoundStart) -> Non
     Each row edited since would become a new pet, and its old pet would be missing.
     """
     base = start.base
-    if context.job.mode == "check" or base is None or not len(base) or named_ids(sheet):
+    if context.job.mode == "check" or base is None or not len(base) or sheet.named_ids:
         return
     if sheet.rows.empty or not _had_ids(context, sheet, base):
         return

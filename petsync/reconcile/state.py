@@ -29,7 +29,7 @@ from petsync.apply.engine import is_resumable
 from petsync.apply.planfile import load_plan, save_plan
 from petsync.errors import PetsyncError, PlanError
 from petsync.models import Pet
-from petsync.plan.base import SETTLED, find_changed_units, named_ids
+from petsync.plan.base import SETTLED, find_changed_units
 from petsync.plan.change import Coverage, describe_limits, released_note
 from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, cell, equal, normalize, photo_keys
 from petsync.plan.guard import Guard, Limit, Refusal
@@ -44,6 +44,7 @@ from petsync.sheets import load_edits, save_edits
 from petsync.store import Store
 from petsync.table.base import Base, ParcelError, unpack, verify
 from petsync.table.columns import Column
+from petsync.table.frame import has_id_in, lacks_id, plain_values, select, unique_texts
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -416,7 +417,10 @@ class PendingRuns:
     path: Path
 
     def remember(self, fingerprint: str, *, is_own: bool = True) -> None:
-        """Add a note and flush it to disk; the note of a known plan stays. Raises PetsyncError."""
+        """Add a note on a plan and flush it to disk. Does nothing if the plan already has a note.
+
+        Raises PetsyncError.
+        """
         notes = self._notes()
         if any(note.fingerprint == fingerprint for note in notes):
             return
@@ -832,7 +836,7 @@ def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False
     }
     if not has_ids_by_hand:
         texts |= {(pet_id, None): (None, "") for pet_id in find_numbered_pets([version])}
-    row_texts, named = _cell_texts(sheet, [touch for touch in texts if touch[1]]), named_ids(sheet)
+    row_texts, named = _cell_texts(sheet, [touch for touch in texts if touch[1]]), sheet.named_ids
     there = {touch: "" if touch[0] in named else None for touch in texts if not touch[1]}
     found = {**there, **row_texts}
     pairs = [(found.get(touch, _NOWHERE), each) for touch, each in texts.items()]
@@ -1022,7 +1026,7 @@ def _find_nearest_version(sheet: Sheet, versions: Iterable[Version]) -> Version:
     because a user may have removed rows.
     """
     best, *older = sorted(versions, key=lambda each: each.number, reverse=True)
-    named = named_ids(sheet)
+    named = sheet.named_ids
     for each in older:
         newer = Base.from_lines(best.base)
         found = find_traces(sheet, Base.from_lines(each.base), newer)
@@ -1040,12 +1044,13 @@ def _find_nearest_version(sheet: Sheet, versions: Iterable[Version]) -> Version:
 def _edited_pets(sheet: Sheet, base: Base) -> set[int]:
     """Return the pets whose values in the sheet differ from the base."""
     last, rows = base.sheet_frame, sheet.rows
-    edited = {*(base.ids ^ named_ids(sheet))}
+    edited = {*(base.ids ^ sheet.named_ids)}
     if "id" in rows:
-        places = positions(rows["id"], last)
+        places = positions(rows["id"].array, last)
         at = np.flatnonzero(places >= 0)
         masks = differences(rows, at, last, places[at])
-        edited |= {*rows["id"].iloc[at[np.logical_or.reduce([*masks.values()])]].tolist()}
+        some = at[np.logical_or.reduce([*masks.values()])]
+        edited |= {*plain_values(rows["id"].array.take(some))}
     return edited
 
 
@@ -1057,7 +1062,7 @@ def find_reverted(
     An old value is from before one of the versions: it was reverted, or comes from an older copy.
     Each item of a list counts by itself. Only the `columns` are compared.
     """
-    edited = _edited_pets(sheet, base) & base.ids & named_ids(sheet)
+    edited = _edited_pets(sheet, base) & base.ids & sheet.named_ids
     if not edited or not versions:
         return {}
     last = {pet.id: pet for pet in pets_of(edited, base.sheet_frame)}
@@ -1065,7 +1070,7 @@ def find_reverted(
     for version in versions:
         for pet in pets_of(edited, Base.from_lines(version.base).sheet_frame):
             older.setdefault(pet.id or 0, []).append(pet)
-    rows = sheet.rows[sheet.rows["id"].isin(list(older))]
+    rows = sheet.rows[has_id_in(sheet.rows, older)]
     found: dict[int, tuple[Unit, ...]] = {}
     for row in iter_rows(rows):
         pet_id, row_pet = row.pet_id or 0, build_pet(row.values)
@@ -1132,7 +1137,7 @@ class Traces:
 
 def find_traces(sheet: Sheet, older: Base, newer: Base) -> Traces:
     """Compare the sheet with two bases, in the values in which these differ."""
-    changed, named = _find_changed_cells(older, newer), named_ids(sheet)
+    changed, named = _find_changed_cells(older, newer), sheet.named_ids
     new_ids, removed_ids = newer.ids - older.ids, older.ids - newer.ids
     older_ids = {*(new_ids - named), *(removed_ids & named)}
     current_ids = {*(new_ids & named), *(removed_ids - named)}
@@ -1164,7 +1169,7 @@ def find_pets_added_since(sheet: Sheet, versions: Sequence[Version]) -> frozense
         return frozenset()
     first = Base.from_lines(later[0].base)
     ids = {pet_id for each in later for pet_id in Base.from_lines(each.base).ids}
-    return frozenset(ids - first.ids - named_ids(sheet))
+    return frozenset(ids - first.ids - sheet.named_ids)
 
 
 def _select_newer(current: Iterable[Version], than: Version) -> list[Version]:
@@ -1176,7 +1181,7 @@ def _may_be_from(sheet: Sheet, version: Version) -> bool:
 
     If the id column lost its header or its cells, no row shows which pet it belongs to.
     """
-    if named_ids(sheet):
+    if sheet.named_ids:
         return True
     columns = Base.from_lines(version.base).columns
     return columns is not None and "id" not in columns
@@ -1192,7 +1197,7 @@ def _is_from(sheet: Sheet, version: Version, newer: Base) -> bool:
     older = Base.from_lines(version.base)
     changed = _find_changed_cells(older, newer)
     sides = [{pet.id: pet for pet in pets_of(changed, b.sheet_frame)} for b in (older, newer)]
-    named = named_ids(sheet)
+    named = sheet.named_ids
     new_ids, removed_ids = newer.ids - older.ids, older.ids - newer.ids
     agreeing = {*new_ids, *(removed_ids & named)}
     cells = [(pet_id, c) for pet_id, some in changed.items() for c in some if c in sheet.frame]
@@ -1207,7 +1212,7 @@ def _is_from(sheet: Sheet, version: Version, newer: Base) -> bool:
 def _count_missing_rows(sheet: Sheet, version: Version, base: Base) -> int:
     """Return how many rows that existed before the version are missing from the sheet."""
     older = Base.from_lines(version.base)
-    return max(0, len(older.ids - base.ids - named_ids(sheet)) - _count_unnumbered(sheet))
+    return max(0, len(older.ids - base.ids - sheet.named_ids) - _count_unnumbered(sheet))
 
 
 def find_doubtful_versions(
@@ -1243,8 +1248,8 @@ def find_pets_lacking_id(sheet: Sheet, pets: Collection[int], base: Base) -> set
     rows = sheet.rows
     if "name" not in rows:
         return set()
-    rows = rows[rows["id"].isna()] if "id" in rows else rows
-    names = {normalize(name) for name in rows["name"].dropna()} - {""}
+    rows = select(rows, lacks_id(rows))
+    names = {normalize(name) for name in unique_texts(rows, "name")} - {""}
     return {pet.id or 0 for pet in pets_of(pets, base.sheet_frame) if normalize(pet.name) in names}
 
 
@@ -1278,7 +1283,7 @@ class _SheetTexts:
     @classmethod
     def of(cls, sheet: Sheet, versions: Sequence[Version], base: Base) -> _SheetTexts:
         """Read the sheet once for all of the versions."""
-        named, touches = named_ids(sheet), find_written_cells(versions)
+        named, touches = sheet.named_ids, find_written_cells(versions)
         pets = pets_of({pet_id for pet_id, _ in touches}, base.sheet_frame)
         return cls(
             columns=frozenset(map(str, sheet.frame)),
@@ -1377,7 +1382,7 @@ def find_pets_lacking_id_again(sheet: Sheet, versions: Sequence[Version], base: 
 
 def _has_written_values(sheet: Sheet, versions: Sequence[Version]) -> bool:
     """Return true if the sheet has any value that is new in the versions."""
-    named = named_ids(sheet)
+    named = sheet.named_ids
     if find_numbered_pets(versions) & named:
         return True
     first, last = _find_first_and_last_texts(versions)
@@ -1393,9 +1398,7 @@ def _has_written_values(sheet: Sheet, versions: Sequence[Version]) -> bool:
 
 def _count_unnumbered(sheet: Sheet) -> int:
     """Return the number of rows without an id."""
-    frame = sheet.frame
-    lacking = frame["id"].isna().sum() if "id" in frame else len(frame)
-    return int(lacking) + len(sheet.unidentified)
+    return int(lacks_id(sheet.frame).sum()) + len(sheet.unidentified)
 
 
 def find_written_cells(versions: Iterable[Version]) -> frozenset[CellKey]:
@@ -1443,7 +1446,7 @@ def _cell_texts(sheet: Sheet, cells: Iterable[CellKey]) -> dict[CellKey, Text]:
     rows = sheet.rows
     if not wanted or "id" not in rows:
         return {}
-    rows = rows[rows["id"].isin(list(wanted))]
+    rows = rows[has_id_in(rows, wanted)]
     lines = iter_rows(rows)
     row_pets = ((line.pet_id or 0, build_pet(line.values)) for line in lines)
     return {(pet_id, c): cell(pet, c) for pet_id, pet in row_pets for c in wanted[pet_id]}

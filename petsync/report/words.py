@@ -359,7 +359,7 @@ CAUSES: Mapping[Cause, CauseText] = {
         "may be in the store, edited since",
         "No answer arrived for an add. The store does not have the pet as it was sent, but it has "
         "a new similar one, which may have been edited since. Nothing is sent again.",
-        "Plan again: give the row that pet's id, or write `add-another` as its action.",
+        "Write that pet's id into the row, or write `add-another` as its action. Then plan again.",
     ),
     "unexpected": CauseText(
         "unexpected",

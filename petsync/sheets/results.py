@@ -21,7 +21,7 @@ import pandas as pd
 from petsync import _files
 from petsync.errors import ResponseError, SheetError
 from petsync.plan import match
-from petsync.plan.base import advance_base, named_ids
+from petsync.plan.base import advance_base
 from petsync.plan.fields import normalize
 from petsync.plan.plan import iter_stale_rows
 from petsync.plan.report import Report
@@ -34,7 +34,7 @@ from petsync.sheets.sidecar import INTERRUPTED, read_sidecar, sidecar_path, writ
 from petsync.sheets.xlsx.contents import GUIDE, OUT
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, COLUMNS
-from petsync.table.frame import EXTRA
+from petsync.table.frame import EXTRA, has_action
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -273,7 +273,7 @@ def _result_edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, st
             blocked |= {"outcome": "needs fixing", "message": previous + message}
     adds = set(sheet.rows.index[sheet.rows["action"].isin(ADDING)])
     ids = sheet.rows["id"].dropna().to_dict() if "id" in sheet.rows else {}
-    ids_of_other_rows = named_ids(sheet)
+    ids_of_other_rows = sheet.named_ids
     for result in results.itertuples():
         row = int(str(result.Index))
         edit = _describe_result(result, is_add=row in adds, own=ids.get(row))
@@ -505,11 +505,11 @@ def _edited_places(sheet: Sheet, base: Base) -> Iterator[str]:
     yield from (f"no column {name}" for name in COLUMNS if name not in frame)
     yield from (f"a worksheet {tab}" for tab in sheet.tabs if tab != GUIDE)
     yield from (sheet.address(row) for row in sheet.blocked)
-    with_action = frame.index[(frame["action"] != "merge").to_numpy(dtype=bool)]
+    with_action = frame.index[~has_action(frame, "merge")]
     yield from (sheet.address(row, "action") for row in with_action)
     if "id" not in frame:
         return
-    places = match.positions(frame["id"], base.frame)
+    places = match.positions(frame["id"].array, base.frame)
     yield from (sheet.address(row) for row in frame.index[places < 0])
     rows = len(set(places[places >= 0].tolist())) + len(sheet.blocked)
     if rows < len(base):

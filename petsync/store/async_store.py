@@ -35,7 +35,6 @@ from petsync.images.find import DEFAULT_PATTERNS
 from petsync.images.upload import UploadCanceller, UploadOptions
 from petsync.models import READ, WRITE, Account, Category, Pet, Tag
 from petsync.plan import arguments
-from petsync.plan.base import named_ids
 from petsync.plan.change import Snapshot
 from petsync.plan.compare import compare, find_unproved_ids, must_have_columns
 from petsync.plan.decide import FoundPets
@@ -71,7 +70,7 @@ from petsync.store.images import StoreImages
 from petsync.store.runs import History, OnProgress, Runs, UndoPlanner, runs_frame
 from petsync.table.base import Base
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS, Column
-from petsync.table.frame import frame_from_pets
+from petsync.table.frame import frame_from_pets, unique_texts
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -263,7 +262,7 @@ def _with_pet(snapshot: Snapshot, pet: Pet) -> Snapshot:
 
 
 def _statuses(snapshot: Snapshot) -> frozenset[str]:
-    return frozenset(snapshot.frame["status"].dropna().unique())
+    return frozenset(unique_texts(snapshot.frame, "status"))
 
 
 def _check_values(sheet: Sheet) -> None:
@@ -989,7 +988,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         read = await asyncio.to_thread(self.read, sheet, known_statuses=_statuses_of(now))
         if strict:
             arguments.no_findings(read)
-        reused_ids = self.history.read_reused(self._session.base_url) if named_ids(read) else {}
+        reused_ids = self.history.read_reused(self._session.base_url) if read.named_ids else {}
         suspect_rows = find_suspects(read, reused_ids, now.frame)
         if "id" in read.rows:
             removed = await asyncio.to_thread(self.history.read_removed, self._session.base_url)
@@ -1115,7 +1114,7 @@ def _build_options(
 
 
 def _statuses_of(snapshot: Snapshot) -> frozenset[str]:
-    return frozenset(snapshot.frame["status"].dropna().unique())
+    return frozenset(unique_texts(snapshot.frame, "status"))
 
 
 def _now() -> str:

@@ -20,6 +20,8 @@ from petsync.table.frame import (
     EXTRA,
     frame_from_json,
     frame_from_pets,
+    has_id_in,
+    ids_of,
     pets_from_frame,
     plain_values,
 )
@@ -166,6 +168,7 @@ class Base:
     the store's.
     """
     _sheet_frames: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
+    _ids: list[frozenset[int]] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -173,14 +176,16 @@ class Base:
     @property
     def ids(self) -> frozenset[int]:
         """The ids of the base's pets."""
-        return frozenset(self.frame["id"].tolist())
+        if not self._ids:  # Cached, because a round uses it many times.
+            self._ids.append(frozenset(ids_of(self.frame)))
+        return self._ids[0]
 
     @property
     def sheet_frame(self) -> pd.DataFrame:
         """`frame` with the pets' last values in the sheet."""
         if not self.sheet_pets:
             return self.frame
-        if not self._sheet_frames:  # Cached, because a round uses it many times.
+        if not self._sheet_frames:  # Cached, too.
             ids = self.ids
             pets = [pet for pet_id, pet in self.sheet_pets.items() if pet_id in ids]
             self._sheet_frames.append(self.with_pets(pets).frame if pets else self.frame)
@@ -188,7 +193,7 @@ class Base:
 
     def without(self, ids: Collection[int]) -> Base:
         """Return the base without these pets."""
-        keep = ~self.frame["id"].isin(ids)
+        keep = ~has_id_in(self.frame, ids)
         if keep.all():
             return self
         sheet_pets = {pet_id: pet for pet_id, pet in self.sheet_pets.items() if pet_id not in ids}
@@ -201,7 +206,7 @@ class Base:
         """Return the base with these pets; each replaces the pet with its id."""
         if not pets:
             return self
-        others = self.frame[~self.frame["id"].isin([pet.id for pet in pets])]
+        others = self.frame[~has_id_in(self.frame, {pet.id for pet in pets})]
         parts = [part for part in (others, frame_from_pets(pets)) if len(part)] or [others]
         return replace(self, frame=_sort_by_id(pd.concat(parts, ignore_index=True)))
 

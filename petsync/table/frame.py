@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,18 +18,31 @@ from petsync.table.columns import COLUMNS
 
 __all__ = [
     "EXTRA",
+    "FEW",
+    "Mask",
     "frame_from_json",
     "frame_from_pets",
+    "has_action",
+    "has_id_in",
+    "ids_of",
     "integers",
+    "is_blank",
+    "lacks_id",
     "no_collection",
     "pets_at",
     "pets_from_frame",
     "plain_values",
+    "select",
     "share_tags",
     "shared_tag",
     "texts",
+    "unique_texts",
     "without_duplicates",
 ]
+
+Mask = npt.NDArray[np.bool_]
+FEW = 200
+"""The maximum number of values for which a loop costs less than a call of pandas or Arrow."""
 
 
 # Equal tags as one object: a catalogue has few different tags on many pets.
@@ -75,6 +88,7 @@ def shared_tag(tag: Tag) -> Tag:
 EXTRA = "extra"
 _CATEGORY_EXTRA = "(category)"
 _TEXT = pd.StringDtype(na_value=np.nan)
+_MAY_BE_MISSING = (float, type(pd.NA), type(pd.NaT))
 
 
 def frame_from_json(body: bytes, *, copies: bool = False) -> pd.DataFrame:
@@ -117,6 +131,10 @@ def pets_at(frame: pd.DataFrame, places: Sequence[int] | npt.NDArray[np.intp]) -
 def without_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the table with one row for each id, the last one; all rows without an id are kept."""
     numbers = frame["id"].array
+    if len(numbers) <= FEW:
+        known = [each for each in plain_values(numbers) if each is not None]
+        if len(known) == len({*known}):
+            return frame
     repeated = numbers.duplicated(keep="last") & ~numbers.isna()
     return frame[~repeated].reset_index(drop=True) if repeated.any() else frame
 
@@ -175,10 +193,74 @@ def _pets(columns: Sequence[pd.api.extensions.ExtensionArray | None], size: int)
     return [_pet(*row) for row in zip(*values, strict=True)]
 
 
+# Select rows by id and action.
+
+
+def ids_of(frame: pd.DataFrame) -> list[int]:
+    """Return the ids in the column `id`, in order, without missing ones; [] without the column."""
+    if "id" not in frame:
+        return []
+    return [each for each in plain_values(frame["id"].array) if each is not None]
+
+
+def lacks_id(frame: pd.DataFrame) -> Mask:
+    """Return a mask of the rows without an id."""
+    if "id" not in frame:
+        return np.ones(len(frame), dtype=bool)
+    return np.asarray(frame["id"].array.isna(), dtype=bool)
+
+
+def has_id_in(frame: pd.DataFrame, ids: Collection[int | None]) -> Mask:
+    """Return a mask of the rows whose id is in `ids`. A missing id is in no collection."""
+    if "id" not in frame or not ids:
+        return np.zeros(len(frame), dtype=bool)
+    if len(frame) <= FEW:
+        wanted = {*ids} - {None}
+        return np.array([each in wanted for each in plain_values(frame["id"].array)], dtype=bool)
+    known = [each for each in ids if each is not None]
+    return frame["id"].isin(known).to_numpy(dtype=bool)
+
+
+def has_action(frame: pd.DataFrame, *actions: str) -> Mask:
+    """Return a mask of the rows with one of these actions."""
+    if len(frame) <= FEW:
+        return np.array([each in actions for each in plain_values(frame["action"].array)], bool)
+    return frame["action"].isin(actions).to_numpy(dtype=bool)
+
+
+def is_blank(column: pd.api.extensions.ExtensionArray) -> Mask:
+    """Return a mask of the blank cells in a sheet's column."""
+    if not isinstance(column, pd.arrays.NumpyExtensionArray):
+        return np.array(column.isna(), dtype=bool)
+    return np.array([not isinstance(value, list) for value in column.tolist()], dtype=bool)
+
+
+def unique_texts(frame: pd.DataFrame, column: str) -> set[str]:
+    """Return the different texts in a column, without missing ones; none without the column."""
+    if column not in frame:
+        return set()
+    array = pa.array(frame[column].array, from_pandas=True)
+    values = array if len(array) <= FEW else array.unique()
+    return {each for each in values.to_pylist() if each is not None}
+
+
+def select(frame: pd.DataFrame, mask: Mask) -> pd.DataFrame:
+    """Return the rows in the mask; the DataFrame itself if these are all of its rows."""
+    if mask.all():
+        return frame
+    return frame[mask] if mask.any() else frame.iloc[:0]
+
+
 def plain_values(column: pd.api.extensions.ExtensionArray) -> list[Any]:
     """Return the values of a column as Python values, None for a missing one."""
     is_plain = isinstance(column, pd.arrays.NumpyExtensionArray)
+    is_few = len(column) <= FEW
+    if isinstance(column, pd.arrays.ArrowStringArray) or (is_few and not is_plain):
+        found: list[Any] = pa.array(column, from_pandas=True).to_pylist()
+        return found
     values: list[Any] = (column.to_numpy() if is_plain else column).tolist()
+    if is_few and not any(each is None or isinstance(each, _MAY_BE_MISSING) for each in values):
+        return values
     missing = column.isna()
     if not missing.any():
         return values

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from petsync._display import as_html, as_text
 from petsync.table.base import Base
 from petsync.table.cells import escape_marker, is_like_marker, marker_core, marker_word
-from petsync.table.columns import CLEAR, CLEARED
+from petsync.table.columns import CLEAR, CLEARED, COLUMNS
+from petsync.table.frame import FEW, ids_of, is_blank, plain_values
 
 __all__ = [
     "FINDING_FIELDS",
@@ -122,7 +123,6 @@ class Findings(pd.DataFrame):
 
 _ROW = "row"
 _CLEAR_WORD = marker_word(marker_core(CLEAR))
-_FEW_ROWS = 200
 _PLAIN_TAB = re.compile(r"\w+")
 
 
@@ -223,15 +223,36 @@ class Sheet:
     validate_again: Callable[[Collection[str]], Sheet] | None = field(default=None, repr=False)
     """Validates the same cells again with further known statuses; None if no status is unknown."""
     _rows: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
+    _named_ids: list[frozenset[int]] = field(default_factory=list, init=False, repr=False)
+    _filled_columns: list[frozenset[str]] = field(default_factory=list, init=False, repr=False)
 
     @property
     def rows(self) -> pd.DataFrame:
         """The frame for comparisons: it has CLEARED instead of CLEAR, and names without the
         escaping apostrophe.
         """
-        if not self._rows:  # A comparison reads it many times.
+        if not self._rows:  # A comparison reads it many times, and the next two, too.
             self._rows.append(rows_of(self.frame))
         return self._rows[0]
+
+    @property
+    def named_ids(self) -> frozenset[int]:
+        """The ids in the rows, including blocked rows."""
+        if not self._named_ids:
+            self._named_ids.append(frozenset([*ids_of(self.frame), *self.blocked_ids]))
+        return self._named_ids[0]
+
+    @property
+    def filled_columns(self) -> frozenset[str]:
+        """The columns with values; all existing columns if no row is usable."""
+        if not self._filled_columns:
+            frame = self.rows
+            there = [column for column in COLUMNS if column in frame and column != "id"]
+            filled = {c for c in there if frame.empty or not is_blank(frame[c].array).all()}
+            ids = {"id"} if self.named_ids else set()
+            columns = frozenset({*filled, *ids, *({"action"} & {*self.columns})})
+            self._filled_columns.append(columns)
+        return self._filled_columns[0]
 
     @property
     def is_table(self) -> bool:
@@ -336,10 +357,11 @@ def _find_marker_like(column: pd.Series[Any]) -> Iterable[int]:
     """Return the positions of the texts that may be the marker or look like it."""
     if not isinstance(column.dtype, pd.StringDtype):
         return range(len(column))
-    if len(column) <= _FEW_ROWS:  # Arrow's calls cost several times as much as a loop.
-        cells = [each if isinstance(each, str) else "" for each in column.array.tolist()]
+    if len(column) <= FEW:  # Arrow's calls cost several times as much as a loop.
         return [
-            at for at, cell in enumerate(cells) if _CLEAR_WORD in cell.lower() or cell == CLEARED
+            at
+            for at, cell in enumerate(plain_values(column.array))
+            if cell is not None and (_CLEAR_WORD in cell.lower() or cell == CLEARED)
         ]
     texts = pa.array(column, from_pandas=True)
     # Several times as fast as case-insensitive matching. The word is ASCII, and no non-ASCII

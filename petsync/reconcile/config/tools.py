@@ -66,7 +66,9 @@ _SECRETS = {"token": "a token", "api_key": "an api key", "client_secret": "a cli
 
 
 def lines(configuration: Configuration, now: datetime) -> Iterator[tuple[str, str]]:
-    """Yield texts with labels, first on each job, then on all jobs together; some labels are ""."""
+    """Yield (label, text) pairs: a summary, then each job, then all jobs together. A label may be
+    "".
+    """
     count = len(configuration.jobs)
     jobs = "1 job" if count == 1 else f"{count} jobs"
     yield "", f"{configuration.path}: {jobs}, no mistakes"

@@ -16,6 +16,7 @@ from petsync.sheets.validate.findings import escaped_list
 from petsync.table.base import Base
 from petsync.table.cells import escape_marker, format_photo_urls, format_tags
 from petsync.table.columns import CLEARED, COLUMNS
+from petsync.table.frame import plain_values
 
 __all__ = ["GUIDE", "OUT", "Contents", "cell_texts"]
 
@@ -63,10 +64,8 @@ def cell_texts(
 def _values(frame: pd.DataFrame, name: str) -> tuple[Sequence[Any], Sequence[bool]]:
     if name not in frame:
         return [None] * len(frame), [True] * len(frame)
-    values = frame[name].tolist()
-    if frame[name].dtype == object:
-        return values, [value is None or value is pd.NA or value != value for value in values]
-    return values, frame[name].isna().tolist()
+    values = plain_values(frame[name].array)
+    return values, [value is None for value in values]
 
 
 def _number(value: Any) -> str:
