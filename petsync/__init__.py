@@ -6,7 +6,8 @@ with ps.demo() as store:
     report = store.apply(plan)
 """
 
-# Not from typing: an interrupt is handled quietly only after petsync itself is imported.
+# Not imported from typing, which would take longer: an interrupt is handled quietly only after
+# petsync itself is imported.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from petsync import errors, reconcile, types, widgets

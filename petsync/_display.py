@@ -1,8 +1,8 @@
 """Generic functions that display values and read and write plan files.
 
-`petsync.report` registers the display of each type, and `petsync.apply` provides the plan files.
-The values are in lower layers and must not import these packages; their `_repr_html_`, `__str__`,
-`save` and `load` call the functions of this module.
+`petsync.report` registers the display of each type, and `petsync.apply` reads and writes plan
+files. The types are in lower layers and must not import these packages; their `_repr_html_`,
+`__str__`, `save` and `load` call the functions of this module.
 """
 
 from __future__ import annotations

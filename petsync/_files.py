@@ -42,9 +42,8 @@ __all__ = [
 ]
 
 
-# Write files atomically, with safe permissions and links.
-#
-# Only the owner can write a new file, whatever the umask, and only users who can read a file can
+# Write files atomically, with safe permissions, and treat links safely.
+# Only the owner can write to a new file, whatever the umask, and only users who can read a file can
 # read its copy.
 #
 # A path from the user may be a symbolic link, which is followed and not replaced. A link at a path
@@ -152,7 +151,7 @@ def _limit(like: Path | None) -> _Limit:
         about = None
     if about is None or not stat.S_ISREG(about.st_mode):
         return _Limit()
-    # The owner of a copy may write it, even if the original is read-only.
+    # The owner of a copy may write to it, even if the original is read-only.
     return _Limit(about.st_mode & 0o777 | 0o600, about.st_gid)
 
 
@@ -187,7 +186,7 @@ def _finish(file: IO[bytes]) -> None:
 
 
 def _claim_name(new: Path, path: Path) -> bool:
-    """Give the file `new` the name `path`, and return false if a file of that name exists."""
+    """Give the file `new` the name `path`, or return false if a file of that name exists."""
     try:
         os.link(new, path)
     except FileExistsError:

@@ -140,7 +140,9 @@ class UnavailableError(ApiError, ConnectionError):
 
 
 class RedirectError(ApiError):
-    """The service redirects to another origin; petsync sends no credentials there."""
+    """The service redirects to another origin, which must not get credentials, or in another way
+    that petsync does not follow.
+    """
 
 
 class ResponseError(ApiError, ValueError):

@@ -48,7 +48,7 @@ class ServiceProfile:
     required: tuple[str, ...] = ("name", "photo_urls")
     """The fields without which the service refuses a pet."""
     form_clears: bool = False
-    """Whether updatePetWithForm empties a field with an empty value. petsync never relies on it."""
+    """Whether an empty value in updatePetWithForm clears the field. petsync never relies on it."""
     upload_needs_pet: bool = True
     """Whether uploadFile answers 404 for an unknown pet."""
     upload_adds_photo: bool = True

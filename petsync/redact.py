@@ -63,8 +63,8 @@ class Redactor:
     (`5a 6b`, `5a:6b`, `0x5a, 0x6b`), of UTF-8 and UTF-16. Base64 and hexadecimal digits may
     contain any of these again, up to five levels deep.
 
-    A secret of fewer than four characters is replaced only as a whole word. A prefix of a long
-    secret with at least twelve characters is replaced too, because messages are truncated. The
+    A secret of fewer than four characters is replaced only as a whole word. A prefix of at least
+    twelve characters of a long secret is replaced too, because messages are truncated. The
     passwords of the environment's proxies are always secrets.
     """
 

@@ -178,8 +178,9 @@ def resolve(
     names the key with an invalid value.
 
     The file's `auth` and `allow_http` apply only to the file's own `url`. Unless the file is
-    `confirmed`, it may use few variables, its state folder must be below the current folder, and
-    its settings are `unconfirmed`: no secret is used with them.
+    `confirmed`, it may use only the allowed variables, its state folder must be below the current
+    folder, and if it decides where secrets go, the settings are `unconfirmed`: no secret is used
+    with them.
     """
     values = {name: value for name, value in arguments.items() if value is not None}
     named = {

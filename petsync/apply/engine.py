@@ -678,7 +678,9 @@ class Precheck:
             self.pets = {pet.id: pet for pet in await self.target.all()}
 
     async def prepare(self, change: Change) -> tuple[Pet | None, Pet | None]:
-        """Return the wanted and the current pet. Raises UnsentError if nothing must be sent."""
+        """Return the wanted and the current pet. Raises UnsentError if the change must not be
+        sent.
+        """
         if change.pet_id is None:
             return change.after, None
         now = await self._read_current(change, change.pet_id)
@@ -719,7 +721,7 @@ def _check_addable(change: Add, current: Pet | None) -> Pet:
 def _merge_update(change: Update, current: Pet | None) -> Pet:
     """Return the current pet with the planned values; all other fields keep their current values.
 
-    Raises UnsentError if nothing must be sent.
+    Raises UnsentError if the change must not be sent.
     """
     if current is None:
         raise UnsentError("conflict", "gone", "the pet no longer exists")
@@ -894,7 +896,9 @@ def build_earlier_results(plan: Plan, entries: Iterable[Entry], seconds: float) 
 
 
 def is_resumable(past: PastRun) -> bool:
-    """Return true if a run can be resumed: it ended early, or some of its changes failed."""
+    """Return true if a run can be resumed: it ended early, or some of its changes failed or have an
+    unknown outcome.
+    """
     trouble = past.counts.get("failed", 0) + past.counts.get("unknown", 0)
     return past.state != "done" or bool(past.open or trouble)
 
@@ -995,8 +999,8 @@ def settle_overruled(
 
 
 def _agrees_with(change: Change, pet: Pet | None, column: Column | None) -> bool:
-    """Return true if a later run gave the pet the values of the change, or deleted the pet, unless
-    the change is an add.
+    """Return true if a later run gave the pet the values of the change or, unless the change is an
+    add, deleted the pet.
     """
     if pet is None or change.after is None:
         return pet is None and not isinstance(change, Add)
@@ -1084,7 +1088,7 @@ def _find_shared_ids(entries: Iterable[Entry]) -> frozenset[int]:
 
 
 def result_from(entry: Entry, change: Change) -> Result:
-    """Return the result of a change from its journal entry; an entry without an outcome was
+    """Return the result of a change from its journal entry; a change without an outcome was
     interrupted.
     """
     if entry.outcome is None:
@@ -1193,7 +1197,7 @@ class Sender:
         if mismatch(now, wanted) is None:
             return result_of(number, change, "applied", "confirmed", _CONFIRMED, assigned)
         wrong = f"sent, but when read back, the pet {mismatch(now, wanted)}; plan again to check"
-        # If it still differs in a later run, the user must decide.
+        # If the pet still differs after a resume, the user must decide.
         outcome: Outcome = "conflict" if number in self.unverified else "failed"
         return result_of(number, change, outcome, "not-as-sent", wrong, assigned)
 

@@ -246,7 +246,7 @@ class Context:
             if source == "-":
                 auth = ps.auth.bearer(environ["PETSYNC_TOKEN"], api_key=key)
             else:
-                # Another program may renew it: the file is read again after a 401.
+                # Another program may renew the token: the file is read again after a 401.
                 auth = ps.auth.from_file(source, api_key=key)
         return ps.connect(environ=environ, auth=auth, **self._arguments())
 
@@ -527,8 +527,8 @@ def must_be_writable(target: Path) -> None:
 
 
 def find_free_path(path: Path) -> Path:
-    """Return the path itself, else the first of `name-2.ext`, `name-3.ext`, … that does not exist.
-    A symbolic link counts as existing, even if its target does not exist.
+    """Return the path if it does not exist, else the first of `name-2.ext`, `name-3.ext`, … that
+    does not exist. A symbolic link counts as existing, even if its target does not exist.
     """
     candidates = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
     return path if not lexists(path) else next(name for name in candidates if not lexists(name))

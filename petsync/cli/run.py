@@ -74,8 +74,9 @@ def is_sheet_plan(path: Path) -> bool:
 
 
 def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | None = 20) -> int:
-    """Show the sheet plan, ask, write the sheet, and return the exit code. Values that the store
-    has changed since are left out; the next round of the job compares them again.
+    """Show the sheet plan, ask, write the sheet, and return the exit code. Values that have changed
+    in the store since the plan was made are left out; the next round of the job compares them
+    again.
     """
     from petsync import sheets
     from petsync.reconcile.round import select_writable
@@ -256,8 +257,8 @@ def apply_command(
     there are changes). It reads each pet again just before the change; a pet that somebody else
     changed since the plan stays as it is and is listed. Ctrl-C stops the run: `petsync resume`
     continues, `petsync undo` restores the former values. A plan can be applied once. This also
-    releases a plan that waits in `petsync reconcile`; if that plan changes the sheet, it is
-    written into the sheet.
+    releases a plan that waits in `petsync reconcile`; if that plan changes the sheet, its changes
+    are written into the sheet.
 
     Exit codes: 0, 3 if rows failed or errors block them, 4 if the plan exceeds a limit, 5 for
     conflicts or a plan that was applied before, 6 if another run uses this store, 7 if stopped.

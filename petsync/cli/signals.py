@@ -32,8 +32,8 @@ _RETRY_S = 0.01
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """In the block, make Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread, or
-    right after an import or a callback, in which the exception would be lost.
+    """In the block, make Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread.
+    During an import or a callback, in which the exception would be lost, raise it right afterwards.
     """
     # Signals that are already ignored, for example by nohup, stay ignored.
     default_handlers = (_end_process, signal.SIG_DFL, signal.default_int_handler)
@@ -49,8 +49,8 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def exiting_on_signal() -> Iterator[None]:
-    """In the block, make a signal end the process at once, with 130: during an import, an exception
-    could be changed or lost, and nothing has been started yet.
+    """In the block, make a signal end the process at once, with exit code 130: during an import, an
+    exception could be changed or lost, and nothing has been started yet.
     """
     ignored = (signal.SIG_IGN, None)
     with _handle_signals(

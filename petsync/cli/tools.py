@@ -68,8 +68,8 @@ petsync app --no-browser --port 8866
 def app_command(context: Context, port: int, no_browser: bool, theme: str) -> int:
     """Do everything in the browser: sign in, open a sheet, review, apply, see the report.
 
-    Listens on this machine only, and answers only to the link, which contains a new token at each
-    start. Works in the current folder, until Ctrl-C. Needs the extra `app`.
+    Listens on this machine only, and serves only browsers that have opened the link, which contains
+    a new token at each start. Works in the current folder, until Ctrl-C. Needs the extra `app`.
     """
     if find_spec("voila") is None:
         raise SettingsError(
@@ -530,8 +530,8 @@ def serve_command(
 
 
 def _read_sample(profile: str) -> list[Pet]:
-    """Return the sample catalogue; if the capacity is limited, only half of it, which leaves room
-    for more pets.
+    """Return the sample catalogue; if the capacity is limited, only as many pets as fill half of
+    it, which leaves room for more.
     """
     from petsync.protocol import json
     from petsync.samples import sample_data

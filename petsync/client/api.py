@@ -64,7 +64,9 @@ class AsyncApi:
         filename: str | None = None,
         additional_metadata: str | None = None,
     ) -> ApiResponse:
-        """Upload an image, given as bytes or as a path. Never retried."""
+        """Upload an image, given as bytes or as a path. Not retried if the service may have
+        processed it.
+        """
         content, name = _file(file)
         call = operations.upload_file(
             pet_id,

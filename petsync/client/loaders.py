@@ -74,7 +74,7 @@ async def look_up(
     on_progress: Callable[[Lookups], None] | None = None,
 ) -> dict[int, Found]:
     """Return the result of getPetById for each id, in the order of the ids: the pet, None for a
-    404, or FailedLookup if no attempt got a readable response.
+    404, or FailedLookup for any other failure.
 
     Each id is looked up once, `concurrency` at a time. `on_progress` is called at the beginning,
     about ten times per second, and at the end. No request is in flight when this returns, raises

@@ -107,7 +107,7 @@ def redirect_target(
 
 
 def build_redirect_loop_error(request: Request, status: int, times: int) -> RedirectError:
-    """Return the error for a redirect that leads to further redirects."""
+    """Return the error for a request that is still redirected after `times` redirects."""
     return _redirect_error(request, status, f"still redirects after {times} redirects")
 
 

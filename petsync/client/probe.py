@@ -37,8 +37,8 @@ __all__ = [
 ]
 
 
-# ProbeClient: sends single, timed GETs and returns their responses unchanged. It repeats a GET if
-# the service is busy. It sends only GETs.
+# ProbeClient: sends only GETs, times them, and returns their responses, with secrets masked in
+# error texts. It repeats a GET if the service is busy or gives no complete response.
 
 
 MEDIA = {"json": "application/json", "xml": "application/xml"}
@@ -233,7 +233,7 @@ class Site:
     client: ProbeClient
     facts: Facts = field(default_factory=Facts)
     ids: dict[str, set[int]] = field(default_factory=dict)
-    """The ids that each status listed."""
+    """The ids that were listed for each status."""
     sample: Pet = field(default_factory=Pet)
     """A pet with photos and several tags, or the most similar one."""
 
@@ -272,11 +272,11 @@ class Site:
         return await self._get("getPetById", f"/pet/{name}", accept)
 
     async def status_without_credentials(self) -> int:
-        """Return the status of a small query without credentials."""
+        """Return the HTTP status of a small query without credentials."""
         return await self._fetch_status("findPetsByStatus", f"/pet/findByStatus?status={NO_STATUS}")
 
     async def status_with_key_alone(self) -> int:
-        """Return the status of getPetById with only the API key."""
+        """Return the HTTP status of getPetById with only the API key."""
         return await self._fetch_status("getPetById", f"/pet/{self.sample.id}", key=True)
 
     def record(self, status: str, response: Response, pets: list[Pet]) -> None:
@@ -298,7 +298,7 @@ class Site:
 
 
 def pets_in(response: Response, operation: str = "findPetsByStatus") -> list[Pet]:
-    """Return the pets of a list. Raises ApiError for anything else."""
+    """Return the pets in the response. Raises ApiError if it is not a list of pets."""
     if response.status != 200:
         raise error_of(response, operation)
     return operations.find_pets_by_status([NO_STATUS]).read(response)
@@ -313,7 +313,7 @@ def ids_in(response: Response) -> set[int]:
 
 
 def pet_in(response: Response) -> Pet:
-    """Return the pet of a response. Raises ApiError for anything else."""
+    """Return the pet in the response. Raises ApiError if there is none."""
     if response.status != 200:
         raise error_of(response, "getPetById")
     return read_pet(response)

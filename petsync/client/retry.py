@@ -97,7 +97,7 @@ _COMMON = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Jittered exponential back-off: the n-th wait is up to `first` × 2^n seconds, at most
+    """Jittered exponential back-off: the n-th wait is up to `first` × 2^(n-1) seconds, at most
     `longest`.
 
     It ends after `attempts` attempts, or if the total time would exceed `seconds`. Time in which

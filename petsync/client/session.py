@@ -412,7 +412,9 @@ class Session:
         self.base_url = checked_base(base_url, with_secret=bool(credentials), allow_http=allow_http)
         self.profile = profile
         self.shape = shape_of(profile)
-        """The element names for pets in XML, as far as they are known from its responses."""
+        """The element names for pets in XML, as far as they are known from the service's
+        responses.
+        """
         self._exchange = Exchange(self.base_url, profile)
         self._keyring = Keyring(credentials)
         self._health = Health()

@@ -1,6 +1,6 @@
 """Transports for requests to the service: aiohttp, or a given httpx transport.
 
-Neither follows redirects, keeps cookies or repeats requests: session.py does that.
+Neither keeps cookies. Neither follows redirects or repeats requests: session.py does that.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ petsync uses no connection that the server is about to close.
 _MAX_CONNECT_S = 10.0
 _PROXY_HEADER = "Proxy-Authorization"
 _MAX_ERROR_BYTES = 1 << 16
-"""The number of bytes of an error response that are read."""
+"""The maximum number of bytes of an error response that are read."""
 _NEVER_SENT = (
     httpx.UnsupportedProtocol,
     httpx.InvalidURL,
@@ -66,7 +66,7 @@ _NEVER_SENT = (
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The limits of a response. At most 64 kB of an error response are read."""
+    """The limits of a response. At most 64 KiB of an error response are read."""
 
     size: int
     """The maximum size in bytes, after decompression."""

@@ -616,7 +616,9 @@ PetsById = Mapping[int, Pet | FailedLookup | None]
 def with_pet(
     candidates: Iterable[Candidate], pets: PetsById
 ) -> Iterator[tuple[Candidate, Pet] | PictureProblem]:
-    """Yield each candidate with its pet, or as a problem if it has none."""
+    """Yield each candidate with its pet, or as a problem if the pet does not exist or could not be
+    looked up.
+    """
     for candidate in candidates:
         pet = pets.get(candidate.pet_id)
         if isinstance(pet, Pet):

@@ -112,7 +112,7 @@ held back.
 
 
 class ImageRecorder(Protocol):
-    """The part of a journal for one upload run."""
+    """The part of a journal's interface that an upload run uses."""
 
     async def record_image_intent(self, entry: Entry) -> None:
         """Record that this upload is about to be sent; return when the record is on disk."""

@@ -587,7 +587,7 @@ def compare_rows(
 ) -> RowComparison:
     """Return the comparison of the sheet with the snapshot.
 
-    `recognised` has the pets of rows without an id. Rows with the action `delete` have no values.
+    `recognised` has the pets of rows without an id. Rows with the action `delete` are not compared.
     The `base` shows which cell of a category was edited. This decides the category of a row that
     has the name of one category and the id of another. The category of rows in `unclear` counts as
     different.
@@ -862,7 +862,7 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
 
 
 def find_remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, int]:
-    """Return the pets of rows without an id, by row.
+    """Return the ids of the pets to which rows without an id belong, by row.
 
     Such a row has the values that a pet of the base had, and no other row names the pet: it was
     this pet's row in the last round, whatever changed in the store since.
@@ -892,13 +892,15 @@ def _changes_category(change: Change) -> bool:
 
 
 def _cells_of(change: Change, categories: Mapping[int, Category]) -> Category:
-    """Return the category's cells of a change's row, by the `categories` of its plan."""
+    """Return the category cells of a change's row: those in its plan's `categories`, else those of
+    the sent pet.
+    """
     sent = Category() if change.after is None else category_cells(change.after)
     return sent if change.row is None else categories.get(change.row, sent)
 
 
 def _merge_category_edit(before: Pet, edit: RowEdit, missing: Collection[str]) -> Category:
-    """Return the category's cells of a row after an inbound edit.
+    """Return the category cells of a row after an inbound edit.
 
     A cell outside of the edit already has the new value or stays blank, unless its column is
     missing.
@@ -938,7 +940,7 @@ def _apply_sent_change(
 
 
 def _apply_update(change: Update, old: Pet) -> Pet:
-    """Return a pet of the base, or of the sheet, with the row's values of a change.
+    """Return a pet of the base, or of the sheet, with the values that a change took from its row.
 
     Tags and photos that both sides had changed were merged, but the sheet gets the result only when
     it is written. The pet therefore gets only what the change itself added and removed.
@@ -969,7 +971,9 @@ def _merge_items(
 
 
 def _with_sent_pets(base: Base, moves: Moves, categories: Mapping[int, Category]) -> Base:
-    """Return the base with the current pets, and the sheet's category cells."""
+    """Return the base with the pets of `moves`, and with the category cells of the rows in
+    `categories`.
+    """
     if not moves:
         return base
     removed_ids = [pet_id for pet_id, pets in moves.items() if pets is None]
@@ -991,7 +995,7 @@ def _with_sent_pets(base: Base, moves: Moves, categories: Mapping[int, Category]
 
 
 def _with_cells(pet: Pet, cells: Category | None, before: Pet | None) -> Pet:
-    """Return the pet with the category's cells of its row. If `cells` is None, the pet stays the
+    """Return the pet with the category cells of its row. If `cells` is None, the pet stays the
     same.
 
     `before` is the row's earlier pet. A blank cell counts as its earlier value. The id beside a
@@ -1047,7 +1051,7 @@ class SentRun(NamedTuple):
     sent: tuple[Change, ...]
     """The applied changes."""
     unseen: tuple[Update, ...] = ()
-    """The updates that started without a recorded end."""
+    """The updates whose start is recorded, but not their end."""
     categories: Mapping[int, Category] = {}
     """See `Plan.categories`."""
     held: frozenset[tuple[int, str]] = frozenset()
@@ -1058,8 +1062,8 @@ class _Cell(NamedTuple):
     """A unit of a pet, with the values that runs sent for it."""
 
     states: list[tuple[int, Pet]]
-    """The row's pet at the export, with 0, and after each run that sent the unit, with the run's
-    number.
+    """Pairs of a run's number and the row's pet after this run, for each run that sent the unit.
+    The first pair is 0 and the row's pet at the export.
     """
     is_seen: bool = True
     """True if the end of the last sent change was recorded."""
@@ -1087,7 +1091,7 @@ def continue_base(
     and most of the sent cells have values from before that run. Second, a later own run did not
     send it for that reason, and it was not edited since: what that run sent is not evidence for the
     cell. Third, it has the exported value, a run of one of the sheet's `copies` sent another value,
-    and most cells of that run have the sent values.
+    and at least as many cells of that run have the sent value as the exported one.
 
     `current` are the store's pets: an update without a recorded end counts if the store's pet has
     its values. For a pet that no row names, the sent values count only if other rows show that the
@@ -1158,7 +1162,9 @@ class _SheetAfterRuns:
         return replace(_with_units(self._base, sides), unsure_units=unsure_units)
 
     def _with_added(self, base: Base, own: Sequence[SentRun]) -> Base:
-        """Return the base with the pets that its own runs added and whose ids are in the rows."""
+        """Return the base with the pets that the sheet's own runs added and whose ids are in its
+        rows.
+        """
         added = {
             change.after.id or 0: (change.after, _cells_of(change, run.categories))
             for run in own
@@ -1351,7 +1357,7 @@ def with_unknown(
     pet_ids: Mapping[int, int],
     leave: Collection[int] = (),
 ) -> Base:
-    """Return the base, extended with the pets of the sheet that it lacks, except those to `leave`.
+    """Return the base, extended with the pets of the sheet that it lacks, except those in `leave`.
 
     Such a pet has the store's values where the sheet agrees or is blank, and no value in the other
     fields. Both sides then seem to have edited these fields: texts are in conflict, tags and photos

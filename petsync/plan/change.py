@@ -35,7 +35,8 @@ __all__ = [
 ]
 
 
-# Change: an Add, Update or Delete of one pet. Conflict and Blocked: rows without a change.
+# Change: an Add, Update or Delete of one pet. Conflict: a row or pet on which the user may have to
+# decide. Blocked: a row with an error.
 
 
 Kind = Literal["add", "update", "delete"]
@@ -43,7 +44,7 @@ Kind = Literal["add", "update", "delete"]
 
 class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     row: int | None
-    """The row in the sheet, None for a pet that the sheet does not name."""
+    """The row's number in the sheet, None for a pet that the sheet does not name."""
     source: str
     """The row's address in the sheet, "" if `row` is None."""
     fields: tuple[Column, ...] = ()
@@ -96,7 +97,7 @@ class Delete(_Change, frozen=True, kw_only=True, tag="delete"):
     before: Pet
     """The pet as the snapshot has it."""
     why: Literal["asked", "missing"] = "asked"
-    """"asked" for the row's action, "missing" for a pet that no row names."""
+    """"asked" if the row's action is `delete`, "missing" if no row names the pet."""
     kind: ClassVar[Kind] = "delete"
 
     @property
@@ -142,7 +143,7 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     row: int | None
-    """The row's number, None for a pet whose row was removed from the sheet."""
+    """The row's number, None for a pet that is in no row."""
     source: str
     """The row's address, "" if `row` is None."""
     pet_id: int | None

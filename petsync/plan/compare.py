@@ -100,7 +100,7 @@ __all__ = [
 ]
 
 
-# Rows with the values of another pet: their ids were sorted without them, or are lost.
+# Rows with the values of another pet: their ids were moved without the other columns, or are lost.
 
 
 _COMPARED: tuple[Column, ...] = ("status", "category", "tags", "photo_urls")
@@ -434,8 +434,8 @@ def _find_differing_columns(row_pet: Pet, pet: Pet) -> set[Column]:
 def split_renamed(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
 ) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes without adds that may be one of the `pets` under another name, and these
-    adds as conflicts.
+    """Return the changes without adds whose pet may be one of the `pets` under another name, and
+    these adds as conflicts.
 
     No row names these `pets`. This is for a sheet without ids, like `split_lookalikes`. Such a row
     has a pet's values except for the name. If at least half of the rows are `identical` to pets,
@@ -489,13 +489,13 @@ def split_copied(
     pets: pd.DataFrame,
     conflicts_so_far: Collection[Conflict],
 ) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes without adds that may be pets of the store, and these adds as conflicts.
+    """Return the changes without adds whose pets the store may have, and these adds as conflicts.
 
     It applies only to a sheet without ids, if most of its rows are `conflicts_so_far`, because they
-    look like pets. An add is a conflict if it has the values of one of the `pets`, which no row
-    names, except the name, or if it has the pet's name, ignoring case. Each pet gets at most one
-    row. Of several pets, the first choice is one with the row's name, then one whose name is the
-    beginning of the row's name.
+    look like pets. An add is a conflict if it agrees with one of the `pets`, which no row names, in
+    all its values except the name, or in the name, ignoring case. Each pet gets at most one row. Of
+    several pets, the first choice is one with the row's name, then one whose name is the beginning
+    of the row's name.
     """
     changes = list(changes)
     if len(conflicts_so_far) < _MIN_EXCHANGED or 2 * len(conflicts_so_far) <= len(
@@ -536,8 +536,9 @@ def _likeness(name: str, other: str, pet_id: int) -> tuple[bool, bool, int]:
 
 
 def _is_between(above: int | None, below: int | None, pet_id: int, ids: Sequence[int]) -> bool:
-    """Return true if the id is between the ids `above` and `below`. If one of these is None, return
-    true if the id is the one of the sorted `ids` that is nearest to the other.
+    """Return true if the id is between the ids `above` and `below`. If `below` is None, return true
+    if the id is the first of the sorted `ids` after `above`. If `above` is None, return true if it
+    is the last one before `below`.
     """
     if above is not None and below is not None:
         return above < pet_id < below
@@ -568,7 +569,7 @@ def split_added_since(
     conflicts.
 
     New pets are those of the `pets` that the base lacks. No row names these `pets`. This is for an
-    exported sheet: another user may have added the row already.
+    exported sheet: another user may have added the row's pet already.
 
     Such a row has the pet's name, and half of its other values agree, not only the status. Each pet
     gets at most one row, the one that agrees in most columns. The base of a partial export does not
@@ -609,7 +610,8 @@ def split_renumbered(
     displaced: Collection[int],
 ) -> tuple[list[Change], list[Conflict]]:
     """Return the changes except adds with an unknown id that look like a pet without a row of its
-    own, and these adds as conflicts: their ids may be renumbered, or moved without their rows.
+    own, and these adds as conflicts: their ids may have been renumbered, or moved without their
+    rows.
 
     `unnamed` is a mask of the `pets` that are in no row; `displaced` are the ids of misplaced rows.
     A row looks like one of these pets if it has the same name and all its values agree. If no other
@@ -740,7 +742,8 @@ def _index_pets(
     photos = {photo_keys(add.after.photo_urls) for add in adds if add.after.photo_urls}
     wanted = names_among(pets["name"], names)
     if photos:
-        # Most pets have another first photo: compare only the lists of the rest.
+        # The first photo of most pets is not that of an add: compare whole lists only for the other
+        # pets.
         first = {each[0] for each in photos}
         wanted |= np.array(
             [
@@ -894,7 +897,7 @@ def _collect_known_texts(pets: pd.DataFrame) -> dict[tuple[str, str], str]:
     return known | {("tags", name): name for name in tags if name.isascii()}
 
 
-# Pets that no row names: deletes, if they are requested and proven.
+# Pets that no row names: they are deleted only if this is requested and no doubt remains.
 
 
 _WHICH = (
@@ -914,7 +917,7 @@ class MissingPets:
     deletes: list[Delete]
     """The pets to delete."""
     conflicts: list[Conflict]
-    """The conflicts of these pets, and of the adds that may be one of them."""
+    """The conflicts of these pets, and of the adds whose pet may be one of them."""
     notes: list[str]
     """The notes for the user."""
     conflict_rows: frozenset[int] = frozenset()
@@ -1114,7 +1117,9 @@ def _pair_lost_ids(
     changes: Sequence[Change],
     open_rows: Collection[int],
 ) -> list[tuple[Pet, Add]]:
-    """Return the pets in no row, each with an add that may be the same pet, by name or photos."""
+    """Return the pets in no row, each with an add of a pet that may be the same one, by name or
+    photos.
+    """
     adds = [
         each
         for each in changes
@@ -1143,8 +1148,8 @@ def _pair_renamed(
     order: pd.Series[Any],
     known: Sequence[tuple[Pet, Add]],
 ) -> list[tuple[Pet, Add]]:
-    """Return the pets in no row, except the known ones, each with an add that may be the same pet
-    under another name.
+    """Return the pets in no row, each with an add of a pet that may be the same one under another
+    name. The `known` pairs are omitted.
     """
     adds = {
         each.row: each
@@ -1165,7 +1170,7 @@ def _pair_renamed(
 
 
 def _iter_lost_id_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
-    """Yield a conflict for each add that may be a pet in no row."""
+    """Yield a conflict for each add whose pet may be one that is in no row."""
     found: dict[int | None, list[Pet]] = defaultdict(list)
     adds = {add.row: add for _, add in pairs}
     for pet, add in pairs:
@@ -1655,9 +1660,9 @@ def compare(
     """Return the plan that changes the store to agree with the sheet.
 
     `found` has the answer of getPetById for every id of `find_unproved_ids(sheet.rows,
-    snapshot.frame)`: the pet, or None for a 404. `created` is the time, ISO 8601. A sheet that does
-    not list photos from `uploads` does not remove them. A pet that is `outside` of the caller's
-    scope is not deleted as missing.
+    snapshot.frame)`: the pet, None for a 404, or a failure. `created` is the time, ISO 8601. A
+    sheet that does not list photos from `uploads` does not remove them. A pet that is `outside` of
+    the caller's scope is not deleted as missing.
 
     From earlier runs: `matches` has rows without an id, as `identify` finds them; `undone` has the
     undone run of each pet that an undo deleted; `restored` has the pets that undos changed, in the
@@ -2021,7 +2026,8 @@ def _iter_correction_notes(sheet: Sheet) -> Iterator[str]:
 def _order(change: Change) -> int:
     """Return the sort key of a change.
 
-    Adds are first. Those with an id come before the service can assign the same id.
+    Adds come first. Those with an id come before those without one, because the service could
+    assign the same id.
     """
     is_unnumbered = change.kind == "add" and change.pet_id is None
     return _ORDER[change.kind] + is_unnumbered

@@ -1,4 +1,4 @@
-"""Decide the result of each row: change, conflict, blocked or nothing, with the applied rule."""
+"""Decide the result of each row: change, conflict or nothing, with the applied rule."""
 
 from __future__ import annotations
 
@@ -361,7 +361,7 @@ class Decisions:
     The attributes are complete after `changes()`. `unchanged` is the number of unchanged rows.
     `sides.named` is a mask of the pets that rows name. `may_be` has, by row, the pets to which a
     row in conflict may belong. `uncertain` has the addresses of rows that may belong to any pet:
-    rows without an id that are blocked, ignored or in conflict.
+    rows without a reliable id that are blocked, ignored or in conflict.
     """
 
     def __init__(

@@ -113,8 +113,8 @@ class _Pairing:
         self._lost_kinds.update(paths)
 
     def result(self) -> list[int | None]:
-        """Return the position of each row's pet, None if the row has no pet. Of equal pets, the
-        first row gets the first.
+        """Return the position of each row's pet, None if the row has no pet. Equal pets are
+        assigned in the order of their rows.
         """
         result: list[int | None] = [None] * len(self._rows)
         for kind, held in self._rows_of.items():
@@ -145,12 +145,12 @@ class _Pairing:
 
 
 # One field of a pet: its value, its text in a cell, and its equality.
-#
 # This module has the only definition of "the same"; plan, precheck, verify, resume, undo and
 # reconcile use it. Text is compared trimmed and in NFC. Status ignores case. Tags are compared as a
 # set, and photo addresses as an ordered list without duplicates. The id 0 of a tag or category
 # means no id: services return it if none was sent. If the expected value omits an id, the service
-# may have assigned any. `same` therefore has a direction, from the expected to the found pet.
+# may have assigned any. `is_as_expected` therefore has a direction, from the expected to the found
+# pet.
 
 
 def normalize(text: str | None) -> str:
@@ -310,7 +310,7 @@ def same_tags(expected: Iterable[Tag], found: Iterable[Tag]) -> bool:
 
 
 def same_photos(expected: Iterable[str], found: Iterable[str]) -> bool:
-    """Return true if the photo addresses are the same in the same order, without duplicates."""
+    """Return true if the photo addresses are the same in the same order. Duplicates are ignored."""
     return photo_keys(expected) == photo_keys(found)
 
 
@@ -408,8 +408,8 @@ def merge_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str]
     """Return the list with both sides' removals, additions and moves, or None if both sides moved
     the same items differently.
 
-    The order is the store's, unless only the sheet moved items. An item that the other side added
-    comes after its predecessor on that side, and after items that the side whose order is kept
+    The order is the store's, unless only the sheet moved items. An item added by the side whose
+    order is not kept comes after its predecessor on that side, and after items that the other side
     added at the same position.
     """
     sides = tuple(base), tuple(sheet), tuple(store)
@@ -637,8 +637,8 @@ def _resolve_tags(
 ) -> list[Tag]:
     """Return the matching tag of the pet or the store for each of the sheet's tags.
 
-    Tags with both id and name go first. A tag without an id then gets a tag of its name that no
-    other tag of the sheet has, if there is one.
+    Tags with both id and name go first. A tag without an id is then matched with a tag of its name
+    that no other tag of the sheet matches, if there is one.
     """
     tags = list(sheet_tags)
     found: dict[int, Tag] = {}

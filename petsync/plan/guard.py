@@ -207,7 +207,9 @@ CAPACITY_CURE = (
 
 
 def refuse_over_capacity(adds: int, pets: int, capacity: int | None) -> Iterator[Refusal]:
-    """Yield the refusal of adds beyond the service's capacity, which remove other pets."""
+    """Yield the refusal of adds beyond the service's capacity, because the service would drop other
+    pets for them.
+    """
     if capacity is None or not adds or pets + adds <= capacity:
         return
     overflow = pets + adds - max(pets, capacity)

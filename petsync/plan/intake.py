@@ -149,11 +149,10 @@ def _note(
 # since the base. If both sides edited it, the sheet's value stays and the plan sends it. The
 # exceptions are tags and photos, which merge, and clashes that the store wins. If `store` leads,
 # the sheet takes every field.
-#
 # A merge fills a blank cell only if the pet had no value in the base and has one now, or if the
-# column was missing in the last round. Any other blank cell beside a value is blank on purpose. If
-# the store leads, every blank cell in one of the table's columns is filled. A column that the sheet
-# lacks is never added.
+# column was missing in the last round. Any other cell that is blank while the store has a value is
+# blank on purpose. If the store leads, every blank cell in one of the table's columns is filled. A
+# column that the sheet lacks is never added.
 
 
 _NO_GUARD = Guard()
@@ -181,10 +180,11 @@ def build_inbound(
     """Return the changes that the sheet takes from the store's snapshot, judged by the guard.
 
     `base` has the last values on which both sides agreed, as the `plan` used it. The plan has the
-    changes for the store. Rows that it lists as conflicts, blocked rows, and rows with the action
-    `ignore`, `add`, `add-another` or `delete` do not change. The snapshot must have every pet that
-    a row names, including those that only getPetById returned: other named pets count as deleted,
-    unless the plan says that their lookup failed.
+    changes for the store. Rows that it lists as conflicts without clashes, blocked rows, and rows
+    with the action `ignore`, `add`, `add-another` or `delete` do not change, except adds whose row
+    is in `pet_ids`. The snapshot must have every pet that a row names, including those that only
+    getPetById returned: other named pets count as deleted, unless the plan says that their lookup
+    failed.
 
     `pet_ids` has the pets of rows without an id, by row: pets that the plan recognised or that a
     run added. Of the pets in no row, only those in `adds` become rows (None: all). Pets in

@@ -163,12 +163,12 @@ class RemovedPet(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A row that names the id of a reused or removed pet, and seems to belong to an earlier pet
-    with this id.
+    """A row that names a reused id or the id of a removed pet, and seems to belong to an earlier
+    pet with this id.
     """
 
     reused: ReusedId | RemovedPet
-    """The reused or removed pet."""
+    """The pet that got the reused id, or the removed pet."""
     is_sure: bool
     """True if the row certainly belongs to an earlier pet."""
 
@@ -211,7 +211,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     "added": it has a pet. "unknown": the run began to add one, and the result is unknown. "unsent":
     the run stopped before it began to add one. "held": the run left the row in conflict, because it
-    `may_be` one of several pets.
+    may belong to any of the pets in `may_be`.
     """
     run_started: str = ""
     """The start of the run that wrote the record, ISO 8601 in UTC."""
@@ -320,9 +320,9 @@ def read_row_pets(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> 
 def find_suspects(
     sheet: Sheet, reused: Mapping[int, ReusedId], pets: pd.DataFrame
 ) -> dict[int, Suspect]:
-    """Return the rows that name the id of a reused pet and may belong to an earlier pet, by row
-    number. A row with the pet's name belongs to that pet, unless the row has not changed since
-    before the pet got the id.
+    """Return the rows that name a reused id and may belong to an earlier pet, by row number. A row
+    with the new pet's name belongs to that pet, unless the row has not changed since before the pet
+    got the id.
     """
     frame = sheet.rows
     if not reused or "id" not in frame:

@@ -1,4 +1,6 @@
-"""Match rows with pets, and merge base, sheet and store field by field."""
+"""Match rows with pets, merge a row's values into its pet, and align a sheet with the store and the
+base.
+"""
 
 from __future__ import annotations
 
@@ -200,7 +202,7 @@ def _texts(
 
 
 def _numbers(cells: _Array, old: _Array, places: Positions) -> Mask:
-    # The id 0 means no id. A row without an id does not change it.
+    # The category id 0 means no id. A row without this id does not change the pet's.
     left = cells.to_numpy(dtype=np.int64, na_value=0)
     right = old.to_numpy(dtype=np.int64, na_value=0)[places]
     unequal: Mask = (left != 0) & (left != right)
@@ -493,7 +495,9 @@ _UNUSUAL = r"[^\x00-\x{2ff}]"
 
 
 class Candidates:
-    """The pets that no row claims by id, indexed by name or by the columns of `match_on`."""
+    """The `free` pets, which rows without an id may match, indexed by name or by the columns of
+    `match_on`.
+    """
 
     def __init__(
         self, pets: pd.DataFrame, free: Mask, names: Collection[str], on: Sequence[Column]
@@ -702,7 +706,7 @@ def _places(frame: pd.DataFrame, pets: pd.DataFrame) -> Positions:
 
 
 def _bits(masks: Mapping[Unit, Mask]) -> Bits:
-    """Return one bit per unit."""
+    """Return a number for each row, with the bits of the units whose masks include the row."""
     result = np.zeros(len(masks["name"]), dtype=np.uint8)
     for n, unit in enumerate(UNITS):
         result |= masks[unit].astype(np.uint8) << n

@@ -19,7 +19,7 @@ _SHOWN = 5
 class Remarks:
     """Rows with remarks, collected while rows are decided.
 
-    The keys, and the items of lists, are row numbers.
+    The keys, except those of `categories`, and the items of lists are row numbers.
     """
 
     older: list[int] = field(default_factory=list)

@@ -125,7 +125,7 @@ class RowEdit(msgspec.Struct, frozen=True, kw_only=True):
 class IdentifiedRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row whose pet is now known.
 
-    It gets the pet's id, and loses its action `add` if it has one.
+    It gets the pet's id, and loses its action `add` or `add-another` if it has one.
     """
 
     row: int
@@ -137,7 +137,7 @@ class IdentifiedRow(msgspec.Struct, frozen=True, kw_only=True):
     lacks_id: bool = True
     """True if the row has no id yet."""
     was_add: bool = False
-    """True if the row has the action `add`, which is removed."""
+    """True if the row has the action `add` or `add-another`, which is removed."""
 
 
 class Removal(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,7 +209,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def touched(self) -> Counts:
-        """The same counts, with rows that only get their id as updated."""
+        """The same counts, but rows that only get their id count as updated."""
         ids = {each.row for each in self.identified} - {each.row for each in self.edits}
         return msgspec.structs.replace(self.counts, update=len(self.edits) + len(ids))
 
@@ -558,7 +558,7 @@ def _merge_conflicts(
 
 
 def _insert_updates(changes: Sequence[Change], updates: Sequence[Update]) -> Iterator[Change]:
-    """Yield the changes with the updates inserted by their rows."""
+    """Yield the changes with the updates inserted in the order of their rows."""
     waiting = sorted(updates, key=lambda update: update.row or 0, reverse=True)
     for change in changes:
         while waiting and _is_behind(change, waiting[-1]):
@@ -741,9 +741,8 @@ def unknown_ids(changes: Iterable[Change], ids: Iterable[int] | int | None) -> I
 
 
 def _selectable_rows(change: Change, address: Address) -> Iterator[list[object]]:
-    """Yield the rows of a change in the frame.
-
-    The name is the current one, or the future one if the pet does not exist yet.
+    """Yield the frame's rows for a change. The name is the pet's current one, or its future one if
+    the pet does not exist yet.
     """
     pet = change.after if change.before is None else change.before
     head = [change.kind, change.pet_id, pet.name]
@@ -845,7 +844,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StaleRows(NamedTuple):
-    """Rows with the exported values that differ from the store, for one reason."""
+    """Unedited rows that differ from the store, all for the same reason."""
 
     rows: tuple[int, ...]
     """The numbers of the rows."""
@@ -856,7 +855,7 @@ class StaleRows(NamedTuple):
 
 
 class _StaleRowIndex(Protocol):
-    """The fields of a plan that list the rows with exported values that differ from the store."""
+    """The fields of a plan that list the unedited rows that differ from the store."""
 
     @property
     def older(self) -> tuple[int, ...]: ...
@@ -867,7 +866,7 @@ class _StaleRowIndex(Protocol):
 
 
 class _SavedCounts(_StaleRowIndex, Protocol):
-    """The counts that a plan stores directly."""
+    """The fields of a plan that its summary uses, besides its changes and conflicts."""
 
     @property
     def blocked(self) -> tuple[Blocked, ...]: ...
@@ -985,7 +984,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     profile: str
     """The name of the service's profile."""
     source: str
-    """The sheet's file."""
+    """The sheet's file; for an undo, `run` and the id of the undone run."""
     tab: str = ""
     """The worksheet, "" for CSV."""
     places: Mapping[str, str] = {}
@@ -1015,7 +1014,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: int = 0
     """The number of rows without a change, including `older` and `deleted_in_store`."""
     recognised: Mapping[int, int] = {}
-    """The matched pet's id for each row without an id, by row number."""
+    """The id of the matched pet, by row number, for each row without an id that matches one."""
     slots: Mapping[int, Slot] = {}
     """The neighbours of rows without an id, and what is known about these rows, by row number."""
     vacant: tuple[VacantId, ...] = ()
@@ -1029,7 +1028,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     deleted_in_store: tuple[int, ...] = ()
     """The numbers of unchanged rows whose pets are deleted from the store."""
     undone: Mapping[int, str] = {}
-    """For rows of these two kinds whose pets an undo changed: the undone run, by row number."""
+    """For rows in `older` or `deleted_in_store` whose pets an undo changed: the undone run, by row
+    number.
+    """
     ignored: int = 0
     """The number of rows with the action `ignore`."""
     rows: int = 0
@@ -1045,13 +1046,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     sentinels: tuple[Pet, ...] = ()
     """The guard's sentinels, as the snapshot had them."""
     left_out: int = 0
-    """The number of changes that `select` left out as a whole, except rows that are in conflict."""
+    """The number of changes that `select` left out as a whole, except changes of rows in
+    conflict.
+    """
     verdict: Verdict = Verdict()
     """The guard's verdict."""
     corrections: tuple[Correction, ...] = ()
     """The cells that were read with a user's correction instead of the file's value."""
     shifted: tuple[Column, ...] = ()
-    """The columns that seem to be sorted or shifted without their rows."""
+    """The columns that seem to be sorted or shifted apart from the other columns."""
 
     @property
     def adds(self) -> tuple[Add, ...]:
@@ -1108,7 +1111,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def require_ok(self, pets: int | None = None) -> None:
-        """Raise GuardError if the guard refuses the plan, or refuses it for a store of `pets`."""
+        """Raise GuardError if the guard refuses the plan, or would refuse it for a store with
+        `pets` pets.
+        """
         # Judge again: the verdict in a file is not trusted.
         refusals = {*self.verdict.refusals, *self.with_verdict().verdict.refusals}
         if pets is not None:
@@ -1134,7 +1139,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         ]
         verdict = self.guard.judge(
             pets=self.pets,
-            # A run may have changed nothing, but a sheet without rows is a mistake.
+            # The undone run may have changed nothing, but a sheet without rows is a mistake.
             rows=self.rows or bool(self.undoes),
             adds=kinds["add"],
             updates=kinds["update"],
@@ -1239,7 +1244,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return frame_of(self.changes, self.address)
 
     def address(self, change: Change, column: Column) -> str:
-        """Return the address of the cell that changes a column, "" for a pet that is in no row."""
+        """Return the address of the change's cell in a column, the row's address if the sheet lacks
+        the column, "" for a pet that is in no row.
+        """
         place = self.places.get(column)
         if change.row is None or place is None:
             return change.source

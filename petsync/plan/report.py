@@ -299,7 +299,7 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
     started: str
     """The start, ISO 8601 in UTC."""
     ended: str = ""
-    """The end, ISO 8601 in UTC; "" while it runs."""
+    """The end, ISO 8601 in UTC; "" while it runs, or if the end is unknown."""
     seconds: float = 0.0
     """The duration in seconds of all its sessions together."""
     state: Literal["running", "stopped", "done"] = "running"
@@ -330,7 +330,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     row: int | None = None
     """The sheet's row, None for a pet in no row."""
     source: str = ""
-    """The cell's address."""
+    """The row's address, or that of the cell that names the image; "" if there is none."""
     pet_id: int | None = None
     """The pet's id, None if it is unknown."""
     fields: tuple[Column, ...] = ()
@@ -455,7 +455,8 @@ def find_undoing_runs(runs: Iterable[PastRun]) -> dict[str, PastRun]:
 def collect_undone_pets(
     runs: Iterable[PastRun], entries: Callable[[str], Iterable[Entry]]
 ) -> Mapping[str, frozenset[int]]:
-    """Return, for each run that was undone in whole or in part, the undone pets.
+    """Return, for each run that was undone in whole or in part, the ids of the pets whose changes
+    were undone.
 
     An undo that was itself undone does not count. `runs` starts with the newest, and `entries`
     returns the entries of a run.

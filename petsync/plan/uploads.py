@@ -245,7 +245,7 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_json(cls, body: bytes) -> Pictures:
-        """Return the value that `to_json` wrote, also that of petsync 0.2.
+        """Return the value that `to_json` wrote, also in the format of petsync 0.2.
 
         Raises PlanError if the content is invalid or has another format.
         """
@@ -282,8 +282,8 @@ _FORMAT_1_DECISIONS = {"already": "uploaded", "twice": "duplicate", "doubtful": 
 
 
 def _read_format_1(body: bytes) -> Pictures:
-    """Return the value of a text in format 1, of petsync 0.2. Raises DecodeError if it is
-    invalid.
+    """Return the pictures in a JSON body in format 1, which petsync 0.2 wrote. Raises DecodeError
+    if it is invalid.
     """
     pictures = msgspec.json.decode(body, type=_Format1).pictures
     for picture in pictures:
@@ -610,7 +610,7 @@ class Attempt(NamedTuple):
 
 @dataclass(slots=True)
 class Uploads:
-    """The uploads to one store, the older ones first."""
+    """The uploads to one store, collected from the oldest attempt to the newest."""
 
     applied: dict[Key, Attempt] = field(default_factory=dict)
     """The successful uploads, by pet id and digest."""

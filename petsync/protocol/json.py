@@ -196,7 +196,7 @@ def _text(value: Any, where: str) -> str | None:
 
 
 def _number(value: Any, where: str) -> int | None:
-    """Return an int64; a text with a number is accepted, as the live service does."""
+    """Return an int64; accept a text with a number, as the live service does."""
     if value is None:
         return None
     number = int(value) if isinstance(value, str) and _is_digits(value) else value

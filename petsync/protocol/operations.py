@@ -218,9 +218,8 @@ def _starts_as_page(body: bytes) -> bool:
 
 
 # The eight operations of the interface, each as a Call.
-#
-# The profile decides where a parameter is sent and which statuses succeed (docs/profiles.md).
-# Nothing here opens a connection.
+# The profile decides the form of parameters and bodies (docs/profiles.md). Nothing here opens a
+# connection.
 
 
 _MEDIA = {"json": "application/json", "xml": "application/xml"}
@@ -576,7 +575,7 @@ def _error_type(status: int) -> type[errors.ApiError]:
 
 
 def _message(response: Response) -> str:
-    """Return the service's message: that of an ApiResponse, else the body if it is plain text."""
+    """Return the service's message: that of an ApiResponse, else the body unless it is HTML."""
     try:
         if response.media.endswith("json"):
             return json.decode_api_response(response.body).message or ""

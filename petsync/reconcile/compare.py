@@ -134,7 +134,9 @@ class Comparison:
     snapshot: Snapshot
     """The pets of the job's scope."""
     seen: Snapshot
-    """The pets of the scope, and those outside of it that rows name."""
+    """The pets of the scope, and those outside of it that rows name, may belong to, or named
+    before.
+    """
     base: Base | None
     plan: Plan
     """The changes for the store."""
@@ -212,7 +214,7 @@ class Comparer:
 
     @property
     def read_at(self) -> str:
-        """When the folder's file was first read with its present content; "" for other sheets."""
+        """When the folder's file was first read with its present content; "" without a folder."""
         return "" if self.folder is None else self.folder.read_at(self.source.part)
 
     def read(self, known_statuses: Collection[str] = ()) -> Sheet:
@@ -666,7 +668,7 @@ def compare_planned_rows(
 ) -> RowComparison:
     """Compare the sheet with the pets that were seen.
 
-    A category is unclear if the plan has a conflict because of the number beside its name.
+    A row's category is unclear if the category's number causes a conflict in the plan.
     """
     unclear = [each.row for each in plan.conflicts if each.rule == "no-category-name"]
     return compare_rows(sheet, seen, pet_ids, base, unclear)

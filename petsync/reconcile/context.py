@@ -204,7 +204,9 @@ class Reconciliation:
 
     @property
     def paths(self) -> StatePaths:
-        """The paths of the state folder. A dry run renames no files."""
+        """The paths of the state folder. A dry run renames no files, so it uses those with former
+        job names.
+        """
         return StatePaths(self.config.state, self.formers if self.dry_run else {})
 
     def scrub(self, text: str) -> str:
@@ -345,7 +347,7 @@ class RoundContext:
         for kind, status in _ENDS:
             if kinds.get(kind):
                 return status
-        # Ids that rows got are not changes, and a resumed run belongs to an earlier round.
+        # `applied` counts neither ids that rows got nor the changes of a resumed run.
         did = self.round.applied or self.round.backup or self.round.resumed
         return "done" if did else "in-sync"
 

@@ -574,7 +574,7 @@ _EACH, _ALL = 15.0, 60.0
 def mark_of(address: Secret) -> str:
     """Return a short digest that distinguishes the addresses of one configuration.
 
-    It is too short to identify an address by it.
+    It is too short to reveal an address.
     """
     text = address.reveal().encode("utf-8", "surrogatepass")
     return blake2s(text, digest_size=2).hexdigest()

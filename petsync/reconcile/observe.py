@@ -313,7 +313,8 @@ class _File(WatchedFileHandler):
 
 
 def _handlers(config: Log) -> Iterator[logging.Handler]:
-    """Yield a handler for the log file, or for standard error.
+    """Yield a handler for standard error or, with a log file, one for the file and one that shows
+    warnings about notices on standard error.
 
     Log rotation may move the file at any time.
     """
@@ -673,7 +674,7 @@ def page_of(
 
         def collect(self) -> Iterable[Any]:
             """Return the current metric families."""
-            # The own gauges come first: the rounds that they count are then stored.
+            # Call `own` first: the rounds that its gauges count are then already stored.
             gauges = own()
             return _Families(config(), read_latest(config().state), gauges).collect()
 
@@ -683,7 +684,9 @@ def page_of(
 
 
 class _Families:
-    """A Prometheus collector: each metric has a sample for every job."""
+    """A Prometheus collector: the metrics of the jobs' latest rounds, the next due times, and the
+    gauges in `own`.
+    """
 
     def __init__(
         self,

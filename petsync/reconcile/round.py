@@ -108,7 +108,7 @@ _NAMED = 5
 def is_held(
     context: RoundContext, comparer: Comparer, comparison: Comparison, start: RoundStart
 ) -> bool:
-    """Return true if the round ends before any change, after it notes all differences. Raises
+    """Note all differences, and return true if the round ends before any change. Raises
     FindingsError if the job is strict and the sheet has errors.
     """
     first = Differences(context.job, comparison, is_first=comparer.is_first).all()
@@ -587,7 +587,7 @@ class _Execution:
             self._keep_base(self.base, result.digest or sheet.digest)
 
     def _write_ids(self) -> bool:
-        """Write the ids of pets into rows without one; a failure becomes a note. Return true if
+        """Write the ids of pets into rows without an id; a failure becomes a note. Return true if
         there were ids to write.
         """
         added = assigned_ids(self.context.report)

@@ -17,7 +17,7 @@ def last_due(schedule: str, now: datetime) -> datetime | None:
     """Return the last scheduled time at or before `now`, which has a time zone; None if there is
     none.
 
-    `schedule` has cron's five fields, in local time.
+    `schedule` is a cron expression with five fields, in local time.
     """
     return _find_time(schedule, _wall(now) + timedelta(seconds=1), reverse=True)
 

@@ -96,7 +96,7 @@ def _service(address: Secret) -> Any:
         warnings.simplefilter("ignore")
         import apprise
 
-        # A redirected POST becomes a GET, which answers 200 and sends nothing.
+        # A redirected POST becomes a GET: the answer is 200, but nothing is sent.
         asset = apprise.AppriseAsset(
             app_id="petsync",
             app_desc="petsync",

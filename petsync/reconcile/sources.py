@@ -337,7 +337,7 @@ def _ids(sheet: Sheet) -> Iterator[tuple[int, int]]:
 
 
 def _new_rows(sheet: Sheet) -> Iterator[Row]:
-    """Yield the rows without an id, except those with the action add-another."""
+    """Yield the rows with a name and no id, except those with the action ignore or add-another."""
     frame = sheet.rows
     rows = select(frame, lacks_id(frame) & ~has_action(frame, "ignore", "add-another"))
     if "name" in rows and len(rows):
@@ -522,7 +522,8 @@ def _make_read_only(connection: Connection) -> None:
 
 
 def _authorize(action: int, name: str | None, argument: str | None, *_: str | None) -> int:
-    """Return SQLITE_OK for reads and function calls, else SQLITE_DENY.
+    """Return SQLITE_OK for reads, for function calls except load_extension, and for writes, which
+    the connection itself rejects; else SQLITE_DENY.
 
     Even a read-only connection can attach databases, copy one into a file (VACUUM INTO) and set
     pragmas.

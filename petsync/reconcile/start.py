@@ -180,8 +180,8 @@ class RoundStart:
     """When a round last found that the sheet is an older copy, in ISO 8601; "" for never."""
 
     def with_carried(self, carried: Base | None) -> RoundStart:
-        """Return the start with the digest of the base that the sheet carries now; None: the base
-        is still the same.
+        """Return the start with the digest of the base that the sheet carries now; if `carried` is
+        None, the base is still the same.
         """
         return self if carried is None else replace(self, carried=digest_of(carried))
 

@@ -462,7 +462,8 @@ def _load_run(note: _Note, store: Store) -> StartedRun | None:
         past, _ = store.aio.to_resume(run)
         is_undone = past.run_id in find_undoing_runs(store.aio.history.runs(past.store))
     except PlanError as error:
-        # Another version of petsync, or another store, made its plan: a new plan sends the rest.
+        # Its plan is from another version of petsync, or for another store: a new plan sends the
+        # rest.
         _LOG.warning("run %s is not resumed: %s", run, error.message)
         return None
     is_stopped = note.is_own and past.state != "done" and is_resumable(past) and not is_undone
@@ -577,7 +578,7 @@ def load_report(round_: Round) -> RoundReport:
 
 
 def _prune(folder: Path, keep: int) -> None:
-    """Remove reports that are too old; one that cannot be removed stays."""
+    """Remove all reports except the newest `keep`; a report that cannot be removed stays."""
     names = {path.stem for path in folder.iterdir() if path.suffix in _ENDINGS}
     ids = sorted(name for name in names if not name.startswith("."))
     for name in ids[: max(0, len(ids) - keep)]:
@@ -625,7 +626,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     """The base from before the file was written, as lines."""
     inbound: Inbound
     is_again: bool = False
-    """True if the sheet was a restored backup."""
+    """True if the sheet was, or may have been, a restored backup."""
     is_agreed: bool = False
     """True if the stored base reflects whether the version was written."""
     is_lost: bool = False
@@ -1461,7 +1462,7 @@ _RELEASABLE = frozenset({"add", "update", "delete"})
 def is_final(refusals: Sequence[Refusal]) -> bool:
     """Return true if no approval can release a plan with these refusals.
 
-    Such refusals are an empty sheet, a sentinel, and a change of everything.
+    Only exceeded limits on adds, updates and deletes can be released.
     """
     return any(refusal.limit not in _RELEASABLE for refusal in refusals)
 

@@ -20,7 +20,7 @@ __all__ = ["IN_NOTEBOOK", "NotebookBar", "TerminalBar"]
 
 
 with warnings.catch_warnings():
-    # tqdm warns that its notebook bar is experimental, and if ipywidgets is missing.
+    # tqdm warns that its notebook bar is experimental, or that ipywidgets is missing.
     warnings.simplefilter("ignore")
     from tqdm.auto import tqdm as auto
 

@@ -120,7 +120,7 @@ class Column:
     since: datetime
     until: datetime
     missed: int = 0
-    """The approximate number of turns, or of periods without a turn, in a gap."""
+    """The approximate number of missing turns, or of periods without a turn, in a gap."""
 
     @property
     def width(self) -> int:
@@ -267,7 +267,9 @@ UNCOMPARED: Sequence[Status] = ("error", "locked")
 
 
 def describe_column(column: Column) -> str:
-    """Return the tooltip of a column: one line for each round."""
+    """Return the tooltip of a column: its rounds, then their changes, open differences, drift and
+    duration.
+    """
     if not column.turns:
         missing = count(column.missed, "round")
         until = f" until {_format_minute(column.until)}" if column.until > column.since else ""
@@ -423,7 +425,7 @@ def _streak(turns: Sequence[RoundGroup]) -> str:
 
 
 def page_summary(jobs: Mapping[str, Sequence[RoundGroup]], total: int) -> str:
-    """Return one sentence on all jobs."""
+    """Return one or two sentences on all jobs."""
     jobs_to_look_at = [name for name, turns in jobs.items() if not turns[-1].is_well]
     rounds = count(total, "round")
     if not jobs:
@@ -843,7 +845,7 @@ def _cut_marks(
     top: float,
     formatting: tuple[int, Callable[[float], str]],
 ) -> Iterator[str]:
-    """Yield a mark on each bar that exceeds the limit of the axis. Of marks that are close
+    """Yield a mark for each value that exceeds the limit of the axis. Of marks that are close
     together, only the one with the largest value has a label.
     """
     sign, format_value = formatting

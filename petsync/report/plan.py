@@ -94,8 +94,8 @@ _STYLES = (lines.OLD_STYLE, lines.NEW_STYLE)
 def change_lines(
     kind: words.Kind, listing: Listing[Change], plan: Plan, conflicts: ClashesByRow, width: int
 ) -> Iterator[Text]:
-    """Yield the shown changes of one kind, under a heading that counts all of them. If there are
-    more updates, also yield the number of changes of each field.
+    """Yield the shown changes of one kind, under a heading that counts all of them. If not all
+    updates are shown, also yield the number of changes of each field.
     """
     if not listing.total:
         return
@@ -254,7 +254,7 @@ def _values(clash: Clash) -> list[Cell]:
     return [items(clash.column, text) for text in (clash.base, clash.sheet, clash.store)]
 
 
-# Changes of the store for a sheet, as lines, and as text.
+# Changes from the store for a sheet, as lines and as text.
 
 
 _ALL = (
@@ -329,9 +329,9 @@ of a list; or, for a clash, its texts in export, sheet and store.
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True):
-    """A row of the plan, with invisible characters replaced by their names. `message`, `cure` and
-    `winner` are set for a conflict or a blocked row. A change has only a `message`, which names
-    the fields of its row that are in conflict, if there are any.
+    """A row of the plan, with invisible characters replaced by their names. A conflict has a
+    `message`, a `cure` and a `winner`, a blocked row only a `message`. The `message` of a change
+    names the fields of its row that are in conflict, if there are any.
     """
 
     kind: int
@@ -418,7 +418,7 @@ def _conflict_problem(conflict: Conflict) -> str:
 
 
 def _clash_field(clash: Clash) -> Field:
-    # Items on separate lines are separated by " | " in a single line.
+    # The items, which are on separate lines, are joined into one line with " | ".
     texts = (text.replace("\n", " | ") for text in (clash.base, clash.sheet, clash.store))
     base, sheet, store = map(_text_value, texts)
     return _unit(clash.column), base, sheet, store

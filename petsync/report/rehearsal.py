@@ -61,7 +61,7 @@ _REASON_WORDS: Mapping[Why, str] = {
 
 
 class Mismatch(NamedTuple):
-    """A difference between a pet's column and the plan, as texts."""
+    """A difference between a pet and the plan, as texts."""
 
     where: str
     pet: str

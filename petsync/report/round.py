@@ -199,7 +199,7 @@ class Command(NamedTuple):
 
 
 def headline(round_: Round) -> str:
-    """Describe how the round ended, in one or two sentences."""
+    """Describe how the round ended, in one to three sentences."""
     dry_run_note = "This was a dry run: nothing was changed." if round_.dry_run else ""
     own_kind = _KIND_OF_STATUS.get(round_.status)
     others = format_open_total([[(kind, n) for kind, n in open_counts(round_) if kind != own_kind]])

@@ -52,7 +52,7 @@ _COLUMNS = ("", "Where", "Change", "Id", "Pet", "What happened")
 
 
 def report_html(report: Report, *, limit: int | None = 20) -> str:
-    """Return the report as HTML, with the first `limit` rows of each outcome that needs
+    """Return the report as HTML, with the first `limit` rows of each outcome and cause that needs
     attention.
     """
     return html.fragment(_parts(report, limit))
@@ -121,7 +121,7 @@ _NAME = 30
 
 
 def report_lines(report: Report, *, limit: int | None = 20, width: int = 80) -> Iterator[Text]:
-    """Yield the report as lines, with the first `limit` rows of each outcome that needs
+    """Yield the report as lines, with the first `limit` rows of each outcome and cause that needs
     attention.
     """
     yield Text.assemble(("petsync run ", "bold"), (make_visible(report.run_id), "bold"))

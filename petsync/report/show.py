@@ -83,7 +83,9 @@ def show_explanations(explanations: Iterable[Explanation], console: Console) -> 
 
 
 def show_report(report: Report, console: Console, *, limit: int | None = 20) -> None:
-    """Print the report with the first `limit` rows of each outcome that needs attention."""
+    """Print the report with the first `limit` rows of each outcome and cause that needs
+    attention.
+    """
     _show(report_lines(report, limit=limit, width=_width(console)), console)
 
 
@@ -171,7 +173,7 @@ def _show(lines: Iterable[Text], console: Console) -> None:
         console.print(line, soft_wrap=True)
 
 
-# Values as plain text: stable, without colour, at most 80 columns wide.
+# Values as plain text: stable, without colour, by default at most 80 columns wide.
 
 
 def plan_text(plan: Plan, *, limit: int | None = 20, width: int = 80) -> str:
@@ -192,7 +194,7 @@ def summary_text(summary: Summary, *, width: int = 80) -> str:
 
 
 def report_text(report: Report, *, limit: int | None = 20, width: int = 80) -> str:
-    """Return the report as text, with the first `limit` rows of each outcome that needs
+    """Return the report as text, with the first `limit` rows of each outcome and cause that needs
     attention.
     """
     return _join_lines(report_lines(report, limit=limit, width=width))

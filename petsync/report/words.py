@@ -105,8 +105,8 @@ T = TypeVar("T")
 
 
 def group_by_text(things: Iterable[T], describe: Callable[[T], str]) -> list[tuple[str, list[T]]]:
-    """Return the descriptions, each with its things: the largest group first, otherwise in
-    order.
+    """Return the descriptions, each with its things: the largest group first; groups of equal size
+    are in the order of their first things.
     """
     groups: dict[str, list[T]] = {}
     for thing in things:
@@ -119,8 +119,8 @@ def count_beyond(groups: Sequence[tuple[str, list[T]]], limit: int | None) -> in
     return 0 if limit is None else sum(len(things) for _, things in groups[limit:])
 
 
-# Printable text (the result of `visible`), fitted into cells of a terminal: widths are in cells,
-# not characters.
+# Printable text (the result of `make_visible`), fitted into cells of a terminal: widths are in
+# cells, not characters.
 
 
 EMPTY = "(empty)"
@@ -514,7 +514,7 @@ class ResultGroup:
 
     @property
     def is_plain(self) -> bool:
-        """True if the number of results is sufficient and their rows are not shown."""
+        """True if only the number of results is shown, not their rows."""
         return self.outcome == "applied" and self.cause not in ("another-id", "named-id")
 
 
@@ -580,7 +580,9 @@ def _worst_by_row(report: Report) -> Iterator[Result]:
 
 
 def findings_by_rule(sheet: Sheet, limit: int | None) -> list[Listing[Finding]]:
-    """Return the findings of each rule, the most frequent rule first; errors before warnings."""
+    """Return the findings of each rule, the most frequent rule first; among equally frequent ones,
+    errors come before warnings.
+    """
     groups = _group_by(sheet.problems, lambda f: (f.severity, f.rule), limit, {})
     return [groups[key] for key in sorted(groups, key=lambda k: (-groups[k].total, *k))]
 
@@ -1146,7 +1148,9 @@ def iter_findings(findings: Findings) -> Iterable[Finding]:
 
 
 def group_findings(findings: Iterable[Finding]) -> list[FindingGroup]:
-    """Return the groups, the most frequent first; errors before warnings."""
+    """Return the groups, the most frequent first; among equally frequent ones, errors come before
+    warnings.
+    """
     groups: dict[tuple[str, str], dict[tuple[str, str, str], EqualFindings]] = {}
     for finding in findings:
         texts = (finding.value, finding.problem, finding.suggestion)

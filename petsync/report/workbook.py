@@ -277,8 +277,8 @@ def letters(columns: Mapping[str, int]) -> str:
 
 
 # Worksheets of a workbook, streamed into a file that is written completely or not at all.
-#
-# The worksheet's rules colour the rows, not the cells, which is fast even for a million rows.
+# Rules of the worksheet, not formats of its cells, colour the rows, which is fast even for a
+# million rows.
 
 
 _MAX_ROWS = 1_048_575

@@ -1,7 +1,7 @@
 """The embedded pet store: all eight operations, for trials, tests and rehearsals.
 
-`Sandbox` runs one in a thread on a free loopback port; `serve` is the program. The sandbox shares
-only the resources, their representations and the errors with the rest of petsync.
+`Sandbox` runs one in a thread on a free loopback port; `serve` runs one as a program. The sandbox
+shares only the resources, their representations and the errors with the rest of petsync.
 """
 
 from __future__ import annotations

@@ -440,7 +440,7 @@ class ServedInfo:
 
     `url` is the base URL and ends in /v2; `pets` is the number of pets; `db` is the store's file,
     or None if the store is deleted with the server; `warnings` are for the user. The secrets are
-    new at each start, and are not used if `auth` is False.
+    new at each start unless the caller gives them, and are not used if `auth` is False.
     """
 
     url: str

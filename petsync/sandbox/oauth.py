@@ -56,7 +56,7 @@ METADATA = "/.well-known/oauth-authorization-server"
 
 _MAX_FORM = 64 * 1024
 _PERSON = "shopkeeper"
-"""The name of the sandbox's only user, because there are no accounts."""
+"""The name of the sandbox's only user: there are no accounts."""
 _NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
@@ -311,7 +311,7 @@ class Consent:
         return self._question(authorization)
 
     async def answer(self, request: Request) -> Response:
-        """Redirect to the program, with a code or with `access_denied`."""
+        """Redirect to the program, with a code, a token (implicit flow) or `access_denied`."""
         try:
             form = http.form(await http.body(request, 4096))
         except RefusedError as refusal:
@@ -388,7 +388,8 @@ _SAFE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 
 
 def _page(title: str, body: str, *, form_action: str = "'none'", status: int = 200) -> Response:
-    # Browsers also apply form-action to a form's redirect, so it has the program's address.
+    # Browsers also apply form-action to a form's redirect, so this directive includes the program's
+    # address.
     policy = (
         f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action {form_action}; "
         "base-uri 'none'; frame-ancestors 'none'"

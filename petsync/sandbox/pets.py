@@ -140,7 +140,9 @@ async def add_pet(service: Service, request: Request) -> ASGIApp:
 
 
 async def update_pet(service: Service, request: Request) -> ASGIApp:
-    """Return the response of updatePet: the stored pet, exactly as sent."""
+    """Return the response of updatePet: the stored pet, as sent; with `put_creates`, a pet without
+    an id gets one.
+    """
     media, sent = await _receive_pet(service, request)
     behaviour = service.behaviour
     if sent.pet.id is None and not behaviour.put_creates:

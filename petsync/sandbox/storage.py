@@ -113,7 +113,7 @@ def read_all(connection: sqlite3.Connection) -> list[Pet]:
 
 
 def save(connection: sqlite3.Connection, pet: Pet, nulls: Collection[str] = frozenset()) -> bytes:
-    """Store the pet, new or existing, and return its JSON. It must have an id.
+    """Store the pet, new or existing, and return its JSON. The pet must have an id.
 
     The JSON omits the lists named in `nulls`.
     """
@@ -170,7 +170,9 @@ def keep_within(connection: sqlite3.Connection, capacity: int | None) -> None:
 
 
 def remove(connection: sqlite3.Connection, number: int) -> bool:
-    """Remove a pet, and return whether it existed. Its id is not assigned again."""
+    """Remove a pet, and return whether it existed. Its id, if below 2^31, counts as used for
+    `next_id` without `reuse`.
+    """
     if not connection.execute("DELETE FROM pet WHERE id = ?", (number,)).rowcount:
         return False
     connection.execute("DELETE FROM tag WHERE pet_id = ?", (number,))

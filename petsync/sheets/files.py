@@ -318,7 +318,7 @@ _ENCODING_OF_MARK = {
 
 
 class EncodingError(SheetError):
-    """The encoding of a text file differs from the one specified for reading it. `offered` is an
+    """The encoding of a text file differs from the one in which it is read. `offered` is an
     encoding that it may have; "" if none is likely.
     """
 

@@ -91,7 +91,7 @@ class Headers:
     others: Mapping[str, int]
     near: Mapping[int, str]
     """The position and the suggested column of each header that is similar to a column's name, even
-    if the file also has that column.
+    if the file also has that column, unless it is `id`.
     """
 
 

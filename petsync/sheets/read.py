@@ -447,8 +447,8 @@ class _SheetReader:
             "photo_urls": columns.photos,
             ACTION: columns.actions,
         }
-        # Validate the lists last: they take the most memory, and the other steps need memory
-        # temporarily.
+        # Find these notes before the lists are validated: the lists take the most memory, and this
+        # step needs memory temporarily.
         cell_notes = self._cell_notes()
         for name in self.headers.columns:
             self._validate_column(name, validators[name])
@@ -465,7 +465,9 @@ class _SheetReader:
         note_worksheet(self.grid, self.headers, self.notes, renamed)
 
     def _note_renamed(self) -> frozenset[int]:
-        """Note the exported columns that have another header now, unless all rows are new pets."""
+        """Note the exported columns that have another header now, unless no row has the action
+        `merge`.
+        """
         is_open = np.asarray(self.values[ACTION] == "merge")
         if self.base is None or not is_open.any():
             return frozenset()
@@ -622,8 +624,8 @@ def sheet_from_frame(
     indexed by id has ids. A list in `tags` holds `Tag` values or names; a text instead of a list is
     parsed as in a cell. In the frame of a sheet, "[clear]" empties the `category`, as in the sheet.
     In any other DataFrame "[clear]" is a text in `name` and `category`, and a plan holds back a row
-    that would write it into the store. `mapping` gives the column for headers that must exist in
-    the frame; `defaults` does so for headers that may be missing.
+    that would write it into the store. `mapping` maps headers that must exist in the frame to
+    columns; `defaults` maps headers that may be missing.
 
     Raises SheetError if no column is one of petsync's, a header is a misspelling of one, only the
     id is known and there are other columns, or a value does not fit its column.

@@ -60,7 +60,8 @@ __all__ = [
 ]
 
 
-# Check arguments and files. A copy has the bytes that were read, and is written to another path.
+# Check arguments and files. A copy is made from the bytes that were read, and is written to another
+# path.
 
 
 Results = Report | pd.DataFrame
@@ -170,9 +171,9 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
     The copy can be read and applied again. An id cell gets the assigned id; a blank id cell also
     gets the id of the pet that the row was recognised as, unless another row has that id. An `add`
     whose pet now exists becomes `merge`. The copy gets the sheet's base, updated with the rows that
-    the report lists as applied. Corrected cells are corrected in the copy, except formulas that
-    other cells use. In a workbook, everything else is kept (macros only if the copy is an `.xlsm`);
-    in a CSV file, all other bytes.
+    the report lists as applied. The sheet's corrections are written into the copy, except over
+    formulas that other cells share. In a workbook, everything else is kept (macros only if the copy
+    is an `.xlsm`); in a CSV file, all other bytes.
 
     If `follow` is false (for a path that petsync chose), a symbolic link at `path` is an error.
     Raises SheetError if the file has changed since it was read, the copy cannot be written, or an

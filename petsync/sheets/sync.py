@@ -97,7 +97,7 @@ class _Comparison:
         return ["id"] if more and "id" not in self.sheet.columns else []
 
     def _names(self) -> Iterator[str]:
-        """Yield the names of the columns in edits, "" for a column that petsync does not use."""
+        """Yield each column's name in the edits, "" for a column that petsync does not use."""
         by_place = {place: name for name, place in self.sheet.columns.items()}
         yield from (by_place.get(place, "") for place in self.before.places)
         yield from self._new_columns()
@@ -207,7 +207,7 @@ def write_synced(
     does.
 
     Everything else is unchanged: in a workbook, all other cells, formulas and formats; in a CSV
-    file, all bytes of the other records. Added rows have the format of the last one, with the
+    file, all bytes of the other records. Added rows have the format of the last row, with the
     user's own columns blank; tables, filters and drop-downs are extended to them. A removed row
     leaves blank cells in a workbook, and nothing in a CSV file. Edits of columns that the sheet
     lacks are ignored, but the id is added if a row gets one. `base` replaces the base of the file,
@@ -298,7 +298,7 @@ def _gives_id(edits: SheetEdits) -> bool:
 
 
 def _has_base(source: Source) -> bool:
-    # calamine is loaded when a workbook is read.
+    # The modules for workbooks are loaded only for workbooks.
     from petsync.sheets.xlsx.package import Package
 
     return any(tab.name == BASE_TAB for tab in Package(source).tabs)

@@ -1,4 +1,4 @@
-"""Write a sheet: a workbook, a CSV file or a Parquet file, with its base."""
+"""Write a table: a workbook or a CSV file with its base, or a JSON or Parquet file."""
 
 from __future__ import annotations
 

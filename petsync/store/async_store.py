@@ -238,7 +238,7 @@ def _items(value: str | Iterable[Any] | None) -> str | list[Any] | None:
 
 
 def _frame(pet_id: int, values: Mapping[str, Any]) -> pd.DataFrame:
-    """Return a sheet of one row with every column: a missing column would count as lost."""
+    """Return a DataFrame of one row with every column: a missing column would count as lost."""
     row = {column: values.get(column) for column in COLUMNS} | {"id": pet_id, "action": "update"}
     return pd.DataFrame([row], dtype=object)
 
@@ -274,7 +274,9 @@ def _check_values(sheet: Sheet) -> None:
 
 
 def _strip_addresses(plan: Plan) -> Plan:
-    """Return the plan without cell addresses and notes, which only apply to a sheet."""
+    """Return the plan without cell addresses, which only apply to a sheet, and without notes about
+    other pets.
+    """
 
     def replace_source(each: Any, **more: Any) -> Any:
         return msgspec.structs.replace(each, source=_EDIT_SOURCE, **more)
@@ -520,7 +522,7 @@ class Reader:
     def _read_again(
         self, sheet: Sheet, corrections: Mapping[str, str], known: Collection[str]
     ) -> Sheet:
-        """Return the sheet's file with further corrections.
+        """Return the sheet, read again from its file with further corrections.
 
         Raises SheetError if the file has changed.
         """
@@ -589,8 +591,8 @@ class SignInMethods:
         """Return a sign-in that waits for the user in a browser: open its `url`.
 
         It uses a code with PKCE, or `implicit` if the service offers only that. `listen=False` is
-        for a browser on another machine: then `pasted` gets the final URL in the browser.
-        Raises SettingsError if the service does not provide a sign-in address.
+        for a browser on another machine: then `paste` gets the final URL in the browser. Raises
+        SettingsError if the service does not provide a sign-in address.
         """
         self.settings.require_confirmed()
         question = make_sign_in_request(scopes, client_id, implicit=implicit, listen=listen)
@@ -832,8 +834,8 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
 
         petsync determines from the store the outcome of requests without an answer, sends what is
         left, and repeats nothing that is done. `run_id` is the id of a run or its unique beginning;
-        "" is this store's newest run that is not complete. An option that is not given has the
-        value of the run. Raises PlanError if there is no such run, LockedError while it is
+        "" is this store's newest run that is not complete. An option that is not given keeps its
+        value from the run. Raises PlanError if there is no such run, LockedError while it is
         working, and the same errors as `apply`.
         """
         given: dict[str, Any] = {
@@ -977,7 +979,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         """Return the store and the sheet, with all look-ups that a plan needs, and look-ups of
         `ids`.
 
-        If an undo removed the pet of a row without an id, the row is a new one, unless
+        If an undo removed the pet of a row without an id, the row counts as new, unless
         `with_undone` is set. Raises the same errors as `plan`.
         """
         now = (

@@ -172,7 +172,7 @@ class History:
             return rebuild_upload_report(past, pictures, journal.entries(past.run_id))
 
     def entries(self, run_id: str) -> list[Entry]:
-        """Return the entries of the run, by number."""
+        """Return the entries of the run, in the order of their numbers."""
         with self.open_journal() as journal:
             return list(journal.entries(run_id))
 
@@ -288,7 +288,7 @@ class History:
             return journal.read_reused(store)
 
     def read_removed(self, store: str) -> dict[int, RemovedPet]:
-        """Return the pets that runs removed and no run has added again, by id."""
+        """Return, by id, the pets that runs removed and no run has added again."""
         with self.open_journal() as journal:
             return journal.read_removed(store)
 
@@ -411,7 +411,7 @@ class Outputs:
     history: History
 
     def remember(self, plan: Plan, request: OutputRequest) -> None:
-        """Record what the plan's run must write; it is on disk when this returns."""
+        """Record what the plan's run must write; the record is on disk when this returns."""
         if request != OutputRequest():
             text = msgspec.json.encode(request).decode()
             self.history.set_note(_plan_note_name(plan), text)
@@ -728,7 +728,8 @@ def _check_not_undone(past: PastRun, undoing_runs: Mapping[str, PastRun]) -> Non
 
 
 def _find_overtaken(plan: Plan, journal: Journal, run_session: RunSession) -> EarlierResults:
-    """Return the earlier results of a new run, and record them in the journal.
+    """Return the results that a new run already has before it starts, and record them in the
+    journal.
 
     A row without an id is not added again if another run of the sheet added it after the plan was
     made.

@@ -231,7 +231,7 @@ class Sheet:
         """The frame for comparisons: it has CLEARED instead of CLEAR, and names without the
         escaping apostrophe.
         """
-        if not self._rows:  # A comparison reads it many times, and the next two, too.
+        if not self._rows:  # A comparison reads this property and the next two many times.
             self._rows.append(rows_of(self.frame))
         return self._rows[0]
 

@@ -52,7 +52,7 @@ def app(store: Store | None = None) -> AppForm:
 
 def connect_app(options: Mapping[str, Any]) -> AppForm:
     """Return the page for the store that `connect` finds with these options. If it finds none, the
-    page shows the error and asks for a store.
+    page asks for a store, and shows the error unless no service is given.
     """
     try:
         return AppForm(connect(**options), owns=True)

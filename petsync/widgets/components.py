@@ -60,7 +60,9 @@ class Part(anywidget.AnyWidget):
 
 
 _MAX_BYTES = 120
-"""The longest stored name. File systems allow 255 bytes, and copies get longer names."""
+"""The maximum length of a stored name, in bytes. File systems allow 255, and copies get longer
+names.
+"""
 _UNSAFE = re.compile(r"[^\w .()\-]")
 _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
@@ -337,7 +339,7 @@ class Heading(Part, script="heading.js"):
     level = t.Int(3).tag(sync=True)
 
     def focus(self) -> None:
-        """Move the focus here, because the focused element no longer exists."""
+        """Move the focus here, for example when the focused element is removed or disabled."""
         self.send({"focus": True})
 
 

@@ -113,8 +113,8 @@ class Work:
         self.stop()
 
     def wait(self, seconds: float = 60.0) -> bool:
-        """Wait for the work, and return whether all of it has ended in that time. For scripts and
-        tests; a callback must not wait.
+        """Wait up to `seconds` for the work, and return whether all of it has ended. For scripts
+        and tests; a callback must not wait.
         """
         with self._idle:
             return self._idle.wait_for(lambda: not self._tasks, seconds)

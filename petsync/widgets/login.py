@@ -306,8 +306,8 @@ def welcome(account: Account) -> Message:
 
 
 def until_here(account: Account) -> str:
-    """Return the time when the sign-in ends, in the local time of this computer; "" if that is
-    unknown, or if local time is UTC.
+    """Return a sentence that says when the sign-in ends or is renewed, in the local time of this
+    computer; "" if that is unknown, or if local time is UTC.
     """
     if account.expires is None or not account.signed_in:
         return ""

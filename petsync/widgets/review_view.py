@@ -456,7 +456,7 @@ class ReportView:
 
     @property
     def first(self) -> int:
-        """The group to show first: the largest group of unsuccessful results."""
+        """The group to show first: the first group that requires user action."""
         worst = (n for n, group in enumerate(self.groups) if not group.is_plain)
         return next(worst, _ALL)
 
@@ -505,7 +505,7 @@ class Finder:
         self._draft = draft
 
     def numbers(self, *, action: str, field: str, sent: str, text: str) -> Numbers:
-        """The indexes of the changes that match all filters; `sent` is "in" or "out"."""
+        """The indexes of the changes that match all filters; `sent` is "in", "out" or ANY."""
         draft = self._draft
         mask = np.ones(len(draft.ticked), dtype=bool)
         if action:

@@ -1028,7 +1028,7 @@ class SheetForm(Form):
         self._panel = None
 
     def _know(self) -> None:
-        """Read the sheet now, if a notebook runs without a user."""
+        """Read the sheet now, if a path is given and it has not been read yet."""
         if self.path is None or self.look is not None or self.problem is not None:
             return
         try:

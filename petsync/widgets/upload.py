@@ -401,7 +401,7 @@ _HERE = "The path must be on the machine that petsync runs on."
 
 
 def files_at(text: str) -> list[Path]:
-    """Return the file at this path, or the visible files in this folder, by name. Raises
+    """Return the file at this path, or the visible files in this folder, sorted by name. Raises
     SettingsError if there is none.
     """
     try:
@@ -418,7 +418,7 @@ def files_at(text: str) -> list[Path]:
 
 
 def make_small(items: Iterable[Item]) -> None:
-    """Set the size and the thumbnail of each file that has none."""
+    """Set the size and the thumbnail of each file that has neither."""
     for item in items:
         if item.small or item.bytes:
             continue
@@ -795,7 +795,7 @@ class UploadForm(Form):
         }
 
     def _look(self, *, reset: bool = False) -> None:
-        """Check the files that are not done; `reset` clears the states of failed files first.
+        """Check the files that are not done; `reset` clears their states and messages first.
         Returns at once. If a check is active, another check follows it.
         """
         self._inspected = None

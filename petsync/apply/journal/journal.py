@@ -99,7 +99,9 @@ class Journal:
         return cls(path, exists=True)
 
     def close(self) -> None:
-        """Close the journal; run sessions have their own connections."""
+        """Close the journal. There is nothing to do: reads and run sessions have their own
+        connections.
+        """
 
     def runs(self, store: str | None = None) -> list[PastRun]:
         """Return all runs, or those on a store, the newest first."""
@@ -109,7 +111,7 @@ class Journal:
     def find_run_of_process(self, since: str) -> str | None:
         """Return the run that this process last worked on; None if there is none.
 
-        Only sessions that started at or after `since` count (ISO 8601, UTC, in milliseconds).
+        Only sessions that started at or after `since` count (ISO 8601, UTC, to the millisecond).
         """
         with self._connection() as connection:
             return find_run_of_process(connection, since)

@@ -113,9 +113,7 @@ _MAX_NOTE_AGE_S = 90 * 86_400
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """A note about a state folder: it has runs on a store, and these runs added pets without an
-    id.
-    """
+    """A note about a state folder: it has runs on a store, with payloads from `row_payload`."""
 
     store: str
     state: str
@@ -157,7 +155,7 @@ def other_journals(store: str, state: Path) -> Iterator[Path]:
 def _find_notes_folder() -> Path | None:
     """Return the folder for the notes; None if the user has no home folder."""
     given = Path(os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_STATE_HOME", ""))
-    # The XDG specification ignores a relative path.
+    # As the XDG specification requires, ignore a relative path.
     try:
         base = given if given.is_absolute() else Path.home() / ".local" / "state"
     except RuntimeError:
@@ -184,7 +182,7 @@ def _note_name(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:24]
 
 
-# Rows of runs, and of the sessions of processes on them.
+# Rows of runs, and of the sessions in which processes work on runs.
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -603,8 +601,8 @@ def read_row_records(
 ) -> list[RowRecord]:
     """Return the records of rows without an id from runs on the store, the newest first.
 
-    Rows whose pets an undo removed are included, and marked, only with `with_undone`. Rows for
-    which nothing was added are left out.
+    Rows whose pets an undo removed are included, and marked, only with `with_undone`. Rows whose
+    add was started or decided, but added nothing, are left out.
     """
     found: list[RowRecord] = []
     removed: dict[int, list[RowRecord]] = {}
@@ -868,7 +866,7 @@ def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, ReusedI
     found: dict[int, ReusedId] = {}
     runs = connection.execute(_RUNS_OF_STORE, (store,)).fetchall()
     for run, kind, _, _, started, payload in runs:
-        # Only applies count: an undo may add the same pet again.
+        # Only runs of the kind `apply` count: an undo may add the same pet again.
         for pet_id in _applied_pets(connection, run, "add") if found and kind == "apply" else ():
             found.pop(pet_id, None)
         # A run without a payload has only rows with ids, so only a small part of a long journal is
@@ -1070,7 +1068,7 @@ def _tab_of_cell(cell: str) -> str:
 
 _OPPOSITE = {"add": "delete", "delete": "add"}
 _STORED = frozenset({"not-as-sent", "unverified"})
-"""Causes of failed results whose pet is stored anyway."""
+"""Causes of results that are not `applied`, but whose pet is stored."""
 _pet_decoder = msgspec.json.Decoder(Pet)
 
 _RUNS_OF_STORE = """
@@ -1185,7 +1183,8 @@ SELECT run, number, attempts + 1, ?, ? FROM change WHERE run = ? AND number = ?
 
 _CHANGES_OF_RUN = f"SELECT {_READ_COLUMNS} FROM change WHERE run = ? ORDER BY number"  # noqa: S608 - built from constants
 
-# The runs that have changes, each found by one step in the index.
+# A run that has changes but no row in `run`. `each` has the runs with changes, each found by one
+# step in the index.
 _ORPHAN_RUN = """
 WITH RECURSIVE each (run) AS (
     SELECT min(run) FROM change

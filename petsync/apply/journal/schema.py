@@ -394,7 +394,7 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def for_this_process(cls, store: str, run: str, session: int) -> Lock:
-        """Return a lock that this process holds from now on."""
+        """Return a lock with this process as its holder; `claim_lock` takes it."""
         pid, now = os.getpid(), time.time()
         return cls(
             store=store,
@@ -482,7 +482,9 @@ def build_locked_error(other: Lock) -> LockedError:
 
 @cache
 def _identify_machine() -> str:
-    """Return an identifier of this machine that changes at each boot; "" if there is none."""
+    """Return an identifier of this machine, which on Linux changes at each boot; "" if there is
+    none.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"

@@ -247,7 +247,7 @@ class Writer:
         group, continues = self._collect_group()
         waiters = [waiter for _, waiter in group if waiter is not None]
         try:
-            # A cancelled waiter will not send its change.
+            # The task of a cancelled waiter does not send its change.
             self._write([i for i, w in group if i is not None and not (w and w.cancelled())])
         except PetsyncError as error:
             # Items without a waiter are tried again; waiters get the error.
@@ -259,7 +259,9 @@ class Writer:
         return continues
 
     def _collect_group(self) -> tuple[list[_QueuedItem], bool]:
-        """Return the items to write, and whether more may come; wait until the next heartbeat."""
+        """Return the items to write, and whether more may come; wait at most until the next
+        heartbeat is due.
+        """
         group = self._unwritten
         written = time.monotonic()
         try:
@@ -273,7 +275,8 @@ class Writer:
                 group.append(each)
                 if each[1] is not None:
                     until = min(until, gather)
-                # Without a waiter, an intent may still come: one sync is then enough for both.
+                # If no item has a waiter, wait longer: an intent may follow, and one sync is then
+                # enough for both.
                 each = self._queue.get(timeout=max(0.0, until - time.monotonic()))
         except Empty:
             return group, True

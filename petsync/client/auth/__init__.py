@@ -84,8 +84,8 @@ def client_credentials(
 def implicit(
     text: Given, *, state: Given | None = None, api_key: Given | None = None
 ) -> Credentials:
-    """Return credentials with the token after the `#` of the final address of an implicit sign-in,
-    or with the token alone.
+    """Return credentials with the token in `text`: the final address of an implicit sign-in, which
+    has the token after `#`, or the token alone.
 
     `state` is the state of the sign-in; if the address has a state, it must be the same.
     `store.begin_sign_in(implicit=True)` does all of this.

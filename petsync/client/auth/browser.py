@@ -192,10 +192,9 @@ def token_in(text: Secret, state: Secret | None, key: Secret | None) -> Credenti
 
 
 # Loopback: a page on this machine to which the service redirects the browser.
-#
-# It listens only on 127.0.0.1, on its own port and path, and responds only to requests for exactly
-# this address: requests with another host name, such as in DNS rebinding, get no response. Source:
-# RFC 8252, section 7.3.
+# It listens only on 127.0.0.1, on its own port and path, and accepts only requests for exactly this
+# address: others, such as those with another host name in DNS rebinding, get a 404. Source: RFC
+# 8252, section 7.3.
 
 
 _REQUEST_TIMEOUT_S = 10.0
@@ -452,8 +451,8 @@ class AuthorizationQuestion:
 
 
 class AsyncPendingSignIn:
-    """A pending sign-in: open `url` in a browser, and await `arrived`, or give the address to
-    `pasted`. Only the first response is used, and only once.
+    """A pending sign-in: open `url` in a browser, and await `wait`, or give the final address to
+    `paste`. Only the first response is used, and only once.
 
     `is_listening`: petsync receives the redirect of a browser on this machine.
     """

@@ -234,7 +234,7 @@ class CredentialStore:
         return new
 
     async def _abandon_entry(self, name: str) -> None:
-        """Remove the entry for other processes, even if the keyring cannot delete it."""
+        """Hide the entry from other processes, even if the keyring cannot delete it."""
         with contextlib.suppress(SettingsError):
             self._write_index({**self._read_index(), self._url: self._new_name()})
         with contextlib.suppress(SettingsError):
@@ -252,7 +252,8 @@ class CredentialStore:
 
     def _name(self) -> str | None:
         """Return the entry's name in the keyring. Raises SettingsError for an entry of another
-        address: a manipulated index could otherwise send its token here.
+        address: a manipulated index could otherwise make petsync send that address's token to this
+        one.
         """
         name = self._read_index().get(self._url)
         if name is not None and name.rpartition(" ")[0] != self._url:

@@ -606,7 +606,8 @@ _RETRY_WAITS_S = (0.3, 1.0)
 class Authority:
     """The authorization server of the service at `base_url`. It stores no token.
 
-    `auth` is `[auth]` of petsync.toml: if it names an address, the metadata is not used.
+    `auth` is `[auth]` of petsync.toml: if it names authorize_url or token_url, the metadata is not
+    used.
     """
 
     def __init__(

@@ -488,8 +488,8 @@ class Draft:
     """The folder of the file."""
 
     def resolve(self, path: Path) -> Path:
-        """Return a path that is written in the file as an absolute path; a relative one starts at
-        the file's folder.
+        """Return a path from the file as an absolute path; a relative path starts at the file's
+        folder.
         """
         return self.home / path.expanduser()
 
@@ -539,7 +539,7 @@ def drafts(
             is_home = own.get("url", home) == home
             joined = _merge_tables(own, values, credentials if is_home else None, folder)
             if "url" in raw:
-                # An invalid url already has a mistake at the top.
+                # An invalid url at the top is already among the mistakes.
                 joined.setdefault("url", "")
             yield Draft(name, raw["jobs"][name], own, joined, folder)
 
@@ -1211,9 +1211,10 @@ def load(
 ) -> Configuration:
     """Return the configuration of the file, or of the folder's petsync.toml.
 
-    `environ` completes it. `names` are the variables that `${NAME}` may use; None for all. A
-    confirmed file (`petsync trust`) may use all. A file that is neither named by the user
-    (`is_named`) nor confirmed must have no secret, and use no path outside of its folder.
+    It is read with the variables in `environ`. `names` are the variables that `${NAME}` may use;
+    None for all. A confirmed file (`petsync trust`) may use all. A file that is neither named by
+    the user (`is_named`) nor confirmed must have no secret or saved sign-in, and use no path
+    outside of its folder.
 
     Raises ConfigurationError. Its `problems` are all mistakes, each with file, line, key and
     suggestion; none shows a secret.
@@ -1229,7 +1230,8 @@ def load(
 
 
 def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
-    """Raise ConfigurationError if the file has a secret, or uses a path outside of its folder.
+    """Raise ConfigurationError if the file has a secret, has a saved sign-in for a job's service,
+    or uses a path outside of its folder.
 
     Called for a file that the user has neither named nor confirmed.
     """
@@ -1337,7 +1339,8 @@ def _from_environ(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
         if environ.get(variable):
             values |= reader.value(top[name], environ[variable].replace("$", "$$"), (variable,))
     if "state" in values:
-        # A path in a variable is relative to the working directory, as everywhere.
+        # A path in an environment variable is relative to the working directory, as in every
+        # command.
         values["state"] = Path.cwd() / values["state"].expanduser()
     return values
 

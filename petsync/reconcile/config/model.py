@@ -76,7 +76,7 @@ VARIABLE = r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"
 class MisfitError(ValueError):
     """A value is invalid: `must` says what it must be, and `instead` what to write, as TOML.
 
-    `advice` is a whole sentence if there is no `instead`. `part` is the index of the invalid item
+    `advice` is a sentence to show if there is no `instead`. `part` is the index of the invalid item
     of a list, None if the whole value is invalid. `is_hidden`: the value may be a secret.
     """
 
@@ -107,7 +107,7 @@ class ValueType:
     hides: str = ""
     """What is secret, and so must not be in the file or a message.
 
-    "whole" is the value, "part" a part of it, and "address" a password in a URL.
+    "whole" means the value, "part" a part of it, "address" a password in a URL, and "" nothing.
     """
     is_filled: bool = True
     """True if `${NAME}` in the value is replaced."""
@@ -646,7 +646,7 @@ class Job:
     verify: bool = True
     max_failures: int | None = None
     schedule: str = ""
-    """The five fields of cron, "" if there is no schedule."""
+    """A cron expression with five fields, "" if there is no schedule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -703,7 +703,9 @@ class Metrics:
     textfile: Path | None = None
     """The file for Prometheus' node_exporter."""
     listen: str = ""
-    """The address (`127.0.0.1:9464`) of `petsync reconcile --every`."""
+    """The address, such as `127.0.0.1:9464`, at which `petsync reconcile --every` serves
+    metrics.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

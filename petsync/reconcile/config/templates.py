@@ -1,4 +1,4 @@
-"""Templates of notices: titles and bodies for string.Template, and their names."""
+"""Templates of notices: titles and bodies for string.Template, and the names that they can use."""
 
 from __future__ import annotations
 

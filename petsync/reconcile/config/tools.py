@@ -66,8 +66,8 @@ _SECRETS = {"token": "a token", "api_key": "an api key", "client_secret": "a cli
 
 
 def lines(configuration: Configuration, now: datetime) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) pairs: a summary, then each job, then all jobs together. A label may be
-    "".
+    """Yield (label, text) pairs: a summary, then each job, then the settings for all jobs. A label
+    may be "".
     """
     count = len(configuration.jobs)
     jobs = "1 job" if count == 1 else f"{count} jobs"

@@ -156,7 +156,7 @@ def _nearest_web_scheme(scheme: str) -> str:
     return next(iter(difflib.get_close_matches(folded, _WEB_SCHEMES, n=1, cutoff=0.7)), "")
 
 
-# Cells in a column of text with another content: numbers, dates, errors, formulas.
+# Cells in a column of text with other content: numbers, dates, errors, formulas.
 
 
 _IMPRECISE_NUMBER = 10**15
@@ -487,7 +487,8 @@ def _guess_id(text: str) -> tuple[str, str | None]:
     return "", None
 
 
-# The columns of numbers, `id` and `category_id`: a value is exact or a finding, never rounded.
+# The columns of numbers, `id` and `category_id`: a value is exact or reported as a finding, never
+# rounded.
 
 
 Numbers = pd.arrays.IntegerArray
@@ -721,7 +722,7 @@ def _plain_addresses(items: Any) -> Bools:
 
 
 def _item_bounds(split: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the start of each row's items, and the end of the last one's."""
+    """Return the start of each row's items, and the end of the last row's items."""
     ends: np.ndarray[Any, np.dtype[np.int64]] = np.array(split.offsets, dtype=np.int64)
     ends -= ends[0]
     return ends
@@ -840,7 +841,9 @@ def _are_program_lists(text: Any) -> Bools:
 
 
 def _with_brackets(text: Any) -> Rows:
-    """Return the rows of cells that begin with a bracket, or contain a round one, as in `set()`."""
+    """Return the rows of cells that begin with a bracket or whitespace, or contain a round bracket,
+    as in `set()`.
+    """
     cell_bytes = text_bytes(text)
     calls = cell_bytes.rows(cell_bytes.places(lambda data: data == ord("(")))
     return np.union1d(rows_starting_with(text, _LIST_BEGINS), calls)
@@ -1226,7 +1229,7 @@ def _known_photos(base: Base | None) -> Collection[str]:
 
 def _doubtful_photos(text: Any) -> Rows:
     """Return the rows with a bar that is not a separator, with a comma or semicolon before a space
-    or at the end, or with a URL inside an item.
+    or at the end, with a `<` or a separator of another script, or with a URL inside an item.
     """
     cell_bytes = text_bytes(text)
     if not len(cell_bytes.data):

@@ -1,4 +1,4 @@
-"""Validate rows: duplicates, ranges, rows that are not data, suspicious values."""
+"""Validate rows: duplicates, merged and hidden cells, rows that are not data, suspicious values."""
 
 from __future__ import annotations
 
@@ -254,7 +254,9 @@ def _note_headless(grid: Grid, notes: Notes) -> None:
 
 
 def _note_merged(grid: Grid, headers: Headers, text: str, notes: Notes) -> int:
-    """Note each cell of the table that the range covers, and return their number."""
+    """Note each cell in petsync's columns that the range covers, except the one with the value.
+    Return the number of covered cells.
+    """
     match = _RANGE.fullmatch(text)
     if match is None:
         return 0

@@ -412,7 +412,7 @@ LISTS = (
 )
 
 
-# The rules of ids, a pet's and a category's.
+# The rules for the ids of pets and categories.
 
 
 IDS = (

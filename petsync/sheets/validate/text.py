@@ -66,7 +66,7 @@ _BEFORE_QUOTE = f'^[{re.escape(_BLANKS)}]+"'
 
 
 def errors(text: Any) -> Iterator[int]:
-    """Yield the positions of texts in an Arrow array that are an error of a spreadsheet program."""
+    """Yield the positions of texts in an Arrow array that are errors of a spreadsheet program."""
     rows = rows_starting_with(text, b"#E")
     for at, value in _matching_texts(text, rows, r"^(?:#|Err:5)"):
         if _error_cause(value) is not None:
@@ -174,8 +174,8 @@ def suggest_typed(shown: str) -> str:
 
 
 def date_serial(shown: str) -> int | None:
-    """Return the serial number of a date in a workbook; None if the text is not a date after
-    1900.
+    """Return the serial number of a date in a workbook; None if the text is not a date from March
+    1900 on.
     """
     day = _day(shown)
     number = (day - _DAY_ZERO).days if day else 0
@@ -192,7 +192,8 @@ def _day(shown: str) -> dt.date | None:
 # Invisible characters, which can make texts that look equal differ.
 
 
-# Control characters, soft hyphen, direction marks, zero-width ones, fillers and tag characters.
+# Control characters, soft hyphen, direction marks, zero-width characters, fillers and tag
+# characters.
 _UNSEEN = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e"
     r"\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"

@@ -577,8 +577,8 @@ def resize_boxes(
 
 
 def with_boxes(data: bytes, boxes: Iterable[tuple[Cell, Box]], block: int) -> bytes:
-    """Return the part with hidden boxes at these cells; their ids begin with those of a free
-    block.
+    """Return the part with hidden boxes at these cells; their ids start in the free block
+    `block`.
     """
     shapes = []
     for n, ((row, column), box) in enumerate(boxes, 1):
@@ -688,7 +688,9 @@ def update_boxes(
 
 
 def _name(parts: WorkbookParts, part: str, sheet: WorksheetPart) -> str:
-    """Return the part that the worksheet names, "" if there is none."""
+    """Return the part with the comments' boxes to which the worksheet refers, "" if there is
+    none.
+    """
     drawing = sheet.root.one("legacyDrawing")
     targets = {each.id: each.target for each in parts.relations(part)}
     return targets.get(drawing.get("id"), "") if drawing is not None else ""

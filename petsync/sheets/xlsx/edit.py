@@ -698,10 +698,10 @@ def amend_workbook(
     """Return the workbook with the edits in the sheet's worksheet, and the edits that cannot be
     made.
 
-    Added rows have the format of the last one; table objects, the filter, drop-downs, conditional
-    formats and the print area that end there are extended. The cells of a removed row become
-    blank, so no cell moves. Formulas are kept, except in removed rows. `lines` are those of a new
-    base. Raises SheetError if the workbook is damaged.
+    Added rows have the format of the last row; table objects, the filter, drop-downs, conditional
+    formats and the print area that end there are extended. The cells of a removed row become blank,
+    so no cell moves. Formulas are kept, except in removed rows. `lines` are those of a new base.
+    Raises SheetError if the workbook is damaged.
     """
     parts = WorkbookParts(source)
     with damage_named(source):
@@ -764,7 +764,7 @@ def _model_row(sheet: Sheet, edits: SheetEdits) -> int:
 
 
 def _list_edited_cells(sheet: Sheet, edits: SheetEdits) -> set[tuple[str, str]]:
-    """Return the cells that are edited, by their pets' ids and the columns."""
+    """Return the edited cells, each as a pet's id and a column's name."""
     if "id" not in sheet.rows:
         return set()
     ids = sheet.rows["id"].reindex(list(edits.cells)).tolist()

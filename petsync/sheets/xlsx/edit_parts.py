@@ -618,7 +618,9 @@ class Styles:
         return self._format_at(_Format(attributes, old.content))
 
     def _plain_fill(self, colour: Mapping[str, str]) -> int:
-        """Return the fill with one colour; alpha is ignored, as spreadsheets do."""
+        """Return the index of the fill with one colour; alpha is ignored, as in spreadsheet
+        programs.
+        """
         at = self._plain_places.get(_key(_without_alpha(colour)))
         return self._fill_at(_Fill("solid", colour, {"indexed": "64"})) if at is None else at
 

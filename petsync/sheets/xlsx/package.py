@@ -199,7 +199,7 @@ _AS_CSV = "If it is genuine, save the sheet as CSV (UTF-8) and read that."
 _UNZIPPED = "Unpack it, and pack it again without a password; or save the sheet again as .xlsx."
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENTRY, _END_OF_ARCHIVE = b"PK\x01\x02", b"PK\x05\x06"
-# The archive's last record may be followed by a comment of 65,535 bytes.
+# The archive's last record may be followed by a comment of up to 65,535 bytes.
 _TAIL = 22 + (1 << 16)
 _CUT_OFF = (
     "If it is still being saved, copied or downloaded, wait until that is done; otherwise get it "
@@ -209,7 +209,8 @@ _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, 
 # U+FFFE and U+FFFF are illegal in XML; their escapes are decoded here because calamine does not
 # decode them. The escape of an underscore also matches, because the text after it must not change.
 _NONCHARACTER = re.compile(rb"_x(?:005F|FFF[EF])_", re.IGNORECASE)
-# For short texts in many bytes, `re` is faster than `in`; for a single byte, `in` is the fastest.
+# To find a short text in many bytes, `re` is faster than `in`; to find a single byte, `in` is
+# faster.
 _ESCAPED = re.compile(rb"_x[Ff]{3}")
 _ENCODING = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml[^>]*?\sencoding\s*=\s*[\"']([^\"']*)")
 _ENCODINGS = (b"utf-8", b"utf8", b"us-ascii", b"ascii")

@@ -69,8 +69,8 @@ LARGE = 1 << 23
 _TOGETHER = 1000
 _TOP = 20
 _TAB_HEAD, _TABS, _SEVERAL = 1 << 16, 20, 2
-"""The number of bytes that are searched in each other worksheet, the number of these worksheets,
-and the number of petsync's headers that one of them must have.
+"""The number of bytes that are searched in each of the other worksheets, the number of these
+worksheets, and the number of petsync's headers that one of them must have.
 """
 _EXACT = 2.0**53
 _MAX_TABS, _LISTED = 200, 5
@@ -127,16 +127,16 @@ def read_grid(
 def own_tab(source: Source, mapper: Mapper, base: Base | None) -> str | None:
     """Return the name of the base's worksheet; None if the base does not name it.
 
-    Raises SheetError if that worksheet is hidden or missing, and no other worksheet has all its
-    ids.
+    Raises SheetError if that worksheet is hidden, or if it is missing and no other worksheet has
+    all its ids.
     """
     own = _find_base_tab(Package(source), mapper, base)
     return None if own is None else own.name
 
 
 def ids_elsewhere(source: Source, mapper: Mapper, tab: str) -> Mapping[str, frozenset[int] | None]:
-    """Return the ids in each other visible worksheet with a column for ids, by the worksheet's
-    name; None if the worksheet is too large or cannot be read.
+    """Return the ids in each of the other visible worksheets with a column for ids, by the
+    worksheet's name; None if the worksheet is too large or cannot be read.
     """
     package = Package(source)
     chosen = package.tab(tab).part

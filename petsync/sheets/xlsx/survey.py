@@ -124,7 +124,8 @@ MAX_SPARSENESS = 10
 value.
 """
 
-# For short texts in many bytes, `re` is faster than `in`; for a single byte, `in` is the fastest.
+# To find a short text in many bytes, `re` is faster than `in`; to find a single byte, `in` is
+# faster.
 _FORMULAS = (re.compile(rb"<f[\s>/]"), re.compile(rb":f[\s>/]"))
 _ERROR = re.compile(rb'"e"')
 _CELL_TAG = re.compile(rb"<((?:\w+:)?)c\b")
@@ -208,7 +209,7 @@ def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
     """Return the survey of one worksheet part; `irregular` indicates whether it must be parsed, if
     known.
 
-    Raises SheetError if the part is malformed or too wide.
+    Raises SheetError if the part is malformed or has a cell too far away.
     """
     found_survey = Survey()
     if not (is_irregular(extent(data)) if irregular is None else irregular) and not _is_marked(

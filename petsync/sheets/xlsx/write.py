@@ -324,7 +324,7 @@ def _write(sheet: Worksheet, row: int, column: int, text: str, font: Font) -> No
 
 
 def without_invisible(text: str) -> str:
-    """Return the text without characters that are illegal in XML or invisible."""
+    """Return the text with U+FFFD instead of characters that are illegal in XML or invisible."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
@@ -402,8 +402,8 @@ _SEAL = "petsync:sha256:"
 _SHEET = "xl/worksheets/sheet1.xml"
 _DIMENSION = re.compile(rb'<dimension ref="[^"]*"')
 _UNUSUAL = re.compile(r"[&<>_\x00-\x1f\ufffe\uffff]|^\s|\s$")
-# An underscore at the start of text that looks like an escape, even if the next character is
-# written as an escape. LibreOffice reads even one digit as an escape.
+# An underscore at the start of text that looks like an escape; the closing underscore may be the
+# first character of the next escape. LibreOffice reads even one digit as an escape.
 _LIKE_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{1,4}[_\x00-\x08\x0b-\x1f\ufffe\uffff])")
 _ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 _TAB = re.compile(r"(?i)(?!'|history$)[^\\/*?:\[\]\x00-\x1f]{1,31}(?<!')")
