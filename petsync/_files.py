@@ -288,7 +288,7 @@ def read_regular(path: Path) -> bytes:
         _check_regular(os.fstat(file.fileno()).st_mode)
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
-        raise OSError(errno.EFBIG, "it has more than 16 MB")
+        raise OSError(errno.EFBIG, "it is larger than 16 MB")
     return data
 
 
@@ -347,8 +347,13 @@ def check_state_folder(state: Path) -> None:
         return
     for name, mode in _strangers(state):
         if stat.S_ISLNK(mode):
-            raise OSError(errno.ELOOP, f"{name} in it is a symbolic link, which must not be there")
-        raise OSError(errno.EINVAL, f"{name} in it is not a regular file, and must not be there")
+            raise OSError(
+                errno.ELOOP,
+                f"{name} in the state folder is a symbolic link, which must not be there",
+            )
+        raise OSError(
+            errno.EINVAL, f"{name} in the state folder is not a regular file, and must not be there"
+        )
     if state.is_dir():
         _without_links.add(place)
 

@@ -127,7 +127,7 @@ def _check_value(key: str, value: object, hints: Mapping[str, Any]) -> object:
         expected = "a list of text without commas, and not empty"
     elif key == "api_key_header":
         fits = isinstance(value, str) and _HEADER.fullmatch(value) is not None
-        expected = "of type str, and a header's name"
+        expected = "a header's name, of type str"
     elif key == "capacity":
         fits, expected = type(value) is int and value >= 0, "a whole number, 0 for no limit"
         value = value or None

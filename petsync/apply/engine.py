@@ -1045,7 +1045,9 @@ def settle_overtaken(
             continue
         is_this = number in found and is_of_file(plan, record)
         what = "this row" if is_this else "a row of this sheet"
-        why = f"run {record.run_id} has added {what} as {record.pet_id} since this plan was made"
+        why = (
+            f"run {record.run_id} has added {what} as pet {record.pet_id} since this plan was made"
+        )
         is_same = record.pet_id in unedited or content(record.row_pet) == content(change.after)
         if is_this and is_same:
             decided[number] = result_of(

@@ -240,8 +240,8 @@ def _conclude(context: Context, account: Account) -> int:
                 "yellow",
             )
     context.say(
-        f"Commands, scripts and notebooks with the state folder {context.settings.state} use it "
-        "from now on; `petsync logout` ends it."
+        f"Commands, scripts and notebooks with the state folder {context.settings.state} use this "
+        "sign-in from now on; `petsync logout` ends it."
     )
     return 0 if account.signed_in else 1
 

@@ -543,7 +543,10 @@ def warn_of_coverage(context: Context, coverage: Coverage) -> None:
         message = f"warning: no pet with the status {lookup.query} was listed: {lookup.problem}"
         context.say(message, "yellow")
     if coverage.failed:
-        context.say("Rows that name such a pet are looked up by id; none is deleted as missing.")
+        context.say(
+            "If a row names such a pet, petsync looks the pet up by id. No such pet is deleted as "
+            "missing."
+        )
 
 
 # Interrupted runs.

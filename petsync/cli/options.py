@@ -254,8 +254,8 @@ _PACING_OPTIONS = (
         "--settle",
         type=click.FloatRange(0, 3600),
         metavar="SECONDS",
-        help="How long to wait before an add without an id is sent again, if it got no "
-        "answer and is not in the store.  [the timeout, 30]",
+        help="How long to wait before an add without an id is sent again, if it got no answer and "
+        "its pet is not in the store.  [the timeout, 30]",
     ),
 )
 

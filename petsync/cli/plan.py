@@ -76,7 +76,7 @@ petsync check arrivals.csv --json
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write a copy of the sheet (.xlsx) in which each cell with a finding is marked; if FILE "
-    "exists, the copy gets another name beside it.",
+    "exists, the copy gets another name in the same folder.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 3 for warnings too.")
 @click.option("--format", "form", type=click.Choice(("text", "json")), help="[text]")
@@ -488,13 +488,14 @@ petsync rehearse plan.json --faults 429=0.05,drop_after=0.02 --seed 7
     metavar="SPEC",
     help="Make requests to the copy fail, as `petsync serve` does: see the example.",
 )
-@click.option("--seed", type=int, metavar="N", help="Choose which answers fail.  [0]")
+@click.option("--seed", type=int, metavar="N", help="Choose which requests fail.  [0]")
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 64),
     default=16,
     metavar="N",
-    help="Changes at the same time; with 1, the same answers fail each time.  [16]",
+    help="The maximum number of changes at the same time; with 1, the same requests fail each "
+    "time.  [16]",
 )
 @click.option(
     "-o",
@@ -670,7 +671,7 @@ def _check_files(source: Path, output: Path | None, keep: Path | None, page: Pat
 def _check_faults(faults: str, seed: int | None) -> None:
     """Raise UsageError or SettingsError, before any request, for invalid faults."""
     if seed is not None and not faults:
-        raise click.UsageError("--seed chooses the answers that --faults breaks: give both.")
+        raise click.UsageError("--seed chooses the requests that --faults makes fail: give both.")
     if faults:
         from petsync.rehearsal.run import specification
 

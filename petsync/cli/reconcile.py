@@ -172,7 +172,7 @@ petsync config schedule --for systemd --into ~/.config/systemd/user
     "--into",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write systemd's files into this folder, and replace files of the same name.",
+    help="Write the systemd units into this folder, and replace files of the same name.",
 )
 @click.pass_obj
 def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
@@ -319,7 +319,8 @@ petsync reconcile --job catalogue --moved
 @click.option(
     "--every",
     metavar="TIME",
-    help="Run until stopped, and run the jobs that are due at this interval, such as 15m or 1h.",
+    help="Run until stopped: jobs with a schedule when they are due, all others at this interval, "
+    "such as 15m or 1h.",
 )
 @click.option(
     "--limit",

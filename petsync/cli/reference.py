@@ -95,7 +95,7 @@ def _help(command: click.Command, ctx: click.Context, explained: dict[tuple[str,
     "--write",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help=f"Put it between {BEGIN} and {END} in this file.",
+    help=f"Put the reference between {BEGIN} and {END} in this file.",
 )
 def _main(write: Path | None) -> None:
     """Print the command reference."""

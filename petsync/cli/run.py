@@ -175,7 +175,7 @@ def _show_written(
     if backup is not None:
         context.say(f"{inbound.source} was written; the earlier version is in {backup}.")
     if left_out:
-        context.say(f"{left_out:,} rows were left out: the store has changed them since.")
+        context.say(f"{left_out:,} rows were left out: their pets have changed in the store since.")
     if context.as_json:
         document = {"sheet": inbound.source, "rows": rows, "left_out": left_out, "exit_code": 0}
         context.show_json({**document, "backup": str(backup or "")})
@@ -498,7 +498,8 @@ def _write_results(
 
     code = _write(lines, f"The outcome of each row is in {_shorten_path(path)}.", save)
     lines += [
-        (f"The file of that name is kept as {_shorten_path(backup)}.", "") for backup in backups
+        (f"The earlier file of that name is kept as {_shorten_path(backup)}.", "")
+        for backup in backups
     ]
     return code
 

@@ -44,7 +44,10 @@ petsync runs --html history.html
 @as_command("runs", examples=_EXAMPLES)
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=runs)
 @click.option(
-    "--pet", type=int, metavar="ID", help="List every change of this pet, before and after."
+    "--pet",
+    type=int,
+    metavar="ID",
+    help="List every change of this pet, with the values before and after.",
 )
 @click.option(
     "--limit",

@@ -320,7 +320,7 @@ def _describe_open_rows(again: Plan) -> list[str]:
 
     lines = []
     if again.blocked:
-        lines.append(f"{count(len(again.blocked), 'row')} with mistakes wait to be fixed.")
+        lines.append(f"{count(len(again.blocked), 'row')} with mistakes must be fixed.")
     if again.conflicts:
         rows = count(len(again.conflicts), "row")
         lines.append(f"{rows} in conflict with the store: decide which value is right.")
@@ -578,7 +578,9 @@ def _show_secrets(context: Context, info: ServedInfo) -> None:
     context.say("Sign in with your browser:")
     options = " --profile live --implicit" if info.profile == "live" else ""
     context.say(f"  petsync login --url {info.url}{options}", fold=False)
-    context.say("Or get a token for an hour, and put its access_token into PETSYNC_TOKEN:")
+    context.say(
+        "Or get a token for an hour, and put the access_token of the response into PETSYNC_TOKEN:"
+    )
     context.say(
         f"  curl -s -u {info.client_id}:{info.client_secret} "
         f"-d grant_type=client_credentials {origin}/oauth/token",

@@ -90,7 +90,7 @@ class _Size(click.ParamType[int]):
     "--max-side",
     type=click.IntRange(1, 65_535),
     metavar="N",
-    help="Reduce pictures whose longer side has more pixels.",
+    help="Scale down pictures whose longer side has more than N pixels.",
 )
 @click.option(
     "--max-bytes", type=_Size(), metavar="SIZE", help="The maximum size of a file.  [10M]"
@@ -107,7 +107,7 @@ class _Size(click.ParamType[int]):
     type=click.IntRange(1, 64),
     default=4,
     metavar="N",
-    help="Pets whose pictures are uploaded at the same time.  [4]",
+    help="The number of pets whose pictures are uploaded at the same time.  [4]",
 )
 @click.option("--rate", type=Rate(), metavar="N", help="The maximum number of requests per second.")
 @click.option(

@@ -480,7 +480,7 @@ async def _check_several_statuses(site: Site) -> Check:
         return Check(
             topic,
             "fits",
-            f"{finding}; with this profile, petsync queries each one separately, which always "
+            f"{finding}; with this profile, petsync queries each status separately, which always "
             "works",
         )
     fits = site.fits("array_style", "one_value_a_query")
@@ -609,8 +609,8 @@ def _describe_body(response: Response) -> str:
 def _check_limits(site: Site) -> Check:
     client = site.client
     parts = [f"{name}: {value}" for name, value in client.headers(_LIMITS).items()]
-    parts += [f"busy {len(client.waits)} times"] if client.waits else []
-    parts += [f"no complete response {client.broken} times"] if client.broken else []
+    parts += [f"busy responses: {len(client.waits)}"] if client.waits else []
+    parts += [f"requests without a complete response: {client.broken}"] if client.broken else []
     return Check("limits", "noted", "; ".join(parts) or f"none seen in {client.requests} requests")
 
 

@@ -111,7 +111,9 @@ def _read_captions(text: str, path: Path) -> dict[str, tuple[int, str]]:
     try:
         header = [name.strip().casefold() for name in next(rows, [])]
         if "file" not in header or "metadata" not in header:
-            raise SheetError(f"{path} has no columns file and metadata", hint=_CAPTIONS_HINT)
+            raise SheetError(
+                f"{path} lacks the column file or the column metadata", hint=_CAPTIONS_HINT
+            )
         file_column, text_column = header.index("file"), header.index("metadata")
         captions: dict[str, tuple[int, str]] = {}
         for row in rows:
@@ -372,7 +374,7 @@ def _regex(template: object) -> re.Pattern[str]:
     placeholders = [part for part in parts if part in _REGEX]
     problem = None
     if placeholders.count("{id}") != 1:
-        problem = "it needs {id}, once"
+        problem = "it needs {id} exactly once"
     elif len(placeholders) > len(set(placeholders)):
         problem = "one of its placeholders occurs twice"
     elif any({one, two} == {"{id}", "{n}"} for one, two in pairwise(parts)):

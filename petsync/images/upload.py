@@ -395,7 +395,7 @@ class PictureSender:
             if now is not None and entry.before is not None:
                 urls = added_urls(entry.before, now)
                 if urls:
-                    why = "confirmed by the photo that the pet has had since then"
+                    why = "confirmed by a photo that the pet did not have before"
                     return self._record_result(
                         entry, "applied", "confirmed", why, after=now, urls=urls
                     )

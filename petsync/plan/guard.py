@@ -166,8 +166,8 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         if namesakes <= _SMALL_NAMESAKES:
             return None
         problem = (
-            f"{namesakes:,} of {adds:,} adds have the name of a pet that is in no row: they may be "
-            "pets that lost their ids"
+            f"{namesakes:,} of {adds:,} adds have the name of a pet that is in no row: "
+            "their rows may have lost their ids"
         )
         return Refusal("add", problem, f"--max-add {adds}")
 

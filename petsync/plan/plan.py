@@ -477,7 +477,7 @@ def _check_choices(
             known = [f"({pet}, {name!r})" for pet, name in there][:5]
             raise PlanError(
                 f"pet {pet_id} has no conflict of {column!r} in this plan",
-                hint=f"Some of its conflicts: {', '.join(known)}."
+                hint=f"Some of the plan's conflicts: {', '.join(known)}."
                 if known
                 else "None of its fields is in conflict.",
             )

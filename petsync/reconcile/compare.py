@@ -743,7 +743,7 @@ _CURES = {
 _LONGEST = 60
 """The maximum number of characters of a value that are shown; the plan has all of them."""
 _TAKES = {
-    "add": "is in the store, and is to become a row",
+    "add": "is in the store, and is to get a row",
     "delete": "is no longer in the store, and its row is to be removed",
 }
 _VERBS = {"add": "added", "update": "changed", "delete": "deleted"}

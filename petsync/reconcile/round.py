@@ -158,7 +158,7 @@ def _note_new_ids(
     if not count:
         return ()
     rows = "1 row without an id is" if count == 1 else f"{count:,} rows without an id are"
-    problem = f"{rows} to get the id of the pet"
+    problem = f"{rows} to get the id of the matching pet"
     return (Difference(kind="note", problem=problem, hint="It is written into the sheet."),)
 
 
@@ -259,9 +259,9 @@ def _undo_of(comparer: Comparer, comparison: Comparison) -> str:
             break
     undo = " and ".join(f"`petsync undo {run}`" for run in runs)
     if undo and not removed_ids:
-        return f"petsync deleted these pets in the store: {undo} brings them back."
+        return f"petsync deleted these pets in the store. To bring them back: {undo}."
     if undo:
-        undo = f" petsync deleted some of them: {undo} brings these back."
+        undo = f" petsync deleted some of them. To bring these back: {undo}."
     return (
         f"The store no longer has any of these pets.{undo} To bring pets back, write add into the "
         "action column of their rows."
@@ -280,7 +280,7 @@ def _wait(
     context.note(waiting=file)
     hint = (
         f"`petsync apply {file}` shows the waiting plan, and releases it after a confirmation; "
-        "`--limit 0` shows all."
+        "`--limit 0` shows all rows."
     )
     context.ends("waiting", describe_limits(refusals), hint)
 

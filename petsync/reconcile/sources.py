@@ -370,9 +370,9 @@ def _error_of_repeated_row(sheet: Sheet, row: int, new: _New, places: Sequence[s
         sheet,
         row,
         ("name", "row-repeated", new.row_pet.name or ""),
-        f"The row has no id, and may be the same new pet as that of {_list_places(places)}.",
+        f"The row has no id, and may describe the same new pet as {_list_places(places)}.",
         "If they are one pet, leave the row in one of the files. If not, write add-another into "
-        "the action column of each further one.",
+        "the action column of every row after the first.",
     )
 
 

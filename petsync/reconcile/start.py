@@ -757,7 +757,9 @@ def _find_runs_by_hand(
                 f"run {report.run_id}, which applied this sheet by hand, was undone by run "
                 f"{by.run_id}: the sheet takes the store's values"
             )
-            hint = f"If the store is to have its changes after all: `petsync undo {by.run_id}`."
+            hint = (
+                f"If the store is to have the undone changes after all: `petsync undo {by.run_id}`."
+            )
             notes.append(Difference(kind="note", problem=problem, hint=hint))
     return past, notes
 

@@ -152,15 +152,12 @@ def notes(source: StoreCopy, listed: Snapshot, after: Collection[int]) -> Iterat
     if source.unanswered:
         ids = _format_ids([int(each.query) for each in source.unanswered])
         yield (
-            f"The store gave no answer for {ids}. The copy does not have them, and none of their "
-            f"changes was tried: {source.unanswered[0].problem}."
+            f"The store gave no answer for {ids}. A pet without an answer is not in the copy, and "
+            f"its changes were not tried: {source.unanswered[0].problem}."
         )
     outside = {pet.id for pet in source.outside}
     if hidden := set(after) - set(listed.frame["id"]) - outside:
-        yield (
-            f"No status query would find {_format_ids(sorted(hidden))} any more: an export would "
-            "not have them."
-        )
+        yield (f"No status query and no export would find {_format_ids(sorted(hidden))} any more.")
 
 
 def _format_ids(ids: list[int]) -> str:

@@ -44,7 +44,7 @@ _DECISION_WORDS: Mapping[str, str] = {
     "blocked": "nothing is sent, as its row needs fixing",
     "ignored": "nothing is sent, as its row is ignored",
     "unchanged": "nothing changes",
-    "absent": "there is none",
+    "absent": "there is no such pet",
 }
 DECISION_MARK: Mapping[str, Mark] = {
     "add": "add",

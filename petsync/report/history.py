@@ -645,7 +645,7 @@ def plots(columns: Sequence[Column], name: str) -> Iterator[str]:
     yield _changes_plot(columns, f"{name}-changes")
     yield _open_plot(columns, f"{name}-open")
     yield _line_plot(
-        "Differences found at the beginning",
+        "Differences at the start of each round",
         columns,
         lambda column: _known_value(column, UNCOMPARED, column.total("drift")),
         f"{name}-drift",

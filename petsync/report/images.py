@@ -67,8 +67,8 @@ __all__ = [
 
 
 DECISION_TITLES: Mapping[UploadDecision, str] = {
-    "unknown": "sent before without an answer, and nothing shows whether they were uploaded: "
-    "--again sends them once more",
+    "unknown": "sent before without an answer, and nothing shows whether the upload arrived: "
+    "--again repeats it",
     "new": "to upload",
     "retry": "to upload, as an earlier upload has not arrived",
     "again": "to upload once more",
@@ -92,7 +92,8 @@ _MARKS: Mapping[UploadDecision, Mark] = {
     "duplicate": "note",
 }
 _OUTCOME_WORDS: Mapping[Outcome, str] = {
-    "unknown": "unknown: no answer arrived, and the store does not show whether it happened",
+    "unknown": "unknown: no answer arrived, and the store does not show whether the upload "
+    "happened",
     "conflict": "in conflict",
     "applied": "uploaded",
 }

@@ -167,8 +167,8 @@ _KIND_CURE: Mapping[Kind, str] = {
     "waiting": "Look at the plan, and release it or fix the sheet: a plan that is not needed any "
     "more disappears.",
     "failed": "The next round tries again.",
-    "finding": "Fix the cell; `petsync check` names each with a suggestion.",
-    "drift": "The next round handles it.",
+    "finding": "Fix the cell; `petsync check` names each cell, with a suggestion.",
+    "drift": "The next round handles this.",
     "note": "Nothing needs to be done.",
 }
 _KIND_OF_STATUS: Mapping[Status, Kind] = {
@@ -180,15 +180,15 @@ _KIND_OF_STATUS: Mapping[Status, Kind] = {
 """The kind of difference that causes a status."""
 _RETRY_STATUSES: Sequence[Status] = ("error", "failed-rows", "interrupted", "locked")
 """Statuses that another try may fix."""
-_CHECK_CURE = "The job has the mode check: only another job, or a person, can resolve them."
-_DRY_RUN_CURE = "A round without --dry-run does it."
+_CHECK_CURE = "The job has the mode check: only another job, or a person, can resolve differences."
+_DRY_RUN_CURE = "A round without --dry-run makes the changes."
 _WAITING_DRY_RUN_CURE = (
     "A round without --dry-run saves the plan as a file, and waits until a person releases it."
 )
 _REFUSED_CURE = (
     "Nothing is done, in this round or the next, until the reason for the refusal is fixed."
 )
-_QUERY_CURE = "Fix it in the database that the query reads."
+_QUERY_CURE = "Fix the data in the database that the query reads."
 
 
 class Command(NamedTuple):
@@ -614,7 +614,7 @@ def two_columns(facts: Iterable[tuple[str, str]]) -> str:
 
 
 def _tiles(round_: Round) -> Iterator[str]:
-    yield _tile("note", round_.drift, "not in agreement at first")
+    yield _tile("note", round_.drift, "different at the start")
     yield _tile("update", round_.to_store.total, "for the store")
     yield _tile("update", round_.to_sheet.total, "for the sheet")
     yield _tile("add", round_.applied, "arrived")

@@ -100,7 +100,7 @@ def snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     yield "taken", format_timestamp(snapshot.taken_at)
     if snapshot.reread:
         pets = count(len(snapshot.reread), "pet")
-        yield "read again", f"{pets} by id, listed in different versions"
+        yield "read again", f"{pets} by id, because the lists had different versions of them"
 
 
 def status_counts(snapshot: Snapshot) -> list[tuple[str, int]]:

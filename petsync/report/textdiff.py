@@ -531,5 +531,5 @@ def _limit_items(cell: Cell, common: set[str]) -> Cell:
     return [
         *others[:_MAX_ITEMS],
         *([f"and {more:,} more"] if more > 0 else []),
-        *([f"and {shared:,} that all of them have"] if shared else []),
+        *([f"and {shared:,} that all sides have"] if shared else []),
     ]

@@ -387,9 +387,9 @@ _UNKNOWN_CAUSE: Mapping[Outcome, CauseText] = {
         "no cause on record", _SEE_ROWS, "Plan again to see what is still to be done."
     ),
     "unknown": CauseText(
-        "whether it happened is not known",
-        "No answer arrived, and the store does not show whether it happened.",
-        f"{_RESUME} asks the store for their results.",
+        "it is not known whether the change was made",
+        "No answer arrived, and the store does not show whether the change was made.",
+        f"{_RESUME} asks the store what happened.",
     ),
     "conflict": CauseText("a decision is needed", _SEE_ROWS, "Plan again to see both sides."),
     "not sent": CauseText("no cause on record", _SEE_ROWS, "Plan again to see what is left."),
@@ -459,7 +459,7 @@ def corrections_fact(source: Plan | Sheet) -> Iterator[tuple[str, str]]:
     if cells:
         more = f" and {len(cells) - _SHOWN_CELLS:,} more" if len(cells) > _SHOWN_CELLS else ""
         total = "1 cell" if len(cells) == 1 else f"{len(cells):,} cells"
-        yield "corrected", f"{total}, not in the file: {', '.join(cells[:_SHOWN_CELLS])}{more}"
+        yield "corrected", f"{total}, but not in the file: {', '.join(cells[:_SHOWN_CELLS])}{more}"
 
 
 # Groups of things: the number of each kind, and the first ones, in a single pass.
@@ -644,7 +644,7 @@ WHERE_TO_SEE_ALL = (
     "Python plan.to_frame()."
 )
 _WHERE_TO_SEE_WAITING = (
-    "To see all of them: `petsync apply` of the same file with `--limit 0`; the report of the "
+    "To see all of them: `petsync apply` on the same file with `--limit 0`; the report of the "
     "round has them, too."
 )
 _NOT_LISTED = (

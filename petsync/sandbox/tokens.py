@@ -259,7 +259,10 @@ class Guard:
         if not need.scopes <= grant.scopes:
             scopes = " ".join(sorted(need.scopes))
             raise _challenge(
-                403, f"the access token lacks a scope: {scopes}", "insufficient_scope", scopes
+                403,
+                f"the access token does not have all required scopes: {scopes}",
+                "insufficient_scope",
+                scopes,
             )
 
 

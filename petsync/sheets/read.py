@@ -568,9 +568,7 @@ class _SheetReader:
             note = Note("status-missing", "")
             self.notes.add_all(positions(without_status), "status", note)
         elif without_status.any():
-            problem = (
-                "The rows are new pets without an id, and the sheet has no column of statuses."
-            )
+            problem = "The rows are new pets without an id, and the sheet has no status column."
             self.notes.add(-1, "", Note("status-missing", "", problem))
 
     def _exported_texts(self, name: str) -> Collection[str]:

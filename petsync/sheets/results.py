@@ -372,7 +372,7 @@ def check_writable(sheet: Sheet, hint: str) -> None:
     is_writable = bool(file.stat().st_mode & 0o222) and os.access(file, os.W_OK)
     if not is_writable:
         raise SheetError(
-            f"{path}: the file is read-only", hint="Allow writing it, or write a copy."
+            f"{path}: the file is read-only", hint="Make it writable, or write a copy."
         )
     if not os.access(file.parent, os.W_OK | os.X_OK):
         raise SheetError(

@@ -58,7 +58,7 @@ def connect_app(options: Mapping[str, Any]) -> AppForm:
         return AppForm(connect(**options), owns=True)
     except SettingsError as error:
         form = AppForm()
-        if error.message != "no service is named":
+        if error.message != "no service is given":
             form.fail(error)
         return form
 

@@ -325,7 +325,7 @@ class Columns:
         self.headers = {name: _field(name, shown, mapping) for name in headers[:_ASKED]}
         more = len(headers) - len(self.headers)
         words = _WORDS if shown.ours else _NOTHING_KNOWN
-        rest = f" There are {more:,} more." if more > 0 else ""
+        rest = f" Not shown: {more:,} more." if more > 0 else ""
         self._words.value = element("p", text(words + rest)) if self.headers else ""
         # Remove hidden widgets from the browser too.
         for old in self._chosen.children:

@@ -860,7 +860,7 @@ class UploadForm(Form):
             if self.pet is None:
                 raise SettingsError("no pet is chosen", hint="Find one by its name or id first.")
             raise SettingsError(
-                "the files are still being checked", hint="Press Upload after that."
+                "the files are still being checked", hint="Press Upload after the check."
             )
         pictures = self._inspected
         if not pictures.items:

@@ -1329,7 +1329,8 @@ def _decode_entry(row: Row) -> Entry:
 def _build_damaged_change_error(problem: str) -> PetsyncError:
     return PetsyncError(
         f"the journal is damaged: {problem}",
-        hint="Look at that pet in the store itself. Nothing was changed in the journal.",
+        hint="Look at the pets of that run in the store itself. Nothing was changed in the "
+        "journal.",
     )
 
 

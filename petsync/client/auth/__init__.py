@@ -70,7 +70,10 @@ def client_credentials(
     """
     client_secret, api_key = as_secret(client_secret), as_secret(api_key)
     if not isinstance(client_id, str) or not client_id.strip().isprintable() or not client_id:
-        raise SettingsError("the client id is not text", hint="It is the name of your program.")
+        raise SettingsError(
+            "the client id is not text",
+            hint="It is the id by which the service knows your program.",
+        )
     requested = scopes.split() if isinstance(scopes, str) else scopes
     grant = Grant(
         kind="client credentials",

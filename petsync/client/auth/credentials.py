@@ -155,7 +155,7 @@ _MAX_PAST = 48
 _DOUBTFUL_PROBLEM = (
     "the last renewal got no response; it is tried once more when the token has expired"
 )
-_FAILED_PROBLEM = "its renewal got no response, and a second attempt failed"
+_FAILED_PROBLEM = "the token's renewal got no response, and a second attempt failed"
 _NO_GRANT = Grant()
 
 

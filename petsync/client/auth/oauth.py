@@ -85,7 +85,7 @@ _REFUSALS = {
     ),
     "invalid_grant": (
         "the service does not accept this sign-in any more",
-        "Sign in again; a sign-in can be used only once, and only for a short time.",
+        "Sign in again; the code from a sign-in can be used only once, and only for a short time.",
     ),
     "unauthorized_client": (
         "this client may not use this kind of sign-in",

@@ -158,7 +158,7 @@ def _parse_toml(text: str) -> dict[str, Any] | None:
 
 _LONGEST = 60
 _NAMED = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_ENV_FILE = "A file of variables is named by --env-file."
+_ENV_FILE = "Use --env-file to read variables from a file."
 _THERE, _OWN_URL = ("PETSYNC_URL",), "${PETSYNC_URL}"
 """A URL that consists only of this variable may use it without confirmation: the user sets it, and
 no other server gets the value.
@@ -268,7 +268,9 @@ class Reader:
             what = f"{name} belongs to one of the {table.name}" if is_option else "is not a table"
             header = TABLES[table.name].header
             self._tell(
-                here, what, f"Write [{header}] above it, with a name in place of its last part."
+                here,
+                what,
+                f"Write [{header}] above it, with a name in place of the header's last part.",
             )
             return {}
         try:
@@ -692,7 +694,7 @@ def _statuses(draft: Draft) -> Iterator[ConfigMistake]:
         yield draft.mistake(
             "statuses",
             f'the service has no status "{status}"; it has {", ".join(profile.statuses)}',
-            f"{meant}If it does have it, name it under [service] in statuses.",
+            f"{meant}If the service does have this status, add it to statuses under [service].",
         )
 
 
@@ -1141,7 +1143,7 @@ def _of_header(plain: str, message: str) -> tuple[str, str]:
         return "the header's ] is missing", "Write ] at its end."
     name = plain.strip("[] ").partition("]")[0]
     if re.fullmatch(r"[\w. -]+", name, re.ASCII) and " " in name:
-        return "a header's name has no spaces", f"Write [{name.replace(' ', '-')}]"
+        return "a header's name must not have spaces", f"Write [{name.replace(' ', '-')}]"
     return (
         f"this is not a header: {message[:1].lower()}{message[1:]}",
         "A header looks like [jobs.catalogue].",

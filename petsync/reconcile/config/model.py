@@ -217,7 +217,9 @@ def _list_of(of: ValueType, words: str, least: int = 1) -> ValueType:
         if not isinstance(value, list):
             raise MisfitError(words, f"[{value}]" if _is_number(value) else "")
         if len(value) < least:
-            raise MisfitError(f"{words}, and not empty", advice="Leave the line out for all.")
+            raise MisfitError(
+                f"{words}, and not empty", advice="Leave the line out for the default."
+            )
         read = tuple(_item(of, number, item) for number, item in enumerate(value))
         for number, item in enumerate(read):
             if item in read[:number]:
@@ -316,7 +318,7 @@ def _job_name(value: str) -> str:
         return value
     near = re.sub(r"[^A-Za-z0-9._-]+", "-", value).strip("-.")[:64] or "catalogue"
     raise MisfitError(
-        "letters, digits, - and _, at most 64 characters, because files are named after it",
+        "letters, digits, dots, - and _, at most 64 characters, because files are named after it",
         advice=f"Write [jobs.{near}].",
     )
 
@@ -378,7 +380,7 @@ IDS = _list_of(
 LISTEN = ValueType("HOST:PORT", {"type": "string", "pattern": r"^[^\s/]+:[0-9]{1,5}$"}, _listen)
 SECRET = ValueType("${NAME}", {"type": "string", "pattern": f"^{VARIABLE}$"}, _text, "whole")
 SECRETS = _list_of(SECRET, "a list of ${NAME}", 1)
-DATABASE = ValueType("an SQLAlchemy address", _STRING, _database, "part")
+DATABASE = ValueType("an SQLAlchemy URL", _STRING, _database, "part")
 
 
 # Cron: check the five fields of a schedule, and convert them for systemd.
@@ -406,7 +408,7 @@ _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def _schedule(value: object) -> str:
-    words = 'the five fields of cron, such as "0 2 * * *" for every night at two'
+    words = 'a cron expression with five fields, such as "0 2 * * *" for every night at two'
     if not isinstance(value, str):
         raise MisfitError(words, '"0 2 * * *"')
     fields = value.split()
@@ -416,7 +418,7 @@ def _schedule(value: object) -> str:
         _check(number, part)
     if next(_next_times(fields), None) is None:
         raise MisfitError(
-            "a schedule that can occur; this date never does",
+            "a schedule that can occur; this date never occurs",
             advice="The month does not have that day.",
         )
     return " ".join(fields)
@@ -499,7 +501,7 @@ def _format_field(values: Iterable[object], field: int) -> str:
 
 
 CRON = ValueType(
-    "five fields of cron",
+    "a cron expression with five fields",
     {"type": "string", "pattern": r"^\s*([0-9A-Za-z*,/-]+\s+){4}[0-9A-Za-z*,/-]+\s*$"},
     _schedule,
 )
@@ -815,7 +817,7 @@ JOB: tuple[Option, ...] = (
         table="jobs",
         name="tab",
         kind=TEXT,
-        meaning="The worksheet to read; with `sheet` and `folder`.",
+        meaning="The worksheet to read; only with `sheet` or `folder`.",
         default="that of the last round or of the export, else the first",
         example='"Pets"',
         also=("worksheet", "sheet_name"),
@@ -824,7 +826,8 @@ JOB: tuple[Option, ...] = (
         table="jobs",
         name="encoding",
         kind=ENCODING,
-        meaning="The encoding of CSV files without a byte order mark; with `sheet` and `folder`.",
+        meaning="The encoding of CSV files without a byte order mark; only with `sheet` or "
+        "`folder`.",
         default="utf-8",
         example='"cp1252"',
         also=("charset", "codepage"),
@@ -1007,7 +1010,8 @@ JOB: tuple[Option, ...] = (
         table="jobs",
         name="schedule",
         kind=CRON,
-        meaning="When the job is due: the five fields of cron, in local time. `--every`, "
+        meaning="When the job is due: a cron expression with five fields, in local time. "
+        "`--every`, "
         "`petsync config schedule` and the history use it.",
         default="none",
         example='"0 2 * * *"',
@@ -1295,7 +1299,8 @@ TABLES: Mapping[str, Table] = {
         Table(
             name="guard",
             header="jobs.NAME.guard",
-            meaning="The limits of one round, on each side. A plan that exceeds one waits for a "
+            meaning="The limits of one round, on each side. A plan that exceeds a limit waits for "
+            "a "
             "person.",
             within="jobs",
         ),
@@ -1303,7 +1308,7 @@ TABLES: Mapping[str, Table] = {
         Table(
             name="templates",
             header="notify.templates.EVENT",
-            meaning="The text of a notice of your own.",
+            meaning="Your own text for a notice.",
             within="notify",
             names=choice(*EVENTS),
         ),

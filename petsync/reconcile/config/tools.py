@@ -125,7 +125,7 @@ def _guard(guard: Guard) -> str:
     added = f", {guard.max_add} added{at_least}" if guard.max_add is not None else ""
     empty = "; an empty sheet may pass" if guard.allow_empty else ""
     ids = ", ".join(map(str, guard.sentinels))
-    return f"{most}{added}{empty}" + (f"; only while {ids} are there" if ids else "")
+    return f"{most}{added}{empty}" + (f"; sentinels: {ids}" if ids else "")
 
 
 def _when(job: Job, now: datetime) -> str:
@@ -376,7 +376,7 @@ def crontab(table: Timetable, program: Sequence[str]) -> str:
 def unscheduled_note(table: Timetable) -> tuple[str, ...]:
     """Return a sentence on the enabled jobs without a schedule, () if there are none."""
     names = [job.name for job in table.jobs if job.enabled and not job.schedule]
-    note = f"Jobs without a schedule, which this does not start: {', '.join(names)}."
+    note = f"Jobs that are left out because they have no schedule: {', '.join(names)}."
     return (note,) if names else ()
 
 

@@ -1281,7 +1281,7 @@ _MAX_NAME_LENGTH = 255
 _RECORD = f"{_LISTED}|^[{re.escape(BLANKS)}]*Category\\("
 _NUMBERED = r"^\s*-?[0-9]+:\s*\S"
 _NUMBER_BEGINS = b"-0123456789 \t\r\n"
-_ADD_STATUS_HINT = "If the store has this one too, add it to petsync.toml ([service], statuses)."
+_ADD_STATUS_HINT = "If the store has this status too, add it to petsync.toml ([service], statuses)."
 _ACTION_SYNONYMS = {
     "remove": "delete",
     "del": "delete",

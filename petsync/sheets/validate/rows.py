@@ -192,7 +192,7 @@ def note_worksheet(
         problem = f"The column '{text}' is not used: no such column is known."
         hint = f"Rename it to {name} if it is that column, or map it."
         if is_there := name in headers.columns:
-            problem = f"The column '{text}' is not used: the column {name} is."
+            problem = f"The column '{text}' is not used: the column {name} is used instead."
             hint = f"If its values are to be used, move them into {name}."
         notes.add(
             -1, text, Note("header-near-miss", text, problem, hint, None if is_there else name)

@@ -220,8 +220,9 @@ CHARACTERS = (
         "so\\u200bld, with a zero-width space inside",
         "sold",
         "Type the value again instead of pasting it.",
-        "Zero-width spaces, soft hyphens, direction marks and control characters make texts that "
-        "look the same different. petsync does not report joiners inside emoji, or marks in "
+        "Because of zero-width spaces, soft hyphens, direction marks and control characters, "
+        "texts that look the same can differ. petsync does not report joiners inside emoji, or "
+        "marks in "
         "right-to-left texts.",
     ),
 )
@@ -247,7 +248,7 @@ FIELDS = (
     ),
     warning(
         "status-missing",
-        "The row adds a pet and has no status, so the plan does not add it.",
+        "The row would add a pet but has no status, so the plan does not add the pet.",
         "a new row whose status is blank",
         "available",
         "Write one of the store's statuses.",
@@ -506,14 +507,14 @@ IDS = (
     error(
         "duplicate-id",
         "Several rows have the same id and different values, so petsync uses none of them.",
-        "7 in the rows 12 and 40, with different names",
+        "7 in rows 12 and 40, with different names",
         "one row with the id 7",
         "Give each row the id of its own pet, or keep the correct row and delete the others.",
     ),
     warning(
         "duplicate-row",
         "The row is identical to an earlier one; petsync uses it once.",
-        "the rows 12 and 40 are the same",
+        "rows 12 and 40 are the same",
         "row 12 alone",
         "Delete one of the rows.",
     ),
@@ -529,7 +530,7 @@ ROWS = (
         "The row has more or fewer cells than the header, so they may be in the wrong columns.",
         "7,Bello, the dog,sold",
         '7,"Bello, the dog",sold',
-        "Quote cells that contain the delimiter, and give each row the header's columns.",
+        "Quote cells that contain the delimiter, and give each row as many cells as the header.",
         "petsync reports nothing else about such a row, because any cell may be in the wrong "
         "column.",
     ),
@@ -609,8 +610,8 @@ SHEET = (
         "State, over the exported status values",
         "status",
         "Restore the header, or map it.",
-        "The export records what each column contained: the unused column contains most of the "
-        "missing one's values, or its header is similar. petsync makes no plan, because it would "
+        "The export records what each column contained: most values of the unused column were in "
+        "the missing one, or the headers are similar. petsync makes no plan, because it would "
         "overlook edits in the column, and rows without their ids would be new pets. If you "
         "removed a column on purpose, insert an empty one with its header.",
     ),
@@ -642,7 +643,7 @@ SHEET = (
     warning(
         "hidden-rows",
         "Rows are hidden, by hand or by a filter; they count like the others.",
-        "the rows 12 to 40 are hidden",
+        "rows 12 to 40 are hidden",
         "all rows are shown",
         "Show all rows and check them, or write ignore in the column action.",
     ),

@@ -374,4 +374,4 @@ def _reason(word: str) -> str:
     if strange:
         name = unicodedata.name(strange).lower()
         return f"the '{strange}' in it is U+{ord(strange):04X}, {name}"
-    return "there are characters in it that look the same or cannot be seen"
+    return "there are characters in it that look like other characters or cannot be seen"

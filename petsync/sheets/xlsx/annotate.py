@@ -736,7 +736,7 @@ def sheet_losses(root: Element, cells: Collection[tuple[int, int]]) -> Iterator[
         where = "in the range of a conditional format, which may show its own colour instead."
         yield f"{_cells(covered_cells, 'is', 'are')} {where}"
     if cells and root.one("sheetProtection") is not None:
-        yield "The sheet is protected: to fix it, unprotect it first (Review, Unprotect Sheet)."
+        yield "The sheet is protected: to edit it, unprotect it first (Review, Unprotect Sheet)."
 
 
 def cell_losses(
@@ -749,7 +749,9 @@ def cell_losses(
 ) -> Iterator[str]:
     """Yield sentences about the limitations of marked cells, each with the number of cells."""
     if patterned:
-        yield f"{_cells(patterned, 'has', 'have')} a pattern or gradient under the colour."
+        yield (
+            f"{_cells(patterned, 'has', 'have')} a pattern or gradient, which the colour replaces."
+        )
     if hidden:
         yield f"{_cells(hidden, 'is', 'are')} in hidden rows; show all rows to see them."
     if commented:

@@ -214,7 +214,7 @@ class _Builder:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if self._unwanted + self._within > MAX_DEPTH:
-            raise MarkupError(f"its elements are nested {MAX_DEPTH} levels deep")
+            raise MarkupError(f"its elements are nested more than {MAX_DEPTH} levels deep")
         if self._unwanted:
             self._unwanted += 1
             return

@@ -404,7 +404,7 @@ class Package:
         if size > MAX_UNPACKED or (size > FREE and size > packed * MAX_RATIO):
             raise SheetError(
                 f"{self.path}: the unpacked workbook has {size / 1e6:,.0f} MB, "
-                f"{size // max(packed, 1)} times its size; it is not opened",
+                f"{size // max(packed, 1)} times its packed size; it is not opened",
                 hint=_AS_CSV,
             )
 

@@ -420,7 +420,8 @@ def workbook_bytes(contents: Contents) -> bytes:
     """
     if contents.rows >= MAX_ROWS:
         raise SheetError(
-            f"{contents.rows:,} pets are more rows than a worksheet has ({MAX_ROWS - 1:,})",
+            f"{contents.rows:,} pets need more rows than a worksheet has below its header "
+            f"({MAX_ROWS - 1:,})",
             hint="Export .csv or .parquet.",
         )
     book = Workbook()
@@ -491,7 +492,7 @@ def _name(sheet: Worksheet, tab: str) -> None:
         )
     if tab.casefold() in _TAKEN:
         raise SheetError(
-            f"{tab!r} is the name of the worksheet that petsync itself adds",
+            f"{tab!r} is the name of a worksheet that petsync itself adds",
             hint="Choose another name for the pets.",
         )
     sheet.title = tab

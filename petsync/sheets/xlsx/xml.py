@@ -109,7 +109,7 @@ class Walk:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise MarkupError(f"its elements are nested {MAX_DEPTH} levels deep")
+            raise MarkupError(f"its elements are nested more than {MAX_DEPTH} levels deep")
         local = name.rpartition(":")[2]
         if local == "c" and self._row is not None:
             self._start_cell(self._row, attributes)
