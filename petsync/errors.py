@@ -16,6 +16,7 @@ that Python programmers catch in such a case. `exit_code` is the exit code of th
     │   ├── RedirectError                        3xx to another origin
     │   └── ResponseError      ValueError        a response that cannot be read
     ├── SettingsError          ValueError   64  an option, a variable or petsync.toml
+    │   ├── MissingServiceError             64  no service is given
     │   └── ConfigurationError              64  petsync.toml, with all its mistakes
     ├── SheetError             ValueError   1   a spreadsheet that cannot be read or written
     │   └── FindingsError                   3   a sheet with findings, where none is allowed
@@ -43,6 +44,7 @@ __all__ = [
     "InterruptedRunError",
     "InvalidInputError",
     "LockedError",
+    "MissingServiceError",
     "NotFoundError",
     "PetsyncError",
     "PlanError",
@@ -153,6 +155,10 @@ class SettingsError(PetsyncError, ValueError):
     """An option, an environment variable or petsync.toml has an invalid value."""
 
     exit_code = 64
+
+
+class MissingServiceError(SettingsError):
+    """No service is given: no argument, no environment variable and no petsync.toml names one."""
 
 
 class Problem(NamedTuple):

@@ -22,7 +22,7 @@ from petsync.client.auth.keyring import CredentialStore
 from petsync.client.origin import checked_base
 from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
-from petsync.errors import SettingsError
+from petsync.errors import MissingServiceError, SettingsError
 from petsync.models import READ, WRITE
 from petsync.plan.plan import Plan
 from petsync.profile import ServiceProfile, profile_from
@@ -194,7 +194,7 @@ def connect(
     toml, confirmed = read_confirmed(Path.cwd())
     settings = resolve(arguments, environ, toml, confirmed=confirmed)
     if settings.url is None:
-        raise SettingsError(
+        raise MissingServiceError(
             "no service is given",
             hint="Give its address (--url, in Python ps.connect(url), or PETSYNC_URL), or try "
             "`petsync demo`.",

@@ -10,7 +10,7 @@ from typing import Any
 
 import ipywidgets
 
-from petsync.errors import LockedError, SettingsError
+from petsync.errors import LockedError, MissingServiceError, SettingsError
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report
 from petsync.report import html
@@ -52,14 +52,15 @@ def app(store: Store | None = None) -> AppForm:
 
 def connect_app(options: Mapping[str, Any]) -> AppForm:
     """Return the page for the store that `connect` finds with these options. If it finds none, the
-    page asks for a store, and shows the error unless no service is given.
+    page asks for a store; if an option is wrong, it also shows the error.
     """
     try:
         return AppForm(connect(**options), owns=True)
+    except MissingServiceError:
+        return AppForm()
     except SettingsError as error:
         form = AppForm()
-        if error.message != "no service is given":
-            form.fail(error)
+        form.fail(error)
         return form
 
 

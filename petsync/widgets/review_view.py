@@ -600,7 +600,13 @@ class LeftFiles:
         with tempfile.TemporaryDirectory(prefix="petsync-results-") as folder:
             path = Path(folder) / name
             write_results(sheet, report, path)
-            return _link(name, path.read_bytes(), "Continue with this file: it has the new ids.")
+            if path.stat().st_size <= MAX_LINKED_BYTES:
+                label = "Continue with this file: it has the new ids."
+                return _link(name, path.read_bytes(), label)
+        # The folder is gone, so a file that is too large for the page needs another place.
+        path = Path(name).absolute()
+        write_results(sheet, report, path, follow=False)
+        return html.element("p", html.text(f"Continue with {path}: it has the new ids."))
 
 
 def _link(name: str, data: bytes, label: str) -> str:
@@ -712,7 +718,7 @@ _BUTTONS = (
     (r"`petsync undo [^`]+` again", "“Undo” again"),
     (r"`petsync undo [^`]+`", "“Undo”"),
     (r" \(`petsync check` names each with its address\)", ""),
-    (r", set it as PETSYNC_TOKEN;", ", and sign in with it;"),
+    (r"\bset it as PETSYNC_TOKEN;", "sign in with it;"),
     (r" with the output of the same command with -v", ""),
     (r" \(--delete-missing, in Python \S+, would delete (it|them)\)", ""),
     (r" \(--column HEADER=COLUMN, in Python [^)]*\)", ""),

@@ -224,6 +224,12 @@ def test_a_sample_store(here: Path, shown: Callable[[AppForm], AppForm]) -> None
     assert page.store.api.get_pet_by_id(1001).id == 1001
 
 
+def test_no_settings_are_no_error(here: Path, shown: Callable[[AppForm], AppForm]) -> None:
+    """Without any settings the page asks for a store, and shows no error."""
+    page = shown(app())
+    assert (page.current, page.notice.text) == ("store", "")
+
+
 def test_what_is_wrong_with_the_settings(here: Path, shown: Callable[[AppForm], AppForm]) -> None:
     """An invalid setting is reported on the page, which then asks for the store."""
     page = shown(connect_app({"url": "http://shop.example/v2", "profile": "unheard-of"}))

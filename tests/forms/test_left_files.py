@@ -106,3 +106,19 @@ def test_a_sheet_that_is_open_elsewhere_is_not_offered(store: ps.Store, sheet: P
     assert b"New" in downloaded(received)
     for each in (form, received):
         each.close()
+
+
+def test_results_that_are_too_large_for_the_page_are_kept(
+    store: ps.Store, sheet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The results of an uploaded sheet that are too large for a link stay in the working folder,
+    and the form says where.
+    """
+    monkeypatch.setattr("petsync.widgets.review_view.MAX_LINKED_BYTES", 10)
+    received = review(store.plan(sheet), store, sheet=store.read(sheet))
+    asked(received)
+    sent(received)
+    results = Path("pets.results.csv").absolute()
+    assert f"Continue with {results}" in received.files.value
+    assert list(read_sheet(results).frame["id"]) == [1, 2]
+    received.close()

@@ -1,0 +1,49 @@
+"""The texts that replace commands and options in messages: each pattern still finds a message."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import petsync
+from petsync.reconcile.context import _KEYS
+from petsync.widgets.review_view import _BUTTONS
+
+_VALUES = ("1", "them", "['1']")
+"""What stands for a value in a message."""
+
+
+@cache
+def _messages() -> tuple[str, ...]:
+    """Return the texts in petsync's modules, without those of the patterns."""
+    patterns = {pattern for pattern, _ in (*_BUTTONS, *_KEYS)}
+    modules = Path(petsync.__file__).parent.rglob("*.py")
+    return tuple(
+        text
+        for module in modules
+        for text in _texts(ast.parse(module.read_text("utf-8")))
+        if text not in patterns
+    )
+
+
+def _texts(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.JoinedStr):
+            for value in _VALUES:
+                parts = (p.value if isinstance(p, ast.Constant) else value for p in node.values)
+                yield "".join(map(str, parts))
+
+
+@pytest.mark.parametrize("pattern", [pattern for pattern, _ in (*_BUTTONS, *_KEYS)])
+def test_each_pattern_finds_a_message(pattern: str) -> None:
+    """A message whose words change would show a command in a form, or an option in a round."""
+    # Some messages add the parentheses to a text.
+    core = pattern.removeprefix(r" \(").removesuffix(r"\)")
+    assert any(re.search(core, text) for text in _messages())
