@@ -214,7 +214,7 @@ def test_the_file_says_first_which_limit_it_broke(
     _renamed(scenario)
     file = scenario.run().round.waiting
     url, state = scenario.box.url, str(scenario.state)
-    for limit, rest in (("1", "`petsync apply` of the same file with `--limit 0`"), ("0", "C")):
+    for limit, rest in (("1", "`petsync apply` on the same file with `--limit 0`"), ("0", "C")):
         with pytest.raises(SystemExit):
             main(["apply", file, "--limit", limit, "--url", url, "--state", state])
         output = " ".join(capsys.readouterr().err.split())

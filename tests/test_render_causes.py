@@ -122,7 +122,7 @@ def test_results_from_before_causes_are_reported_too() -> None:
     report = report_of(*(result(n, o) for n, o in enumerate(OUTCOMES)), plan=large_plan(5))
     assert [group.text.title for group in results_by_cause(report, None)] == [
         "no cause on record",
-        "whether it happened is not known",
+        "it is not known whether the change was made",
         "no cause on record",
         "a decision is needed",
         "no cause on record",

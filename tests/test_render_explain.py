@@ -107,7 +107,7 @@ def test_explanations_stand_below_each_other() -> None:
         pet_id=4711, name="", decision="absent", row=None, source="", sentence="No."
     )
     text = explanations_text([BELLA, nobody])
-    assert text == f"{TEXT}\n\n* Pet 4711: there is none.\n  No. [updated]"
+    assert text == f"{TEXT}\n\n* Pet 4711: there is no such pet.\n  No. [updated]"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_of_a_very_long_list_the_differing_part_is_shown() -> None:
     text = explanations_text([explanation(reason("tags", every, fewer, every, fewer))])
     assert "tag250" in text
     assert "tag251" not in text
-    assert "and 299 that all of them have" in text
+    assert "and 299 that all sides have" in text
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))

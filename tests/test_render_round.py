@@ -255,7 +255,7 @@ def test_what_is_refused_is_not_promised() -> None:
     checked = round_of(status="drift", mode="check", unexplained=1, dry_run=True, exit_code=2)
     checked = replace(checked, to_store=Counts(add=1))
     text = rounds_text([RoundReport(round=checked, open=drift)])
-    assert "only another job, or a person, can resolve them" in " ".join(text.split())
+    assert "only another job, or a person, can resolve differences" in " ".join(text.split())
     assert "+1" not in text
 
 
@@ -267,7 +267,7 @@ def test_a_query_has_no_file_to_check() -> None:
     assert not list(report_round.commands(round_))
     assert (
         report_round.cure_of_kind("finding", round_)
-        == "Fix it in the database that the query reads."
+        == "Fix the data in the database that the query reads."
     )
     (again,) = report_round.commands(round_of(status="error", dry_run=True))
     assert again.line == "petsync reconcile --job catalogue --dry-run"

@@ -168,7 +168,7 @@ def test_a_file_that_never_ends_is_refused(kind: str, tmp_path: Path) -> None:
         path.symlink_to("/dev/zero")
     else:
         path.write_bytes(b"#" * 20_000_000)
-    why = "more than 16 MB" if kind == "large" else "not a regular file"
+    why = "larger than 16 MB" if kind == "large" else "not a regular file"
     with pytest.raises(SettingsError, match=why):
         read_toml(tmp_path)
     with pytest.raises(ConfigurationError, match=why):
@@ -218,7 +218,7 @@ def test_a_pipe_in_the_state_folder_is_refused(name: str, tmp_path: Path) -> Non
     """A pipe in place of any file of the state folder is refused."""
     (tmp_path / name).parent.mkdir(exist_ok=True)
     os.mkfifo(tmp_path / name)
-    with pytest.raises(OSError, match=f"{name} in it is not a regular file"):
+    with pytest.raises(OSError, match=f"{name} in the state folder is not a regular file"):
         make_state_folder(tmp_path)
     for create in (False, True):
         with pytest.raises(PetsyncError, match="not a regular file"):

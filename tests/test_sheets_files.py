@@ -242,7 +242,7 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path):
     """A workbook that is far larger unpacked is refused before anything is unpacked."""
     path = tmp_path / "pets.xlsx"
     path.write_bytes(workbook(sheet=worksheet(HEADER + " " * 80_000_000)))
-    with pytest.raises(SheetError, match="times its size; it is not opened"):
+    with pytest.raises(SheetError, match="times its packed size; it is not opened"):
         read_sheet(path)
 
 

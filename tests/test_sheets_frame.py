@@ -350,7 +350,7 @@ def test_a_column_like_one_that_is_there_is_reported(header: str) -> None:
     sheet = sheet_from_frame(pd.DataFrame([{"id": 7, "status": "sold", header: "pending"}]))
     (finding,) = sheet.problems
     assert (finding.rule, finding.address) == ("header-near-miss", f"row 0, {header}")
-    assert finding.problem.endswith("the column status is.")
+    assert finding.problem.endswith("the column status is used instead.")
 
 
 @pytest.mark.parametrize(("header", "hint"), [("Zustand", "may mean status"), ("Regal", "Rename")])

@@ -114,7 +114,9 @@ def test_a_near_miss_is_reported_beside_the_column_that_it_is_like(
     (finding,) = sheet.problems
     assert (finding.rule, finding.severity) == ("header-near-miss", "warning")
     assert finding.address == "line 1, column 5"
-    assert finding.problem == f"The column '{header}' is not used: the column {ours} is."
+    assert (
+        finding.problem == f"The column '{header}' is not used: the column {ours} is used instead."
+    )
     assert finding.suggestion == f"If its values are to be used, move them into {ours}."
     assert finding.meant is None
     assert header in sheet.others

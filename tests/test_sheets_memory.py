@@ -219,7 +219,7 @@ CASES = {
     ),
     "40 million texts.xlsx": (
         lambda: package(sheet(ROW), strings=f'<sst xmlns="{MAIN}">{"<si/>" * 41_000_000}</sst>'),
-        "elements|times its size",
+        "elements|times its packed size",
     ),
     "an element of a million attributes.xlsx": (
         lambda: package(sheet("<row " + " ".join(f"a{n}='>'" for n in range(10**6)) + "/>" + ROW)),

@@ -63,7 +63,7 @@ def _suggested(edited, address):
     [
         ("Pets!B68", '"May 1", "5/1" or "1/5" was typed'),
         ("Pets!B1316", '"Feb 1", "2/1" or "1/2" was typed'),
-        ("Pets!C99", "The statuses are available, pending, sold. If the store has this one"),
+        ("Pets!C99", "The statuses are available, pending, sold. If the store has this status"),
         ("Pets!C107", "Write sold if"),
         ("Pets!C128", "Write pending if"),
         ("Pets!C816", "Write available if"),

@@ -275,7 +275,7 @@ class BaseFile:
         try:
             return _read_base(self.path)
         except ParcelError as error:
-            problem = f"the values in the base {self.path} are damaged: {error}"
+            problem = f"the base {self.path} is damaged: {error}"
         if set_aside:
             problem += f"; the file is kept as {self._set_aside()}"
         _LOG.warning("%s", problem)

@@ -157,7 +157,11 @@ def notes(source: StoreCopy, listed: Snapshot, after: Collection[int]) -> Iterat
         )
     outside = {pet.id for pet in source.outside}
     if hidden := set(after) - set(listed.frame["id"]) - outside:
-        yield (f"No status query and no export would find {_format_ids(sorted(hidden))} any more.")
+        yield (
+            f"No status query would find {_format_ids(sorted(hidden))} any more, and no export "
+            "would "
+            "have them."
+        )
 
 
 def _format_ids(ids: list[int]) -> str:

@@ -84,8 +84,7 @@ def test_the_meaning_is_shown(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> 
         "  store       https://shop.example/v2 with a token",
         "  pets        tagged shop",
         "  deletions   are synced too",
-        "  guard       at most 10 % deleted, 30 % changed, 5 added; only while 7 are",
-        "              there",
+        "  guard       at most 10 % deleted, 30 % changed, 5 added; sentinels: 7",
         "db (line 15, off): check, nothing is changed, drift is reported",
         "  query       SELECT 1",
         "  metrics     127.0.0.1:9464",
@@ -274,7 +273,7 @@ def test_jobs_without_a_schedule_are_named(shell: Shell, kind: str) -> None:
     """
     off = '[jobs.off]\nmode = "check"\nsheet = "c.csv"\nenabled = false\n'
     written(TIMED + '[jobs.other]\nmode = "check"\nsheet = "b.csv"\n' + off)
-    message = "Jobs without a schedule, which this does not start: other."
+    message = "Jobs that are left out because they have no schedule: other."
     assert f"# {message}\n" in shell("config", "schedule", "--for", kind).out
     assert message in shell("config", "schedule", "--for", "systemd", "--into", "units").err
 

@@ -235,7 +235,7 @@ def test_why_explains_any_pet(shell: Shell, box: Sandbox) -> None:
     assert "[differs]" in done.out
     assert "* Pet 2, Mia: nothing changes." in done.out
     assert "[left-alone]" in done.out
-    assert "* Pet 4711: there is none." in done.out
+    assert "* Pet 4711: there is no such pet." in done.out
     assert max(map(len, done.out.splitlines())) <= 80
 
 
