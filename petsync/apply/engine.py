@@ -1663,9 +1663,9 @@ class _Engine:
     # Adds without an id ------------------------------------------------------------------------
 
     async def _record_known_pets(self) -> None:
-        """Record the pets before the first add without an id.
+        """Before the first add without an id, record which pets the store has.
 
-        If an earlier process has done so, look for the pets of its adds.
+        If an earlier process has recorded them, look for the pets that its adds created.
         """
         if not self._has_open_adds():
             return

@@ -880,7 +880,9 @@ def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
 
 
 def report_summary(report: Report) -> str:
-    """Return one sentence: how the run ended, and the number of rows with each outcome."""
+    """Return how the run ended and the number of rows with each outcome; for a stopped run also how
+    to resume it.
+    """
     counts = format_outcomes(report)
     if report.stopped:
         return f"Stopped early: {counts}. {_resume_hint(report)}"
