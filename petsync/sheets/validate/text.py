@@ -332,7 +332,9 @@ def are_placeholders(trimmed: Any) -> Bools:
 
 
 def are_missing_values(trimmed: Any) -> Bools:
-    """Return a mask of the texts in the Arrow array that other programs write for a missing value."""
+    """Return a mask of the texts in the Arrow array that other programs write for a missing
+    value.
+    """
     result: Bools = np.asarray(pc.is_in(trimmed, value_set=_MISSING_VALUES))
     return result
 
