@@ -43,6 +43,7 @@ __all__ = [
 
 
 # Write files atomically, with safe permissions, and treat links safely.
+#
 # Only the owner can write to a new file, whatever the umask, and only users who can read a file can
 # read its copy.
 #

@@ -145,6 +145,7 @@ class _Pairing:
 
 
 # One field of a pet: its value, its text in a cell, and its equality.
+#
 # This module has the only definition of "the same"; plan, precheck, verify, resume, undo and
 # reconcile use it. Text is compared trimmed and in NFC. Status ignores case. Tags are compared as a
 # set, and photo addresses as an ordered list without duplicates. The id 0 of a tag or category

@@ -149,6 +149,7 @@ def _note(
 # since the base. If both sides edited it, the sheet's value stays and the plan sends it. The
 # exceptions are tags and photos, which merge, and clashes that the store wins. If `store` leads,
 # the sheet takes every field.
+#
 # A merge fills a blank cell only if the pet had no value in the base and has one now, or if the
 # column was missing in the last round. Any other cell that is blank while the store has a value is
 # blank on purpose. If the store leads, every blank cell in one of the table's columns is filled. A

@@ -218,6 +218,7 @@ def _starts_as_page(body: bytes) -> bool:
 
 
 # The eight operations of the interface, each as a Call.
+#
 # The profile decides the form of parameters and bodies (docs/profiles.md). Nothing here opens a
 # connection.
 

@@ -277,6 +277,7 @@ def letters(columns: Mapping[str, int]) -> str:
 
 
 # Worksheets of a workbook, streamed into a file that is written completely or not at all.
+#
 # Rules of the worksheet, not formats of its cells, colour the rows, which is fast even for a
 # million rows.
 

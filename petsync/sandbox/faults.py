@@ -223,21 +223,27 @@ class Throttle:
 # Faults on demand: slow, refused, dropped, torn and false responses, reproducible with a seed.
 #
 # A specification is a list such as `latency=0.05,429=0.02,drop_after=0.01,seed=7`:
-# latency seconds that each request waits (50 to 150 % of it) late share of requests carried out
-# after the wait even if the client has disconnected limit accepted requests per second, of all
-# operations together; others get 429 burst size of the token bucket of `limit` (one second's
-# requests) window count `limit` in windows of this many seconds, instead of a bucket 429, 503 share
-# of requests refused with this status, and not carried out drop_before share of requests whose
-# connection ends before they are carried out drop_after share of requests carried out, whose
-# connection ends without a response torn share of requests carried out, whose response has half a
-# body html share of requests carried out, whose response is 200 and a web page portal share of
-# requests not carried out, whose response is 200 and a web page twice share of pets that a list
-# contains twice stale share of pets that a list contains twice, the second time with a wrong name
-# moves changes by another client after the first list by status: new statuses, and deletes (no
-# status), such as 7:sold+9: retry_after seconds in the Retry-After of a 429 (1) seed decides which
-# requests are hit (0) only operations that can be hit, such as addPet+updatePet (all) status
-# statuses whose lists alone can be hit, such as sold+pending (all requests) first number of
-# requests, from the first, that can be hit (all)
+#
+# latency      seconds that each request waits (50 to 150 % of it)
+# late         share of requests carried out after the wait even if the client has disconnected
+# limit        accepted requests per second, of all operations together; others get 429
+# burst        size of the token bucket of `limit` (one second's requests)
+# window       count `limit` in windows of this many seconds, instead of a bucket
+# 429, 503     share of requests refused with this status, and not carried out
+# drop_before  share of requests whose connection ends before they are carried out
+# drop_after   share of requests carried out, whose connection ends without a response
+# torn         share of requests carried out, whose response has half a body
+# html         share of requests carried out, whose response is 200 and a web page
+# portal       share of requests not carried out, whose response is 200 and a web page
+# twice        share of pets that a list contains twice
+# stale        share of pets that a list contains twice, the second time with a wrong name
+# moves        changes by another client after the first list by status: new statuses, and deletes
+#              (no status), such as 7:sold+9:
+# retry_after  seconds in the Retry-After of a 429 (1)
+# seed         decides which requests are hit (0)
+# only         operations that can be hit, such as addPet+updatePet (all)
+# status       statuses whose lists alone can be hit, such as sold+pending (all requests)
+# first        number of requests, from the first, that can be hit (all)
 
 
 OPERATIONS = (

@@ -112,6 +112,7 @@ def _api_response(name: str) -> Json:
 
 
 # The OpenAPI document: the behaviour of this sandbox in its profile.
+#
 # Source of the operations: interface.md. `Behaviour` decides the rest; the document must match it
 # in every HTTP status, and a test checks this.
 

@@ -362,6 +362,7 @@ def _basic(authorization: str) -> tuple[str, str]:
 
 
 # Authorization codes with PKCE, and the questions to the user that precede them.
+#
 # Both are only in memory, and are valid for ten minutes at most. Source: RFC 6749, section 4.1; RFC
 # 7636.
 

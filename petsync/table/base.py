@@ -30,6 +30,7 @@ __all__ = ["LINE", "Base", "ParcelError", "pack", "unpack", "verify"]
 
 
 # Parcel: data as lines of plain ASCII, which the cells of a spreadsheet keep unchanged.
+#
 # The first line has `petsync-base`, the version, the number of further lines, and a SHA-256 of
 # these and of the compressed content; the further lines are the content, compressed with zlib, in
 # base64. Lines that begin with `#` are comments, and are ignored.

@@ -192,6 +192,7 @@ def token_in(text: Secret, state: Secret | None, key: Secret | None) -> Credenti
 
 
 # Loopback: a page on this machine to which the service redirects the browser.
+#
 # It listens only on 127.0.0.1, on its own port and path, and accepts only requests for exactly this
 # address: others, such as those with another host name in DNS rebinding, get a 404. Source: RFC
 # 8252, section 7.3.
