@@ -229,14 +229,15 @@ def write_private(path: Path, data: bytes, *, follow: bool = True) -> None:
 
 
 def open_new(path: str | Path, flags: int) -> int:
-    """Return a descriptor for `open`; if a file is created, only its owner can write to it. Raises
-    OSError.
+    """Return a descriptor, as the `opener` of `open`; if a file is created, only its owner can
+    write to it. Raises OSError.
     """
     return os.open(path, flags, _NEW)
 
 
 def open_private(path: str | Path, flags: int) -> int:
-    """Return a descriptor of a file that only its owner can access.
+    """Return a descriptor of the file, which is created if it is missing. Only the owner can access
+    a created file.
 
     Raises OSError, also if the path is a symbolic link.
     """
@@ -328,8 +329,8 @@ def _make_folder(path: Path, mode: int) -> None:
 
 
 def make_state_folder(state: Path) -> None:
-    """Check the state folder, and create it if it is missing. Only the owner can access it. Raises
-    OSError.
+    """Check the state folder, and create it if it is missing. Only the owner can access a created
+    folder. Raises OSError.
     """
     check_state_folder(state)
     make_private_folder(state)

@@ -122,8 +122,8 @@ async def in_thread(work: Callable[[], R]) -> R:
 
 
 def _settle(done: Future[R], task: asyncio.Task[R]) -> None:
-    """Copy the task's result or error to `done`, even if the task was cancelled before it
-    started.
+    """Copy the task's result or error to `done`, even if the task was cancelled before it started.
+    A cancellation becomes KeyboardInterrupt.
     """
     if task.cancelled():
         done.set_exception(KeyboardInterrupt())

@@ -136,8 +136,9 @@ class TransportError(ApiError, ConnectionError):
 
 
 class UnavailableError(ApiError, ConnectionError):
-    """The service has been failing for too long, so petsync pauses its requests. A run stops and
-    can be resumed; `may_have_happened` refers to the request that failed with this error.
+    """The service has been failing for too long, or asks for a long pause, so petsync refuses
+    requests for a while. A run stops and can be resumed; `may_have_happened` refers to the request
+    that failed with this error.
     """
 
 
@@ -167,7 +168,7 @@ class Problem(NamedTuple):
     file: str
     line: int
     key: str
-    """The path of a key, such as `jobs.catalogue.mode`."""
+    """The path of the key, such as `jobs.catalogue.mode`; "" if the mistake is in no key."""
     message: str
     suggestion: str
     """What to write instead; "" if that is not known."""

@@ -133,7 +133,7 @@ NOBODY = "there was no sign-in"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The user at a service, as the service last reported it. It contains no secret, and can be
+    """An account at a service, as the service last reported it. It contains no secret, and can be
     displayed.
     """
 
@@ -150,7 +150,7 @@ class Account:
     can_write: bool | None = None
     """None if unknown."""
     expires: datetime | None = None
-    """In UTC; None without an expiry."""
+    """In UTC; None if unknown, or without an expiry."""
     renews: bool = False
     """Whether petsync renews the token."""
     kept: Kept = "none"

@@ -50,7 +50,7 @@ class ServiceProfile:
     form_clears: bool = False
     """Whether an empty value in updatePetWithForm clears the field. petsync never relies on it."""
     upload_needs_pet: bool = True
-    """Whether uploadFile answers 404 for an unknown pet."""
+    """Whether the response of uploadFile is 404 for an unknown pet."""
     upload_adds_photo: bool = True
     """Whether uploadFile appends the image's address to photoUrls."""
     xml_tag_item: Literal["tags", "tag"] = "tags"

@@ -284,8 +284,8 @@ def _forms(text: str) -> set[bytes]:
 
 
 def _cores(data: bytes, encode: Callable[[bytes], bytes], bits: int) -> Iterator[str]:
-    """Yield, for each alignment of the data, the digits of `bits` bits that depend only on the
-    data.
+    """Yield, for each alignment of the data, the digits (of `bits` bits each) that depend only on
+    the data.
     """
     for before in range(bits // math.gcd(bits, 8)):
         raw = encode(b"\0" * before + data + b"\0" * bits).decode()
@@ -302,8 +302,8 @@ def _find(text: str, needles: Iterable[str]) -> Iterator[_Span]:
 
 
 def _with_neighbours(text: str, start: int, end: int, digits: Collection[str]) -> _Span:
-    """Return the span extended by the adjacent digits, which may contain some of its bits, and by
-    padding.
+    """Return the span extended by the adjacent digits, which may contain some of the secret's bits,
+    and by padding.
     """
     if start and text[start - 1] in digits:
         start -= 1
@@ -346,7 +346,7 @@ class _EncodedText(NamedTuple):
 
 
 def _decode_digits(text: str, part: re.Pattern[bytes]) -> Iterator[_EncodedText]:
-    """Yield the decoded texts of runs of digits that match `part`, and of separated digits."""
+    """Yield separated digits, joined, and the parts of decoded runs of digits that match `part`."""
     for run in _APART.finditer(text):
         pairs = [*_PAIR.finditer(run[0])]
         joined = "".join(pair[1] for pair in pairs)

@@ -278,7 +278,8 @@ def _expand_all(
 
 
 def read_toml(folder: Path) -> Mapping[str, Any]:
-    """Return the checked content of petsync.toml in `folder`; empty if there is no file.
+    """Return the checked settings of petsync.toml in `folder`, without the keys that only `petsync
+    reconcile` reads; empty if there is no file.
 
     Raises SettingsError, which names the file, the key, its value and the type that it should have.
     """

@@ -87,8 +87,8 @@ def allowed_names(
 ) -> frozenset[str]:
     """Return the variables that an unconfirmed file may use: those in `also`, those that the
     environment lists in PETSYNC_VARIABLES, and PETSYNC_* if the user has named the file
-    (`is_named`). Any of these may be a secret, such as the address with a password in
-    PETSYNC_NOTIFY.
+    (`is_named`). SECRETS are left out, but any of the others may be a secret, such as the address
+    with a password in PETSYNC_NOTIFY.
     """
     own = {name for name in environ if is_named and name.startswith("PETSYNC_")}
     return frozenset({*own, *also, *re.findall(r"\w+", environ.get(LISTED, ""))} - SECRETS)
@@ -104,17 +104,23 @@ def build_unlisted_error(name: str) -> SettingsError:
 
 
 def is_confirmed(file: Path, content: Mapping[str, Any]) -> bool:
-    """Return true if the user has confirmed the file with these settings."""
+    """Return true if the user has confirmed the file with these settings. Raises SettingsError if
+    the confirmations cannot be read.
+    """
     return _records().get(_key(file)) == _digest(content)
 
 
 def confirm(file: Path, content: Mapping[str, Any]) -> None:
-    """Record the user's confirmation. Raises SettingsError."""
+    """Record the user's confirmation. Raises SettingsError if the confirmations cannot be read or
+    written.
+    """
     _write({**_records(), _key(file): _digest(content)})
 
 
 def withdraw(file: Path) -> bool:
-    """Remove the confirmation, and return whether there was one. Raises SettingsError."""
+    """Remove the confirmation, and return whether there was one. Raises SettingsError if the
+    confirmations cannot be read or written.
+    """
     records = _records()
     was = records.pop(_key(file), None) is not None
     if was:

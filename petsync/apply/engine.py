@@ -251,7 +251,9 @@ class Claims:
         self._unproved: set[int] = set()
 
     def restore(self, number: int, pet_id: int, *, is_proved: bool) -> None:
-        """Record an assignment from an earlier process."""
+        """Record an assignment from an earlier process, or one that the store confirms. `is_proved`
+        is true if the add's pet is known to be stored under the id.
+        """
         self._assign(number, pet_id)
         if not is_proved:
             self._unproved.add(number)
@@ -285,7 +287,9 @@ class Claims:
 
     def record_assignment(self, number: int, pet_id: int) -> Literal["own", "shared", "known"]:
         """Record the id that the service assigned to an add, and classify the id: "shared" if
-        another add of this run has it too, "known" if a pet had it before, else "own".
+        another add of this run has it too, "known" if a pet had it before (the id is then not
+        recorded), else "own". After a known id or the highest possible id, further adds are
+        refused.
         """
         if pet_id in self.initial_pets:
             self.refuse_adds()
@@ -404,7 +408,7 @@ T = TypeVar("T")
 
 
 class StoppedError(Exception):
-    """The run was stopped during a wait."""
+    """The run is stopping, so the current work does not continue."""
 
 
 class Stopper:
@@ -520,7 +524,7 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
     recheck: Recheck = "each"
     """How pets are read again before they are changed."""
     max_failures: int | None = None
-    """The run stops if there are more failures than this."""
+    """The run stops if there are more failures than this; None: no limit."""
     failures_before_deletes: int = 0
     """If there are more failures than this, no deletes are sent."""
     grace: float = 1.5
@@ -678,8 +682,8 @@ class Precheck:
             self.pets = {pet.id: pet for pet in await self.target.all()}
 
     async def prepare(self, change: Change) -> tuple[Pet | None, Pet | None]:
-        """Return the wanted and the current pet. Raises UnsentError if the change must not be
-        sent.
+        """Return the wanted pet (None for a delete) and the current pet (None for an add). Raises
+        UnsentError if the change must not be sent.
         """
         if change.pet_id is None:
             return change.after, None
@@ -847,8 +851,8 @@ NO_EARLIER_RESULTS = EarlierResults()
 def build_earlier_results(plan: Plan, entries: Iterable[Entry], seconds: float) -> EarlierResults:
     """Return the results that a resumed run starts with.
 
-    `applied`, `unchanged`, `conflict` and changes that are never sent are final; the rest is still
-    to be done.
+    The outcomes `applied`, `unchanged` and `conflict` are final, and so are the results of changes
+    that are never sent again; the other changes are still to be done.
     """
     entries = list(entries)
     shared_ids = _find_shared_ids(entries)
@@ -1945,10 +1949,10 @@ class _Engine:
     def _adopt_earlier(self, earlier: EarlierResults) -> None:
         """Take over the state of an earlier process.
 
-        Adds without an id that have no outcome, or whose id was also assigned to another add, are
-        unknown until that is resolved. If reading back the pet of an add did not confirm the add,
-        the pet is read again, and the add is never sent again. In a run that sends nothing more,
-        the same applies to all changes.
+        Adds without an id that have no outcome, or whose id was also assigned to another add, have
+        an unknown outcome until it is determined. If reading back the pet of an add did not confirm
+        the add, the pet is read again, and the add is never sent again. In a run that sends nothing
+        more, the same applies to all changes.
         """
         for number, result in earlier.results.items():
             if result.cause == "overwrote":

@@ -189,7 +189,7 @@ def build_undo_plan(
 ) -> Plan:
     """Return the plan that restores every pet changed by the run, unless the pet has changed since.
 
-    Each pet that stays as it is, or cannot be restored, is a conflict. The plan has one change,
+    A pet that has changed since, or cannot be restored, gets a conflict. The plan has one change,
     conflict or unchanged row for each pet that the run changed, or may have changed.
 
     `found` has the current pets of `find_effects(entries)`. `pets` is the number of pets in the
@@ -373,7 +373,9 @@ class _EffectJudge:
 
 
 def _find_setter(effects: Iterable[LaterEffect], now: Pet, field: Column) -> str | None:
-    """Return the last run that changed the field; None if its value has changed since."""
+    """Return the last run that changed the field; None if there is no such run, or if the value has
+    changed since.
+    """
     for run, effect in effects:
         if not equal(effect.old, effect.new, field):
             return run if equal(effect.new, now, field) else None

@@ -106,7 +106,8 @@ def login_command(
     sign-in as long as the service permits it.
 
     Secrets are not shown while you type them. If standard input is not a terminal, each is read as
-    one line from it, in this order: token or client secret, API key.
+    one line from it, in this order: token or client secret, API key. A client id that is needed and
+    not given is read first.
 
     Exit codes: 0 if you are signed in, else 1.
     """
@@ -138,7 +139,9 @@ def login_command(
 def _choose_sign_in(
     ctx: click.Context, *, token: bool, client: bool, implicit: bool, api_key: bool
 ) -> str:
-    """Return the kind of sign-in that the options name. Raises UsageError for more than one."""
+    """Return the kind of sign-in that the options name. Raises UsageError for more than one kind,
+    or for an argument, which may be a secret.
+    """
     context: Context = ctx.obj
     if ctx.args:
         raise click.UsageError(
@@ -387,7 +390,8 @@ def whoami_command(context: Context) -> int:
 
     Sends only requests that change nothing. Shows who you are, your permissions, when the sign-in
     expires, whether petsync renews it, and where it is stored. The first of these that is set is
-    used: --token-file, then PETSYNC_TOKEN and PETSYNC_API_KEY, then `petsync login`.
+    used: --token-file, then the environment (PETSYNC_TOKEN, PETSYNC_CLIENT_ID with
+    PETSYNC_CLIENT_SECRET, PETSYNC_API_KEY), then `petsync login`.
 
     Exit codes: 0 if you are signed in, else 1.
     """

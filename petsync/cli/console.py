@@ -11,7 +11,7 @@ __all__ = ["PlainConsole", "console", "fold_text"]
 
 
 class PlainConsole(Console):
-    """A console that prints text unchanged."""
+    """A console for which a closed pipe is an error, not the end of the process."""
 
     def on_broken_pipe(self) -> None:
         """Raise BrokenPipeError, because rich would end the process before results are saved."""
@@ -19,7 +19,9 @@ class PlainConsole(Console):
 
 
 def console(stream: Any) -> Console:
-    """Return a console on the stream."""
+    """Return a console that writes text to the stream without markup, highlighting or emoji
+    codes.
+    """
     return PlainConsole(file=stream, highlight=False, markup=False, emoji=False)
 
 

@@ -122,7 +122,9 @@ def ask_secret(what: str) -> Secret:
 
 
 def ask_text(what: str) -> str:
-    """Ask for a text that is not a secret, or read the next line of standard input."""
+    """Ask for a text that is not a secret, or read the next line if standard input is not a
+    terminal. Raises SettingsError for empty input.
+    """
     if is_interactive():
         sys.stderr.write(f"{_capitalize(what)}: ")
         sys.stderr.flush()
@@ -191,7 +193,7 @@ class Context:
         return err.status(f"{text} …") if err.is_terminal else nullcontext()
 
     def show(self, document: bytes) -> None:
-        """Write a document to stdout, unchanged."""
+        """Write a document to stdout, with exactly one newline at its end."""
         sys.stdout.flush()
         sys.stdout.buffer.write(document.rstrip(b"\n") + b"\n")
         sys.stdout.buffer.flush()
@@ -204,7 +206,9 @@ class Context:
 
     @contextmanager
     def log_to_stderr(self) -> Iterator[None]:
-        """Send petsync's log to stderr while the block runs: with -v info, with -vv everything."""
+        """With -v, send petsync's log of level INFO to stderr while the block runs; with -vv, of
+        level DEBUG.
+        """
         log, handler = logging.getLogger("petsync"), logging.StreamHandler(sys.stderr)
         handler.setFormatter(_SafeFormatter("%(asctime)s %(name)s: %(message)s"))
         before = log.level
@@ -226,8 +230,8 @@ class Context:
     def connect(self, *, asks_client: bool = False) -> Store:
         """Return the store that the options name. Sends nothing. Raises SettingsError.
 
-        `asks_client`: ignore the client id and secret of the environment, because the user is asked
-        for them.
+        `asks_client`: ignore the client id and secret of the environment, because the sign-in uses
+        them itself, or asks for them.
         """
         with exiting_on_signal():
             for name in _STORE_MODULES:
@@ -412,7 +416,7 @@ class Command(_Sections):
 
 
 class Group(_Sections, click.Group):
-    """The commands, in the order in which they were added."""
+    """A group of commands, which are listed in the order in which they were added."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -538,7 +542,7 @@ def find_free_path(path: Path) -> Path:
 
 
 def warn_of_coverage(context: Context, coverage: Coverage) -> None:
-    """Warn about statuses that the store did not list, and their effect on a plan."""
+    """Warn about statuses whose pets the store did not list, and about the effect on a plan."""
     for lookup in coverage.failed:
         message = f"warning: no pet with the status {lookup.query} was listed: {lookup.problem}"
         context.say(message, "yellow")
@@ -555,7 +559,7 @@ def warn_of_coverage(context: Context, coverage: Coverage) -> None:
 @contextmanager
 def interruptible_run(context: Context) -> Iterator[None]:
     """Raise InterruptedRunError, which names the run, if Ctrl-C ends the block after the run
-    started.
+    started; if it ends the block earlier, raise click.Abort.
     """
     since = datetime.now(UTC).isoformat(timespec="milliseconds")
     try:

@@ -119,7 +119,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 def _report_error(
     error: Exception | KeyboardInterrupt, context: Context, given: Sequence[str]
 ) -> int:
-    """Print the error if the streams allow it, and return its exit code."""
+    """Print the error, and return its exit code; return 1 if an output stream fails."""
     output_error = flush_output() or as_output_error(error)
     if output_error is None and not isinstance(error, BrokenPipeError):
         try:

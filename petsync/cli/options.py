@@ -70,7 +70,7 @@ _PAGES = (".html", ".htm")
 
 
 def find_rounds(state: Path, job: str = "", store: str | None = None) -> list[Round]:
-    """Return the rounds in a state folder, optionally of a job and on a store, the oldest first.
+    """Return the rounds in a state folder, or only those of a job or on a store, the oldest first.
 
     Raises PlanError if the job has no round.
     """
@@ -146,7 +146,7 @@ def without_missing_files(round_: Round) -> Round:
 
 
 def check_page(path: Path | None) -> None:
-    """Raise UsageError if the page cannot be written."""
+    """Raise UsageError if the page cannot be written, or its extension is not .html or .htm."""
     if path is None:
         return
     must_be_writable(path)
@@ -261,8 +261,8 @@ _PACING_OPTIONS = (
 
 
 def run_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options for runs to a command; its function gets those that the user gives as
-    `pacing`.
+    """Add the options for runs to a command; its function gets, as `pacing`, the options that the
+    user gives.
     """
 
     @functools.wraps(function)

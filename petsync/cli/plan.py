@@ -346,7 +346,8 @@ def plan_command(
 def save(plan: Plan, path: Path, form: str = "text", limit: int | None = 0) -> str:
     """Write the plan in the format of the path's suffix, else of `form`, and return the format.
 
-    Text and Markdown have the first `limit` rows of each kind, 0 for all; with None, text has all.
+    Text and Markdown have the first `limit` rows of each kind, 0 for all; with None, text has all
+    rows, and Markdown has the first 100.
     """
     kind = _BY_SUFFIX.get(path.suffix.lower(), form)
     if kind == "html":
@@ -376,7 +377,7 @@ def save(plan: Plan, path: Path, form: str = "text", limit: int | None = 0) -> s
 
 def check_output(path: Path, sheet: Path | None, form: str | None) -> None:
     """Raise UsageError if a plan of the sheet cannot be saved to the path."""
-    # A name without a suffix is written in the format of --format.
+    # A file without a suffix is written in the format that --format names.
     if path.suffix.lower() not in _BY_SUFFIX and (path.suffix or form is None):
         raise click.UsageError(
             f"{path}: the file extension must be one of {', '.join(_BY_SUFFIX)}."
@@ -402,7 +403,9 @@ def _must_not_be_export(path: Path) -> None:
 
 
 def choose_format(context: Context, form: str | None, outputs: Sequence[Path]) -> str:
-    """Return the format to print. Raises UsageError if the options contradict each other."""
+    """Return the format to print. Raises UsageError if the options contradict each other, or if
+    xlsx is not written to a file.
+    """
     if context.as_json and form not in (None, "json"):
         raise click.UsageError(f"--json and --format {form} contradict each other.")
     if form == "xlsx" and not outputs:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["config_command", "init_command", "reconcile_command"]
 
 
-# `petsync config`: check and explain petsync.toml, its schema, and the schedule of its jobs.
+# `petsync config`: check and explain petsync.toml, and print its schema and the schedule of its
+# jobs.
 
 
 _FILE = "petsync.toml"
@@ -65,7 +66,7 @@ petsync config check --env-file petsync.env
 @env_file
 @click.pass_obj
 def check(context: Context, file: Path, env_file: Path | None) -> int:
-    """List every mistake in FILE (petsync.toml), or show what it means.
+    """List every mistake in FILE (petsync.toml), or, if there is none, show what FILE means.
 
     Each mistake has its line, the problem, and what to write instead. petsync sends no request, and
     does not test whether sheets and folders exist.
@@ -93,8 +94,8 @@ def check(context: Context, file: Path, env_file: Path | None) -> int:
 
 
 def _warn(context: Context, configuration: Configuration) -> None:
-    """Warn about addresses that apprise does not support. The jobs would run without them; apprise
-    is slow to import, so only this command checks them.
+    """Warn about addresses that apprise does not support. The jobs run, but send no notices to
+    these addresses; apprise is slow to import, so only this command checks them.
     """
     from petsync.reconcile.send import find_problem
 
@@ -403,7 +404,9 @@ def reconcile_command(
 def _with_log_options(
     config: Configuration, form: Literal["text", "json"] | None, verbose: int
 ) -> Configuration:
-    """Return the configuration with the log options."""
+    """Return the configuration with the log options of the command line; -v counts only if the
+    configuration sets no level.
+    """
     log = config.log if form is None else replace(config.log, format=form)
     if log.level is None and verbose:
         log = replace(log, level="info" if verbose == 1 else "debug")

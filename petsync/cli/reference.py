@@ -98,7 +98,7 @@ def _help(command: click.Command, ctx: click.Context, explained: dict[tuple[str,
     help=f"Put the reference between {BEGIN} and {END} in this file.",
 )
 def _main(write: Path | None) -> None:
-    """Print the command reference."""
+    """Print the command reference, or write it into a file."""
     if write is None:
         click.echo(reference())
     else:

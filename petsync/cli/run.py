@@ -106,7 +106,9 @@ def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | No
 
 
 def _read_sheet(inbound: Inbound, store: Store) -> Sheet:
-    """Return the unchanged sheet of the sheet plan. Raises PlanError."""
+    """Return the sheet of the sheet plan. Raises PlanError if the sheet has changed, or if the plan
+    is from another store.
+    """
     from petsync.errors import PlanError, StalePlanError
 
     if inbound.store != store.url:
@@ -129,7 +131,7 @@ def _read_sheet(inbound: Inbound, store: Store) -> Sheet:
 
 
 def _read_pets(inbound: Inbound, store: Store) -> dict[int, Pet | None]:
-    """Return the current pets of the sheet plan."""
+    """Return the current pets of the sheet plan by id; None for a pet that does not exist."""
     from petsync.models import Pet
     from petsync.table.frame import pets_from_frame
 
@@ -256,9 +258,9 @@ def apply_command(
     Shows the plan and asks. Without --yes and without a terminal, it sends nothing (exit code 2 if
     there are changes). It reads each pet again just before the change; a pet that somebody else
     changed since the plan stays as it is and is listed. Ctrl-C stops the run: `petsync resume`
-    continues, `petsync undo` restores the former values. A plan can be applied once. This also
-    releases a plan that waits in `petsync reconcile`; if that plan changes the sheet, its changes
-    are written into the sheet.
+    continues, `petsync undo` restores the former values. A plan can be applied once. The command
+    also releases a plan that waits in `petsync reconcile`; if that plan changes the sheet, its
+    changes are written into the sheet.
 
     Exit codes: 0, 3 if rows failed or errors block them, 4 if the plan exceeds a limit, 5 for
     conflicts or a plan that was applied before, 6 if another run uses this store, 7 if stopped.
@@ -392,8 +394,8 @@ def run_with_progress(
 
 
 def confirm_plan(context: Context, plan: Plan, yes: bool, limit: int | None = 20) -> bool:
-    """Show the plan, and ask whether to send it; there is no question for an empty plan. Raises
-    GuardError.
+    """Show the plan, and return true if it is to be sent: `yes` is set, the plan is empty, or the
+    user agrees. Without a terminal, nobody is asked and the result is false. Raises GuardError.
     """
     from petsync.report.show import show_plan
 
@@ -545,8 +547,9 @@ def _check_into_sheet(sheet: Sheet | None, option: str) -> None:
 
 
 def _ask_for_ids(context: Context, plan: Plan, sheet: Sheet | None, *, yes: bool) -> IntoSheet:
-    """Ask whether to write the new ids into the sheet. There is no question with `yes`, or if there
-    are no new ids.
+    """Ask whether to write the new ids into the sheet, and return "ids" or "". There is no
+    question, and the result is "", with `yes`, without a terminal, if there are no new ids, or if
+    the sheet cannot be written.
     """
     from petsync.sheets import must_take_results
     from petsync.store.runs import assigns_ids

@@ -100,7 +100,7 @@ def command(
     drift for each job.
 
     RUN is the id of a run or a round, or its beginning. All data come from the state folder:
-    petsync sends no request. Without --url, the runs on all stores are listed.
+    petsync sends no request. If no url is set, the runs on all stores are listed.
     """
     if (results or page) and (not run_id or pet is not None):
         raise click.UsageError("--results and --report are about a run: name it, without --pet.")
@@ -140,8 +140,8 @@ def _history(context: Context) -> History:
 
 
 def _store(context: Context) -> str | None:
-    """Return the base URL that the options name, in the normalised form in which runs record it;
-    None for all stores.
+    """Return the base URL of the settings, in the normalised form in which runs record it; None for
+    all stores.
     """
     url = context.settings.url
     if url is None:

@@ -508,8 +508,8 @@ def serve_command(
     It answers all eight operations in JSON and XML under /v2 until Ctrl-C, and behaves as --profile
     specifies. Its data survive kill -9, and are there at the next start. A new store contains the
     sample catalogue. With the profile live, which keeps 1,000 pets, a new store contains only the
-    first 500 pets of the catalogue. Each start creates a new client secret and API key and prints
-    them.
+    first 500 pets of the catalogue. Each start creates a new client secret and API key and, unless
+    --no-auth is given, prints them.
     """
     from petsync.sandbox.app import serve
 

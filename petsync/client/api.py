@@ -17,7 +17,9 @@ __all__ = ["Api", "AsyncApi", "each_query"]
 
 
 class AsyncApi:
-    """The eight operations, asynchronous; each raises only ApiError."""
+    """The eight operations, asynchronous; each raises only ApiError, and PetsyncError after the
+    session is closed.
+    """
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -27,7 +29,9 @@ class AsyncApi:
         return await self.session.send(self._call_with_pet(operations.add_pet, pet))
 
     async def update_pet(self, pet: Pet) -> Pet:
-        """Replace the pet with the same id; missing fields are emptied."""
+        """Replace the pet with the same id, and return the pet in the service's response; missing
+        fields are emptied.
+        """
         return await self.session.send(self._call_with_pet(operations.update_pet, pet))
 
     async def delete_pet(self, pet_id: int, *, api_key: str | None = None) -> None:
@@ -37,7 +41,9 @@ class AsyncApi:
         )
 
     async def find_pets_by_status(self, status: str | Sequence[str]) -> list[Pet]:
-        """Return the pets with one of the statuses. The interface marks this as deprecated."""
+        """Return the pets with one of the statuses. The interface marks the parameter of this
+        operation as deprecated.
+        """
         return await self._find(operations.find_pets_by_status, status)
 
     async def find_pets_by_tags(self, tags: str | Sequence[str]) -> list[Pet]:
@@ -64,8 +70,8 @@ class AsyncApi:
         filename: str | None = None,
         additional_metadata: str | None = None,
     ) -> ApiResponse:
-        """Upload an image, given as bytes or as a path. Not retried if the service may have
-        processed it.
+        """Upload an image, given as bytes or as a path. The request is not retried if the service
+        may have processed it.
         """
         content, name = _file(file)
         call = operations.upload_file(

@@ -163,8 +163,9 @@ def _failure_limit(error: ApiError) -> int:
 async def resolve_copies(
     api: AsyncApi, frame: pd.DataFrame
 ) -> tuple[pd.DataFrame, tuple[int, ...]]:
-    """Return the table with one row per id, sorted by id and without rows that lack an id, and the
-    ids of the pets whose copies differed and that were read again with getPetById.
+    """Return the table, and the ids of the pets that were read again with getPetById because their
+    copies differed. The table has one row per id and is sorted by id. Rows without an id are left
+    out, and so are pets that no longer exist when they are read again.
 
     Raises ResponseError if such a pet cannot be read, and the errors of `look_up`.
     """

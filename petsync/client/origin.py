@@ -1,4 +1,4 @@
-"""Check the base URL, and the redirects that stay on its origin."""
+"""Check the base URL, and permit only redirects that stay on its origin."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ _PORTS = {"http": 80, "https": 443}
 def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = ()) -> str:
     """Return the base URL without a trailing slash.
 
-    Raises SettingsError if it is not an http(s) address, contains a password, or would send a
-    secret over plain http to a host that is neither loopback nor in `allow_http`.
+    Raises SettingsError if it is not an http(s) address, contains a user, password, query or
+    fragment, or would send a secret over plain http to a host that is neither loopback nor in
+    `allow_http`.
     """
     try:
         parts = urlsplit(url.strip())
@@ -78,8 +79,8 @@ def redirect_target(
     """Return the encoded address that a 3xx names, if the same request may go there.
 
     Raises RedirectError for another origin, which must not get credentials, for a redirect that
-    would change the request, and for a redirect without an address. `masked` masks secrets in the
-    address that the error shows.
+    would change the request, and for a redirect without a usable address. `masked` masks secrets in
+    the address that the error shows.
     """
     if "location" not in response.headers:
         raise _redirect_error(

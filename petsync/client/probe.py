@@ -59,7 +59,7 @@ class ProbeClient:
     waits: list[float | None] = field(default_factory=list)
     """The waits that busy responses requested, in seconds; None if a response named no time."""
     broken: int = 0
-    """The number of requests without a response."""
+    """The number of requests without a complete response."""
 
     async def get(
         self,
@@ -69,7 +69,9 @@ class ProbeClient:
         accept: str = MEDIA["json"],
         session: Session | None = None,
     ) -> Response:
-        """Return the response to `GET target`. Raises AuthError, TransportError, RedirectError."""
+        """Return the response to `GET target`. Raises AuthError, TransportError, RedirectError, and
+        ResponseError for a response that is too long.
+        """
         request = Request(
             operation=operation, method="GET", target=target, headers={"accept": accept}
         )
@@ -206,7 +208,9 @@ class Diagnosis:
 
     @property
     def suggested_profile(self) -> str | None:
-        """A profile that fits all observations, if the chosen one does not."""
+        """A profile that fits all observations; None if the chosen profile does, or if there is
+        none.
+        """
         if not self.overrides:
             return None
         return next((n for n, p in PROFILES.items() if not self.facts.overrides(p)), None)

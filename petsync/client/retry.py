@@ -110,8 +110,8 @@ class RetryPolicy:
     longest: float = 10.0
 
     def repeats(self, request: Request, error: BaseException) -> bool:
-        """Return true if a retry is safe: the request was not processed, or may safely be
-        processed twice.
+        """Return true if the request may be retried: it was not processed, or may safely be
+        processed twice. A request that failed with 501 or 505 is never retried.
         """
         if isinstance(error, RateLimitedError):
             return True

@@ -243,7 +243,9 @@ class ServiceCall(Generic[T]):
         self._is_unreachable = self._may_have_happened = False
 
     async def result(self) -> T:
-        """Send the call, and return its result. Raises ApiError."""
+        """Send the call, and return its result. A 404 for a retried deletePet counts as success if
+        an earlier attempt may have deleted the pet. Raises ApiError.
+        """
         try:
             return await self._send_authorised()
         except ApiError as error:
@@ -454,12 +456,12 @@ class Session:
     ) -> T:
         """Send the call, with retries that are safe, and return its result.
 
-        `before_retry` is awaited before each further attempt, with the error of the last one; if it
-        raises, there is no further attempt. If the service may have executed one attempt,
-        `may_have_happened` is also set on the error of a later one. `on_sent` gets the number of
-        bytes of the body that were sent in the current attempt. `before_send` is awaited just
-        before each attempt; if it raises, the attempt is not sent. With `patient`, the call waits
-        for an unreachable service until the breaker opens.
+        `before_retry` is awaited before each attempt after the first, with the error of the
+        previous attempt; if it raises, the call ends with that exception. If the service may have
+        executed an attempt, `may_have_happened` is also set on the errors of later attempts.
+        `on_sent` gets the number of bytes of the body that were sent in the current attempt.
+        `before_send` is awaited just before each attempt; if it raises, the attempt is not sent.
+        With `patient`, the call waits for an unreachable service until the breaker opens.
         """
         if self.profile.media == "xml":
             call = self._with_shape(call)
@@ -489,7 +491,7 @@ class Session:
 
         This is one attempt, which waits at the gate but does not influence the limits. Raises
         AuthError if no token can be obtained, TransportError, ResponseError for a response that is
-        too long, and RedirectError for a redirect to another origin.
+        too long, and RedirectError for a redirect that is not followed.
         """
         line = self._get_line()
         await line.keyring.ensure_fresh()

@@ -55,7 +55,7 @@ class _ProbeResult:
 
 async def identify(session: Session, authority: Authority, credentials: Credentials) -> Account:
     """Return the account of the credentials at the service. Raises AuthError if the service refuses
-    them, and ApiError if it does not respond.
+    them, and ApiError if its response does not show whether they are valid, or if there is none.
     """
     if credentials.token is not None:
         return await _identify_by_token(session, authority, credentials)
@@ -126,7 +126,7 @@ async def _try_credentials(
 
 
 async def _status(session: Session, credentials: Credentials, request: Request) -> int:
-    """Return the status of the response. Raises ApiError if it does not show whether the
+    """Return the status of the response. Raises ApiError if the response does not show whether the
     credentials are valid.
     """
     trial = session.trial(credentials)
@@ -266,7 +266,9 @@ class SignInService:
         return await identify(self._session, self._authority, self._session.credentials)
 
     async def _forget(self, current: Credentials) -> str:
-        """Delete the stored sign-in; return a notice for the user."""
+        """Delete the stored sign-in. If the current credentials come from the environment, also
+        revoke the stored sign-in, and return a notice for the user; otherwise, return "".
+        """
         if current.grant.kept == "keyring":
             await self._store.forget(current)
             return ""
@@ -288,7 +290,9 @@ class SignInService:
         raise SettingsError(f"keep is {keep!r}; it must be 'memory' or 'keyring'")
 
     async def _accept(self, credentials: Credentials) -> Account:
-        """Use the credentials if the service accepts them, and return the account."""
+        """If the service accepts the credentials, store them in the keyring if they are kept there,
+        use them from now on, and return the account.
+        """
         if credentials.token is None and credentials.grant.renews:
             credentials = await self._authority.renew(credentials)
         account = await identify(self._session, self._authority, credentials)
@@ -303,7 +307,7 @@ class SignInService:
         return await self._authority.renew(current)
 
     async def _revoke(self, current: Credentials) -> str:
-        """End the sign-in at the service; return a notice for the user."""
+        """End the sign-in at the service; return a notice for the user, "" if there is none."""
         if current.grant.kind in ("none", "api key", "token") or current.token is None:
             return ""
         try:
@@ -323,7 +327,9 @@ def _with_keep(credentials: Credentials, place: Kept) -> Credentials:
 
 
 def _describe_source(grant: Grant) -> str:
-    """Return the source of refused credentials, and what to do; "" if a script gave them."""
+    """Return the source of refused credentials, and what to do; "" if they come from neither the
+    environment, a file nor the keyring.
+    """
     if grant.kept == "environment":
         names, it = _VARIABLES.get(grant.kind, ("PETSYNC_TOKEN", "it"))
         return (

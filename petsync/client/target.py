@@ -135,7 +135,9 @@ class ServiceTarget:
         before_retry: BeforeRetry | None = None,
         on_sent: Callable[[int], None] | None = None,
     ) -> ApiResponse:
-        """Send uploadFile; `on_sent` is called about every 64 KiB."""
+        """Send uploadFile; `on_sent` gets the number of content bytes sent so far, about every 64
+        KiB.
+        """
         call = operations.upload_file(
             pet_id,
             file=content,
@@ -162,7 +164,9 @@ class ServiceTarget:
         )
 
     async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
-        """Return the pets of the queries for the profile's statuses and for `statuses`."""
+        """Return the pets that findPetsByStatus returns for the profile's statuses and for
+        `statuses`.
+        """
         queried = list(dict.fromkeys((*self._profile.statuses, *statuses)))
         return await self._api.find_pets_by_status(queried)
 

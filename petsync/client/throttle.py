@@ -43,8 +43,9 @@ _ANSWERS = frozenset({501, 505})
 
 
 class Breaker:
-    """A circuit breaker for all requests of a session, which counts consecutive failed attempts
-    (5xx, no response). Times are in seconds, of one clock.
+    """A circuit breaker for all requests of a session, which counts consecutive failed attempts (no
+    response, or a 5xx, which does not count as a response here). Times are in seconds, of one
+    clock.
 
     After `failures` in a row, or `unreachable` in a row without a connection, it *holds*: all
     requests wait, and one at a time is tried, every few seconds, until one gets a response. After
@@ -83,7 +84,7 @@ class Breaker:
         return self._reached and known
 
     def record_answer(self) -> None:
-        """Record any response: it shows that the service can be reached."""
+        """Record a response that is not a failure: it ends a series of failed attempts."""
         self._reached = True
         if self.failed_in_a_row:
             self.failed_in_a_row = self._unreachable_in_a_row = 0
@@ -132,7 +133,7 @@ class Breaker:
 
     def longest_wait(self, now: float) -> float:
         """Return the seconds until another attempt can open the breaker of a service that never
-        responded; infinite for any other service.
+        responded; infinite if that time has passed, and for any other service.
         """
         left = self._first + self.never_reached_s - now
         return left if self.failed_in_a_row and not self._reached and left > 0 else math.inf
@@ -216,7 +217,7 @@ class AdaptiveRate:
         self._accepted_total += 1
 
     def record_refused(self, sent_at: float, now: float, pause: float) -> None:
-        """Record that a request sent at `sent_at` was refused; requests pause for `pause`
+        """Record that a request sent at `sent_at` was refused; all requests now pause for `pause`
         seconds.
         """
         is_counted = sent_at >= self._resumed and self._accepted > 0 and now >= self._blind_until
@@ -239,7 +240,9 @@ class AdaptiveRate:
             self._blind_s = min(2 * self._blind_s, _MAX_BLIND_S)
 
     def rate_at(self, now: float) -> float | None:
-        """Return the rate, which rises if nothing was refused for some time."""
+        """Return the rate, which rises if nothing was refused for some time and most of it was
+        used.
+        """
         if self.rate is not None and now >= self._set_at + self._seconds_to_raise(self.rate):
             if self._accepted - self._accepted_before >= _USED_SHARE * self.rate * (
                 now - self._set_at
@@ -410,8 +413,8 @@ class _Latency:
         self._count = self._slow = 0
 
     def is_worse(self, seconds: float) -> bool:
-        """Record a response time; return true if the operation has become slower, at most once per
-        sample.
+        """Record a response time; return true if the operation has become slower, at most once in
+        `_SAMPLE` responses.
         """
         if seconds < self._best:
             self._best = seconds
@@ -463,7 +466,7 @@ class Gate:
 
     async def enter(self, *, is_change: bool = False) -> bool:
         """Wait for the request's turn. Return true if the caller must call `leave` afterwards,
-        false if the request was rejected. A cancelled caller has not entered.
+        false if the request was rejected. A cancelled caller must not call `leave`.
 
         `is_change`: the request is a change.
         """
@@ -530,8 +533,8 @@ class Gate:
 
 
 LONGEST_PAUSE = 120.0
-"""The maximum wait in seconds at a service's request. If the service asks for more, requests fail
-with an error that says so.
+"""The maximum pause in seconds that a service may ask for. If it asks for a longer pause, requests
+fail with an error that reports this.
 """
 
 
@@ -617,7 +620,7 @@ class Flow:
     def record_failure(
         self, operation: str, error: ApiError, sent_at: float, backoff: float
     ) -> None:
-        """Record a failed attempt; `backoff` is the pause if the service asks for none. Call it
+        """Record a failed attempt; `backoff` is the pause after a 429 without Retry-After. Call it
         before `leave`.
         """
         if isinstance(error, RateLimitedError):

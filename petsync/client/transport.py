@@ -71,7 +71,9 @@ class Bounds:
     size: int
     """The maximum size in bytes, after decompression."""
     seconds: float
-    """The maximum time from the end of the request to the last byte of the response."""
+    """The maximum time until the last byte of the response. It starts with the request or, if
+    aiohttp reports the sent bytes (`on_sent`), with the last piece of the body.
+    """
 
 
 class TooLongError(Exception):
@@ -130,7 +132,8 @@ class Transport(Protocol):
         """Send the request, and return the response, decompressed.
 
         `url` is the result of `origin.encode_url`; `on_sent` gets the number of bytes of the body
-        that were sent so far. Raises one of ERRORS, and TooLongError.
+        that were sent so far. Raises one of ERRORS, or TooLongError for a response above the size
+        limit.
         """
         ...
 
@@ -142,7 +145,8 @@ class Transport(Protocol):
 class AiohttpTransport:
     """A transport that uses aiohttp. It must be created on a running loop. It reads the proxy from
     the environment once, unless the service is on this machine. `timeout` is in seconds, for each
-    wait.
+    wait. Raises SettingsError if the environment names a proxy or a certificate file that cannot be
+    used.
     """
 
     def __init__(self, base_url: str, timeout: float) -> None:
@@ -164,8 +168,8 @@ class AiohttpTransport:
         proxy_login = {} if login is None else {_PROXY_HEADER: aiohttp.encode_basic_auth(*login)}
         # The proxy reads the login in the request itself, or, for https, in CONNECT.
         self._headers, self._proxy_headers = ({}, proxy_login) if secure else (proxy_login, {})
-        # aiohttp would repeat a PUT or DELETE after a lost connection, although the first one may
-        # have been processed. client/retry.py decides about retries.
+        # aiohttp would repeat a PUT or DELETE after a lost connection, although the service may
+        # have processed the first request. client/retry.py decides about retries.
         self._client._retry_connection = False
 
     async def send(
@@ -264,9 +268,10 @@ def was_never_sent(error: BaseException) -> bool:
 
 
 def proxy_for(url: str) -> tuple[str | None, tuple[str, str] | None]:
-    """Return the environment's proxy for the address, and its user and password separately: in the
-    address they would appear in errors of libraries. Raises SettingsError, which does not show
-    them.
+    """Return the environment's proxy for the address, and the proxy's user and password separately:
+    in the proxy's address they would appear in errors of libraries. Both are None if there is no
+    proxy, or if the address is on this machine. Raises SettingsError, which does not show the
+    password.
 
     aiohttp's own `trust_env` would use a thread for every request, and would send the credentials
     in ~/.netrc.

@@ -84,7 +84,9 @@ class Captions:
         return cls(_read_captions(text, path), is_there=True)
 
     def caption_of(self, file: str, otherwise: str | None) -> str | None:
-        """Return the caption of a file; `otherwise` if it has none."""
+        """Return the caption of a file, and record it as used; return `otherwise` if the file has
+        none.
+        """
         key = _key(file)
         if key not in self.entries:
             return otherwise
@@ -92,7 +94,9 @@ class Captions:
         return self.entries[key][1]
 
     def iter_unused(self) -> Iterator[PictureProblem]:
-        """Yield a problem for each row that names a missing file."""
+        """Yield a problem for each caption that `caption_of` has not returned: no picture has its
+        file's name.
+        """
         for key, (line, _) in self.entries.items():
             if key not in self.used:
                 yield PictureProblem(
@@ -168,7 +172,9 @@ class Candidate:
 
 @dataclass(slots=True)
 class ImageMatches:
-    """The pictures in a folder or a sheet; `ignored` counts files that are not reported."""
+    """The pictures in a folder or a sheet; `ignored` counts the files of a folder, or the rows of a
+    sheet, that are left out without a problem.
+    """
 
     candidates: list[Candidate] = field(default_factory=list)
     problems: list[PictureProblem] = field(default_factory=list)
@@ -346,7 +352,9 @@ class Patterns:
 
     @classmethod
     def of(cls, templates: str | Iterable[str]) -> Patterns:
-        """Return the compiled templates. Raises SettingsError for one that cannot be used."""
+        """Return the compiled templates. Raises SettingsError for a template that cannot be used,
+        and if there is none.
+        """
         texts = (templates,) if isinstance(templates, str) else tuple(templates)
         if not texts:
             raise SettingsError("there is no pattern for the files' names", hint=_PATTERN_HINT)
@@ -400,7 +408,8 @@ _SYSTEM_FILES = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", 
 def find_in_folder(
     folder: Path, patterns: Patterns, *, recursive: bool = False, metadata: str | None = None
 ) -> ImageMatches:
-    """Return the pictures in the folder by name, and a problem for each other file.
+    """Return the pictures in the folder whose names identify a pet, and a problem for each other
+    file that is neither hidden nor a system file.
 
     `metadata` is the caption of pictures that metadata.csv in the folder does not name. Raises
     SheetError if the folder or that file cannot be read.
@@ -536,7 +545,8 @@ def find_in_sheet(
     """Return the pictures that the column's cells name, each for its row's pet.
 
     A cell holds one or more paths, written as URLs are in a cell of photo_urls. Paths are relative
-    to `folder` and must stay in it. Raises SheetError if the column or the folder does not exist.
+    to `folder` and must stay in it. Raises SheetError if the folder or a column does not exist, or
+    if several columns have its name.
     """
     try:
         root = folder.resolve(strict=True)
@@ -592,8 +602,8 @@ def _iter_blocked(sheet: Sheet) -> Iterator[PictureProblem]:
 
 
 def _iter_repeated(sheet: Sheet) -> Iterator[PictureProblem]:
-    """Yield a problem for each row that repeats another one: the reader keeps only the first one,
-    but a repeated row may name another picture in the columns that are read here.
+    """Yield a problem for each row that repeats another row: the reader keeps only the first row,
+    but a later one may name another picture in the columns that are read here.
     """
     for finding in sheet.problems:
         if finding.rule == "duplicate-row":

@@ -395,8 +395,9 @@ def digest_of(content: bytes) -> str:
 def prepare_image(content: bytes, ending: str, options: PictureOptions) -> DecodedImage:
     """Return the image, decoded completely and prepared according to the options.
 
-    Raises UnusableImageError if it is not a complete image of one of the four formats, has the
-    ending of another format, or exceeds a limit.
+    Raises UnusableImageError if it is not a complete image of one of the four formats, also
+    contains a file of another type, does not have an ending of its format, exceeds a limit, or is
+    an animation that would have to be scaled.
     """
     form = _form(content, ending)
     try:
@@ -518,7 +519,9 @@ class _Image:
         )
 
     def _is_large(self, size: tuple[int, int], frames: int) -> bool:
-        """Return true if the image must be scaled. Raises UnusableImageError for an animation."""
+        """Return true if the image must be scaled. Raises UnusableImageError if it must be scaled
+        and is an animation.
+        """
         most = self.options.max_side
         if most is None or max(size) <= most:
             return False
@@ -801,7 +804,7 @@ def thumbnail(content: bytes, side: int = _SIDE) -> str:
         small = prepare_image(content, _ENDING[form], options)
     except UnusableImageError:
         return _first_frame(content, form, side)
-    # A form shows no animations.
+    # The upload form shows no animations.
     return (
         _data_url(small.content, form) if small.frames == 1 else _first_frame(content, form, side)
     )

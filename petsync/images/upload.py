@@ -65,8 +65,8 @@ __all__ = [
 class UploadCanceller:
     """Cancels pictures of one upload, by their numbers in `items`. It can be used from any thread.
 
-    A picture that is still waiting is not sent. A request in flight is cancelled, and the pet's
-    photos then show whether the service got the picture.
+    A picture that is still waiting is not sent. A request in flight is cancelled; the result is
+    then unknown, unless the pet's photos show that the service got the picture.
     """
 
     def __init__(self) -> None:
@@ -240,8 +240,8 @@ class PictureSender:
         return None, before, await self.stopper.wait_for(self._read_content(picture))
 
     async def _run_cancellable(self, number: int, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of the work. Raises UnsentError if the picture is cancelled in the
-        meantime.
+        """Return the result of the work. Raises UnsentError if the picture is cancelled before the
+        work ends.
         """
         if number in self.canceller:
             work.close()
@@ -284,7 +284,7 @@ class PictureSender:
 
     def _find_doubt(self, picture: Picture) -> Attempt | None:
         """Return the earlier attempt whose result is unknown; None if there is none. Raises
-        UnsentError if an earlier attempt succeeded.
+        UnsentError if an earlier attempt succeeded, unless the option `again` repeats it.
         """
         key = (picture.pet_id, (picture.digest, picture.sent_digest))
         attempt = self.earlier.attempt(key)
@@ -412,8 +412,8 @@ class PictureSender:
         )
 
     async def _check_cancelled(self, entry: Entry) -> UploadedFile:
-        """Return the result of a picture whose request was cancelled: the pet's photos show
-        whether the service received it.
+        """Return the result of a picture whose request was cancelled: it is unknown, unless the
+        pet's photos show that the service received the picture.
         """
         try:
             now = await self._read_pet(entry)
@@ -476,8 +476,8 @@ def _bare_file_name(picture: Picture) -> str:
 
 # The engine: uploads each pet's pictures one after the other, several pets at a time.
 #
-# Sending an upload twice would add a second image, and an upload has no id. So its pet is read
-# before and after it: the photo URL that the service added proves that it succeeded.
+# Sending an upload twice would add a second image, and an upload has no id. So the pet is read
+# before and after the upload: a photo URL that the service added proves that the upload succeeded.
 
 
 _INTERRUPTED = "under way when the run was stopped"
@@ -486,7 +486,7 @@ _MAX_CONCURRENCY = 64
 
 
 class UploadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of an upload. Raises SettingsError."""
+    """The options of an upload. Raises SettingsError for an invalid value."""
 
     concurrency: int = 4
     """The number of pets whose pictures are uploaded at the same time."""
@@ -612,7 +612,7 @@ class _Engine:
 
     def results(self) -> dict[int, UploadedFile]:
         """Return a result for each picture, by its number; those that were not started are `not
-        sent`.
+        sent`, and those still in flight are `unknown`.
         """
         why = (
             f"not started: {self._stopper.reason.splitlines()[0]}"

@@ -136,7 +136,9 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
 def _is_agreed(
     pets: Mapping[int | None, Pet], moved: Mapping[int | None, Pet | None], pet_id: int
 ) -> bool:
-    """Return true if the base already has the category that the pet has after the run."""
+    """Return true if the run did not change the pet, or if the base already has the category that
+    the pet has after the run.
+    """
     if pet_id not in moved:
         return True
     old, new = pets.get(pet_id), moved[pet_id]
@@ -391,8 +393,8 @@ class RowComparison:
         return {pet_id: units for pet_id, units in units_left.items() if units}
 
     def _find_unnumbered(self, old: Base | None) -> frozenset[int]:
-        """Return the pets of rows without an id, and the pets of earlier such rows that a row may
-        still refer to.
+        """Return the pets of rows without an id, and the pets of earlier rows without an id to
+        which a row may still refer.
         """
         before = frozenset[int]() if old is None or not self.has_unknown else old.unnumbered
         return self.unnumbered | (before - self.named)
@@ -533,7 +535,8 @@ def as_exported(base: Base) -> Base:
 
 
 def missing_columns(sheet: Sheet, base: Base | None) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return the columns that lost all their values, without `id`, and the new headers.
+    """Return the columns, except `id`, that lost all their values; and, if the header of such a
+    column is gone, the new headers.
 
     A new header may be the new name of such a column.
     """
@@ -587,10 +590,10 @@ def compare_rows(
 ) -> RowComparison:
     """Return the comparison of the sheet with the snapshot.
 
-    `recognised` has the pets of rows without an id. Rows with the action `delete` are not compared.
-    The `base` shows which cell of a category was edited. This decides the category of a row that
-    has the name of one category and the id of another. The category of rows in `unclear` counts as
-    different.
+    `recognised` has the pets of rows without an id. Rows with the action `delete` are not compared,
+    and neither are recognised rows whose pet another row names, too. The `base` shows which cell of
+    a category was edited. This decides the category of a row that has the name of one category and
+    the id of another. The category of rows in `unclear` counts as different.
     """
     sheet_rows = sheet.rows
     frame = with_pet_ids(sheet_rows, recognised)
@@ -1088,10 +1091,11 @@ def continue_base(
     """Return the sheet's base after its `own` runs, which are ordered from the oldest.
 
     A cell is uncertain in three cases. First, it differs from the value that the last own run sent,
-    and most of the sent cells have values from before that run. Second, a later own run did not
-    send it for that reason, and it was not edited since: what that run sent is not evidence for the
-    cell. Third, it has the exported value, a run of one of the sheet's `copies` sent another value,
-    and at least as many cells of that run have the sent value as the exported one.
+    and most of the sent cells have values from before that run, or the end of its update is not
+    recorded. Second, a later own run did not send it for that reason, and it was not edited since:
+    what that run sent is not evidence for the cell. Third, it has the exported value, a run of one
+    of the sheet's `copies` sent another value, and at least as many cells of that run have the sent
+    value as the exported one.
 
     `current` are the store's pets: an update without a recorded end counts if the store's pet has
     its values. For a pet that no row names, the sent values count only if other rows show that the
@@ -1105,9 +1109,8 @@ def continue_base(
 def is_from_runs(
     sheet: Sheet, base: Base, runs: Sequence[SentRun], current: pd.DataFrame | None = None
 ) -> bool:
-    """Return true if most of the cells that the runs sent have the sent values or later ones.
-
-    The sheet is then the one that was sent, or a copy of it.
+    """Return true if most of the cells that the runs sent have the sent values or later values. The
+    sheet is then the one that the runs applied, or a copy of it.
     """
     beside = _SheetAfterRuns(sheet, base, runs, [], current)
     return bool(runs) and beside.newer[0] > beside.older[0]
@@ -1261,11 +1264,9 @@ class _SheetAfterRuns:
     def _iter_reverted_cells(
         self, run: SentRun
     ) -> Iterator[tuple[tuple[int, Unit], tuple[Pet, Pet]]]:
-        """Yield the cells that have their exported value although a copy's run sent another, each
-        with the sent pet and its row's pet.
-
-        Yields none unless at least one cell has the sent value, and at least as many as have the
-        exported one.
+        """Yield the cells that have their exported value although a copy's run sent another value,
+        each with the sent pet and its row's pet. Yields none unless at least one cell has the sent
+        value, and at least as many cells have the sent value as the exported value.
         """
         as_before, count = list[tuple[tuple[int, Unit], tuple[Pet, Pet]]](), 0
         for change in run.sent:

@@ -136,7 +136,8 @@ class Clash(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Conflict(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that the store contradicts. It is always listed, whichever side wins.
+    """A row that the store contradicts, or a pet in no row that needs a decision. It is always
+    listed, whichever side wins.
 
     With `clashes`, it concerns only these fields, and an Update has the row's other changes.
     Without `clashes`, nothing is sent for the row until the user decides.
@@ -225,7 +226,7 @@ def release_of(notes: Sequence[str]) -> str:
 
 
 class FailedLookup(msgspec.Struct, frozen=True):
-    """A query that the service did not answer."""
+    """A status query or a look-up by id that failed."""
 
     query: str
     """The status or the id of the query."""
@@ -292,7 +293,9 @@ class Snapshot:
 
     @property
     def unheard(self) -> tuple[FailedLookup, ...]:
-        """The failed queries of the whole store, which may have more categories and tags."""
+        """The failed queries of `whole`, () without it. Because of them, the store may have more
+        categories and tags.
+        """
         return () if self.whole is None else self.whole.coverage.failed
 
     def __len__(self) -> int:

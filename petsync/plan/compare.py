@@ -1,4 +1,6 @@
-"""Compare a snapshot with a sheet. The result is a plan. Pure: same input, same plan."""
+"""Compare a snapshot with a sheet. The result is a plan. The comparison is a pure function: the
+same input gives the same plan.
+"""
 
 from __future__ import annotations
 
@@ -155,8 +157,8 @@ def _find_others(
     """Return the rows with the values that another pet had `before`, if that pet's own row has
     other values now.
 
-    With `unnamed`, return instead rows with the values of one of these pets, if no other pet had
-    the same values and the row differs from its own pet in at least two units.
+    With `unnamed`, pets that no row names, return instead the rows with the values of one of them,
+    if no other pet had the same values and the row differs from its own pet in at least two units.
     """
     frame = sheet.rows
     if before is None or not rows or not {"id", "name"} <= {*frame.columns}:
@@ -370,7 +372,7 @@ def split_lookalikes(
 
     No row names these `pets`. This is for a sheet without ids, whose rows may all be pets of the
     store. A row looks like a pet with the same name, or the same photos, if half of its other
-    values agree. A row with the action `add` never does.
+    values agree. A row with the action `add` or `add-another` never looks like a pet.
 
     The name alone is enough if most rows belong to pets: each is `identical` to a pet, or has the
     name of exactly one pet and differs from it in at most one column, the same column in all rows.
@@ -405,8 +407,8 @@ def _edited_in_one_column(
     identical: Mapping[int, int],
 ) -> Iterator[tuple[Add, Pet]]:
     """Yield the adds that differ from a pet of the same name in at most one column, each with that
-    pet. Yields them only if most of the `total` rows belong to pets. These are the `identical`
-    rows, and the rows of these adds whose name only one pet has.
+    pet. Yields them only if most of the `total` rows belong to pets. Rows that belong to pets are
+    the `identical` rows, and the rows of the adds whose name only one pet has.
     """
     pairs = [
         (add, pet)
@@ -437,11 +439,11 @@ def split_renamed(
     """Return the changes without adds whose pet may be one of the `pets` under another name, and
     these adds as conflicts.
 
-    No row names these `pets`. This is for a sheet without ids, like `split_lookalikes`. Such a row
-    has a pet's values except for the name. If at least half of the rows are `identical` to pets,
-    the pet's id must also be between the ids of the nearest identical rows above and below. In
-    other sheets, exactly one pet must have all its values, and the sheet must have all columns of
-    petsync's own tables but the id.
+    No row names these `pets`. Like `split_lookalikes`, this is for a sheet without ids. The row of
+    such an add has a pet's values except for the name. If at least half of the rows are `identical`
+    to pets, the pet's id must also be between the ids of the nearest identical rows above and
+    below. In other sheets, exactly one pet must have all its values, and the sheet must have all
+    columns of petsync's own tables but the id.
     """
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
@@ -491,11 +493,11 @@ def split_copied(
 ) -> tuple[list[Change], list[Conflict]]:
     """Return the changes without adds whose pets the store may have, and these adds as conflicts.
 
-    It applies only to a sheet without ids, if most of its rows are `conflicts_so_far`, because they
-    look like pets. An add is a conflict if it agrees with one of the `pets`, which no row names, in
-    all its values except the name, or in the name, ignoring case. Each pet gets at most one row. Of
-    several pets, the first choice is one with the row's name, then one whose name is the beginning
-    of the row's name.
+    It applies only to a sheet without ids, if most of its rows are in `conflicts_so_far`, because
+    they look like pets. An add is a conflict if it agrees with one of the `pets`, which no row
+    names, in all its values except the name, or in the name, ignoring case. Each pet gets at most
+    one row. Of several pets, the first choice is one with the row's name, then one whose name is
+    the beginning of the row's name.
     """
     changes = list(changes)
     if len(conflicts_so_far) < _MIN_EXCHANGED or 2 * len(conflicts_so_far) <= len(
@@ -571,9 +573,9 @@ def split_added_since(
     New pets are those of the `pets` that the base lacks. No row names these `pets`. This is for an
     exported sheet: another user may have added the row's pet already.
 
-    Such a row has the pet's name, and half of its other values agree, not only the status. Each pet
-    gets at most one row, the one that agrees in most columns. The base of a partial export does not
-    show which pets are new.
+    The row of such an add has the pet's name, and half of its other values agree, not only the
+    status. Each pet gets at most one row, the one that agrees in most columns. The base of a
+    partial export does not show which pets are new.
     """
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
@@ -942,7 +944,8 @@ def find_missing(
 
     A pet that changed since the export is a conflict. An add without an id, or with an id below 1,
     that resembles one of these pets has probably lost its id: both become conflicts. `open_rows`
-    are the rows that may be such adds.
+    are the rows that may have such adds. Without `options.delete_missing`, only the adds become
+    conflicts, or nothing does if there is no base either.
 
     No pet is deleted if there are `uncertain` rows, because these rows may refer to any pet. These
     pets are not deleted either:
@@ -1323,7 +1326,7 @@ def _read_unit(
     frame: pd.DataFrame, at: match.Positions, rows: Sequence[int], unit: Unit
 ) -> tuple[Values, Mapping[int, str]]:
     """Return the keys and the texts of a unit, by row, for the pets at these positions. Few values
-    are distinct, so each is computed once.
+    are distinct, so the key and the text of each distinct value are computed only once.
     """
     columns = [plain_values(frame[column].array[at]) for column in COLUMNS_OF[unit]]
     if unit in ("tags", "photo_urls"):
@@ -1596,10 +1599,9 @@ def base_of(sheet: Sheet, store: str, *, two_way: bool) -> Base | None:
 
 
 def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
-    """Raise GuardError if an export has lost the header of a column, or all its ids.
-
-    Edits in the column would be ignored, and rows without their ids would be new pets. If the plan
-    `matches_rows` by other columns, it needs no ids.
+    """Raise GuardError if an export has lost the header of a column, or all its ids although a row
+    has the name of an exported pet. Edits in the column would be ignored, and rows without their
+    ids would be new pets. If the plan `matches_rows` by other columns, it needs no ids.
     """
     renamed = [each for each in sheet.problems if each.rule == _RENAMED]
     if matches_rows:
@@ -1659,7 +1661,7 @@ def compare(
 ) -> Plan:
     """Return the plan that changes the store to agree with the sheet.
 
-    `found` has the answer of getPetById for every id of `find_unproved_ids(sheet.rows,
+    `found` has the result of getPetById for every id of `find_unproved_ids(sheet.rows,
     snapshot.frame)`: the pet, None for a 404, or a failure. `created` is the time, ISO 8601. A
     sheet that does not list photos from `uploads` does not remove them. A pet that is `outside` of
     the caller's scope is not deleted as missing.
@@ -1825,8 +1827,8 @@ def _is_below_one(pet_id: int | None) -> bool:
 
 
 def _build_below_one_conflict(add: Add) -> Conflict:
-    """Return the conflict of an add that a service may store under another id, so that the next
-    plan would add it again.
+    """Return the conflict of an add whose pet a service may store under another id. The next plan
+    would then add the pet again.
     """
     return Conflict(
         row=add.row,
@@ -2014,7 +2016,9 @@ def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
 
 
 def _iter_correction_notes(sheet: Sheet) -> Iterator[str]:
-    """Yield a note on each corrected cell, up to a maximum number."""
+    """Yield a note on each corrected cell, up to a maximum number, and a note on the number of the
+    remaining cells.
+    """
     rest = len(sheet.corrections) - _CORRECTED
     for each in sheet.corrections[:_CORRECTED]:
         after = f"as '{each.after[:60]}'" if each.after else "as a blank cell"

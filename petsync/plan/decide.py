@@ -211,8 +211,9 @@ class Judge:
     def _judge_unit(
         self, unit: Unit, values: RowValues, current: Pet, old: Pet | None
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
-        """Return the rule for a unit, the pet with the sheet's value of the unit, and the columns
-        in which this pet differs from the current one.
+        """Return the rule for a unit, the pet with the sheet's or the merged value of the unit (the
+        `current` pet if the sheet has no edit), and the columns in which this pet differs from the
+        current one.
         """
         if not says(values, unit):
             return "blank", current, ()
@@ -327,7 +328,7 @@ def _clash(unit: Unit, old: Pet, new: Pet, current: Pet) -> Clash:
 
 
 FoundPets = Mapping[int, Pet | FailedLookup | None]
-"""The answers of getPetById for ids that the snapshot lacks: the pet, None for a 404, or a
+"""The results of getPetById for ids that the snapshot lacks: the pet, None for a 404, or a
 failure.
 """
 
@@ -438,7 +439,7 @@ class Decisions:
                 self.remarks.restored[row] = as_left[ids[row]]
 
     def forget(self, conflicts: Iterable[Conflict]) -> None:
-        """Record that these rows, already decided, become conflicts."""
+        """Record that rows that were already decided become these conflicts."""
         conflicts = list(conflicts)
         for each in conflicts:
             if each.row is not None and each.pet_id is not None and each.rule in _MAY_BE:
@@ -457,7 +458,9 @@ class Decisions:
         return [self._sheet.address(row) for row in ignored]
 
     def _decide(self, row: Row) -> Change | None:
-        """Return the row's change. Raises _RowConflict if it needs a decision."""
+        """Return the row's change, None if it changes nothing. Raises _RowConflict if the row needs
+        a decision.
+        """
         if row.pet_id is not None:
             pet = self._pet_of(row, row.pet_id)
             if pet is not None and row.number in self._suspects:
@@ -478,7 +481,9 @@ class Decisions:
         return self._without_match(row)
 
     def _of_match(self, row: Row, match: Match) -> Change | _Unknown | None:
-        """Return the change of a row that earlier runs may have recorded; _UNKNOWN if none did."""
+        """Return the change of a row that earlier runs may have recorded; _UNKNOWN if their records
+        do not decide the row.
+        """
         record = match.record
         if record.state == "unsent":
             self.remarks.unsent[row.number] = record
@@ -557,7 +562,7 @@ class Decisions:
 
     def _claim_places(self) -> dict[int, int]:
         """Return, by row, the positions of the pets that earlier runs added or recognised, -1
-        outside of the snapshot.
+        outside of the snapshot; mark these pets as named.
 
         A pet that another row names by its id is omitted, so that no pet gets two rows.
         """
@@ -875,9 +880,9 @@ class Decisions:
         self, row: Row, fields: Sequence[Column], current: Pet | None, new: Pet
     ) -> None:
         """Raise _RowConflict if a new category or tag is only another spelling of an existing one,
-        or of one that more rows name.
-
-        A new number shows that the other spelling is intended.
+        or of one that at least as many rows name. A new number shows that the other spelling is
+        intended. Also raise it for a marker, a damaged text, and a new category or tag that pets
+        which were not listed may have.
         """
         pet_id = row.pet_id if current is None else current.id
         self._check_marker(row, fields, pet_id)

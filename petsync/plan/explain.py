@@ -78,9 +78,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     decision: RowDecision
     """The decision. "absent": neither the sheet nor the store has the pet."""
     row: int | None
-    """The row's number, None if no row names the pet."""
+    """The row's number, None if the pet has no row."""
     source: str
-    """The row's address, "" if no row names the pet."""
+    """The row's address, "" if the pet has no row."""
     rule: str
     """The stable code of the rule for the pet as a whole."""
     sentence: str
@@ -195,7 +195,7 @@ class _Case:
 
     def _base_of(self, row: Row, old: Pet | None) -> Pet | None:
         """Return the exported pet or, for a row whose pet a run added or recognised, the row's
-        values in that run.
+        values in that run. None if neither is known.
         """
         match = self.matches.get(row.number)
         if old is not None or self.base is None or match is None:

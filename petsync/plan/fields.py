@@ -95,7 +95,7 @@ class _Pairing:
         self._lost_kinds: set[Hashable] = set()
 
     def add(self, row: int) -> None:
-        """Assign a pet to the row, if necessary by moving other rows to other pets.
+        """Try to assign a pet to the row, if necessary by moving other rows to other pets.
 
         Kinds of pets that a failed search visited are never searched again.
         """
@@ -208,8 +208,8 @@ def category_cells(pet: Pet) -> Category:
 def with_category(pet: Pet, cells: Category) -> Pet:
     """Return the pet with this category. A part that is None keeps the pet's value.
 
-    With a cleared name, the number is ignored and the category is removed. An empty name with a
-    number is a valid category.
+    With a cleared name, the number is ignored and the category is removed. An empty name without a
+    number removes it too; an empty name with a number is a valid category.
     """
     is_nameless = cells.name is not None and not normalize(cells.name)
     if cells.name == CLEARED or (is_nameless and known_id(cells.id) is None):
@@ -238,7 +238,7 @@ def is_as_expected(expected: Pet, found: Pet, column: Column) -> bool:
     """Return true if a pet is as expected in a column.
 
     If the expected pet omits the id of a tag or category with a name, any id is accepted: the
-    service assigns it.
+    service assigns it. If it omits the name of a tag with an id, any name is accepted.
     """
     if equal(expected, found, column):
         return True
@@ -263,8 +263,9 @@ def key(pet: Pet, column: Column) -> Hashable:
 def is_another(old: Pet, current: Pet) -> bool:
     """Return true if the old and the current pet of an id look like two different pets.
 
-    Their names differ, and so do all other parts that both of them have. If both have only one such
-    part, the status must differ as well, or the current pet must lack a part that the old one had.
+    Their names differ. Their categories, tags and photos have nothing in common, and at least one
+    of these three parts is in both pets. If only one is, the status must differ as well, or the
+    current pet must lack a part that the old one had.
     """
     if normalize(old.name) == normalize(current.name):
         return False
@@ -449,7 +450,9 @@ def _restore_spelling(keys: Iterable[str], first: Iterable[str], other: Iterable
 
 
 def _merge_urls(old: Urls, first: Urls, other: Urls) -> Urls:
-    """Return `first` without the items of `old` that `other` removed, and with those it added."""
+    """Return `first` without the items of `old` that `other` removed, and with the items that
+    `other` added.
+    """
     had, left = set(old), set(other)
     result = [url for url in first if url in left or url not in had]
     there = set(result)
@@ -636,7 +639,8 @@ def merge_tags(base: Tags, tags: Sequence[Tag], store: Tags, vocabulary: Vocabul
 def _resolve_tags(
     sheet_tags: Iterable[Tag], old: Sequence[Tag], vocabulary: Vocabulary
 ) -> list[Tag]:
-    """Return the matching tag of the pet or the store for each of the sheet's tags.
+    """Return the matching tag of the pet or the store for each of the sheet's tags, or the sheet's
+    tag if none matches.
 
     Tags with both id and name go first. A tag without an id is then matched with a tag of its name
     that no other tag of the sheet matches, if there is one.

@@ -46,7 +46,8 @@ class Limit(msgspec.Struct, frozen=True):
                 f"Limit({self.value!r}, is_share={self.is_share}) is not a limit",
                 hint="A share is between 0 and 1; ten pets are Limit(10, is_share=False).",
             )
-        # Convert to float, as a file returns it, so that a saved plan is identical byte for byte.
+        # Convert to float, as a file returns it, so that a plan that is loaded and saved again has
+        # the same bytes.
         msgspec.structs.force_setattr(self, "value", float(self.value))
 
     @classmethod
@@ -66,7 +67,9 @@ class Limit(msgspec.Struct, frozen=True):
         return cls(number / 100 if match[2] else number, bool(match[2]))
 
     def allows(self, total: int, at_least: int) -> int:
-        """Return the number of pets that the limit allows for a store of `total` pets."""
+        """Return the number of pets that the limit allows for a store of `total` pets. A share
+        allows at least `at_least` pets.
+        """
         share = int(self.value * total + 1e-9)
         return max(share, at_least, self.at_least) if self.is_share else int(self.value)
 

@@ -91,8 +91,9 @@ class IntakeRows(NamedTuple):
 
 
 def note_rows(rows: IntakeRows, sheet: Sheet, *, leads: bool) -> Iterator[Difference]:
-    """Yield a note on each row that stays without a pet. In a merge, only rows whose pet is deleted
-    get a note, because the plan reports the others.
+    """Yield a note on each row that stays without a pet, and on each row with an action that is not
+    carried out. In a merge, only rows whose pet is deleted get a note, because the plan reports the
+    others.
     """
     action = rows.frame["action"]
     asks = has_action(rows.frame, "delete", *ADDING) & ~rows.takes
@@ -146,9 +147,9 @@ def _note(
 # build_inbound: the values that a sheet takes from the store, field by field. Pure.
 #
 # In a `merge` the sheet takes a field if the store's value differs and the row's value is unedited
-# since the base. If both sides edited it, the sheet's value stays and the plan sends it. The
-# exceptions are tags and photos, which merge, and clashes that the store wins. If `store` leads,
-# the sheet takes every field.
+# since the base. If both sides edited it, the sheet's value stays, and the plan sends it or reports
+# a conflict. The exceptions are tags and photos, which merge, and clashes that the store wins. If
+# `store` leads, the sheet takes every field.
 #
 # A merge fills a blank cell only if the pet had no value in the base and has one now, or if the
 # column was missing in the last round. Any other cell that is blank while the store has a value is
@@ -181,11 +182,11 @@ def build_inbound(
     """Return the changes that the sheet takes from the store's snapshot, judged by the guard.
 
     `base` has the last values on which both sides agreed, as the `plan` used it. The plan has the
-    changes for the store. Rows that it lists as conflicts without clashes, blocked rows, and rows
-    with the action `ignore`, `add`, `add-another` or `delete` do not change, except adds whose row
-    is in `pet_ids`. The snapshot must have every pet that a row names, including those that only
-    getPetById returned: other named pets count as deleted, unless the plan says that their lookup
-    failed.
+    changes for the store. Rows that it lists as conflicts without clashes, blocked rows, rows that
+    name the same pet as another row, and rows with the action `ignore`, `add`, `add-another` or
+    `delete` do not change, except adds whose row is in `pet_ids`. The snapshot must have every pet
+    that a row names, including those that only getPetById returned: other named pets count as
+    deleted, unless the plan says that their lookup failed.
 
     `pet_ids` has the pets of rows without an id, by row: pets that the plan recognised or that a
     run added. Of the pets in no row, only those in `adds` become rows (None: all). Pets in
@@ -465,7 +466,7 @@ class _IntakeInput:
     def _mask_edited(self, at: match.Positions) -> Mapping[Unit, match.Mask]:
         """Return, by unit, a mask of the rows that differ from the base.
 
-        Rows that the base lacks count as different.
+        Rows that the base lacks count as different. If the store leads, no row counts as different.
         """
         masks = {unit: np.full(len(at), not self._leads) for unit in UNITS}
         there = np.flatnonzero(self._old[at] >= 0)

@@ -262,8 +262,8 @@ class Match(NamedTuple):
     kind: Literal["certain", "doubt", "lost", "other"]
     """The kind of the match.
 
-    "certain": the row is the row of one record. "doubt": it may be the row of several records, or
-    of an uncertain one. "lost": it may be the row of any of the records, which have no row in the
+    "certain": the row is the row of one record. "doubt": it may be the row of the record, or of one
+    of several records. "lost": it may be the row of any of the records, which have no row in the
     sheet. "other": it is another row in the place of the record's row.
     """
     records: tuple[RowRecord, ...]
@@ -322,7 +322,7 @@ def find_suspects(
 ) -> dict[int, Suspect]:
     """Return the rows that name a reused id and may belong to an earlier pet, by row number. A row
     with the new pet's name belongs to that pet, unless the row has not changed since before the pet
-    got the id.
+    got the id and would change or delete the pet.
     """
     frame = sheet.rows
     if not reused or "id" not in frame:
@@ -755,7 +755,8 @@ def _group_by_file(
 
 
 def _drop_repeated_records(records: Iterable[RowRecord]) -> list[RowRecord]:
-    """Return the records without later ones of the same pet with the same values.
+    """Return the records without repetitions: of those with the same pet and the same values, only
+    the first is kept.
 
     A copy of a copy has a record for each file.
     """
@@ -810,8 +811,8 @@ def _match_lost_rows(
     matched = {id(record) for record in certain}
     by_row = {line.row: line for line in lines}
     free_lines = [line for line in lines if is_free(found.get(line.row))]
-    # If a row is in doubt about this record only, because of its name or action, another row counts
-    # only if it has the record's name.
+    # A row in doubt may match only one record, with a similar name or with the same action
+    # `add-another`. Another row then counts for this record only if its name is similar, too.
     alone = [(m.record, by_row[row]) for row, m in found.items() if m.kind == "doubt"]
     has_row = {
         record.identity
@@ -977,8 +978,8 @@ def _iter_conflict_rows(
 
 
 def _is_open(match: Match | None, possible: Container[Identity]) -> bool:
-    """Return true if the row has no certain match with a pet, or its match is one of the `possible`
-    pets of rows in conflict.
+    """Return true if the row has no certain match with a pet, or it is matched with one of the
+    `possible` pets of rows in conflict.
     """
     return (
         match is None
@@ -1002,9 +1003,8 @@ def _find_contents(
 
 
 def is_free(match: Match | None) -> bool:
-    """Return true if the row's match has no pet.
-
-    A row that a stopped run did not reach has none.
+    """Return true if the row is not matched with a pet. A row that a stopped run did not reach has
+    no pet.
     """
     return match is None or match.kind == "other" or match.record.state == "unsent"
 
@@ -1224,9 +1224,10 @@ class _Matching:
 
     def _find_rivals(self, placed: Sequence[_Pair]) -> set[int]:
         """Return the rows of the `placed` pairs whose record fits another row as well, or whose row
-        fits another record. If the rows were not sorted, the other pair must agree in more values.
-        If they were, equal agreement is enough, and any agreement if the names of the placed pair
-        are not similar. Rows below all others are new, unless their names are similar.
+        fits another record. If the rows were not sorted, the other pair must agree in more values,
+        and rows below all others are new, unless their names are similar. If the rows were sorted,
+        equal agreement is enough, and any agreement if the names of the placed pair are not
+        similar.
         """
         is_unsorted = self._order.is_unsorted and _is_in_order(self._pairs)
         if len(placed) * (len(self._new) + len(self._old)) > _MAX_LOST_PAIRS:
@@ -1350,7 +1351,7 @@ class _Place(NamedTuple):
     has_rival: bool
     """True if another row of the sheet may be the record's."""
     is_shared: bool
-    """True if the sheet has another row of the record's run. Otherwise it may be an earlier
+    """True if the sheet has another row of the record's run. Otherwise the sheet may be an earlier
     copy.
     """
 
@@ -1542,7 +1543,8 @@ def _gap(item: _Item) -> _Gap:
 
 
 def _find_gap(line: _Line, gaps: Mapping[_Gap, Collection[_Gap]], order: _Order) -> _Gap | None:
-    """Return the records' gap in which the row is now. One of its two neighbours may be removed.
+    """Return the records' gap in which the row is now, None if there is no such gap or more than
+    one. One of its two neighbours may be removed.
 
     `gaps` has the records' gaps, keyed by both neighbours and by a single one.
     """
@@ -1567,7 +1569,7 @@ _ANY = -1
 
 
 def _find_support(record: RowRecord, line: _Line) -> frozenset[Unit]:
-    """Return the units, of those that distinguish pets, with the same values."""
+    """Return the units that distinguish pets and in which both have the same value."""
     return frozenset(
         u
         for u in _find_stated_units(record, line)

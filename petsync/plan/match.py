@@ -108,7 +108,9 @@ def positions(ids: _Array, pets: pd.DataFrame) -> Positions:
 
 
 def find_unproved_ids(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
-    """Return the ids in the rows that the snapshot lacks. Only getPetById shows if they exist."""
+    """Return the ids in the rows that the snapshot lacks. Rows with the action `ignore` are left
+    out. Only getPetById shows if they exist.
+    """
     if "id" not in rows:
         return []
     ids = rows["id"].array
@@ -277,7 +279,7 @@ RowValues = Mapping[Column, Any]
 def merge_row(pet: Pet, values: RowValues, vocabulary: Vocabulary) -> Pet:
     """Return the pet with the row's values.
 
-    A value equivalent to the pet's value is not replaced.
+    A value of the pet is kept if the row's value is equivalent to it.
     """
     new = {
         unit: _MERGE[unit](getattr(pet, unit), values, vocabulary)
@@ -321,7 +323,8 @@ def clears(values: RowValues, old: Category | None) -> bool:
 
 
 def has_contradiction(values: RowValues, vocabulary: Vocabulary) -> bool:
-    """Return true if a row gives a category's name with the id of another category.
+    """Return true if a row's category name and id contradict each other: the store has a category
+    with this name or this id, but none with both.
 
     Users often change a category's name and leave the id beside it, so the name counts.
     """
@@ -592,7 +595,7 @@ class Alignment:
 
     `named` is a mask of the pets that rows name. `ignored` and `unchanged` count rows. `older` has
     the numbers of the rows that have the exported values while the store has newer ones. `suspect`
-    rows always go through the detailed comparison if they differ from their pet.
+    rows that differ from their pet go through the detailed comparison even if they are unedited.
     """
 
     def __init__(
@@ -657,7 +660,9 @@ class Alignment:
         return everywhere[order], all_bits[order]
 
     def _find_differing_rows(self, at: Positions) -> tuple[Positions, Bits]:
-        """Return the rows among `at` that differ from their pet in a unit that may be edited."""
+        """Return the rows among `at` that differ from their pet in a unit that may be edited, with
+        these units. Set `older` to the other rows that differ.
+        """
         bits = _bits(differences(self._frame, at, self.pets, self._places[at]))
         at, bits = at[bits > 0], bits[bits > 0]
         edited = (bits & self._find_edited_units(at)) > 0

@@ -256,7 +256,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
         """Return only the parts that still apply.
 
         These are updates and adds whose pets are unchanged in the store, and removals whose pets
-        are still missing there. `pet_of` returns the store's pet with an id.
+        are still missing there. Rows that get their pet's id are all kept. `pet_of` returns the
+        store's pet with an id.
         """
         inbound = msgspec.structs.replace(
             self,
@@ -1020,8 +1021,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     vacant: tuple[VacantId, ...] = ()
     """The rows whose id no pet has, if the service is to assign ids."""
     categories: Mapping[int, Category] = {}
-    """The category in the row, by row number, for each change of a category; None for a blank
-    cell.
+    """The cells of the category, by row number, for rows of changes and clashes in which they
+    differ from the resulting category; None for a blank cell.
     """
     older: tuple[int, ...] = ()
     """The numbers of unchanged rows with the exported values, while the store has newer ones."""
@@ -1180,8 +1181,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
         The criteria are pets' ids, kinds (add, update, delete), columns, a pandas query on the rows
         of `to_frame()`, and positions in `changes`. With `fields`, or a query on updates, an update
-        keeps only these fields; a category's name and id stay together. An add or a delete is kept
-        whole or left out, and `fields` leaves it out.
+        keeps only the selected fields; a category's name and id stay together. An add or a delete
+        is kept whole or left out, and `fields` leaves it out.
 
         Conflicts and blocked rows stay. If the sheet's winning value is left out, the store wins.
         The guard judges the new plan, which has a new fingerprint. Raises PlanError for an invalid

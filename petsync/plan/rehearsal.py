@@ -50,7 +50,8 @@ class LeftoverChange(NamedTuple):
     why: Why
     """`not-applied`: the run did not apply it.
 
-    `left-out`: the plan left it out. `new`: the first plan did not have it. `not-settled`: the run
+    `left-out`: the first plan did not have it, and changes were left out of that plan. `new`: the
+    first plan did not have it, and nothing was left out of that plan. `not-settled`: the run
     applied it, but it is still needed.
     """
     message: str = ""
@@ -269,7 +270,8 @@ def _of_others(before: Pets, after: Pets, touched: set[int]) -> Iterator[_Mismat
 def _iter_differences(wanted: Pet | None, current: Pet | None) -> Iterator[tuple[str, str, str]]:
     """Yield column, expected and found for each difference.
 
-    The column is "" if only one of the two pets exists.
+    The column is "" if only one of the two pets exists, and "(unknown fields)" for fields that are
+    not columns.
     """
     if wanted is None or current is None:
         if current is not wanted:

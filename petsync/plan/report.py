@@ -97,7 +97,7 @@ Cause = Literal[
     "may-be-there",
     "unexpected",
 ]
-"""The stable code of the reason for a result. docs/reliability.md explains each."""
+"""The stable code of the reason for a result. docs/causes.md explains each."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,9 +228,8 @@ def result_of(
 
 
 def without_request(plan: Plan) -> Iterator[Result]:
-    """Yield the results of rows without a change.
-
-    These are conflicts, rows whose pets could not be looked up, and blocked rows.
+    """Yield the results for which nothing is sent: those of open conflicts, of rows whose pets
+    could not be looked up, and of blocked rows.
     """
     number = len(plan.changes)
     for conflict in plan.open_conflicts:
@@ -338,7 +337,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     before: Pet | None = None
     """The pet, read just before the request; None if there is no pet."""
     after: Pet | None = None
-    """The pet that was sent, or the one in the service's answer; None if there is no pet."""
+    """The pet that was sent, or the one in the service's response; None if there is no pet."""
     intended: str = ""
     """The time just before the request was sent, ISO 8601; "" if there was no request."""
     seconds: float = 0.0

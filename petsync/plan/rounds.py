@@ -59,7 +59,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """A difference between sheet and store that remains after a round, and the reason."""
 
     kind: Literal["conflict", "finding", "failed", "waiting", "drift", "note"]
-    """`conflict`: both sides changed the value differently.
+    """`conflict`: a user must decide, for example because both sides changed the value differently.
 
     `finding`: the row has an error. `failed`: the change was sent, or was to be sent, and did not
     reach the store. `waiting`: the change is part of a plan that waits for approval. `drift`: the
@@ -70,7 +70,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     problem: str
     """The problem."""
     pet_id: int | None = None
-    """The pet's id, None for a new row."""
+    """The pet's id, None for a new row, or if the difference concerns no single pet."""
     name: str = ""
     """The pet's name."""
     row: int | None = None
@@ -112,7 +112,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode = "check"
     """The job's mode."""
     dry_run: bool = False
-    """True if the round made no changes."""
+    """True for a dry run, which makes no changes."""
     store: str = ""
     """The service's address."""
     source: str = ""

@@ -699,7 +699,7 @@ class Uploads:
         )
 
     def pets(self) -> frozenset[int]:
-        """Return the pets to which anything was uploaded."""
+        """Return the ids of the pets to which anything was, or may have been, uploaded."""
         return frozenset((*self._added, *self._unseen))
 
     def _settle(self, keys: list[Key], attempt: Attempt) -> None:

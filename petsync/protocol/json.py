@@ -67,7 +67,9 @@ def decode_pet(body: bytes) -> Pet:
 
 
 def decode_rows(body: bytes) -> list[PetRow] | None:
-    """Decode a list of pets with the strict decoder; return None if a pet is not a valid PetRow."""
+    """Decode a list of pets with the strict decoder; return None if the bytes are not a list of
+    valid PetRows.
+    """
     try:
         return _rows_decoder.decode(body)
     except _UNREADABLE:
@@ -75,7 +77,9 @@ def decode_rows(body: bytes) -> list[PetRow] | None:
 
 
 def decode_pets(body: bytes) -> list[Pet]:
-    """Decode a list of pets. Raises ResponseError that names the first pet that cannot be read."""
+    """Decode a list of pets. Raises ResponseError if the bytes are not a list of pets; the error
+    names the first pet that cannot be read.
+    """
     rows = decode_rows(body)
     if rows is not None:
         return [row.to_pet() for row in rows]

@@ -43,7 +43,8 @@ def run(
     A named job runs even if it is not enabled. A job with a folder makes one round for each sheet.
     `config` may be the path of a petsync.toml, which is read with the variables in `environ` (by
     default the process's environment). With `dry_run` nothing is sent or written. With `moved`, a
-    base of another URL is used, because the same store has a new URL.
+    base of another URL is used, because the same store has a new URL. `watchers` observe the
+    rounds.
 
     An error in a round is in its report, and notices are sent as configured. Raises
     ConfigurationError for an invalid configuration, SettingsError if there is no such job.

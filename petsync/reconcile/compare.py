@@ -214,7 +214,9 @@ class Comparer:
 
     @property
     def read_at(self) -> str:
-        """When the folder's file was first read with its present content; "" without a folder."""
+        """The time when this file of the folder was first read with its present content; "" without
+        a folder.
+        """
         return "" if self.folder is None else self.folder.read_at(self.source.part)
 
     def read(self, known_statuses: Collection[str] = ()) -> Sheet:
@@ -223,7 +225,9 @@ class Comparer:
         return sheet if self.folder is None else self.folder.block_twins(self.source.part, sheet)
 
     def snapshot(self) -> Snapshot:
-        """Return the pets of the job's scope. Raises ServiceError if the list is incomplete."""
+        """Return the pets of the job's scope, without those that the folder's other sheets name.
+        Raises ServiceError if the list is incomplete.
+        """
         snapshot = self._list_pets(self.job.statuses)
         usual = {*self.store.api.aio.session.profile.statuses}
         if self.job.mode == "pull" or usual <= {*snapshot.coverage.statuses}:
@@ -272,7 +276,8 @@ class Comparer:
         Pets in `claimed` are not missing: another sheet may have their rows. The rows of the pets
         in `may_lack` had an id before, and may lack it again. `left` has pets that other sheets had
         in their last round and that no row names now: a row without an id may be the row of such a
-        pet. Without `has_inbound` the changes for the sheet are not planned.
+        pet. `sibling_restored` is the time when another file of the folder was last found to be an
+        older copy, "" for never. Without `has_inbound` the changes for the sheet are not planned.
         """
         sheet = self._with_known_statuses(sheet, snapshot, base)
         own = None if base is None else base.without(self.elsewhere)
@@ -471,8 +476,9 @@ class Comparer:
         """Return the pets whose row may have moved from another file into this one without its id.
 
         A run that started after `since` added these pets from rows of the folder's other files, or
-        their rows lacked the id in the last round. Now no row names them. A row without an id in
-        this file may be such a row after an edit.
+        their rows lacked the id in the last round. Now no row names them. Pets with the name of a
+        row without an id in another file are omitted. A row without an id in this file may be such
+        a row after an edit.
         """
         if self.folder is None or self.job.mode != "two-way" or not slots_of(sheet):
             return frozenset()
@@ -949,7 +955,9 @@ class Differences:
         return "is no longer in any row, and delete_missing is off: it stays in the store"
 
     def _rest(self, found: Sequence[Difference]) -> Iterator[Difference]:
-        """Yield the rows that differ and are not in `found`; every difference must be reported."""
+        """Yield a difference for each row that differs and has none in `found`; every difference
+        must be reported.
+        """
         rows = {each.row for each in found}
         sight, kind = (
             self.comparison.row_comparison,
@@ -1007,8 +1015,9 @@ class Differences:
         return f"{'; '.join(losses)} (the store leads)"
 
     def _describe_change(self, change: Change) -> str:
-        """Return a description of the store's values before and after the change or, in mode check,
-        of the differences between sheet and store.
+        """Return a description of the change: for an update, the store's values before and after it
+        or, in mode check, the differences between sheet and store; for an add or a delete, the
+        action or, in mode check, the side that lacks the pet.
         """
         is_check = self.job.mode == "check"
         if change.kind == "update" and change.before is not None and change.after is not None:

@@ -78,7 +78,7 @@ class Watcher(Protocol):
         """Return a context manager for one step; an error of the step passes through it."""
 
     def on_end(self, report: RoundReport) -> None:
-        """The round has ended, and its report is written."""
+        """The round has ended. Its report is already written, except in a dry run."""
 
 
 # The watchers of a round. An error in one cannot end the round.
@@ -192,8 +192,8 @@ _FAULT = "This is a fault in petsync. Please report it; the log has its tracebac
 class Reconciliation:
     """The values that all rounds of one reconciliation share.
 
-    `moved`: the job's store is the same one at another address. `formers`: the former names of jobs
-    that were renamed since their last round.
+    `moved`: the user confirms that the job's store is the same store at a new address. `formers`:
+    the former names of jobs that were renamed since their last round.
     """
 
     config: Configuration
@@ -319,7 +319,9 @@ class RoundContext:
         self.note(runs=tuple(runs), applied=self.round.applied + applied)
 
     def note_open(self, opens: tuple[Difference, ...]) -> None:
-        """Note the open differences, and set the status that follows from them."""
+        """Note the open differences, and set the status that follows from them, unless `ends` has
+        set the status.
+        """
         self.opens = tuple(
             msgspec.structs.replace(
                 each,
@@ -352,7 +354,7 @@ class RoundContext:
         return "done" if did else "in-sync"
 
     def close(self) -> RoundReport:
-        """Store the round, tell the watchers, and return its report."""
+        """Store the round unless it is a dry run, tell the watchers, and return its report."""
         self.note(seconds=round(time.monotonic() - self._since, 3))
         if not self.owner.dry_run:
             self._write()

@@ -162,7 +162,9 @@ _INTERRUPTED = 7
 
 
 def interval(text: str) -> float:
-    """Return the seconds of `90s`, `15m`, `2h` or `1d`. Raises SettingsError for anything else."""
+    """Return the seconds of a time such as `90s`, `15m`, `2h` or `1d`. Raises SettingsError if the
+    text is no such time, or if the time is shorter than a second.
+    """
     found = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", text.strip().lower())
     seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
     if seconds < 1:
@@ -191,15 +193,13 @@ def every(
     log_format: Literal["text", "json"] | None = None,
     served: Callable[[str], object] = lambda _: None,
 ) -> int:
-    """Run the jobs that are due, every `seconds`, until `stop` is set or an interrupt occurs.
-
-    A job with a schedule is due if its time has passed since its last run; all others are due each
-    time. Rounds never overlap: a round longer than `seconds` delays the next ones. The
+    """Run the enabled jobs when they are due, until `stop` is set or an interrupt occurs. A job
+    with a schedule is due as soon as its time has passed since its last run; all others are due
+    every `seconds`. Rounds never overlap: a round longer than `seconds` delays the next ones. The
     configuration is read again when its file has changed. `log_format` overrides its log format;
-    `served` is called with the address of the metrics.
-
-    Returns 0 if it is stopped between rounds, 7 if it is stopped during a round. Raises
-    SettingsError if the configuration cannot be read at the start.
+    `served` is called with the address of the metrics if they are served. Returns 7 if the stop
+    interrupted a round, else 0. Raises SettingsError if the configuration cannot be read at the
+    start.
     """
     environ = os.environ if environ is None else environ
     run, load = run or _run(), _logging(load or _load(), log_format)
@@ -294,7 +294,7 @@ class Daemon:
         return endpoint
 
     def _pass(self, *, all_of: bool) -> int:
-        """Reconcile the jobs that are due; return 7 if the daemon is stopped during a round."""
+        """Reconcile the jobs that are due; return 7 if a stop interrupted a round, else 0."""
         self.passes += all_of
         self.fresh.reload()
         for job in self.fresh.config.jobs:

@@ -706,7 +706,7 @@ def values_of(
 def _numbers(notice: Notice) -> Mapping[str, str]:
     """Return the counts, summed over all sheets of the notice.
 
-    Exit code and number of pets are those of the first sheet: all have the same.
+    The exit code and the number of pets are those of the first sheet.
     """
     rounds = [report.round for report in (notice.report, *notice.others)]
     names = ("rows", "drift", "applied", "conflicts", "findings", "failed", "notes")

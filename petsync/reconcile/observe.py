@@ -316,7 +316,8 @@ def _handlers(config: Log) -> Iterator[logging.Handler]:
     """Yield a handler for standard error or, with a log file, one for the file and one that shows
     warnings about notices on standard error.
 
-    Log rotation may move the file at any time.
+    If the file cannot be opened, all records go to standard error. Log rotation may move the file
+    at any time.
     """
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
     if config.file is not None:
@@ -393,7 +394,7 @@ class Endpoint:
         return f"{host}:{self._server.server_port}" if self._server is not None else ""
 
     def start(self) -> None:
-        """Start serving. Raises OSError if the address is in use."""
+        """Start serving. Raises OSError if it cannot listen at the address."""
         if self._host not in _LOCAL:
             log.warning("the metrics at %s:%d can be read by others", self._host, self._port)
         kind = _Server6 if ":" in self._host else _Server
@@ -414,7 +415,7 @@ class Endpoint:
 
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if self._host in _LOCAL and _host_of(environ) not in _LOCAL:
-            # DNS rebinding: a web page could point its own host name here, and read the answers.
+            # DNS rebinding: a web page could point its own host name here, and read the responses.
             return _respond(start, "421 Misdirected Request", "text/plain", "Unknown host name.\n")
         path = environ.get("PATH_INFO", "")
         if path == "/metrics":
@@ -452,7 +453,9 @@ def _host_of(environ: Mapping[str, Any]) -> str:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """A server that answers `_MAX_REQUESTS` requests at a time, and closes further connections."""
+    """A server that answers at most `_MAX_REQUESTS` requests at a time, and closes further
+    connections.
+    """
 
     daemon_threads = True
 
@@ -461,7 +464,9 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__(*arguments, **options)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a new thread, or close the connection if there are too many."""
+        """Answer the request in a new thread, or close the connection if too many requests are in
+        progress.
+        """
         if not self._room.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -509,7 +514,8 @@ class LatestRound(msgspec.Struct):
 def note_round(state: Path, round_: Round) -> Mapping[str, LatestRound]:
     """Store this round, and return the latest rounds of all jobs, by name.
 
-    A round with the status `locked` only counts in `statuses`. Raises OSError, filelock.Timeout.
+    A round with the status `locked` only counts in `statuses`, unless it is the first one stored
+    under its name. Raises OSError, filelock.Timeout.
     """
     with _edit_latest(state) as every:
         before = every.get(round_.name, LatestRound(round_))
@@ -526,7 +532,7 @@ def note_round(state: Path, round_: Round) -> Mapping[str, LatestRound]:
 def keep_only(state: Path, job: str, names: Collection[str]) -> Mapping[str, LatestRound]:
     """Remove the job's rounds whose names are not in `names`; return the latest rounds of all jobs.
 
-    The removed ones belong to files that are no longer in the folder.
+    The removed rounds belong to files that are no longer in the folder.
     """
     with _edit_latest(state) as every:
         for name in [n for n, each in every.items() if each.round.job == job and n not in names]:
@@ -631,14 +637,18 @@ class MetricsWatcher:
         return nullcontext()
 
     def on_end(self, report: RoundReport) -> None:
-        """Store the round and write the textfile. Raises OSError or filelock.Timeout."""
+        """Store the round and write the textfile; do nothing after a dry run. Raises OSError or
+        filelock.Timeout.
+        """
         if report.round.dry_run:
             return
         self._seen.setdefault(report.round.job, {})[report.round.name] = report.round
         self._write_textfile(note_round(self._config.state, report.round))
 
     def close(self) -> None:
-        """Remove the metrics of files that are no longer in their folder."""
+        """Remove the metrics of files that are no longer in their folder. Jobs that failed before
+        their first file, or were interrupted, are skipped.
+        """
         for job, rounds in self._seen.items():
             is_whole = job not in rounds or rounds[job].is_well
             if is_whole and all(each.exit_code != _INTERRUPTED for each in rounds.values()):
@@ -831,7 +841,7 @@ class TraceWatcher:
                 raise
 
     def on_end(self, report: RoundReport) -> None:
-        """End the round's span with the result; start one first if the round never began."""
+        """End the round's span with the result; start the span first if the round never began."""
         if self._span is None:
             self.on_begin(report.round)
         span, self._span = self._span, None  # later steps, such as notices, are its children too

@@ -151,7 +151,9 @@ def is_held(
 def _note_new_ids(
     context: RoundContext, comparer: Comparer, comparison: Comparison
 ) -> tuple[Difference, ...]:
-    """Return a note on how many rows will get an id, in addition to those reported one by one."""
+    """Return a note on how many rows will get an id, in addition to those reported one by one. Also
+    note the planned changes of the sheet in the round.
+    """
     before, planned = context.round.to_sheet.update, comparer.to_sheet(comparison)
     context.note(to_sheet=planned)
     count = planned.update - before
@@ -322,8 +324,9 @@ def check(comparison: Comparison) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The result of writing a sheet: the cells that could not be written, and the new base that the
-    sheet carries, if any. `digest` is the digest of the new file, "" if nothing was written.
+    """The result of writing a sheet: the changes that could be written, the cells that could not,
+    and the new base that the sheet carries, if any. `digest` is the digest of the new file, "" if
+    nothing was written.
     """
 
     inbound: Inbound
@@ -659,7 +662,7 @@ class _Execution:
 
 
 def _make(context: RoundContext, comparer: Comparer) -> None:
-    """Write the sheet of a pull job that has none yet."""
+    """Write the missing sheet of a pull job; in a dry run, only report that it is missing."""
     with context.step("snapshot"):
         snapshot = comparer.snapshot()
     context.note(pets=len(snapshot), drift=len(snapshot), to_sheet=Counts(add=len(snapshot)))
@@ -741,8 +744,9 @@ def _run_rounds(owner: Reconciliation, job: Job) -> Iterator[RoundContext]:
 
 
 def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer]:
-    """Lock the job and connect to its store until `stack` is closed; return a comparer for each
-    sheet.
+    """Lock the job and, if it sends, its store; rename the files stored under the job's former
+    name; and connect to the store. Locks and connection last until `stack` is closed. A dry run
+    neither locks nor renames. Return a comparer for each sheet.
     """
     if not owner.dry_run:
         stack.enter_context(lock_job(owner.paths, job.name))
@@ -759,8 +763,9 @@ def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer
 def _find_former_names(owner: Reconciliation, job: Job) -> dict[str, str]:
     """Return the job's former name, by its present name; {} if it was not renamed.
 
-    It is the name of the job that ran the last round of one of this job's files, if that job no
-    longer exists and this job has no base of the file yet. Raises PetsyncError.
+    It is the name of the job that ran the last round of one of this job's files with the same
+    store, if that job no longer exists, its base of the file does, and this job has no base of the
+    file yet. Raises PetsyncError.
     """
     paths = owner.paths
     parts = {each.name: each.part for each in sources_of(job) if each.path is not None}

@@ -96,7 +96,7 @@ def _service(address: Secret) -> Any:
         warnings.simplefilter("ignore")
         import apprise
 
-        # A redirected POST becomes a GET: the answer is 200, but nothing is sent.
+        # A redirected POST becomes a GET: the response has status 200, but nothing is sent.
         asset = apprise.AppriseAsset(
             app_id="petsync",
             app_desc="petsync",
@@ -113,7 +113,9 @@ def _service(address: Secret) -> Any:
 
 
 def _why(warnings_seen: list[str], address: Secret) -> str:
-    """Return apprise's last warning, without any part of the address."""
+    """Return apprise's last warning, without the address and without its parts of `_KNOWN` or more
+    characters; a standard text if there is no warning.
+    """
     text = address.reveal()
     pieces = {piece for piece in _PIECES.split(text) if len(piece) >= _KNOWN}
     redacted = Redactor((address, *map(Secret, pieces)))

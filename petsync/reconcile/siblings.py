@@ -74,8 +74,8 @@ def with_claims(
     """Return the start with `claimed`: the pets of its base that are in no row but may have a row
     in another sheet of the store.
 
-    A pet is claimed if such a sheet names it, if the other sheets cannot be read, or if it was in a
-    file that is no longer in its folder. If an older copy of another sheet was restored, the rows
+    A pet is claimed if another sheet names it, if the other sheets cannot be read, or if it was in
+    a file that is no longer in its folder. If an older copy of another sheet was restored, the rows
     of the other missing pets may have moved to that sheet: these pets become `lost`.
     """
     base, job = start.base, context.job
@@ -172,9 +172,9 @@ def _find_orphaned_pets(context: RoundContext, store: str, ids: Iterable[int]) -
 def find_last_restore(
     context: RoundContext, sheet: Sheet, start: RoundStart, comparer: Comparer
 ) -> str:
-    """Return when an older copy of another file of the folder was last restored, in ISO 8601, if
-    rows without an id may come from it; "" for never. A file that cannot be read counts as an older
-    copy.
+    """For a two-way job with a folder, return when an older copy of another sheet of the store was
+    last restored, in ISO 8601, if rows without an id may come from that sheet; else return "". A
+    sheet that cannot be read counts as an older copy.
     """
     base, found = start.base, ""
     if comparer.folder is None or context.job.mode != "two-way" or base is None:
@@ -198,8 +198,8 @@ def find_left_pets(
     now, as those sheets had them.
 
     A row without an id in this sheet may be the row of such a pet, moved here and edited. A pet of
-    another job is included only if it has the same name as such a row; if a sheet of such a job
-    cannot be read, its pets count as being in no row.
+    another job is included only if it has the same name as a row without an id; if a sheet of the
+    other job cannot be read, the pets in its unread sheets count as being in no row.
     """
     slots = slots_of(sheet) if context.job.mode in ("push", "two-way") else {}
     store = comparer.store.url
@@ -228,8 +228,8 @@ def find_left_pets(
 
 
 def _iter_backups_since(context: RoundContext, comparer: Comparer, base: Base) -> Iterator[str]:
-    """Yield the store's other sheets in which an older copy was restored since a round stored this
-    sheet's base. Raises PetsyncError.
+    """Yield the names of the store's other sheets that were replaced by an older copy since a round
+    stored this sheet's base. Raises PetsyncError.
     """
     for source in _iter_other_sources(context, comparer.store.url):
         if _is_restored(context, source, comparer, base.taken_at):
@@ -438,9 +438,9 @@ def with_siblings(
 def _find_older_values(
     context: RoundContext, sheet: Sheet, base: Base, ids: Collection[int]
 ) -> dict[int, tuple[Unit, ...]]:
-    """Return, by pet, the units in which a row that moved here has an old value: that from before a
-    round wrote into the row in another file of the folder. Such a row may be from an older copy of
-    that file.
+    """Return, by pet, the units in which a row that moved here has an old value: the value from
+    before a round wrote into the row in another file of the folder. Such a row may be from an older
+    copy of that file.
     """
     found: dict[int, tuple[Unit, ...]] = {}
     for source in sources_of(context.job) if ids and context.job.folder is not None else ():

@@ -70,7 +70,7 @@ def connect_store(job: Job, state: Path) -> Store:
 
 _ENDINGS = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm")
 _MADE = re.compile(r"\.(backup-\d{8}-\d{6}(-\d+)?|results(-\d+)?)$")
-"""The endings of files that petsync creates beside a sheet."""
+"""The endings, before the extension, of the names of files that petsync creates beside a sheet."""
 _LISTED = 5
 _READ_ONLY = {
     "sqlite": "PRAGMA query_only = ON",
@@ -115,7 +115,7 @@ class Source:
 
     job: Job
     name: str
-    """The source's path or query for messages, without secrets."""
+    """The path of the sheet, or a description of the query; without secrets, for messages."""
     part: str = ""
     """The file name if the job has a folder, else ""."""
     path: Path | None = None
@@ -131,7 +131,8 @@ class Source:
         """Return the sheet as read for the store; `known_statuses` are accepted too. A round reads
         a sheet several times: an unchanged file is not validated again.
 
-        Raises SheetError, and SettingsError if a package for a database is missing.
+        Raises SheetError, and SettingsError if a query has no database or a package for it is
+        missing.
         """
         if self.path is None:
             return self._query(store, known_statuses)

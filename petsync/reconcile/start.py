@@ -147,8 +147,8 @@ class RoundStart:
     claimed: frozenset[int] = frozenset()
     """Pets that are in no row, but not missing: another sheet may have their rows."""
     found: tuple[Version, ...] = ()
-    """Versions that are still to be stored: those that manual runs wrote, or the export whose base
-    the sheet carries.
+    """Versions that are still to be stored: those of manual runs that wrote the sheet, or the
+    export whose base the sheet carries.
     """
     has_ids_by_hand: bool = False
     """True if manual runs may have written ids since a version whose round was killed."""
@@ -165,7 +165,7 @@ class RoundStart:
     left: Mapping[int, Pet] = field(default_factory=dict)
     """Pets of the store's other sheets that no row names now, as those sheets last had them."""
     sibling_restored: str = ""
-    """When a round last found an older copy in the folder's other files, in ISO 8601; "" for
+    """When a round last found an older copy in the store's other sheets, in ISO 8601; "" for
     never.
     """
     lost: frozenset[int] = frozenset()
@@ -214,7 +214,8 @@ def settle_runs(context: RoundContext, store: Store) -> tuple[RecentRun, ...]:
     """Return the runs that the job's base does not contain yet, the oldest first: runs of earlier
     rounds, and of users who released a waiting plan.
 
-    The job's own run is resumed first if it was stopped.
+    If the job's own run was stopped, the outcomes of its changes are determined first, except in a
+    dry run; no change is sent. Returns () in modes pull and check.
     """
     if context.job.mode in ("pull", "check"):
         return ()
@@ -276,11 +277,12 @@ def _find_base(
 ) -> RoundStart:
     """Return the start with the base for this round.
 
-    The base is the stored one with the results of later runs; or the older base if the sheet is a
-    restored backup; or the base that the sheet carries, if it is not the one from the last round,
-    because a user exported the sheet again. A restored backup is noted until a round has finished
-    with the sheet. `elsewhere` has the pets in the folder's other sheets. Raises SheetError if the
-    base is of another store, unless that store was moved.
+    In mode check, the base is the one that the sheet carries. Otherwise it is the stored base with
+    the results of later runs; or the older base if the sheet is a restored backup; or the base that
+    the sheet carries, if it is not the one from the last round, because a user exported the sheet
+    again. A restored backup is noted until a round has finished with the sheet. `elsewhere` has the
+    pets in the folder's other sheets. Raises SheetError if the base is of another store, unless
+    that store was moved.
     """
     store = service.url
     own_base = None if sheet.base is None else as_exported(sheet.base)
@@ -387,8 +389,8 @@ def _with_moved_rows(
     """Return the sheet, extended by the rows that moved to other files of the folder since its last
     round: an older copy contains these rows, too.
 
-    Also returns those of their pets that moved from the sheet's base to another file's base, with
-    the values of the last version. The move of a row is no evidence of an older copy.
+    Also returns the pets of these rows that moved from the sheet's base to another file's base,
+    with the values of the last version. The move of a row is no evidence of an older copy.
     """
     if folder is None:
         return sheet, ()
@@ -970,7 +972,7 @@ def _iter_versions_by_hand(
 
 
 def _iter_later_runs(runs: Sequence[PastRun], since: datetime) -> Iterator[PastRun]:
-    """Yield the runs that applied something and were active after the time `since`, the oldest
+    """Yield the runs of the kind `apply` that were active after the time `since`, the oldest
     first.
     """
     for run in reversed(runs):
@@ -979,7 +981,9 @@ def _iter_later_runs(runs: Sequence[PastRun], since: datetime) -> Iterator[PastR
 
 
 def _is_of_sheet(report: Report, sheet: Sheet) -> bool:
-    """Return true if the run applied this sheet: the same path, or the same bytes."""
+    """Return true if the run applied this sheet: the same worksheet, and the same path or the same
+    bytes.
+    """
     plan = report.plan
     is_same = os.path.realpath(plan.source) == os.path.realpath(sheet.source)
     return plan.tab == sheet.tab and (is_same or plan.source_digest == sheet.digest)
@@ -1087,7 +1091,9 @@ def is_same_address(one: str, other: str) -> bool:
 
 
 def _load_versions(context: RoundContext, base: Base, inbound: Inbound | None) -> Sequence[Version]:
-    """Return the sheet's versions; released changes come last."""
+    """Return the sheet's versions; if there are released changes, a version with them comes last.
+    It is stored, except in a dry run.
+    """
     versions = SheetFiles.of(context).versions
     known = versions.all()
     if inbound is None or any(each.inbound == inbound for each in known):

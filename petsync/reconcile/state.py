@@ -104,7 +104,7 @@ class StatePaths:
     """Former names of jobs, by present name: the files are still stored under the former ones."""
 
     def check(self) -> None:
-        """Raise PetsyncError if a symbolic link leads out of the state folder."""
+        """Raise PetsyncError if the state folder contains a symbolic link, a pipe or a device."""
         try:
             check_state_folder(self.state)
         except OSError as error:
@@ -247,7 +247,7 @@ class StoredBase:
     """The base as it was stored after the last round."""
 
     base: Base | None = None
-    """None before the first round."""
+    """None before the first round, or if neither the base nor the previous base is intact."""
     carried: str = ""
     """The digest of the base that the sheet itself carried."""
     problem: str = ""
@@ -427,7 +427,7 @@ class PendingRuns:
         write(self.path, msgspec.json.encode(_Notes((*notes, _Note(fingerprint, is_own)))))
 
     def forget(self) -> None:
-        """Remove the notes: the base contains all their runs."""
+        """Remove the notes: the base contains all their runs. Raises PetsyncError."""
         try:
             self.path.unlink(missing_ok=True)
         except OSError as error:
@@ -453,7 +453,9 @@ class PendingRuns:
 
 
 def _load_run(note: _Note, store: Store) -> StartedRun | None:
-    """Return the run of a plan; None if there is none."""
+    """Return the run of a plan; None if there is none, or if its plan is from another version of
+    petsync or for another store.
+    """
     with store.aio.history.open_journal() as journal:
         run = journal.find_run_of_plan(note.fingerprint)
     if run is None:
@@ -617,7 +619,9 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int = 0
     round: str
-    """The id of the round, or of the manual run."""
+    """The id of the round or of the manual run; "of TIME" for released changes, "" for an
+    export.
+    """
     before: str
     """The digest of the file before it was written."""
     after: str = ""
@@ -695,10 +699,9 @@ class Versions:
         )
 
     def keep(self, version: Version) -> Version:
-        """Store a version and flush it to disk.
-
-        The oldest versions beyond the limit are removed, and so is a version without writes that
-        starts from the same file. Raises PetsyncError.
+        """Store a version under a new number, flush it to disk, and return it. If the last version
+        contains no writes and starts from the same file, it is removed; otherwise the oldest
+        versions beyond the limit are removed. Raises PetsyncError.
         """
         last = [each for each in self.all()[-1:] if each.is_state or not each.is_written]
         sizes = {int(path.stem): path.stat().st_size for path in self.folder.glob("[0-9]*.json")}
@@ -758,8 +761,8 @@ class Versions:
     def undo(self, versions: Iterable[Version], digest: str, at: str) -> None:
         """Mark these versions as undone; `at` is when the sheet that shows this was read.
 
-        Remove every undone version that starts from the present sheet, which has this digest.
-        Raises PetsyncError.
+        Also clear the record of `note_backup`, and remove every undone version that starts from the
+        present sheet, which has this digest. Raises PetsyncError.
         """
         self.note_backup(())
         for version in versions:
@@ -774,7 +777,7 @@ class Versions:
         write(self._path(version.number), msgspec.json.encode(own))
 
     def forget(self, numbers: Iterable[int]) -> None:
-        """Remove the versions with these numbers."""
+        """Remove the versions with these numbers. Raises PetsyncError."""
         for number in numbers:
             path = self._path(number)
             try:
@@ -1211,7 +1214,9 @@ def _is_from(sheet: Sheet, version: Version, newer: Base) -> bool:
 
 
 def _count_missing_rows(sheet: Sheet, version: Version, base: Base) -> int:
-    """Return how many rows that existed before the version are missing from the sheet."""
+    """Return how many pets from before the version are in neither the base nor the sheet, less the
+    number of rows without an id.
+    """
     older = Base.from_lines(version.base)
     return max(0, len(older.ids - base.ids - sheet.named_ids) - _count_unnumbered(sheet))
 
@@ -1300,10 +1305,11 @@ def find_undone_pets(
 ) -> frozenset[int] | None:
     """Return the pets with a value from before the versions.
 
-    Returns None if the sheet has any value that the versions wrote, or a changed value of the base.
-    A cell with any other value was edited, and does not count. Nor does a missing column. A row
-    that got its id from a version must lack the id again or be missing. Rows that are only missing
-    count if `counts_missing`; otherwise it is assumed that a user removed them.
+    Returns None if the sheet has any value that the versions wrote, or, in a cell that they wrote,
+    the value of the base. A cell with any other value was edited, and does not count. Nor does a
+    missing column. A row that got its id from a version must lack the id again or be missing. Rows
+    that are only missing count if `counts_missing`; otherwise it is assumed that a user removed
+    them, and the result is None if the versions changed nothing else.
     """
     changed = find_replaced_texts(versions)
     changed = {
@@ -1559,7 +1565,8 @@ class SheetWaiting:
         self.clear()
 
     def released_edits(self, sheet: Sheet) -> Inbound | None:
-        """Return the approved changes that the sheet got; None if the base contains them.
+        """Return the approved changes that the sheet got and the base does not contain yet; None if
+        there are none.
 
         For changes that were only intended, the sheet shows whether they were written; see
         `has_arrived`.

@@ -235,7 +235,9 @@ def make_second_plan(
 
 
 def _of_copy(plan: Plan, url: str) -> Plan:
-    """Return the plan for the copy, without a guard: no data can be lost in the copy."""
+    """Return the plan for the copy; if the guard refuses the plan, without limits, because no data
+    can be lost in the copy.
+    """
     if plan.verdict.ok:
         return msgspec.structs.replace(plan, store=url)
     return msgspec.structs.replace(plan, store=url, guard=_NO_LIMITS, verdict=Verdict())
@@ -244,7 +246,7 @@ def _of_copy(plan: Plan, url: str) -> Plan:
 def _report_of_early_end(error: InterruptedRunError) -> Report:
     """Return the report of a run that ended early on the copy.
 
-    Raises InterruptedRunError if the user interrupted it.
+    Raises InterruptedRunError if the user interrupted the run, or if there is no report.
     """
     if not isinstance(error.report, Report) or error.report.stopped == "interrupted":
         raise InterruptedRunError(
@@ -342,17 +344,18 @@ def rehearse(
 ) -> Rehearsal:
     """Apply the plan to a copy of the store on this machine, and return the result.
 
-    `plan` is a Plan, the path of a saved one (`.json`), or anything that `store.plan` accepts, with
-    its `options`. petsync only reads from the store, and the plan can still be applied. `sheet` is
-    the sheet of a Plan, by default the file from which it was made; `snapshot` avoids another read
-    of the store. `faults` makes the copy fail during the run, as `petsync serve` does; with
-    `concurrency` 1, the same `seed` makes the same answers fail. `keep` is a new file for the
+    `plan` is a Plan, the path of a saved plan (`.json`), or anything that `store.plan` accepts,
+    with its `options`. petsync only reads from the store, and the plan can still be applied.
+    `sheet` is the sheet of a Plan, by default the file from which it was made; `snapshot` avoids
+    another read of the store. `faults` makes the copy fail during the run, as `petsync serve` does;
+    with `concurrency` 1, the same `seed` makes the same requests fail. `keep` is a new file for the
     resulting copy, for `petsync serve --db`.
 
     A plan that the guard refuses is rehearsed too; the result contains the refusal. Raises
-    PlanError for a plan of another store, StalePlanError for one that was applied, SettingsError
-    for an invalid option, ApiError if the store cannot be read, and InterruptedRunError or
-    KeyboardInterrupt if the rehearsal was stopped.
+    PlanError for a plan of another store or a plan file that cannot be read, StalePlanError for a
+    plan that was applied, SheetError for a sheet that cannot be read, SettingsError for an invalid
+    option, ApiError if the store cannot be read, and InterruptedRunError or KeyboardInterrupt if
+    the rehearsal was stopped.
     """
     ApplyOptions(concurrency=concurrency)
     broken = specification(faults, seed)

@@ -108,7 +108,9 @@ class RoundGroup:
 
     @property
     def end(self) -> datetime:
-        """The time at which the last round ended."""
+        """The approximate time at which the last round ended: the start of the turn plus the
+        duration of all rounds.
+        """
         return self.at + timedelta(seconds=min(self.seconds, 1e8))
 
 
@@ -144,7 +146,9 @@ class Column:
         return _sum(getattr(each, side) for each in self.rounds if each.applied)
 
     def count_planned(self, side: str) -> int:
-        """Return the number of changes planned for that side in rounds that applied none."""
+        """Return the number of changes planned for a side, `to_store` or `to_sheet`, in rounds that
+        applied no changes.
+        """
         return sum(getattr(each, side).total for each in self.rounds if not each.applied)
 
     def total(self, field: str) -> int:
@@ -168,8 +172,8 @@ def parse_timestamp(text: str, otherwise: datetime = _EPOCH) -> datetime:
 
 
 def group_into_turns(rounds: Iterable[Round]) -> list[RoundGroup]:
-    """Return the turns of one job's rounds, the oldest first; the next round of the same file
-    starts a new turn.
+    """Return the turns of one job's rounds, the oldest first; a new turn starts with the next round
+    of the same file, or after an hour without a round.
     """
     turns: list[RoundGroup] = []
     for each in rounds:

@@ -93,8 +93,8 @@ def capital(value: str) -> str:
 
 
 def element(tag: str, inner: str, **attributes: str) -> str:
-    """Return `<tag>` around HTML. In attribute names, a trailing `_` is removed and others become
-    `-`.
+    """Return `<tag>` around HTML. In attribute names, a trailing `_` is removed and any other `_`
+    becomes `-`. An attribute with an empty value is omitted.
     """
     attribute_text = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(v)}"'

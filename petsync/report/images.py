@@ -135,8 +135,8 @@ def describe_image(picture: Picture) -> str:
 
 
 def describe_picture(picture: Picture) -> str:
-    """Return the description of a picture, with its metadata. It is shown after the pet and the
-    file.
+    """Return the description of a picture, the earlier run that sent it, or both, and the picture's
+    metadata. Views show this text after the pet and the file.
     """
     description = describe_image(picture)
     if picture.decision in ("uploaded", "confirm", "retry", "unknown") and picture.run:
@@ -408,7 +408,9 @@ def pictures_lines(
 def uploaded_lines(
     report: UploadReport, *, limit: int | None = 20, width: int = 80
 ) -> Iterator[Text]:
-    """Yield the report as lines, with the first `limit` files of each outcome, failures first."""
+    """Yield the report as lines, with the first `limit` files of each outcome except `applied`,
+    failures first.
+    """
     head = f"petsync upload {make_visible(report.run_id)}".rstrip()
     yield Text(head, "bold")
     yield from text.facts(uploaded_facts(report), width)

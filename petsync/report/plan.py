@@ -308,7 +308,9 @@ Kind = words.Mark
 KINDS: tuple[Kind, ...] = ("conflict", "blocked", "add", "update", "delete")
 """The kinds in the order of a page: those that need attention come first."""
 UNITS: tuple[Column, ...] = ("name", "status", "category", "tags", "photo_urls")
-"""The columns that change together: a category's id changes with its name."""
+"""The columns that stand for the units of a change: `category` includes `category_id`, which
+changes with the name.
+"""
 _NUMBER = {unit: n for n, unit in enumerate(UNITS)}
 _MAX_CELLS = 500
 _NARROW_LENGTH = _MAX_CELLS // 2
@@ -346,7 +348,7 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
 
 
 def records(plan: Plan) -> Iterator[Record]:
-    """Yield every row of the plan, in the order of `KINDS`."""
+    """Yield the record of every row of the plan, in the order of `KINDS`."""
     yield from map(of_conflict, plan.conflicts)
     yield from map(of_blocked, plan.blocked)
     clashes = clashes_by_row(plan)

@@ -141,7 +141,9 @@ def new_title(total: int) -> str:
 
 
 def unexpected_values(rehearsal: Rehearsal) -> list[Mismatch]:
-    """Return the values that differ from the plan although nothing failed."""
+    """Return the values that differ from the plan for another reason than a change that was not
+    applied.
+    """
     rows = rehearsal.unexpected
     return [
         Mismatch(str(row.source), _format_pet(row.id, row.name), _describe_difference(row))

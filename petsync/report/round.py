@@ -657,7 +657,7 @@ def _differences_section(kind: Kind, differences: Sequence[Difference], round_: 
 
 def _single_differences(kind: Kind, differences: Sequence[Difference]) -> str:
     """Return the table of differences that are in no group. It is collapsed if many of them wait
-    for release, because the plans below it also show those.
+    for release, because the sections below it also show these changes.
     """
     table = _differences_table(kind, differences) if differences else ""
     is_long = kind == "waiting" and len(differences) > _MAX_SINGLE

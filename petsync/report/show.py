@@ -109,7 +109,7 @@ def show_past_rounds(rounds: Sequence[Round], console: Console, *, limit: int | 
 
 
 def show_intake(inbound: Inbound, console: Console, *, limit: int | None = 20) -> None:
-    """Print the first `limit` changes from the store that the sheet needs."""
+    """Print the first `limit` changes from the store for the sheet."""
     _show(intake_lines(inbound, width=_width(console), limit=limit), console)
 
 

@@ -151,7 +151,7 @@ def _longest_common(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, i
 
 def _mark_inside(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
     """Return the replaced and the new part of a text, in pieces; a common start and end are not
-    marked if they make up most of the parts.
+    marked if they make up at least half of the longer part.
     """
     old, new = ([text[a:b] for a, b, _ in split_graphemes(text)[0]] for text in (before, after))
     head = _common_items(old, new)
@@ -261,7 +261,7 @@ class Detail:
     """One changed field: from `before` to `after`; or the `removed` and `added` items of a list;
     or, if only their order changed, the numbered items in both `orders`.
 
-    All texts are printable and complete.
+    All texts are printable. They are complete, but a long list in `orders` is shortened.
     """
 
     column: Column
@@ -324,8 +324,8 @@ def _photos(before: tuple[str, ...], after: tuple[str, ...]) -> Detail:
 
 
 def _number_items(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the numbered items in both orders; of long lists, only those from the first to the last
-    moved item.
+    """Yield the numbered items in both orders; of a long list, only the first 12 of those from the
+    first to the last moved item, and the number of the rest.
     """
     moved = [n for n, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
     start, stop = 0, len(before)
@@ -418,7 +418,8 @@ first.
 
 def items(column: Column, text: str) -> list[str]:
     """Return the items of a cell with tags or photo URLs as printable texts, each written as in the
-    cell; for another column, the cell's text. An empty cell is `(empty)`.
+    cell; for another column, or a cell that cannot be read, the cell's text. An empty cell is
+    `(empty)`.
     """
     try:
         if column == "tags":

@@ -717,7 +717,9 @@ def sentences(*parts: str) -> str:
 
 
 def source_of(change: Change) -> str:
-    """Return the change's address in the sheet, or a note that it has none."""
+    """Return the change's address in the sheet; without an address, a note if the pet is deleted
+    because no row names it, else "".
+    """
     missing = isinstance(change, Delete) and change.why == "missing"
     return change.source or ("not in the sheet" if missing else "")
 
@@ -774,7 +776,9 @@ def format_need_fixing(total: int) -> str:
 
 
 def inflect_outcome(outcome: str, total: int) -> str:
-    """Return the outcome after a number: `1 needs fixing`, `3 need fixing`."""
+    """Return the outcome in the form that follows the number `total`: `needs fixing` for 1, `need
+    fixing` for 3.
+    """
     return "need fixing" if outcome == "needs fixing" and total != 1 else outcome
 
 

@@ -92,7 +92,7 @@ _RUNS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class MarkedText:
-    """A text in pieces. The marked ones are `removed`, `added`, or represent an `empty` value."""
+    """A text in pieces. The marked pieces are `removed`, `added`, or represent an `empty` value."""
 
     pieces: Sequence[Piece]
     mark: Literal["removed", "added", "empty"]
@@ -301,8 +301,8 @@ class Tab:
     colours: Mapping[str, str] = field(default_factory=dict)
     """RGB colours for values of the first column."""
     repeated_columns: str = ""
-    """Letters of columns. Their values are pale in a row that has the same values as the row above
-    in all of them.
+    """Letters of columns. In a row that has the same values as the row above in all of them, the
+    values from column A up to the first gap in these letters are pale.
     """
 
 

@@ -41,8 +41,8 @@ class Sandbox:
     store's file (without it, the store is deleted with the sandbox); `pets` and the JSON file
     `seed` fill an empty store; `faults` is a specification as in `petsync serve --faults`;
     `token_lifetime` is in seconds. `client_secret` and `api_key` are random by default;
-    `redirect_uris` are allowed beside those on loopback. `start` raises SettingsError for a wrong
-    argument.
+    `redirect_uris` are allowed beside those on loopback. `start` raises SettingsError for an
+    argument that cannot be used, such as a port in use.
     """
 
     def __init__(

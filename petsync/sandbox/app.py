@@ -104,7 +104,9 @@ def is_loopback(host: str) -> bool:
 
 
 def allowed_hosts(host: str) -> tuple[str, ...]:
-    """Return the host names that a request may use for this server."""
+    """Return the host names that a request may use for this server; `*`, which allows any name, if
+    other machines can reach `host`.
+    """
     return (*_LOOPBACK, host) if is_loopback(host) else ("*",)
 
 

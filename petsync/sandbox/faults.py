@@ -139,8 +139,8 @@ Move = tuple[int, str]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
     """The changes of one response. `twice` is the share of its pets that are repeated unchanged,
-    and `stale` of those repeated with a wrong name; `moves` are carried out after the response's
-    snapshot is taken. The same `seed` always affects the same pets.
+    and `stale` the share of its pets that are repeated with a wrong name; `moves` are carried out
+    after the response's snapshot is taken. The same `seed` always affects the same pets.
     """
 
     twice: float = 0.0

@@ -101,7 +101,8 @@ _json = msgspec.json.Decoder(_StrictPet)
 
 
 def check_json(content: bytes, statuses: Collection[str] | None = STATUSES) -> None:
-    """Check that this is a pet with one of the statuses, or with any status if `statuses` is None.
+    """Check that this is a pet without a status, or with one of the statuses; if `statuses` is
+    None, with any status.
 
     Raises ResponseError or msgspec.DecodeError that names the problem.
     """
@@ -334,7 +335,9 @@ def bind_json(content: bytes) -> Bound:
 
 
 def bind_xml(content: bytes) -> Bound:
-    """Return the pet in an XML body. Raises ResponseError for any other text or root element."""
+    """Return the pet in an XML body. Raises ResponseError for text that is not XML, or for another
+    root element.
+    """
     root = xml.parse(content)
     if root.tag != "Pet":
         raise ResponseError(f"the root element is {root.tag}, not Pet")
@@ -528,7 +531,7 @@ _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 def accepted_media_types(request: Request, behaviour: Behaviour) -> tuple[str, ...]:
     """Return the media types that the response may have, the preferred one first.
 
-    Raises RefusedError (406) if there is none; the `live` profile then sends JSON.
+    Raises RefusedError (406) if there is none, except in the `live` profile, which then sends JSON.
     """
     found = _accept(request)
     if found:
@@ -630,7 +633,9 @@ UNKNOWN_TYPE = Original("RESTEASY003065: Cannot consume content type")
 
 
 def limit_body(request: Request, limit: int) -> Receive:
-    """Return the request's `receive`, which raises RefusedError (413) beyond `limit` bytes."""
+    """Return the request's `receive`, which raises RefusedError (413) beyond `limit` bytes. Raises
+    this error at once if the Content-Length is larger.
+    """
     refusal = RefusedError(413, f"the body is larger than {limit} bytes")
     length = request.headers.get("content-length", "0")
     total = int(length) if length.isascii() and length.isdigit() else 0
@@ -758,7 +763,7 @@ def check_repeats(pairs: Iterable[tuple[str, object]], single: Collection[str]) 
 
 def pet_id(text: str, *, refused_with: int) -> int:
     """Return the pet id in a URL path, an int64. Raises RefusedError with the given status if the
-    text is not one.
+    text is not an int64.
     """
     if _PARAMETER_INTEGER.fullmatch(text) and MIN_ID <= (number := int(text)) <= MAX_ID:
         return number

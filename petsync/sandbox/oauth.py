@@ -61,7 +61,7 @@ _NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
 class _ProtocolError(Exception):
-    """An error of the protocol: its code, and the text for the user."""
+    """An error of the protocol: its code, its description and the HTTP status."""
 
     def __init__(self, error: str, description: str, status: int = 400) -> None:
         super().__init__(description)
@@ -117,7 +117,9 @@ class OAuth:
         return JSONResponse(_tokens(issued), headers=_NO_STORE)
 
     async def revoke(self, request: Request) -> Response:
-        """Revoke a token; an unknown one is not an error."""
+        """Revoke a token of the client, and all tokens of the same consent; an unknown token is not
+        an error.
+        """
         try:
             form, client_id, _ = await self._client(request)
         except _ProtocolError as failure:
@@ -126,7 +128,9 @@ class OAuth:
         return Response(headers=_NO_STORE)
 
     async def introspect(self, request: Request) -> Response:
-        """Return the claims of a token to a known client or to the bearer of a valid token."""
+        """Return the claims of an access token to a known client or to the bearer of a valid token.
+        For an unknown, expired or refresh token, return only that it is not active.
+        """
         try:
             form = await self._authenticated_form(request)
         except _ProtocolError as failure:
@@ -288,7 +292,9 @@ class Consent:
         self._service = service
 
     async def ask(self, request: Request) -> Response:
-        """Return the page with the question; errors go to the program if its address is trusted."""
+        """Return the page with the question. An error is sent to the program by redirect; if the
+        program or its redirect address is not known, the user gets an error page.
+        """
         parameters = request.query_params
         redirect_uri = parameters.get("redirect_uri", "")
         known = (PUBLIC_CLIENT, self._service.credentials.client_id)
@@ -311,7 +317,9 @@ class Consent:
         return self._question(authorization)
 
     async def answer(self, request: Request) -> Response:
-        """Redirect to the program, with a code, a token (implicit flow) or `access_denied`."""
+        """Redirect to the program, with a code, a token (implicit flow) or `access_denied`; return
+        an error page if the question is no longer open.
+        """
         try:
             form = http.form(await http.body(request, 4096))
         except RefusedError as refusal:
@@ -396,7 +404,7 @@ def _page(title: str, body: str, *, form_action: str = "'none'", status: int = 2
     )
     headers = {
         **_SAFE,
-        # With no-referrer, a browser sends the origin "null" with its form.
+        # With no-referrer, a browser sends the origin "null" with the form.
         "Referrer-Policy": "same-origin",
         "Content-Security-Policy": policy,
         "X-Content-Type-Options": "nosniff",

@@ -202,7 +202,7 @@ async def find_pets_by_tags(service: Service, request: Request) -> ASGIApp:
 
 async def update_pet_with_form(service: Service, request: Request) -> ASGIApp:
     """Return the response of updatePetWithForm, by default without a body. Fields that the form
-    does not name stay unchanged.
+    does not name stay unchanged, and with `form_skips_empty` also those that it leaves empty.
     """
     behaviour = service.behaviour
     media = http.accepted_media_types(request, behaviour)
@@ -238,7 +238,7 @@ async def _receive_pet(service: Service, request: Request) -> tuple[tuple[str, .
 
 
 async def _add_pet(service: Service, sent: Bound) -> bytes:
-    """Add a pet, with an assigned id if it has none, and return its JSON."""
+    """Add a pet, with an assigned id if it has none or if `own_ids` is set, and return its JSON."""
     behaviour = service.behaviour
     if behaviour.own_ids:
         sent = sent._replace(pet=msgspec.structs.replace(sent.pet, id=None))

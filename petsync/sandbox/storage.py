@@ -65,14 +65,14 @@ class Selection:
 
 
 Order = Literal["id", "arrived"]
-"""The order of a list: by id, or by the time of the add."""
+"""The order of a list: by id, or in the order in which the pets were added."""
 
 
 def by_status(statuses: Sequence[str], order: Order = "id") -> Selection:
     """Return the query for the pets with these statuses."""
     if len(statuses) == 1:
         return _of("SELECT body, xml, id FROM pet WHERE status IN (?)", statuses, order)
-    # With the plus, SQLite reads the table in the order of ids, and needs no sort.
+    # With the plus, SQLite reads the pets in the order of the list, and needs no sort.
     return _of("SELECT body, xml, id FROM pet WHERE +status IN (?)", statuses, order)
 
 
@@ -93,7 +93,7 @@ def batches(connection: sqlite3.Connection, selection: Selection) -> Iterator[li
 
 
 def find_unwritable(connection: sqlite3.Connection, selection: Selection) -> int | None:
-    """Return the id of the first selected pet that XML cannot represent."""
+    """Return the id of the first selected pet that XML cannot represent; None if there is none."""
     if connection.execute("SELECT 1 FROM pet WHERE xml = 0 LIMIT 1").fetchone() is None:
         return None
     rows = connection.execute(selection.sql, selection.values)
@@ -185,8 +185,9 @@ def next_id(connection: sqlite3.Connection, *, reuse: bool) -> int:
     """Return the id for a pet without one: the highest id plus one.
 
     With `reuse`, only existing ids count, and the id after 2^63-1 is 2^63-1 again. Otherwise, all
-    ids below 2^31 that ever existed count, so much higher ids do not disturb the sequence. If no id
-    is left above them, the result is the lowest free id that was not assigned in this way before.
+    ids below 2^31 that ever existed count, so ids from 2^31 on do not disturb the sequence. If no
+    id is left above them, the result is the lowest free id that was not assigned in this way
+    before.
     """
     limit = MAX_ID if reuse else _SEQUENCE
     row = connection.execute("SELECT max(id) FROM pet WHERE id <= ?", (limit,)).fetchone()
@@ -257,9 +258,9 @@ _BATCH = 500
 class Writer:
     """The only writer. It runs one job after another, so that no job sees a part of another one.
 
-    A job either raises before it writes, which ends only that job, or returns. An sqlite3.Error
-    rolls back the whole batch, and each of its jobs fails with that error. With `in_thread`, the
-    commit does not block the event loop.
+    A job either raises before it writes, which ends only that job, or returns. An sqlite3.Error or
+    a MemoryError rolls back the whole batch, and each job of the batch fails with that error. With
+    `in_thread`, the commit does not block the event loop.
     """
 
     def __init__(self, connection: sqlite3.Connection, *, in_thread: bool) -> None:
@@ -379,8 +380,8 @@ CREATE INDEX token_by_family ON token (family);
 
 
 class Storage:
-    """The open file of a sandbox's store. Raises SettingsError if the path has another kind of
-    file, or if the file cannot be used.
+    """The open file of a sandbox's store. Raises SettingsError if the file is not a sandbox's
+    store, or if it cannot be used.
     """
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
@@ -522,8 +523,8 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 def read_pets(path: Path | None, pets: Sequence[Pet] = ()) -> list[Pet]:
-    """Return the pets of a JSON file and the given ones. Raises SettingsError if they are not
-    valid.
+    """Return the pets of a JSON file and the given ones. Raises SettingsError if the file cannot be
+    read, if it is not a list of pets, or if two pets have the same id.
     """
     found = [*(_from_file(path) if path is not None else ()), *pets]
     counts = Counter(pet.id for pet in found if pet.id is not None)

@@ -84,7 +84,7 @@ class TokenBook:
         storage.load(self._restore)
 
     def find(self, token: str) -> Grant | None:
-        """Return the grant of an access token that has not expired."""
+        """Return the grant of an access token; None if the token is unknown or has expired."""
         grant = self._live.get(_digest(token))
         return grant if grant is not None and grant.expires > time.time() else None
 
@@ -114,7 +114,8 @@ class TokenBook:
     async def rotate(
         self, refresh_token: str, client_id: str, scopes: frozenset[str] | None
     ) -> IssuedTokens | None:
-        """Return new tokens for a refresh token, which is used up; None if it is not valid.
+        """Return new tokens for a refresh token, which is used up; None if it is not valid for this
+        client and these scopes.
 
         A second use of the token means that it was stolen: all tokens of the same consent are
         revoked.
@@ -294,7 +295,9 @@ def _challenge(status: int, message: str, error: str = "", scope: str = "") -> R
 
 
 PUBLIC_CLIENT = "petsync"
-"""The client id of programs that cannot keep a secret: authorization code with PKCE only."""
+"""The client id of programs that cannot keep a secret. They can use every grant except
+`client_credentials`.
+"""
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -421,7 +424,9 @@ class Code:
     family: str
 
     def opens_for(self, client_id: str, redirect_uri: str, verifier: str) -> bool:
-        """Whether this client requested the code."""
+        """Whether this client requested the code with this redirect address, and the verifier
+        matches the code challenge.
+        """
         return (
             self.request.client_id == client_id
             and self.request.redirect_uri == redirect_uri
@@ -443,14 +448,18 @@ class Codes:
         return self._codes.put(Code(request, secrets.token_urlsafe(12)))
 
     def redeem(self, text: str) -> Code | None:
-        """Return the grant of the code, which becomes invalid."""
+        """Return the grant of the code, which becomes invalid; None if the code is unknown, used or
+        expired.
+        """
         code = self._codes.take(text)
         if code is not None:
             self._spent.keep(text, code.family)
         return code
 
     def replayed_family(self, text: str) -> str | None:
-        """Return the family of a code that was already used."""
+        """Return the family of a code that was already used, but only for its first reuse;
+        otherwise None.
+        """
         return self._spent.take(text)
 
 

@@ -32,7 +32,7 @@ class Obstacle:
     on.
     """
     column: str
-    """The column of the cell; "" if the row cannot be removed."""
+    """The column of the cell; "" if the row cannot be added or removed."""
     address: str
     problem: str
     suggestion: str = ""
@@ -89,9 +89,9 @@ def cells_of(
 def edits_of(inbound: Inbound, sheet: Sheet, *, clear: str = CLEAR) -> SheetEdits:
     """Return the edits that bring everything in `inbound` into the sheet.
 
-    A new row, and a row whose pet is now known, get the pet's id; `id` is the only column that is
-    added to a sheet. If no tag of the sheet has an id, tags are written without ids if their names
-    are unambiguous.
+    A new row, and a row whose pet is now known, get the pet's id. An `add` whose pet is now known
+    becomes `merge`. `id` is the only column that is added to a sheet. If no tag of the sheet has an
+    id, tags are written without ids if their names are unambiguous.
     """
     separator: Literal["\n", " | "] = "\n" if sheet.tab else " | "
     columns = [

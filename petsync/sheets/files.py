@@ -264,8 +264,8 @@ def _locks(path: Path) -> Iterator[tuple[str, Path, str]]:
 
 
 def _read_lock(lock: Path) -> bytes:
-    """Return the first bytes of the lock file; b"" if it is not a regular file, because a pipe
-    would block.
+    """Return the first bytes of the lock file; b"" if it cannot be read, or is not a regular file:
+    a pipe would block.
     """
     try:
         if not stat.S_ISREG(lock.lstat().st_mode):
@@ -350,8 +350,8 @@ class Source:
         return hashlib.sha256(self.content).hexdigest()
 
     def encode(self, data: bytes) -> bytes:
-        """Return the UTF-8 `data` in the file's own encoding. If that lacks a character, return
-        UTF-8 with a byte order mark, which is read correctly whatever encoding is given.
+        """Return the UTF-8 `data` in the file's own encoding. If this encoding lacks a character,
+        return UTF-8 with a byte order mark, which is read correctly whatever encoding is given.
         """
         if not self.encoding:
             return data

@@ -39,8 +39,8 @@ _IGNORED_CHARACTERS = re.compile(f"[{re.escape(BLANKS)}_-]+")
 _SEARCHED_ROWS = 20
 _SIMILARITY = 0.75
 _MAX_COMPARED, _MAX_LENGTH, _MAX_LISTED = 200, 40, 12
-"""The maximum number of headers to compare, of characters of such a header, and of headers to
-list.
+"""The maximum number of headers to compare, the maximum length of a header to compare or show, and
+the maximum number of headers to list.
 """
 _NUMBER_WORDS = {2: "two", 3: "three"}
 _COMMON_NAMES = {
@@ -286,8 +286,8 @@ def own_results(headers: Collection[str]) -> frozenset[str]:
 
 
 def _normalize_header(text: str) -> str:
-    """Return a header for a look-up: with a wrong encoding repaired, and without accents and
-    dots.
+    """Return a header for a look-up: with a wrong encoding repaired, without accents, and without
+    `.`, `:`, `*` and `#` at its ends.
     """
     for mark in _MISREAD_MARKS:
         text = text.removeprefix(mark)

@@ -106,7 +106,7 @@ def apply_corrections(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]
 
     `corrections` maps addresses to texts. A cell becomes text, whatever its kind was; "" makes it
     blank. Raises SheetError for addresses that are not cells below the header and for values that
-    are not text; the error lists all of them.
+    are not text; the error lists the first five of them.
     """
     if not corrections:
         return grid
@@ -294,13 +294,13 @@ def read_sheet(
     `tab` is the worksheet, by default the exported one, else the first with a known header. Raises
     SheetError if the exported worksheet was renamed and cannot be identified.
 
-    `mapping` gives the column for headers that must exist in the file; `defaults` does so for
-    headers that may be missing. A status must be one of `statuses`, of `known_statuses` or of the
-    file's base, with the same spelling. A cell with the text `clear` empties its field. `encoding`
-    is that of a CSV file, by default UTF-8; a byte order mark must fit it. `corrections` gives
-    texts by the address of a cell, as in a finding (`Pets!C12` or `C12`, `line 12, column 3`):
-    petsync reads the cell as this text, "" as a blank cell, and checks the sheet with it. The file
-    does not change; sheet, plan and report list the corrections.
+    `mapping` gives the column for headers that must exist in the file; `defaults` gives the column
+    for headers that may be missing. A status must be one of `statuses`, of `known_statuses` or of
+    the file's base, with the same spelling. A cell with the text `clear` empties its field.
+    `encoding` is that of a CSV file, by default UTF-8; a byte order mark must fit it. `corrections`
+    gives texts by the address of a cell, as in a finding (`Pets!C12` or `C12`, `line 12, column
+    3`): petsync reads the cell as this text, "" as a blank cell, and checks the sheet with it. The
+    file does not change; sheet, plan and report list the corrections.
 
     Problems of rows are the sheet's findings. Raises SheetError, with a hint, if the file cannot be
     read at all.
@@ -400,7 +400,7 @@ def read_grid(
     base: Base | None = None,
 ) -> Grid:
     """Return the file's grid with the corrections, before validation. Without a `tab`, it is the
-    grid of the worksheet of the file's `base`.
+    grid of the worksheet of the file's `base`, else of the first worksheet with a known header.
     """
     mapper = Mapper.of(str(source.path), mapping)
     cell_texts = corrections or {}
@@ -625,8 +625,9 @@ def sheet_from_frame(
     that would write it into the store. `mapping` maps headers that must exist in the frame to
     columns; `defaults` maps headers that may be missing.
 
-    Raises SheetError if no column is one of petsync's, a header is a misspelling of one, only the
-    id is known and there are other columns, or a value does not fit its column.
+    Raises SheetError if no column is one of petsync's, a header is a misspelling of one, two
+    columns have the same name, only the id is known and there are other columns, or a value does
+    not fit its column.
     """
     columns = {**(defaults or {}), **(mapping or {})}
     mapper = Mapper.of(_FRAME_NAME, columns)
@@ -682,8 +683,8 @@ def _find_emptied(frame: pd.DataFrame, column_of_header: Mapping[str, str]) -> l
 
 def _with_index(frame: pd.DataFrame, mapper: Mapper) -> pd.DataFrame:
     """Return the frame with the named levels of its index added as columns, except levels that
-    already exist as columns. Raises SheetError if the index and a column both contain ids and the
-    ids differ.
+    already exist as columns or are named `row`. Raises SheetError if the index and a column both
+    contain ids and the ids differ.
     """
     columns_by_name = {
         mapper.mapping.get(fold_header(str(name)), str(name)): name for name in frame.columns
@@ -944,8 +945,8 @@ class Peek:
     headers: tuple[str, ...]
     """The headers, in the order of their columns."""
     meant: Mapping[str, str] = field(default_factory=dict)
-    """The suggested column of petsync for each header that is similar to its name or a common name
-    for it.
+    """For each header that is or resembles the name of one of petsync's columns, or is a common
+    name for one of them: this column.
     """
 
 

@@ -143,7 +143,8 @@ def check_other_path(path: Path, source: Source) -> None:
 
 def sidecar_lines(source: Source) -> list[str] | None:
     """Return the lines of the file's sidecar, None if there is none. They are not checked, because
-    an invalid sidecar is also refused when the copy is read.
+    an invalid sidecar is also refused when the copy is read. If the sidecar cannot be read, return
+    a line that is refused then.
     """
     if source.kind != "text":
         return None
@@ -325,7 +326,8 @@ def _rename_results(
     edits: dict[int, dict[str, str]], places: Collection[str]
 ) -> dict[int, dict[str, str]]:
     """Return the edits, with a prefix on the result columns if the sheet has some but not all of
-    them. Such columns are the user's own; if the sheet has all of them, petsync added them.
+    them. If the sheet has only some, they are the user's own; if it has all of them, petsync added
+    them.
     """
     result_columns = [name for name in RESULTS if name in places]
     if not result_columns or len(result_columns) == len(RESULTS):
@@ -429,15 +431,16 @@ def write_back_noting_digest(
 
 def check_replaceable(path: Path, *, force: str = "force=True") -> None:
     """Raise SheetError if an export to `path` would replace a file that was edited since its
-    export, is not an export, or is open in a program. `force` is the option that replaces it
-    anyway.
+    export, is not an export, or is open in a program. The hint of the error names `force`, the
+    option that replaces the file anyway.
     """
     _read_replaceable(path, force)
 
 
 def _read_replaceable(path: Path, force: str = "force=True") -> Sheet | None:
-    """Return the sheet that an export may replace; None if there is none. Raises SheetError as
-    `check_replaceable` does.
+    """Return the sheet that an export may replace; None if there is no file with content, or if it
+    is an export that is not a sheet (JSON or Parquet). Raises SheetError as `check_replaceable`
+    does.
     """
     if not _has_content(path):
         return None

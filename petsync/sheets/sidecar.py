@@ -32,7 +32,7 @@ INTERRUPTED = "the export was interrupted"
 
 def sidecar_path(path: Path) -> Path:
     """Return the path of the sidecar of the file at `path`: `catalogue.csv.petsync-base`. Links are
-    followed, so a file has one sidecar.
+    followed, so a file has the same sidecar under each of its paths.
     """
     file = Path(os.path.realpath(path))
     return file.with_name(file.name + _SUFFIX)

@@ -99,8 +99,8 @@ def write_sheet(
     `statuses` and those in the table. The file is written completely or not at all.
 
     A workbook, CSV or TSV carries its base, with which a plan distinguishes the sheet's changes
-    from the store's: a Snapshot is its own base, a Sheet keeps its base, and `base` gives another
-    one or, with False, none. The base of a CSV is in a file beside it,
+    from the store's: a Snapshot is its own base, a Sheet keeps its base, and `base` specifies
+    another base, or no base if it is False. The base of a CSV is in a file beside it,
     `catalogue.csv.petsync-base`.
 
     An existing file is replaced if it is an export that nobody edited. If it was edited since its

@@ -181,7 +181,8 @@ def connect(
     """Return a Store for the service at `url`, without a request.
 
     Missing arguments come from PETSYNC_* and petsync.toml. `timeout` is in seconds; `environ`
-    replaces the process's environment. Raises SettingsError.
+    replaces the process's environment. Raises SettingsError if no service is given or a setting is
+    invalid.
     """
     arguments = {
         "url": url,
@@ -212,8 +213,8 @@ def store_of(
 ) -> Store:
     """Return a Store for exactly these settings, which must have a `url`.
 
-    The environment and files are not read. Without `auth`, the sign-in is that of the settings,
-    else the stored one for the service. Raises SettingsError.
+    The environment and petsync.toml are not read. Without `auth`, the sign-in is that of the
+    settings, else the stored one for the service. Raises SettingsError.
     """
     try:
         session = _session(settings, auth, profile, retry)

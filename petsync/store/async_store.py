@@ -416,7 +416,7 @@ class ImageUploads:
 
         Images of one pet are sent one after the other, those of `concurrency` pets at the same
         time. The journal records the run, so no later run uploads the same image again. `settle` is
-        the number of seconds to wait before an upload that got no answer and added no photo is
+        the number of seconds to wait before an upload that got no response and added no photo is
         sent again; by default the timeout. `on_progress` is called for all images together,
         `on_file` for each; `cancelling` names images to leave out.
 
@@ -572,9 +572,9 @@ class SignInMethods:
         """Use these credentials of `petsync.auth` from now on, if the service accepts them.
 
         `keep="keyring"` stores them for other processes with the same state folder. Raises
-        AuthError if the service refuses them, SettingsError if it does not offer this sign-in or
-        the keyring cannot be used, and ApiError if it does not answer; the former credentials then
-        stay.
+        AuthError if the service refuses them, SettingsError if the service does not offer this
+        sign-in or the keyring cannot be used, and ApiError if the service does not answer; the
+        former credentials then stay.
         """
         self.settings.require_confirmed()
         return await self._sign_in_service.sign_in(credentials, keep)
@@ -590,9 +590,10 @@ class SignInMethods:
     ) -> AsyncPendingSignIn:
         """Return a sign-in that waits for the user in a browser: open its `url`.
 
-        It uses a code with PKCE, or `implicit` if the service offers only that. `listen=False` is
-        for a browser on another machine: then `paste` gets the final URL in the browser. Raises
-        SettingsError if the service does not provide a sign-in address.
+        It uses a code with PKCE; `implicit=True` is for a service that offers only the implicit
+        grant. `listen=False` is for a browser on another machine: then pass the final URL in the
+        browser to `paste`. Raises SettingsError if the service does not offer this kind of sign-in,
+        or does not provide a sign-in address.
         """
         self.settings.require_confirmed()
         question = make_sign_in_request(scopes, client_id, implicit=implicit, listen=listen)
@@ -607,9 +608,9 @@ class SignInMethods:
         return await self._sign_in_service.who()
 
     async def sign_out(self) -> Account:
-        """Delete the sign-in, in the keyring too; return the account.
-
-        The service revokes it first, if it supports that. PETSYNC_TOKEN and token files stay.
+        """Delete the sign-in, in the keyring too; return an account without a sign-in, whose
+        `problem` has notices for the user. The service revokes it first, if it supports that.
+        PETSYNC_TOKEN and token files stay.
         """
         return await self._sign_in_service.sign_out()
 
@@ -793,7 +794,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         second. Each pet is read again just before it is changed; `recheck="bulk"` reads all pets
         once at the start. `verify` reads each changed pet again. The run stops after more than
         `max_failures` failed changes. `settle` is the number of seconds after which an add without
-        an id is sent again, if it got no answer and its pet is not in the store; by default the
+        an id is sent again, if it got no response and its pet is not in the store; by default the
         timeout. A terminal and a notebook show a progress bar, unless `progress=False` or
         `on_progress` is set.
 
@@ -832,7 +833,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
     ) -> Report:
         """Finish a run that was stopped or killed, or that has failures; return its whole report.
 
-        petsync determines from the store the outcome of requests without an answer, sends what is
+        petsync determines from the store the outcome of requests without a response, sends what is
         left, and repeats nothing that is done. `run_id` is the id of a run or its unique beginning;
         "" is this store's newest run that is not complete. An option that is not given keeps its
         value from the run. Raises PlanError if there is no such run, LockedError while it is
@@ -853,8 +854,8 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
     async def settle(self, run_id: str) -> Report:
         """Determine the outcomes of all changes that a stopped run started, and give up the rest.
 
-        Sends nothing; a new plan makes the remaining changes. Returns the report of the whole run.
-        Raises the same errors as `resume`.
+        Sends only GET requests; a new plan makes the remaining changes. Returns the report of the
+        whole run. Raises the same errors as `resume`.
         """
         past, plan = self.to_resume(run_id)
         return await self._runs.resume(past, plan, {}, None, gives_up=True)
@@ -863,14 +864,13 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         """Return the run that `resume` would finish, and its plan.
 
         Raises PlanError if there is none. With `startable`, also raises PlanError if the run was
-        undone, and LockedError while a run is working.
+        undone and has no unknown outcomes, and LockedError while a run is working.
         """
         return self._runs.to_resume(run_id, startable=startable)
 
     def find_unfinished(self, sheet: str | Path) -> PastRun | None:
-        """Return the newest run of this sheet on this store, if it was stopped and can be resumed.
-
-        Else returns None.
+        """Return the newest run of this sheet on this store if it was stopped, can be resumed and
+        is not undone; else None.
         """
         return self._runs.find_unfinished(os.path.realpath(sheet))
 
@@ -885,9 +885,9 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
 
         A pet that was changed since the run stays as it is, and is listed as a conflict. `run_id`
         is the id of a run or its unique beginning; "" is this store's newest run that changed
-        something and is not undone. Raises PlanError if there is none, LockedError while it is
-        working. `on_progress` gets the number of pets that petsync looks up because no query lists
-        them.
+        something and is not completely undone. Raises PlanError if there is none, LockedError while
+        it is working. `on_progress` gets the number of pets that petsync looks up because no query
+        lists them.
         """
         name = arguments.run_name(run_id)
         return await UndoPlanner(self.api, self.history).plan(name, guard, on_progress)
@@ -917,7 +917,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
     def check(self, plan: Plan) -> None:
         """Raise PlanError if the plan is for another store, or StalePlanError if it was applied.
 
-        `apply` does so too.
+        `apply` makes the same check.
         """
         if plan.store != self._session.base_url:
             raise PlanError(
@@ -938,11 +938,11 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
     ) -> Sheet:
         """Return the sheet as this store reads it.
 
-        The store's statuses count as known, and so do the columns that `mapping` or else
-        petsync.toml maps. `encoding` and `corrections` (texts by cell address) are as in
-        `read_sheet`. With corrections, a Sheet is read again from its file, with the corrections
-        that it already has. Raises SheetError if the file has changed, and for corrections of a
-        DataFrame.
+        The statuses of the store's profile and `known_statuses` count as known. `mapping`, or else
+        petsync.toml, maps headers to columns. `encoding` and `corrections` (texts by cell address)
+        are as in `read_sheet`. With corrections, a Sheet is read again from its file, with the
+        corrections that it already has. Raises SheetError if the sheet cannot be read, if the file
+        has changed, and for corrections of a DataFrame.
         """
         reader = Reader(statuses=self._session.profile.statuses, columns=self.settings.columns)
         return reader.read(sheet, tab, mapping, corrections, known_statuses, encoding)
@@ -1008,7 +1008,8 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         missing = [*unproved, *find_absent_ids(ids_to_look_up, now.frame)]
         found = await look_up(self.api, missing, on_progress=on_progress)
         base = read.base
-        # After the snapshot: an upload is in the journal before the store has its photo.
+        # Load the uploads after the snapshot, because an upload is in the journal before the store
+        # has its photo.
         uploads = await asyncio.to_thread(self._images.load_uploads, read)
         is_gone = base is not None and any(found.get(each) is None for each in base.ids & {*found})
         undone = self.history.read_undone_adds(self._session.base_url) if is_gone else {}

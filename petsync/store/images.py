@@ -66,9 +66,8 @@ class StoreImages:
     async def sheet(
         self, source: Sheet | str | Path, tab: str | None, encoding: str | None
     ) -> Sheet:
-        """Return the sheet; read it again with the store's statuses if it has an unknown status.
-
-        An upload does not depend on the status.
+        """Return the sheet. A file with an unknown status is read again with the store's statuses,
+        because an upload does not depend on the status.
         """
         if isinstance(source, Sheet):
             return source
@@ -172,7 +171,7 @@ class StoreImages:
             await asyncio.sleep(0)  # if cancelled before this point, no run starts
             begin = partial(_begin, journal, run_id, pictures, started, options)
             run_session = await in_thread(begin)
-            # Read only under the lock: no other process can upload now.
+            # Read the earlier uploads only under the lock, when no other process can upload.
             find = partial(uploads_to, journal, pictures.store)
             target = ServiceTarget(self.api)
             target.before_send = run_session.confirm_lock
@@ -256,8 +255,8 @@ class StoreImages:
             return uploads_to(journal, self.api.session.base_url)
 
     def load_repeated(self, source: str) -> Uploads:
-        """Return the uploads of the newest runs of this source that used the option `again` and did
-        not finish.
+        """Return the uploads of the newest runs of this source, if these runs used the option
+        `again` and did not finish.
         """
         with closing(Journal.open(self.settings.state, create=False)) as journal:
             return repeated_uploads(journal, self.api.session.base_url, source)

@@ -140,7 +140,7 @@ class History:
         """Return the run with that id or unique beginning of an id.
 
         Raises PlanError if there is none or several, or if it was on another store; the error names
-        the newest runs.
+        the matching runs, or else the newest ones.
         """
         runs = self.runs()
         found = [run for run in runs if run.run_id == name]
@@ -151,7 +151,9 @@ class History:
         raise _build_not_found_error(name, found, matches, runs, store)
 
     def report(self, run_id: str, store: str | None = None) -> Report:
-        """Return the outcome of every row of a run. Raises PlanError also for an upload."""
+        """Return the outcome of every row of a run. Raises PlanError as `find` does, and for an
+        upload.
+        """
         past = self.find(run_id, store)
         if past.kind == "upload":
             raise PlanError(
@@ -164,7 +166,8 @@ class History:
     def upload(self, run_id: str) -> UploadReport:
         """Return the outcome of every file of an upload.
 
-        Raises PlanError if the journal has no list of files that this petsync can read.
+        Raises PlanError if there is no such run, or if the journal has no list of files that this
+        petsync can read.
         """
         past = self.find(run_id)
         with self.open_journal() as journal:
@@ -213,9 +216,9 @@ class History:
         ]
 
     def find_readded(self, run_id: str) -> dict[int, tuple[str, int]]:
-        """Return, by id, the pets that the run added and for which a later run added another pet.
-        Both runs are of the same sheet, and the pets are of rows without an id. A value has the id
-        of the later run, and the id of the other pet. Empty if the plan cannot be read.
+        """Return the ids of the later run and of the other pet, by the id of each pet that the run
+        added and for which a later run added another pet. Both runs are of the same sheet, and the
+        pets are of rows without an id. Empty if the plan cannot be read.
         """
         with self.open_journal() as journal:
             try:
@@ -595,7 +598,7 @@ class Runs:
         """Resume the run, and return its report; if nothing is left, return the report as it is.
 
         Run and plan are those of `to_resume`; given options (not None) replace those of the run.
-        With `gives_up` nothing is sent. Raises the same errors as AsyncStore.resume.
+        With `gives_up`, only GET requests are sent. Raises the same errors as AsyncStore.resume.
         """
         with closing(await in_thread(partial(Journal.open, self.state, create=False))) as journal:
             _check_startable(past, journal)
@@ -617,8 +620,8 @@ class Runs:
         """Return the run that `resume` would finish, and its plan.
 
         `run_id` "" is the newest run with something left. Raises PlanError if there is none. With
-        `startable`, also raises PlanError if the run was undone, and LockedError while a run is
-        working on the store.
+        `startable`, also raises PlanError if the run was undone and has no unknown outcomes, and
+        LockedError while a run is working on the store.
         """
         with closing(Journal.open(self.state, create=False)) as journal:
             past = self._find_resumable(journal, run_id)
@@ -627,7 +630,8 @@ class Runs:
             return past, journal.plan(past.run_id)
 
     def find_unfinished(self, sheet: str) -> PastRun | None:
-        """Return the newest run of the sheet, if it was stopped and can be resumed; else None.
+        """Return the newest run of the sheet, if it was stopped, can be resumed and is not undone;
+        else None.
 
         `sheet` is the sheet's real path.
         """
@@ -926,8 +930,8 @@ class UndoPlanner:
     def _has_changed(self, run: PastRun) -> bool:
         """Return true if the run changed any pet.
 
-        A failed change may have done so: an add that replaced a pet, or a change that the service
-        stored differently.
+        A failed change may also have changed a pet: an add that replaced a pet, or a change that
+        the service stored differently.
         """
         if run.counts.get("applied"):
             return True
@@ -949,9 +953,9 @@ class UndoPlanner:
     async def _find_readded(
         self, past: PastRun, adds: Collection[Add], now: Snapshot
     ) -> dict[int, LaterAdd]:
-        """Return the pets that the undo would add and that later runs added under other ids.
-
-        Those runs added them for the same rows, or with the same values.
+        """Return, by the id of a pet that the undo would add, the later run that added this pet
+        under another id, and that id. The run added it for the same row, or with the same values,
+        and the store still has it.
         """
         of_rows = await asyncio.to_thread(self._find_readded_rows, past)
         same = await asyncio.to_thread(self._find_same_adds, past, adds)

@@ -141,9 +141,9 @@ class Base:
     taken_at: str
     """The time of the export, ISO 8601 in UTC."""
     statuses: tuple[str, ...] = ()
-    """The statuses that were queried; () for all, or if it is not known."""
+    """The statuses that were queried; () for all, or if they are not known."""
     tags: tuple[str, ...] = ()
-    """The tags that were queried; () for all, or if it is not known."""
+    """The tags that were queried; () for all, or if they are not known."""
     tab: str = ""
     """The worksheet with the pets; "" for CSV, or if it is not known."""
     sheet_pets: Mapping[int, Pet] = field(default_factory=dict)
@@ -311,7 +311,8 @@ def _encode_frame(frame: pd.DataFrame) -> bytes:
     columns = {name: plain_values(frame[name].array) for name in COLUMNS}
     if any(tag.extra for tags in columns["tags"] if tags for tag in tags):
         return encode_pets(pets_from_frame(frame))
-    # One by one: the garbage collector would traverse a list of all of them repeatedly.
+    # Encode the rows one by one, because the garbage collector would repeatedly traverse a list of
+    # all rows.
     rows = map(_json_row, *(columns[name] for name in COLUMNS))
     return b"[" + b",".join(map(msgspec.json.encode, rows)) + b"]"
 

@@ -41,8 +41,8 @@ __all__ = [
 # contains its separator, a double quote or outer whitespace is double-quoted as in CSV. A formatted
 # value parses back to the same value, whatever characters it has.
 #
-# An item that contains another common separator, or looks like a list, is quoted too. Such a text
-# without quotes is then recognised as a mistake.
+# An item that contains another common separator, or looks like a list, is quoted too. So petsync
+# can treat the same item without quotes as a mistake.
 
 
 _INVISIBLE = "\u200b\u2060\ufeff"
@@ -70,8 +70,9 @@ URL_SEPARATOR = re.compile(
     re.IGNORECASE,
 )
 _WIDE_SEPARATORS = frozenset("\uff5c\u00a6\uff1b\uff0c\u3001")
-"""The non-ASCII separators in URL_SEPARATOR. It also matches where people omit a separator: between
-a letter or a digit and a URL. After another character, the URL may be part of the URL before it.
+"""The non-ASCII separators in URL_SEPARATOR. URL_SEPARATOR also matches where people omit a
+separator: between a letter or a digit and a URL. After another character, the URL may be part of
+the URL before it.
 """
 _OPTIONAL_BLANKS = f"[{re.escape(BLANKS)}]*"
 # Arrow's regular expressions have no backreferences and no lookaround.
@@ -111,7 +112,7 @@ class CellError(ValueError):
 
 
 def trim(text: str) -> str:
-    """Return the text without the whitespace around it."""
+    """Return the text without BLANKS around it."""
     return text.strip(BLANKS)
 
 
@@ -121,7 +122,7 @@ def normal_status(text: str) -> str:
 
 
 def parse_id(text: str) -> int:
-    """Return the int64 of a trimmed text: digits, or digits and `.0`.
+    """Return the int64 in a text: digits, also with a sign, with `.0`, or with BLANKS around them.
 
     Raises CellError with the rule `id-scientific`, `id-fraction`, `id-not-a-number` or
     `id-out-of-range`.
@@ -149,7 +150,8 @@ def _id_error(text: str) -> CellError:
 
 
 def format_tags(tags: Iterable[Tag]) -> str:
-    """Return the tags as one cell: each is `name`, `id:name`, or `5:` for a tag with an id only.
+    """Return the tags as one cell: each is `name`, `id:name`, `id:` for a tag without a name, or
+    `:` for a tag without both.
 
     A name that starts with a colon, or with digits and a colon, gets a colon before it; an empty
     name is `""`. A tag's `extra` fields are not part of a cell.
@@ -193,7 +195,9 @@ def has_separator(url: str) -> bool:
 
 
 def strip_brackets(text: str) -> str | None:
-    """Return the text between enclosing brackets, as in `[calm; shy]`; None if there are none."""
+    """Return the text between enclosing brackets, as in `[calm; shy]`; None if the text has no such
+    brackets, or also has brackets inside.
+    """
     inner = text[1:-1]
     if text[:1] + text[-1:] not in ("[]", "{}", "()") or any(char in inner for char in "[]{}()"):
         return None
@@ -320,8 +324,9 @@ def _match_quoted(text: str, start: int) -> re.Match[str] | None:
 
 # The marker that empties a field, `[clear]`, and texts that only look like it.
 #
-# A text that equals or resembles the marker, in any case, after spaces or apostrophes, is written
-# with an apostrophe before it, which is removed when it is read. So a pet may be called "[clear]".
+# A text that equals or resembles the marker, in upper or lower case, also after spaces or
+# apostrophes, is written with an apostrophe before it. Reading the cell removes this apostrophe. So
+# a pet may be called "[clear]".
 
 
 BRACKETS = "[](){}<>［］（）｛｝＜＞【】〔〕〖〗〈〉《》「」『』⟦⟧⟨⟩‹›«»"

@@ -56,8 +56,9 @@ _shared_tags: dict[tuple[int | None, str | None], Tag] = {}
 
 
 def share_tags(lists: Iterable[list[Tag]]) -> None:
-    """Replace, in place, each tag by an equal tag that is already shared. Tags with unknown fields
-    are not replaced. If a store has very many different tags, those above a maximum are not shared.
+    """Replace, in place, each tag by the equal shared tag; if there is none, the tag itself becomes
+    shared. Tags with unknown fields are neither replaced nor shared. If a store has very many
+    different tags, those above a maximum are not shared.
     """
     find, free_slots = _shared_tags.get, _MAX_SHARED - len(_shared_tags)
     for tags in lists:
@@ -118,7 +119,7 @@ def pets_from_frame(frame: pd.DataFrame) -> list[Pet]:
 
 def pets_at(frame: pd.DataFrame, places: Sequence[int] | npt.NDArray[np.intp]) -> list[Pet]:
     """Return the pets at these row positions of a table, counted from 0."""
-    # Several times as fast as selecting the rows of the DataFrame.
+    # This is several times as fast as selecting the rows of the DataFrame.
     positions, names = np.asarray(places, dtype=np.intp), (*COLUMNS, EXTRA)
     if positions.size == 0:
         return []
@@ -140,7 +141,7 @@ def without_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def texts(values: Sequence[str | None]) -> pd.api.extensions.ExtensionArray:
-    """Return text or None as an array of pandas' `str` dtype."""
+    """Return the values, each a text or None, as an array of pandas' `str` dtype."""
     array: pd.api.extensions.ExtensionArray = pd.array(
         pa.array(values, pa.large_string()), dtype=_TEXT
     )
@@ -148,7 +149,7 @@ def texts(values: Sequence[str | None]) -> pd.api.extensions.ExtensionArray:
 
 
 def integers(values: Sequence[int | None]) -> pd.api.extensions.ExtensionArray:
-    """Return integers or None as an Int64 array, exact to 2^63-1."""
+    """Return the values, each an integer or None, as an Int64 array, exact to 2^63-1."""
     exact = pa.array(values, pa.int64())
     return pd.arrays.IntegerArray(
         exact.fill_null(0).to_numpy(zero_copy_only=False),

@@ -33,7 +33,8 @@ __all__ = [
 ]
 
 
-# Correction: a cell that is read as a different text than the file has; Suggestion: a possible one.
+# Correction: a cell that is read as a different text than the file has; Suggestion: a possible
+# correction.
 
 
 class Correction(msgspec.Struct, frozen=True):
@@ -77,8 +78,8 @@ class Findings(pd.DataFrame):
     """A table with one problem in each row: `row` is int64; `address, column, severity, rule,
     value, problem, suggestion` are str, even if there are no rows.
 
-    A notebook and a terminal show it by rule, the most frequent first. This includes selections of
-    its rows. With other columns, and as `pd.DataFrame(findings)`, it is shown like any other
+    A notebook and a terminal show the table, or a selection of its rows, by rule, the most frequent
+    first. With other columns, and as `pd.DataFrame(findings)`, it is shown like any other
     DataFrame.
     """
 
@@ -170,12 +171,12 @@ class Sheet:
 
     source: str
     tab: str
-    """The worksheet's name; "" for CSV."""
+    """The worksheet's name; "" for CSV or a DataFrame."""
     frame: pd.DataFrame
     """The rows that can be used, indexed by their row number in the file (int64, named `row`; for
-    CSV the line at which the record starts). It has the canonical columns that the file has, with
-    the table's dtypes, plus `action` (str, always present). A missing value means no change; an
-    empty text or list empties the field. In `category` the text "[clear]" empties it, and a name
+    CSV the line at which the record starts). The frame has the canonical columns that the file has,
+    with the table's dtypes, plus `action` (str, always present). A missing value means no change;
+    an empty text or list empties the field. In `category` the text "[clear]" empties it, and a name
     that looks like this marker has an apostrophe before it, as in a cell; an empty text in
     `category` does not change a category with an empty name.
     """
@@ -193,8 +194,8 @@ class Sheet:
     unidentified: tuple[int, ...] = ()
     """The blocked rows without an id that can be trusted."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """For each column of `frame` and of `others`, the letter (XLSX) or number (CSV) of the column
-    in the file.
+    """For each column of `frame` and of `others`, the letter (XLSX), number (CSV) or name
+    (DataFrame) of the column in the source.
     """
     header_row: int = 1
     """The row of the headers; 0 in a DataFrame."""
@@ -364,8 +365,8 @@ def _find_marker_like(column: pd.Series[Any]) -> Iterable[int]:
             if cell is not None and (_CLEAR_WORD in cell.lower() or cell == CLEARED)
         ]
     texts = pa.array(column, from_pandas=True)
-    # Several times as fast as case-insensitive matching. The word is ASCII, and no non-ASCII
-    # letter changes case to one of its letters.
+    # This is several times as fast as case-insensitive matching. The word is ASCII, and no
+    # non-ASCII letter changes case to one of its letters.
     has_word = pc.match_substring(pc.ascii_lower(texts), _CLEAR_WORD)
     is_suspect = pc.or_(has_word, pc.equal(texts, CLEARED))
     positions: list[int] = pc.indices_nonzero(is_suspect).tolist()

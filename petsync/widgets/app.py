@@ -74,7 +74,7 @@ class _Part:
 
 class AppForm(Form):
     """The page. `current` is the key of the visible step. The work of a step continues while
-    another one is visible.
+    another step is visible.
     """
 
     title = "petsync"
@@ -123,7 +123,7 @@ class AppForm(Form):
 
     def close(self) -> None:
         """Stop the work of all steps, and remove the page."""
-        # Close this first, because a step's form may report the end of its work while it closes.
+        # Close `work` first, because a step's form may report the end of its work while it closes.
         self.work.close()
         for form in self.forms.values():
             form.close()
@@ -302,7 +302,9 @@ class AppConfig:
 
 
 def take_given(environ: MutableMapping[str, str] = os.environ) -> AppConfig:
-    """Read the server's options, and remove them from the environment."""
+    """Return the server's configuration. Remove it and the variables of Voilà's request from the
+    environment.
+    """
     options = json.loads(environ.pop(_GIVEN, "{}"))
     for name in _REQUEST:
         environ.pop(name, None)
@@ -314,7 +316,7 @@ def take_given(environ: MutableMapping[str, str] = os.environ) -> AppConfig:
 
 
 def open_page() -> AppForm:
-    """Return the page, in the folder where petsync was started."""
+    """Change to the folder where petsync was started, and return the page."""
     config = take_given()
     os.chdir(config.folder)
     os.umask(config.umask)

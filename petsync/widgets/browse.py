@@ -266,7 +266,7 @@ class Editor:
 
 
 def _texts(pet: Pet) -> dict[str, str]:
-    """The text of each field in a cell."""
+    """Return the text of each of the pet's fields, as in a cell."""
     return {
         "name": pet.name or "",
         "status": pet.status or "",
@@ -394,7 +394,7 @@ class Panel:
         self.photos, self.editor = Photos(store, work), Editor()
         self.whom = Heading(level=4)
         self.pet = ipywidgets.VBox([self.whom, self.photos.table, self.editor.box])
-        # A separate region, named by its heading.
+        # The open pet is a separate region, named by its heading.
         self.pet.add_class("petsync-form")
         self.pet.layout.display = "none"
         self.review = ipywidgets.VBox([])
@@ -768,7 +768,9 @@ class BrowseForm(Form):
             review.close()
 
     def _catalogue_now(self) -> Catalogue | PetsyncError | None:
-        """Return the catalogue. Read it first if necessary, unless a kernel is live."""
+        """Return the catalogue, or the error if it cannot be read. Read it first if necessary,
+        unless a kernel is live: then return None if it has not been read.
+        """
         if self.catalogue is not None or forms.is_live():
             return self.catalogue
         try:

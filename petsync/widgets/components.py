@@ -92,7 +92,9 @@ class IncomingFile:
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
     def take(self, offset: int, piece: bytes) -> None:
-        """Write the next piece. Raises ValueError for any other piece, or for too many bytes."""
+        """Write the next piece. Raises ValueError for any other piece, or for too many bytes, and
+        OSError if it cannot be written.
+        """
         if offset != self.so_far or offset + len(piece) > self.size:
             raise ValueError("a piece of the file is missing")
         view = memoryview(piece)

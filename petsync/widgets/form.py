@@ -286,7 +286,7 @@ class Form(ABC):
 
     @property
     def widget(self) -> ipywidgets.Widget:
-        """The form's widgets."""
+        """The form's widgets. Raises PetsyncError if the form is closed."""
         if self._is_closed:
             raise PetsyncError("this form is closed", hint="Make a new one.")
         if self._widget is None:

@@ -233,7 +233,7 @@ class Entries:
         return (self.token, self.client_secret, self.api_key)
 
     def show(self) -> None:
-        """Show only the fields of the chosen method; clear the others."""
+        """Show only the fields of the chosen method; clear all fields for secrets."""
         way = self.chosen
         self.take()
         self._words.value = html.element("p", html.text(way.words))
@@ -331,7 +331,7 @@ _UNKNOWN = ("Your account is not known yet: the service has not responded.", "")
 def account_html(account: Account) -> str:
     """Return the account as an HTML fragment."""
     expiry = until_here(account)
-    # The account's style applies to these two.
+    # The style sheet of the account's HTML also applies to these two parts.
     before = _wrap_html(_alert(lack(account)))
     after = _wrap_html(html.element("p", html.text(expiry)) if expiry else "")
     return before + _display.as_html(_without_lack(account)) + after

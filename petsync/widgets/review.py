@@ -321,8 +321,8 @@ class ReviewForm(Form):
             self.work.start(self._find_unfinished(), self._show_past)
 
     async def _find_unfinished(self) -> ReportView | None:
-        """Return the report of the run that used this plan or the plan built from the draft, None
-        if there is no such run.
+        """Wait for the end of the run that uses this plan or the plan built from the draft, and
+        return its report; None if there is no such run.
         """
         made = await asyncio.to_thread(self._draft.build_plan)
         return await await_run_end(self.store.aio.history, (made, self.plan), self._wait_for)

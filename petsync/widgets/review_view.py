@@ -169,11 +169,11 @@ class Draft:
 
     @property
     def is_ok(self) -> bool:
-        """Whether the guard permits the draft."""
+        """Whether the guard permits the draft, with the user's overrides."""
         return all(self.allows(refusal) for refusal in self.refusals())
 
     def build_plan(self) -> Plan:
-        """The plan to apply; the unchanged plan if nothing was left out or decided."""
+        """The plan to apply; the unchanged plan if nothing was left out, decided or overridden."""
         plan = self.plan
         if not self.ticked.all():
             plan = plan.select(numbers=np.flatnonzero(self.ticked).tolist())
@@ -201,8 +201,8 @@ class Draft:
     def _judge(self, plan: Plan) -> Verdict:
         is_of_part = plan.shifted or any(add.namesake for add in plan.adds)
         if plan.guard.sentinels or plan.capacity is not None or is_of_part:
-            # Which of these refusals still apply depends on the selected changes, so the selected
-            # part of the plan is checked.
+            # Some refusals, such as those because of sentinels, depend on which changes are
+            # selected, so the selected part of the plan is checked.
             part = plan.select(numbers=np.flatnonzero(self.ticked).tolist())
             return part.resolve(self.choices).verdict
         tally = self.tally()
@@ -456,7 +456,9 @@ class ReportView:
 
     @property
     def first(self) -> int:
-        """The group to show first: the first group that requires user action."""
+        """The view to show first: the first group that requires user action, or everything if there
+        is none.
+        """
         worst = (n for n, group in enumerate(self.groups) if not group.is_plain)
         return next(worst, _ALL)
 
@@ -568,7 +570,9 @@ class LeftFiles:
         return True
 
     def write(self, report: Report) -> None:
-        """Write the results and the requested ids, and set `html`, even after a failure."""
+        """Write the results and the requested ids, and set `html`; if they cannot be written,
+        `html` contains the error.
+        """
         self.html = ""
         plan = report.plan
         if plan.undoes or not plan.changes:
@@ -591,7 +595,9 @@ class LeftFiles:
         self.html = html.element("div", "".join(parts), class_="petsync")
 
     def _results(self, sheet: Sheet, report: Report) -> str:
-        """Write the results, and return a link that contains the file."""
+        """Write the results, and return a link that contains the file, or a paragraph with its path
+        if the file is too large.
+        """
         if self._received is None:
             path = default_results_path(sheet)
             self.outputs.write_results(sheet, report, path)
@@ -628,7 +634,7 @@ def _link(name: str, data: bytes, label: str) -> str:
 class Pages:
     """Fills the table's pages of `size` rows. `row` returns the table row for a number, and
     `ticked` returns whether that row is ticked. `on_tick` gets the numbers of the rows that the
-    user ticks or unticks.
+    user ticks or unticks, and true if they are now ticked.
     """
 
     def __init__(
@@ -890,7 +896,9 @@ def result(report: Report) -> str:
 
 
 def causes(groups: Iterable[ResultGroup]) -> str:
-    """The causes of the results, those that require user action first, each with a remedy."""
+    """The causes of all results except ordinary successes, those that require user action first,
+    each with a remedy; "" if there are none.
+    """
     items = [
         element("strong", text(group.title))
         + element("p", prose(as_button_text(words.sentences(group.text.meaning, group.text.cure))))
@@ -1076,8 +1084,8 @@ Guarded = Callable[[Callable[..., object]], Callable[..., None]]
 
 
 class ReviewTable:
-    """Fills the panel's tables from a draft or a report. The user's input in them changes the
-    draft; each such change calls `changed`.
+    """Fills the panel's tables from a draft or a report. The user's input can change the draft;
+    after each change of the draft, `changed` is called.
     """
 
     def __init__(self, panel: Panel, guarded: Guarded, changed: Callable[[], object]) -> None:

@@ -107,8 +107,9 @@ def read_look(
     known_statuses: Collection[str] = (),
     digest: str = "",
 ) -> SheetView:
-    """Read the sheet with these choices; `known_statuses` are the statuses in the store. Raises
-    SheetError if the file no longer has the given digest.
+    """Read the sheet with these choices; `known_statuses` are the statuses in the store. Headers in
+    `mapping` that the worksheet lacks are ignored. Raises SheetError if the file cannot be read, or
+    no longer has the given digest.
     """
     try:
         sheet = store.aio.read(
@@ -708,7 +709,9 @@ class SaveForm:
         )
 
     def show(self, sheet: Sheet, path: Path) -> None:
-        """Enable the copies that are useful for this sheet, and suggest names beside its file."""
+        """Enable the buttons for the copies that are useful for this sheet. If no name is entered
+        yet, suggest names in the folder of its file.
+        """
         self.corrected.disabled = not sheet.corrections
         self.marked.disabled = not sheet.problems
         if not self.corrected_as.value:
@@ -732,14 +735,18 @@ class SaveForm:
 
 
 def save_corrected(sheet: Sheet, path: Path) -> tuple[str, str]:
-    """Save the corrected copy, and return the message. Raises SheetError."""
+    """Save the corrected copy, and return a message and a note, which may be "". Raises
+    SheetError.
+    """
     backup = write_corrected(sheet, path)
     backup_note = f"The previous file is now {backup.name}." if backup else ""
     return f"The corrected copy is saved: {path}", backup_note
 
 
 def save_marked(sheet: Sheet, path: Path) -> tuple[str, str]:
-    """Save the marked copy, and return the message. Raises SheetError."""
+    """Save the marked copy, and return a message and a note, which may be "". Raises SheetError,
+    also if the path exists.
+    """
     if lexists(path):
         raise SheetError(f"{path} already exists", hint="Choose another name for the copy.")
     done = annotate_sheet(sheet, path)
@@ -981,7 +988,7 @@ class SheetForm(Form):
 
     @property
     def received(self) -> Sheet | None:
-        """The sheet, if its file was uploaded to this machine."""
+        """The sheet if its file was uploaded to this machine, else None."""
         return self.sheet if self._called else None
 
     def on_plan(self, act: Callable[[Plan], object]) -> None:

@@ -402,7 +402,7 @@ _HERE = "The path must be on the machine that petsync runs on."
 
 def files_at(text: str) -> list[Path]:
     """Return the file at this path, or the visible files in this folder, sorted by name. Raises
-    SettingsError if there is none.
+    SettingsError if there is no file, or if the path cannot be read.
     """
     try:
         path = Path(text.strip().strip("\"'")).expanduser()
@@ -584,7 +584,9 @@ _HOW = "In a live notebook this is a form. In plain Python:"
 
 
 def pet_now(store: Store, pet: Pet | None, pet_id: int | None) -> Pet | PetsyncError | None:
-    """Return the pet. Read it first if necessary, unless a kernel is live."""
+    """Return the pet, or the error if it cannot be read. Read it first if necessary, unless a
+    kernel is live. Return None if no pet is chosen or read.
+    """
     if pet is not None or pet_id is None or forms.is_live():
         return pet
     try:
@@ -691,7 +693,9 @@ class UploadForm(Form):
         return text(self.title, self._pet_now(), self.report, self._pet_id)
 
     def choose(self, pet: Pet) -> None:
-        """Make this the pet that gets the pictures."""
+        """Make this the pet that gets the pictures. Raises SettingsError while an upload is
+        active.
+        """
         if self._task is not None:
             raise SettingsError("an upload is active", hint="Wait for it to end, or stop it.")
         self.pet = pet
@@ -707,7 +711,9 @@ class UploadForm(Form):
         self._look()
 
     def add_path(self, path: str) -> None:
-        """Add the file at this path on the kernel's machine, or every file in this folder."""
+        """Add the file at this path on the kernel's machine, or every visible file in this folder.
+        Raises SettingsError if there is no file.
+        """
         if not path.strip():
             raise SettingsError("no path is given", hint="Enter one, such as photos/bella.jpg.")
         for each in files_at(path):
@@ -910,7 +916,9 @@ class UploadForm(Form):
             self._panel.progress(so_far)
 
     def _learn(self, item: Item, result: UploadedFile) -> None:
-        """Set the message for a file that is too large for the service."""
+        """If the service refused the file as too large, set its state and message, and store the
+        limit that the service states.
+        """
         _, refused, response = result.message.partition(": 413")
         if not refused:
             return

@@ -167,7 +167,7 @@ def serve(
     """Serve the page until Ctrl-C, which also ends the kernels.
 
     `port` 0 chooses a free port; `given` and the service's access `token` are for the kernels;
-    `on_ready` gets the link that opens the page. Raises SettingsError for a port in use.
+    `on_ready` gets the link that opens the page. Raises SettingsError if the port cannot be used.
     """
     page = _Page(
         notebook_path=str(notebook),
@@ -177,7 +177,7 @@ def serve(
         theme=theme,
     )
     page.initialize([])
-    # Only this user can read the files of Jupyter and IPython; files that the forms create get the
+    # Only this user can read the files of Jupyter and IPython; the forms create files with the
     # user's umask.
     umask = os.umask(0o077)
     replace(given, umask=umask).export_to(os.environ, token)
@@ -191,8 +191,8 @@ def serve(
 
 
 def open_browser(link: str) -> Path | None:
-    """Open the link through a private file, and return the file; None if there is no browser. This
-    keeps the link out of the process list, which other users can read.
+    """Open the link through a private file, and return the file, which the caller removes; None if
+    there is no browser. This keeps the link out of the process list, which other users can read.
     """
     try:
         browser = webbrowser.get()
@@ -239,7 +239,7 @@ class _Native(KernelSpecManager):
 
 class _AppPage(TornadoVoilaHandler):  # type: ignore[misc]  # Voilà has no types
     async def get(self, path: str | None = None) -> None:
-        # Reading the token sets the cookie that a closing tab needs to end its kernel.
+        # Reading the XSRF token sets the cookie that a closing tab needs to end its kernel.
         assert self.xsrf_token
         await super().get(path)
 

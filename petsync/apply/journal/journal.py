@@ -109,7 +109,7 @@ class Journal:
             return read_past_runs(connection, store)
 
     def find_run_of_process(self, since: str) -> str | None:
-        """Return the run that this process last worked on; None if there is none.
+        """Return the id of the run that this process last worked on; None if there is none.
 
         Only sessions that started at or after `since` count (ISO 8601, UTC, to the millisecond).
         """
@@ -145,7 +145,9 @@ class Journal:
         return msgspec.json.decode(run.options, type=dict[str, Any])
 
     def entries(self, run_id: str) -> Iterator[Entry]:
-        """Yield the entry of each change that was started or decided, by number."""
+        """Yield the entry of each change that was started or decided, in the order of the changes'
+        numbers.
+        """
         with self._connection() as connection:
             read_run(connection, run_id)
             yield from rows.entries(connection, run_id)
@@ -166,7 +168,9 @@ class Journal:
             return read_known_ids(connection, run_id) or frozenset()
 
     def find_run_of_plan(self, fingerprint: str) -> str | None:
-        """Return the run that applied the plan with that fingerprint; None if there is none."""
+        """Return the id of the run that applied the plan with that fingerprint; None if there is
+        none.
+        """
         with self._connection() as connection:
             return find_run_of_plan(connection, fingerprint)
 
@@ -198,14 +202,16 @@ class Journal:
         return sorted(records, key=lambda each: each.run_started, reverse=True)
 
     def read_undone_adds(self, store: str) -> dict[int, str]:
-        """Return the undone run of each pet that an undo removed and no run added again, by pet
-        id.
+        """Return, by pet id, the id of the undone run for each pet that an undo removed and no run
+        added again.
         """
         with self._connection() as connection:
             return read_undone_adds(connection, store)
 
     def read_restored(self, store: str) -> dict[int, RestoredPet]:
-        """Return the pets that undos changed or added again, with values after the newest undo."""
+        """Return the pets that undos changed or added again, with the values after the newest
+        undo.
+        """
         with self._connection() as connection:
             return read_restored(connection, store)
 
@@ -242,8 +248,8 @@ class Journal:
     def find_later_run(self, run_id: str) -> LaterRun | None:
         """Return the newest run of the same sheet that started after this one.
 
-        Runs in the user's other state folders count too. Returns None if there is none, or if all
-        rows of this run have ids.
+        Runs in the user's other state folders count only if this journal has none. Returns None if
+        there is none, or if all rows of this run have ids.
         """
         with self._connection() as connection:
             run = read_run_sheet(connection, run_id)
@@ -320,8 +326,9 @@ class Journal:
         """Start a run and a session on it; the run is on disk when this returns.
 
         If the journal has a run with `run_id`, the new run gets another id; the returned session
-        has that id. Raises StalePlanError if a run with that fingerprint exists, LockedError if
-        another run is working on the store, and PetsyncError if the journal cannot be written.
+        has the new run's id. Raises StalePlanError if a run with that fingerprint exists,
+        LockedError if another run is working on the store, and PetsyncError if the journal cannot
+        be written.
         """
         body = None if plan is None else pack_plan(plan.pieces())
         run = Run(

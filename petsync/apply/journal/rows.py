@@ -279,7 +279,9 @@ def read_known_ids(connection: sqlite3.Connection, run: str) -> frozenset[int] |
 
 
 def find_run_of_plan(connection: sqlite3.Connection, fingerprint: str) -> str | None:
-    """Return the run that applied the plan with that fingerprint; None if there is none."""
+    """Return the id of the run that applied the plan with that fingerprint; None if there is
+    none.
+    """
     row = connection.execute("SELECT id FROM run WHERE fingerprint = ?", (fingerprint,)).fetchone()
     return None if row is None else str(row[0])
 
@@ -303,7 +305,9 @@ def start_session(connection: sqlite3.Connection, store: str, run: str) -> Lock:
 
 
 def find_run_of_process(connection: sqlite3.Connection, since: str) -> str | None:
-    """Return the run of this process's newest session that started since that time."""
+    """Return the id of the run of this process's newest session that started since that time; None
+    if there is none.
+    """
     values = (os.getpid(), platform.node(), since)
     row = connection.execute(_RUN_OF_PROCESS, values).fetchone()
     return None if row is None else str(row[0])
@@ -425,7 +429,7 @@ _STOP_REASONS = {"running": "it is still running", "killed": "the process was ki
 def rebuild_report(past: PastRun, plan: Plan, entries: Iterable[Entry]) -> Report:
     """Return the report of a run so far.
 
-    Changes without an entry are not started. Started changes without an outcome are unknown.
+    Changes without an entry are `not sent`; started changes without an outcome are `unknown`.
     """
     by_number = {entry.number: entry for entry in entries}
     stopped = _STOP_REASONS.get(past.stopped or past.state, past.stopped)
@@ -693,8 +697,8 @@ def read_run_sheet(connection: sqlite3.Connection, run_id: str) -> RunSheet | No
 
 
 def read_undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, str]:
-    """Return the undone run of each pet that an undo removed and no later run added again, by pet
-    id.
+    """Return, by pet id, the id of the undone run for each pet that an undo removed and no later
+    run added again.
     """
     removed: dict[int, str] = {}
     for run, kind, _, undoes, _, _ in connection.execute(_RUNS_OF_STORE, (store,)).fetchall():
@@ -793,7 +797,9 @@ def _sent_run(connection: sqlite3.Connection, run: str, source: str, head: _Plan
 
 
 def _build_change(entry: Entry) -> Change | None:
-    """Return the change of an entry, with the pet as the store accepted it; None if unknown."""
+    """Return the change of an entry, with the pet as the store accepted it; None if a pet is
+    unknown, or if the service assigned the id of an add.
+    """
     row, source, before, after = entry.row, entry.source, entry.before, entry.after
     if entry.kind == "delete" and before is not None:
         return Delete(row=row, source=source, before=before)
@@ -896,7 +902,8 @@ def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, ReusedI
 
 
 def find_later_run(connection: sqlite3.Connection, run: RunSheet) -> str | None:
-    """Return the newest run of the same sheet that started after this one; None if there is none.
+    """Return the id of the newest run of the same sheet that started after this one; None if there
+    is none.
 
     Also returns None if all rows of this run have ids.
     """
@@ -1009,7 +1016,7 @@ def _iter_unsent_rows(
     tab: str,
     origin: _RunOrigin,
 ) -> Iterator[RowRecord]:
-    """Yield a record for each row that a stopped run did not reach."""
+    """Yield a record for each add without an id that a stopped run did not reach."""
     last = connection.execute(_LAST_SESSION, (run,)).fetchone()
     if last is not None and last[0] and not last[1]:
         return
@@ -1282,7 +1289,7 @@ def _entry_columns(run: str, entry: Entry) -> Row:
 
 
 def entries(connection: sqlite3.Connection, run: str) -> Iterator[Entry]:
-    """Return the entries of a run, by number.
+    """Return the entries of a run, in the order of their numbers.
 
     Raises PetsyncError for a damaged row, and for a row without a run: it may belong to this run.
     """

@@ -257,7 +257,9 @@ LOCK_TIMEOUT_S = 30.0
 
 
 def create_journal(path: Path) -> None:
-    """Create the journal if it is missing; only this user can access its folder and file."""
+    """Create the journal if it is missing or empty; only this user can access its folder and
+    file.
+    """
     with translate_errors(path):
         make_state_folder(path.parent)
         # Only SQLite opens an existing file: closing another descriptor would drop the locks that
@@ -515,7 +517,7 @@ def _find_start_time(pid: int) -> str | None:
         return None
     except OSError:
         return "?"
-    # The name, in parentheses, may contain anything; the state and the rest follow it.
+    # The process name, in parentheses, may contain anything; the state and the rest follow it.
     fields = stat[stat.rindex(b")") + 2 :].split()
     return None if fields[0] in b"ZX" else fields[19].decode()
 
@@ -527,7 +529,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def row_checksum(values: tuple[Any, ...]) -> int:
-    """Return the CRC-32 of the values as a JSON array, bytes in base64."""
+    """Return the CRC-32 of the values as a JSON array, with bytes in base64."""
     return zlib.crc32(_encoder.encode(values))
 
 
@@ -641,7 +643,9 @@ def _check_version(path: Path, facts: _DatabaseFacts) -> None:
 
 
 def _move_damaged(path: Path, reason: str) -> PetsyncError:
-    """Rename a damaged journal and its log files, and return the error to raise."""
+    """Rename a damaged journal and its log files, unless it is in use, and return the error to
+    raise.
+    """
     damage = f"the journal {path} is damaged ({' '.join(reason.split())})"
     if is_used(path):
         return PetsyncError(

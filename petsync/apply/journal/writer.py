@@ -106,7 +106,7 @@ class Image(msgspec.Struct, gc=False):
 
 
 class KnownIds(msgspec.Struct, gc=False):
-    """The ids of the pets that existed before the run."""
+    """The ids of the pets that existed before the first add without an id."""
 
     ids: list[int]
 
@@ -348,7 +348,8 @@ def _resolve(waiters: list[Waiter], error: PetsyncError | None) -> None:
         if error is None:
             waiter.set_result(None)
         else:
-            # A copy for each: one error raised in several tasks would share a traceback.
+            # Each waiter gets a copy: if several tasks raised one error, they would share its
+            # traceback.
             waiter.set_exception(copy_error(error))
 
 
@@ -359,7 +360,8 @@ _STANDSTILL_S = 2.5 * HEARTBEAT_S
 
 
 class RunSession:
-    """A Recorder of one run; no other process can work on its store until it is closed.
+    """A Recorder of one run; no other process can work on the run's store until the session is
+    closed.
 
     Coroutines raise PetsyncError if the journal cannot be written, and LockedError if another
     process has taken over. Results that could not be written are tried again with the next group.
@@ -412,8 +414,8 @@ class RunSession:
         self._known = frozenset(sorted_ids)
 
     def get_known_ids(self) -> Collection[int] | None:
-        """Return the ids that `record_known_ids` recorded in any session of the run; None if there
-        are none.
+        """Return the ids that `record_known_ids` recorded in any session of the run; None if it was
+        never called.
         """
         return self._known
 

@@ -90,8 +90,8 @@ def implicit(
     """Return credentials with the token in `text`: the final address of an implicit sign-in, which
     has the token after `#`, or the token alone.
 
-    `state` is the state of the sign-in; if the address has a state, it must be the same.
-    `store.begin_sign_in(implicit=True)` does all of this.
+    `state` is the state of the sign-in: an address must have the same state, or no state if `state`
+    is None. `store.begin_sign_in(implicit=True)` does all of this.
     """
     text, state, api_key = as_secret(text), as_secret(state), as_secret(api_key)
     from petsync.client.auth.browser import token_in
@@ -121,7 +121,7 @@ def api_key(key: Given) -> Credentials:
 
 
 def none() -> Credentials:
-    """Return no credentials."""
+    """Return empty credentials, for requests without a token or API key."""
     return Credentials(grant=Grant(kind="none"))
 
 

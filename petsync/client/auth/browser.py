@@ -201,7 +201,7 @@ def token_in(text: Secret, state: Secret | None, key: Secret | None) -> Credenti
 _REQUEST_TIMEOUT_S = 10.0
 _CLOSE_TIMEOUT_S = 2.0
 _CLOSE_GRACE_S = 0.25
-"""Seconds that a connected browser has to send its request before the listener closes."""
+"""Seconds that a connected browser has to send its request after the listener has closed."""
 _HOST = "127.0.0.1"
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:10vh auto;padding:0 1rem;"
@@ -468,7 +468,9 @@ class AsyncPendingSignIn:
 
     @classmethod
     async def begin(cls, authority: Authority, request: SignInRequest, finish: Finish) -> Self:
-        """Start a sign-in. Raises SettingsError if the service does not offer it."""
+        """Start a sign-in. Raises SettingsError if the service does not offer it or petsync cannot
+        listen, and ApiError if the service does not respond.
+        """
         pending = cls(authority, request, finish)
         endpoints = await authority.endpoints()
         _check_offered(endpoints, request)
@@ -489,11 +491,12 @@ class AsyncPendingSignIn:
 
     @property
     def is_open(self) -> bool:
-        """True if no response for this sign-in has arrived yet."""
+        """True until a response for this sign-in arrives or the sign-in is closed by `end`."""
         return not self._is_over and not self._lock.locked()
 
     async def wait(self, timeout: float = 300.0) -> Account:  # noqa: ASYNC109
-        """Wait up to `timeout` seconds for the browser's redirect, and return the account.
+        """Wait up to `timeout` seconds for the browser's redirect, stop listening, and return the
+        account.
 
         Raises AuthError if the user or the service refused, or on a timeout.
         """
@@ -543,8 +546,8 @@ class AsyncPendingSignIn:
         return f"<petsync.Pending {urlsplit(self._question.endpoints.authorize).netloc}>"
 
     async def _choose_redirect(self, endpoints: Endpoints) -> str:
-        """Return the redirect address; without a listener, the user copies it from the address
-        bar.
+        """Start the listener if possible and requested, and return the redirect address. Without a
+        listener, the user copies the final address from the address bar.
         """
         configured = urlsplit(endpoints.redirect)
         is_here = not endpoints.redirect or configured.hostname == "127.0.0.1"

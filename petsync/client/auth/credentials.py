@@ -52,7 +52,7 @@ class Grant:
     expires: float | None = None
     """Seconds since 1970, by this machine's clock; None without an expiry."""
     is_doubtful: bool = False
-    """The refresh token was sent, but no response arrived, so it may be used up."""
+    """True if the refresh token was sent and no response arrived: the token may be used up."""
     name: str = field(default_factory=lambda: secrets.token_hex(8))
     """Identifies one sign-in through all its renewals."""
 
@@ -63,7 +63,7 @@ class Grant:
 
     @property
     def until(self) -> datetime | None:
-        """The time at which the token expires, in UTC."""
+        """The time at which the token expires, in UTC; None without an expiry."""
         if self.expires is None:
             return None
         return datetime.fromtimestamp(min(max(self.expires, 0.0), _MAX_TIMESTAMP), UTC)
@@ -84,7 +84,9 @@ class Grant:
 
     @property
     def pair(self) -> Secret | None:
-        """The client's id and secret for a Basic header (RFC 6749, section 2.3.1)."""
+        """The client's id and secret for a Basic header (RFC 6749, section 2.3.1); None without a
+        secret.
+        """
         if self.client_secret is None:
             return None
         pair = f"{quote_plus(self.client_id)}:{quote_plus(self.client_secret.reveal())}"
@@ -122,7 +124,7 @@ class Grant:
         return replace(self, kept=kept)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the grant as plain values, including secrets."""
+        """Return the grant as plain values, including secrets, without `kept`."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         plain = {n: v.reveal() if isinstance(v, Secret) else v for n, v in values.items()}
         plain["scopes"] = None if self.scopes is None else sorted(self.scopes)
@@ -161,7 +163,7 @@ _NO_GRANT = Grant()
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The credentials of a request; either part may be missing. The repr shows `***`."""
+    """The credentials of a request: a token, an API key, both or neither. The repr shows `***`."""
 
     token: Secret | None = None
     key: Secret | None = None

@@ -53,7 +53,7 @@ _HINT = (
 
 class SecretStore:
     """Stores secrets by name. Each call may block for up to a minute while the keyring asks the
-    user to unlock it. Raises SettingsError.
+    user to unlock it. Raises SettingsError if the keyring cannot be used.
     """
 
     def get(self, name: str) -> Secret | None:
@@ -138,7 +138,9 @@ Renew = Callable[[Credentials], Awaitable[Credentials]]
 
 
 class CredentialStore:
-    """The stored sign-in at `url`, shared through a state folder. Raises SettingsError."""
+    """The stored sign-in at `url`, shared through a state folder. Raises SettingsError, and
+    LockedError if another process holds the lock for too long.
+    """
 
     def __init__(self, state: Path, url: str, keyring: SecretStore | None = None) -> None:
         self._state, self._url = state, url
@@ -189,9 +191,9 @@ class CredentialStore:
                 self._write_index({url: other for url, other in index.items() if url != self._url})
 
     async def renew(self, current: Credentials, renew: Renew) -> Credentials:
-        """Return new credentials to replace these: the ones that another process has stored, or
-        the result of `renew`, which is then stored. Raises AuthError after a sign-out in another
-        process.
+        """Return new credentials to replace `current`: those that another process has stored, or
+        the result of `renew`. The result is stored, unless another user has signed in. Raises
+        AuthError after a sign-out or a failed renewal in another process.
         """
         async with self._hold_lock():
             name = self._name()

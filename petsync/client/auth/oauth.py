@@ -434,7 +434,8 @@ def _parts(authorization: Secret) -> Iterator[Secret]:
         yield from (secret, Secret(unquote_plus(secret.reveal())))
 
 
-# TokenEndpoint: one request to the authorization server and its response, with limits for both.
+# TokenEndpoint: one request to the authorization server and its response, with limits on time and
+# size.
 #
 # No stack frame that an error passes through has a plain secret as a local variable: a verbose
 # traceback shows variables. Errors of httpx are dropped with their frames.
@@ -677,7 +678,9 @@ class Authority:
         return await request(credentials)
 
     async def introspect(self, credentials: Credentials) -> Values | None:
-        """Return the service's claims about the token; None if it has no introspection."""
+        """Return the service's claims about the token; None if it has no introspection, or refuses
+        the request.
+        """
         address = (await self.endpoints()).introspect
         if not address or credentials.token is None:
             return None
@@ -742,7 +745,7 @@ class Authority:
 def _encode_form(
     credentials: Credentials, form: Mapping[str, Secret | str | None], *, by_post: bool
 ) -> Secret:
-    """Return the encoded form; oauthlib encodes forms with a grant."""
+    """Return the encoded form; oauthlib encodes forms that have a grant type."""
     plain = {n: v.reveal() if isinstance(v, Secret) else v for n, v in form.items() if v}
     if by_post:
         plain["client_id"] = credentials.grant.client_id

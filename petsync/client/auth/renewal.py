@@ -38,8 +38,9 @@ class _Failure:
 class Keyring:
     """The current credentials, and their renewal.
 
-    `credentials` are those of the next request. `age` counts the renewals, including failed ones:
-    a caller can compare it to see whether a renewal has happened in the meantime.
+    `credentials` are those of the next request. `age` counts the renewals, including failed ones,
+    and the calls of `replace`: a caller can compare it with an earlier value to see whether the
+    credentials may have changed.
     """
 
     def __init__(self, credentials: Credentials, renewer: Renewer | None = None) -> None:
@@ -58,8 +59,9 @@ class Keyring:
             self.age, self._failure, self._not_before = self.age + 1, None, 0.0
 
     async def ensure_fresh(self) -> None:
-        """Renew a token that is due, once for all callers. If that fails, return, and let the
-        service decide about the old token. Raises AuthError if there is no token at all.
+        """Renew a token that is due, once for all callers. If the renewal fails, return, and let
+        the service decide about the old token. Raises AuthError if the renewal fails and there is
+        no old token.
         """
         with self._lock:
             renewing = self._start() if self._is_due() else None

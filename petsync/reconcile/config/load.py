@@ -98,7 +98,8 @@ KeyPath = tuple[str, ...]
 
 
 def statements(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the first line and the text of each statement: a header, or a key with its value.
+    """Yield the number of the first line and the text of each statement: a header, a key with its
+    value, a comment or an empty line.
 
     Lines are joined until they can be parsed as one statement. Text that cannot be parsed comes
     last, up to the end of the file.
@@ -232,8 +233,8 @@ class Reader:
         return values
 
     def value(self, option: Option, raw: str, path: KeyPath) -> dict[str, Any]:
-        """Return the name of an option with its value from outside the file, {} if the value is
-        invalid.
+        """Return {name: value} for an option whose value comes from outside the file, {} if the
+        value is invalid.
         """
         return self._option(option, raw, path)
 
@@ -444,7 +445,9 @@ def _has_password(text: str) -> bool:
 
 
 def _password(address: str) -> str:
-    """Return the password in a URL, "" if there is none."""
+    """Return the password in a URL, "" if there is none. For an invalid URL, return all text before
+    the last @.
+    """
     try:
         return urlsplit(address).password or ""
     except ValueError:
@@ -456,7 +459,7 @@ def _key(name: str) -> str:
 
 
 def _format_value(value: object) -> str:
-    """Return the value as TOML, shortened if it is long."""
+    """Return the value as TOML, shortened if it is long, or a phrase such as "a table"."""
     if isinstance(value, dict):
         return "a table"
     if isinstance(value, bool | str | int | list):
@@ -594,7 +597,7 @@ NEEDS = {
 }
 """Options that need another option, each with the options of which it needs one."""
 ENVIRONMENT_TOO = {"client_secret": "client_id"}
-"""Options of NEEDS whose other option may come from the environment."""
+"""Options of NEEDS, each with the needed option that may come from the environment."""
 
 
 def check_job(draft: Draft) -> Iterator[ConfigMistake]:
@@ -783,7 +786,7 @@ def check_jobs(
 
 
 def _pair(first: Draft, second: Draft) -> Iterator[ConfigMistake]:
-    """Yield the mistakes in the combination of two jobs, at the second one."""
+    """Yield the mistakes in the combination of two jobs; each is reported at the second job."""
     modes = (first.mode, second.mode)
     if first.name.casefold() == second.name.casefold():
         yield second.mistake(
@@ -976,7 +979,7 @@ def configuration(
 
 
 class _Lines:
-    """The lines of the jobs; parses the whole file only if a search fails."""
+    """Finds the lines of the jobs' headers; parses the whole file only if a text search fails."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -1068,7 +1071,7 @@ def encoding(file: str, error: UnicodeDecodeError) -> Problem:
 
 
 def _find_statement(text: str, number: int) -> tuple[int, str]:
-    """Return the last statement that begins at or before that line.
+    """Return the last statement that begins at or before line `number`.
 
     In invalid TOML, the last statement of the file is the one with the error.
     """
@@ -1214,9 +1217,9 @@ def load(
     """Return the configuration of the file, or of the folder's petsync.toml.
 
     It is read with the variables in `environ`. `names` are the variables that `${NAME}` may use;
-    None for all. A confirmed file (`petsync trust`) may use all. A file that is neither named by
-    the user (`is_named`) nor confirmed must have no secret or saved sign-in, and use no path
-    outside of its folder.
+    None for all. A confirmed file (`petsync trust`) may use all. If a file is neither named by the
+    user (`is_named`) nor confirmed, there must be no secret, not even in `environ` (PETSYNC_TOKEN
+    etc.), no saved sign-in for a job's service, and no path outside of the file's folder.
 
     Raises ConfigurationError. Its `problems` are all mistakes, each with file, line, key and
     suggestion; none shows a secret.
@@ -1232,8 +1235,8 @@ def load(
 
 
 def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
-    """Raise ConfigurationError if the file has a secret, has a saved sign-in for a job's service,
-    or uses a path outside of its folder.
+    """Raise ConfigurationError if the file or the environment provides a secret, if a sign-in is
+    saved for a job's service, or if a path is outside of the file's folder.
 
     Called for a file that the user has neither named nor confirmed.
     """
@@ -1262,7 +1265,8 @@ def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
 def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
     """Return when each job of the file runs.
 
-    An unset variable is not a mistake: the scheduler that starts the jobs may have it. Raises
+    An unset variable is a mistake only in a schedule: the scheduler that starts the jobs may set
+    the others. If any variable is unset, combinations of options are not checked. Raises
     ConfigurationError for all other mistakes.
     """
     read = _read_file(path, environ, Reader(HiddenEnvironment(environ), is_partial=True))
@@ -1394,7 +1398,7 @@ def read_variables(path: Path) -> HiddenEnvironment:
     """Return the variables that a file sets.
 
     Its lines are NAME=value, empty, or comments with #. A value that sh or systemd would read
-    differently is an error: the file must have the same meaning for all of them. Raises
+    differently is an error: the file must mean the same to petsync, sh and systemd. Raises
     SettingsError, which shows no value.
     """
     return HiddenEnvironment(dict(_variables(path, _decode_lines(path))))

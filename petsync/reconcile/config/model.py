@@ -211,7 +211,7 @@ def choices(values: tuple[str, ...], *, least: int = 0) -> ValueType:
 
 
 def _list_of(of: ValueType, words: str, least: int = 1) -> ValueType:
-    """Return the type of lists of such values without duplicates."""
+    """Return the type of lists of values of the type `of`, without duplicates."""
 
     def read(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list):
@@ -479,8 +479,9 @@ def _next_times(fields: list[str]) -> Iterator[datetime]:
 def on_calendar(schedule: str) -> tuple[str, ...]:
     """Return the schedule as systemd's `OnCalendar=` values.
 
-    There are two values if the schedule limits both the days of the month and those of the week:
-    cron runs if either matches, and systemd only if both match.
+    There are two values if the schedule limits both the days of the month and those of the week,
+    and neither field begins with `*`: cron then runs if either matches, and systemd only if both
+    match.
     """
     cron = CronSim(schedule, _NOW)
     numbers = sorted({int(str(day)) % 7 for day in cron.weekdays})
@@ -626,7 +627,7 @@ class Job:
     auth: Mapping[str, str] = field(default_factory=dict)
     allow_http: tuple[str, ...] = ()
     timeout: float = 30.0
-    """Seconds to wait for an answer."""
+    """Seconds to wait for a response."""
     token: Secret | None = None
     api_key: Secret | None = None
     client_id: str = ""
@@ -674,7 +675,9 @@ class Reports:
     keep: int | None = 90
     """How many reports of each job are kept; None for all."""
     is_private: bool = False
-    """True if the folder is in the state folder; only the owner can read its files."""
+    """True if the folder is the default one, in the state folder; then only the owner can read its
+    files.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

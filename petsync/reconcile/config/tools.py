@@ -342,8 +342,8 @@ ENVIRONMENT = "petsync.env"
 _SETTLED = "2 3 5 6 7"
 """Exit codes that do not count as a failure of the unit.
 
-Notices report what needs a decision, a locked job is already running, and the next round resumes an
-interrupted one.
+Notices report what needs a decision, a locked job is already running, and the next round does the
+rest of an interrupted round.
 """
 
 

@@ -279,9 +279,9 @@ def positions(mask: Any) -> list[int]:
 def open_column(
     name: str, cells: Cells, blank: Bools, marker: str, notes: Notes, *, special: bool = True
 ) -> Column:
-    """Return the column, with notes on cells that are not text. `blank` marks the blank cells;
-    `special` is false for columns of numbers, which have their own rules for cells that are not
-    text.
+    """Return the column, with notes on cells that are not text or only resemble the `marker`.
+    `blank` marks the blank cells; `special` is false for columns of numbers, which have their own
+    rules for cells that are not text.
     """
     cleared, like_marker, cells = findings.find_markers(cells, marker)
     column = Column(name, cells, ~blank & ~cleared & ~like_marker, cleared, notes)
@@ -623,16 +623,16 @@ _NO_ITEMS = "Leave the cell blank to change nothing, or write [clear] to empty t
 
 
 def tags(column: Column) -> _Lists:
-    """Return an object array with a list of distinct `Tag` values for each row; None for cells
-    without a value.
+    """Return an object array with a list of distinct `Tag` values for each row; [] for cleared
+    cells, None for cells without a value.
     """
     note_damage(column)
     return _lists(column, _plain_tags, validate_tags)
 
 
 def photos(column: Column) -> _Lists:
-    """Return an object array with a list of distinct URLs for each row; None if a cell has no
-    value.
+    """Return an object array with a list of distinct URLs for each row; [] for a cleared cell, None
+    for a cell without a value.
     """
     return _lists(column, _plain_photos, validate_photos)
 
@@ -663,8 +663,8 @@ def _lists(
 
 
 def _plain_tags(cells: Cells, has_value: Bools) -> tuple[_Lists, Bools]:
-    """Return the tags of cells that have no quotes, blank items or repeated tags, and a mask of
-    these cells.
+    """Return the tags of cells that certainly need no note (no quotes, no-break spaces, blank
+    items, placeholders or repeated tags), and a mask of these cells.
 
     Each distinct item of these cells is parsed once.
     """
@@ -1087,7 +1087,8 @@ def note_separators(
     tags: Cells | None, photos: Cells | None, marker: str, base: Base | None, notes: Notes
 ) -> None:
     """Note tags separated by a comma, a line break or a bar, URLs separated by a comma, a
-    semicolon, a space, a bar or nothing, and the marker beside other items.
+    semicolon, a space, a bar or nothing, the marker beside other items, the marker's word without
+    brackets, and tags in brackets.
 
     A tag or URL in the `base` is a single one, because it was exported as one.
     """
@@ -1309,7 +1310,9 @@ def free_text(column: Column) -> Any:
 
 
 def categories(column: Column, exported: Collection[str], marker: str) -> Any:
-    """Return the categories' names as typed; `exported` names get no note."""
+    """Return the categories' names as typed; names in `exported` are not reported as placeholders,
+    texts of a program or names with a number.
+    """
     _note_placeholders(column, are_placeholders(column.cells.trim()), exported)
     _note_records(column, "category-text", exported, _NO_ITEMS)
     _note_numbered(column, exported)
@@ -1320,7 +1323,9 @@ def categories(column: Column, exported: Collection[str], marker: str) -> Any:
 
 
 def names(column: Column, exported: Collection[str]) -> Any:
-    """Return the names as typed; `exported` names get no note. The clear marker is refused."""
+    """Return the names as typed; names in `exported` are not reported as placeholders or texts of a
+    program. The clear marker is refused.
+    """
     hint = "Leave the cell blank to change nothing, or write the name."
     _note_placeholders(column, are_missing_values(column.cells.trim()), exported, hint)
     _note_records(column, "name-text", exported, hint)
@@ -1334,7 +1339,7 @@ def names(column: Column, exported: Collection[str]) -> Any:
 
 def statuses(column: Column, usual: Sequence[str], known: Collection[str]) -> Any:
     """Return the statuses in the spelling of the `usual` or `known` ones; a status in `known` stays
-    as typed.
+    as typed. A cleared cell gets ""; an unknown status gets a missing value.
     """
     offered = [*usual, *sorted(set(known) - set(usual))]
 
@@ -1356,7 +1361,9 @@ def statuses(column: Column, usual: Sequence[str], known: Collection[str]) -> An
 
 
 def actions(column: Column) -> Any:
-    """Return the action of each row: one of ACTIONS, `merge` for a blank cell."""
+    """Return the action of each row: one of ACTIONS, `merge` for a blank, cleared or unknown
+    one.
+    """
     for at in positions(column.clear):
         column.note(at, "unknown-action")
 
@@ -1405,7 +1412,9 @@ def _note_numbered(column: Column, exported: Collection[str]) -> None:
 def _matching_cells(
     column: Column, rows: Rows, pattern: str, exported: Collection[str]
 ) -> Iterator[tuple[int, str]]:
-    """Yield the rows that match the pattern, with their trimmed texts."""
+    """Yield the rows that match the pattern, with their trimmed texts, except the `exported`
+    texts.
+    """
     rows = rows[column.has_value[rows]]
     texts = column.cells.text.take(pa.array(rows))
     for at in rows[positions(pc.match_substring_regex(texts, pattern))].tolist():

@@ -24,7 +24,7 @@ from petsync.table.sheet import cell_address
 __all__ = ["find_copies", "note_non_data", "note_repeated", "note_suspects", "note_worksheet"]
 
 
-# Equal rows: with an id they count as one row, without an id each is a pet.
+# Equal rows: with an id they count as one row, without an id each adds a pet.
 
 
 _Rows = np.ndarray[Any, np.dtype[np.intp]]
@@ -182,8 +182,10 @@ _MIN_DISTINCT = 0.9
 def note_worksheet(
     grid: Grid, headers: Headers, notes: Notes, renamed: Container[int] = ()
 ) -> None:
-    """Note headers that are similar to petsync's, and merged and hidden cells. A note is on the
-    header, or on the rows that a merged range covers. The headers of `renamed` columns get no note.
+    """Note headers that are similar to petsync's or missing, columns that may have the ids, other
+    worksheets with known headers, filters, and merged and hidden cells. A note is on the header, on
+    the rows that a merged range covers, or on the whole sheet. The headers of `renamed` columns get
+    no note.
     """
     for position, name in headers.near.items():
         if position in renamed:

@@ -58,7 +58,7 @@ def error(code: str, meaning: str, example: str, fixed: str, cure: str, more: st
 
 
 def warning(code: str, meaning: str, example: str, fixed: str, cure: str, more: str = "") -> Rule:
-    """Return a rule that reports how a cell was read."""
+    """Return a rule that reports a problem but does not block the row."""
     return _rule("warning", code, meaning, example, fixed, cure, more)
 
 

@@ -77,9 +77,10 @@ def kinds(raw: Any) -> Iterator[tuple[int, CellKind]]:
     """Yield the positions and kinds of cells of a CSV file's column that are errors, begin like a
     formula or with spaces and a quote, or contain a NUL.
 
-    An apostrophe before a text means that it is intended; `raw` must still have it.
+    An apostrophe before a text means that the text is intended; `raw` must still have the
+    apostrophe.
     """
-    # Search for all of them at once, because most columns have none.
+    # Search for these first bytes all at once, because most columns have none of them.
     if len(rows_starting_with(raw, b"#E=" + _SPACES)):
         yield from ((at, CellKind.ERROR) for at in errors(raw))
         for at, _ in _matching_texts(raw, rows_starting_with(raw, b"="), "^=[^=]"):
@@ -102,8 +103,8 @@ def cells(text: Any, special_kinds: Mapping[int, CellKind]) -> Cells:
 
 
 def explain_error(value: str) -> tuple[str, str]:
-    """Return the problem of a cell with this error, and a suggestion; "" if the texts of the rule
-    are enough.
+    """Return the problem of a cell with this error, and a suggestion; each is "" if the text of the
+    rule is enough.
     """
     cause = _error_cause(value)
     if not cause:
@@ -140,7 +141,7 @@ _DAY_ZERO = dt.date(1899, 12, 30)
 _ENGLISH = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _OTHER_MONTHS = "Mrz|Mär|Mai|Okt|Dez|janv|févr|mars|avr|mai|juin|juil|août"
 _MONTHS = f"{'|'.join(_ENGLISH)}|{_OTHER_MONTHS}"
-# Without backreferences, because Arrow's regular expressions do not support them.
+# The pattern has no backreferences, because Arrow's regular expressions do not support them.
 _CONVERTED = (
     rf"^\s*(?:[0-9](?:[.,][0-9]+)?E\+[0-9]{{2,3}}"
     rf"|[0-9]{{1,2}}(?:-|\. )(?:{_MONTHS})\.?(?:[- ][0-9]{{2,4}})?"
@@ -151,7 +152,9 @@ _CONVERTED = (
 
 
 def find_converted(text: Any) -> Iterator[int]:
-    """Yield the positions of texts in an Arrow array that a program made from dates and numbers."""
+    """Yield the positions in an Arrow array at which the text looks like a date or a number that a
+    program made from a typed text.
+    """
     cell_bytes = text_bytes(text)
     hyphens = cell_bytes.places(lambda data: data == ord("-"))
     hyphens = hyphens[cell_bytes.bytes_after(hyphens) - ord("0") < 10]
@@ -161,8 +164,8 @@ def find_converted(text: Any) -> Iterator[int]:
 
 
 def suggest_typed(shown: str) -> str:
-    """Return a suggestion with the texts that may have been typed for a date in a cell; "" if it is
-    not a date.
+    """Return a suggestion with the texts that may have been typed for a date in a cell; "" if
+    `shown` is not a date.
     """
     day = _day(shown)
     if day is None:
@@ -237,7 +240,8 @@ def find_invisible(text: Any) -> Iterator[tuple[int, str]]:
     cell_bytes = text_bytes(text)
     places = cell_bytes.places(lambda data: (data < ord(" ")) | (data > ord("~")))
     places = places[_PAIRS[cell_bytes.data[places], cell_bytes.bytes_after(places)]]
-    # Quotation marks and dashes, which are frequent, share their first two bytes with these.
+    # Quotation marks and dashes, which are frequent, begin with the same two bytes as some of the
+    # invisible characters.
     is_general = (cell_bytes.data[places] == 0xE2) & (cell_bytes.bytes_after(places) == 0x80)
     places = places[~is_general | _GENERAL[cell_bytes.bytes_after(places, by=2)]]
     for at in cell_bytes.rows(places).tolist():
@@ -287,7 +291,7 @@ _MISREAD_RUN = re.compile(f"([^\\x00-\\x7f{re.escape(''.join(_BYTES))}]+)")
 
 
 def repair_misread(text: str) -> str:
-    """Return the original text; "" if it was not decoded wrongly.
+    """Return the original text; "" if `text` was not decoded wrongly.
 
     Each part between characters that Windows-1252 does not have is repaired separately.
     """

@@ -65,7 +65,7 @@ __all__ = [
 ]
 
 
-# A CSV file as a workbook of its cells, each record in the row of the line it starts at.
+# A CSV file as a workbook of its cells. A record that starts in line n is in row n.
 
 
 TAB = "Pets"
@@ -188,9 +188,9 @@ class Comments:
     """The comments of one worksheet, without the earlier ones of petsync.
 
     `removed_addresses` has the addresses of comments that had only petsync's text, `others` those
-    of the comments that stay, `removed` the text of petsync that was removed from a comment that
-    stays, by its address, `threaded` the addresses of threaded comments, to which nothing can be
-    added. Raises MarkupError if the part has no comments.
+    of the other comments that stay, without threaded ones, `removed` the text of petsync that was
+    removed from a comment that stays, by its address, `threaded` the addresses of threaded
+    comments, to which nothing can be added. Raises MarkupError if the part has no comments.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -210,7 +210,7 @@ class Comments:
 
     @property
     def others(self) -> frozenset[str]:
-        """The addresses of the comments that stay."""
+        """The addresses of the comments that stay, without threaded ones."""
         return frozenset(self._texts)
 
     @property
@@ -219,7 +219,7 @@ class Comments:
         return bool(self.removed_addresses or self.removed)
 
     def add(self, address: str, text: str) -> None:
-        """Add a text to a cell, after an existing comment."""
+        """Add a comment with this text to a cell, or the text to the end of the cell's comment."""
         prefix = self._root.prefix
         font = _FONT.format(prefix)
         existing = self._texts.get(address)
@@ -334,7 +334,7 @@ _Size = Callable[[int], int]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The sizes of a worksheet's columns and rows in pixels, 0 if they are hidden."""
+    """The sizes of a worksheet's columns and rows in pixels; a hidden column has the width 0."""
 
     columns: tuple[tuple[int, int, int], ...]
     """Ranges (first, last, both from 0) with their width."""
@@ -374,7 +374,7 @@ class Layout:
         return left, _GAP, top, into, right, across, bottom, down
 
     def enlarge(self, box: Box, lines: int) -> Box:
-        """Return the box, enlarged by `lines` lines."""
+        """Return the box, enlarged by `lines` lines, or reduced if `lines` is negative."""
         bottom, down = self._along(box[6], box[7] + lines * _LINE_HEIGHT, self._height, _LAST_ROW)
         return (*box[:6], bottom, down)
 
@@ -449,7 +449,9 @@ class Mark:
 
     @property
     def text(self) -> str:
-        """The findings, each as a paragraph."""
+        """The findings, each as a paragraph; of more than eight, the first eight and the number of
+        the others.
+        """
         shown = list(self.paragraphs)[:_MAX_FINDINGS]
         more = len(self.paragraphs) - len(shown)
         if more:
@@ -512,7 +514,7 @@ _NAMESPACES = {
 _BLOCK = 1024
 # Any prefix that a program uses for the namespaces.
 _P = rb"(?:[\w.-]+:)?"
-# A shape without an end tag ends at the next shape, so that each byte is searched only once.
+# The search for an end tag stops at the next shape, so that each byte is searched only once.
 _SHAPE = re.compile(rb"<%bshape\s[^<]*(?:<(?!/?%bshape[\s>])[^<]*)*</%bshape\s*>" % (_P, _P, _P))
 _NOTE = re.compile(rb"ObjectType\s*=\s*[\"']Note[\"']")
 _ROW = re.compile(rb"<%bRow\s*>\s*([0-9]{1,9})\s*<" % _P)
@@ -658,7 +660,9 @@ def update_boxes(
     comments: Comments,
     marks: Sequence[Mark],
 ) -> None:
-    """Give each comment of `marks` a box, and remove the boxes of removed comments."""
+    """Give each new comment of `marks` a box, resize the boxes of existing comments whose text
+    changes, and remove the boxes of removed comments.
+    """
     layout = Layout.of(sheet.root, sheet.heights)
     name = _name(parts, part, sheet)
     data = without_boxes(
@@ -909,7 +913,9 @@ def _annotate_parts(
 
 
 def _commented_marks(marks: Iterable[Mark], comments: Comments) -> list[Mark]:
-    """Return the marks that get a comment: if there are too many, those of errors first."""
+    """Return the marks that get a comment. A cell with a threaded comment gets none. If there are
+    too many marks, those of errors are chosen first.
+    """
     able = [mark for mark in marks if mark.address not in comments.threaded]
     chosen = sorted(able, key=lambda mark: not mark.is_error)[:MAX_COMMENTS]
     return sorted(chosen, key=lambda mark: (mark.row, mark.column))

@@ -213,7 +213,9 @@ class WorksheetPart:
         self._set(Row(number, row, cells, lambda at: _column_style(root, at)))
 
     def add_drawing(self, relation: str, namespace: str) -> None:
-        """Add the reference to the part with the comments' boxes, at its place in the schema."""
+        """Set the worksheet's reference to the part with the comments' boxes, at its place in the
+        schema.
+        """
         prefix = self.root.prefix
         name = f"{prefix}legacyDrawing"
         tag = start_tag(name, {"xmlns:r": namespace, "r:id": relation}, empty=True)
@@ -546,8 +548,9 @@ def patch_workbook(
 
     The columns `new` are added after the last one with a value, with a header. Formulas are kept,
     except in the `replaceable` cells (by row and column). A formula that other cells share is kept
-    even there; with `strict`, it raises SheetError. `lines` are those of a new base. `suffix` is
-    that of the new file, if it differs: macros are kept only with `.xlsm`.
+    even there; with `strict`, SheetError is raised. `lines` are those of a new base. `suffix` is
+    that of the new file, if it differs: macros are kept only with `.xlsm`. Also raises SheetError
+    if the workbook is damaged.
     """
     parts = WorkbookParts(source)
     with damage_named(source):

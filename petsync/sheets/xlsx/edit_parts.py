@@ -349,8 +349,8 @@ class WorkbookParts:
         return next((target for target in targets if self._has(target)), "")
 
     def worksheet(self, tab: str) -> str:
-        """Return the part of the worksheet with that name. Raises SheetError if two worksheets have
-        that name.
+        """Return the part of the worksheet with that name. Raises SheetError if two worksheets, or
+        none, have that name.
         """
         if sum(each.name == tab for each in self.package.tabs) > 1:
             raise SheetError(
@@ -376,7 +376,7 @@ class WorkbookParts:
         return self._new[part_key(name)] if part_key(name) in self._new else self.package.part(name)
 
     def outline(self, name: str) -> Element:
-        """Return the part's elements."""
+        """Return the part's root element."""
         try:
             return outline(self.read(name))
         except MarkupError as error:
@@ -386,7 +386,7 @@ class WorkbookParts:
             ) from None
 
     def put(self, name: str, data: bytes) -> None:
-        """Replace the bytes of the part."""
+        """Replace the bytes of the part, or add the part."""
         self._new[part_key(name)] = data
         self._names[part_key(name)] = name
         self._dropped.discard(part_key(name))
@@ -618,7 +618,7 @@ class Styles:
         return self._format_at(_Format(attributes, old.content))
 
     def _plain_fill(self, colour: Mapping[str, str]) -> int:
-        """Return the index of the fill with one colour; alpha is ignored, as in spreadsheet
+        """Return the index of the solid fill with this colour; alpha is ignored, as in spreadsheet
         programs.
         """
         at = self._plain_places.get(_key(_without_alpha(colour)))

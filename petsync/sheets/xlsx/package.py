@@ -67,7 +67,7 @@ def misreading(data: bytes) -> str:
     """
     if _tables(data) > 1:
         return "it has two tables of cells"
-    # Both characters are rare, and the search for them is fast.
+    # `!` and `&` are rare, and the search for a single byte is fast.
     divided = (b"!" in data and (b"<!--" in data or b"<![CDATA[" in data)) or (
         b"&" in data and _REFERENCE.search(data)
     )
@@ -117,7 +117,7 @@ def shared_size(sheet: bytes, strings: bytes, limit: int) -> int:
         return references * max(sizes)
     indexes = np.array(_INDEX.findall(sheet), dtype=np.int64)
     known = indexes[indexes < len(sizes)]
-    # Text that is not an index counts as the first index.
+    # A reference without a known index counts as a reference to the first text.
     others = max(0, references - len(known))
     return int(np.array(sizes)[known].sum()) + others * sizes[0]
 
@@ -223,7 +223,7 @@ _RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationship
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 _ROOT = "_rels/.rels"
-# calamine finds these two by name, whatever the workbook's relations say.
+# calamine finds these two parts by name, whatever the workbook's relations say.
 _STYLES, _STRINGS = "xl/styles.xml", "xl/sharedStrings.xml"
 
 
@@ -296,7 +296,9 @@ class Package:
         return data
 
     def worksheet(self, tab: Tab) -> bytes:
-        """Return the bytes of a tab's part up to the last cell with content."""
+        """Return the bytes of a tab's part, without rows after the last cell with content. Raises
+        SheetError if calamine would misread the part.
+        """
         data = without_trailing(self.text_part(tab.part))
         self._check(tab.part, data, MAX_CELLS)
         why = misreading(data)
@@ -318,7 +320,7 @@ class Package:
 
     def tab(self, name: str) -> Tab:
         """Return the worksheet with that name; if no worksheet has exactly that name, case is
-        ignored.
+        ignored. Raises SheetError if there is none.
         """
         exact = [tab for tab in self.tabs if tab.name == name]
         similar = [tab for tab in self.tabs if tab.name.casefold() == name.casefold()]
@@ -382,8 +384,9 @@ class Package:
         return texts
 
     def extract_sheet(self, sheet: bytes, texts: Mapping[str, bytes] | None = None) -> io.BytesIO:
-        """Return a workbook with one worksheet with these bytes, and with the styles and `texts` of
-        this workbook.
+        """Return a workbook with one worksheet, which has these bytes, and with the parts `texts`,
+        by default the styles and texts of this workbook. Raises SheetError if the cells would hold
+        too much text.
         """
         parts = self.texts() if texts is None else texts
         if _STRINGS in parts:

@@ -89,8 +89,8 @@ def read_grid(
     the first visible one with a known header.
 
     A worksheet of at least `large` bytes is parsed in two halves at the same time. Raises
-    SheetError if the workbook cannot be read, the worksheet does not exist, or the worksheet of the
-    base cannot be identified.
+    SheetError if the workbook cannot be read, the worksheet does not exist or has no known header,
+    or the worksheet of the base cannot be identified.
     """
     package = Package(source)
     if tab is not None:
@@ -125,10 +125,9 @@ def read_grid(
 
 
 def own_tab(source: Source, mapper: Mapper, base: Base | None) -> str | None:
-    """Return the name of the base's worksheet; None if the base does not name it.
-
-    Raises SheetError if that worksheet is hidden, or if it is missing and no other worksheet has
-    all its ids.
+    """Return the name of the base's worksheet; None if there is no base, or if it does not name a
+    worksheet. Raises SheetError if that worksheet is hidden, or if it is missing and cannot be
+    identified by its ids.
     """
     own = _find_base_tab(Package(source), mapper, base)
     return None if own is None else own.name
@@ -157,8 +156,8 @@ def first_rows_of(
 ) -> tuple[str, list[str], list[list[str]]]:
     """Return a worksheet's name, the names of all visible ones, and the texts of its first rows.
 
-    Without `tab` it is the worksheet of the file's `base`, else the first one. Raises SheetError if
-    it cannot be read.
+    Without `tab`, the worksheet is that of the file's `base`, else the first visible one. Raises
+    SheetError if the worksheet cannot be read.
     """
     package = Package(source)
     visible_tabs = [each for each in package.tabs if _is_user_tab(each)] or package.tabs[:1]
@@ -374,7 +373,7 @@ def _rows_of_sheets(sheets: Sequence[CalamineSheet]) -> Iterator[list[Any]]:
     """
     done = (sheets[0].start or (0, 0))[0]
     for sheet in sheets:
-        # A part also has the rows above it, as blank ones.
+        # calamine also returns the rows above a part, as blank rows.
         yield from itertools.islice(sheet.iter_rows(), done, None)
         done = (sheet.end or (0, 0))[0] + 1
 
@@ -414,8 +413,8 @@ def _check_places(data: bytes, where: str) -> None:
 
 
 def _widen_row(row: list[str], surveyed: Survey, first_column: int) -> list[str]:
-    """Return the row, extended with blank cells so that it includes the cells after the table that
-    calamine does not return.
+    """Return the row, extended with blank cells for the cells to its right that calamine does not
+    return.
     """
     last = max((column for _, column in surveyed.special), default=0)
     return row + [""] * (last - first_column + 1 - len(row))

@@ -194,8 +194,8 @@ class Survey:
     def settle(self) -> None:
         """Decide which formulas without a value are blank cells. Some programs omit the value of a
         formula that returns an empty text, and others that of every formula that they did not
-        calculate. If another formula has a value, the formulas in `empty` are blank. If none has
-        one, and each may return an empty text, all are EMPTY, which gets a note.
+        calculate. If another formula has a value, the formulas in `empty` are blank. If no formula
+        has a value, and each may return an empty text, all are EMPTY, which gets a note.
         """
         unknown = [at for at, (kind, _) in self.special.items() if kind is CellKind.UNCALCULATED]
         if self.calculated:

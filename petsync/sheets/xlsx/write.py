@@ -111,7 +111,7 @@ def _can_be_offered(text: str) -> bool:
 
 def _fill(lists: Worksheet, column: int, values: Iterable[str]) -> None:
     for row, value in enumerate(values, 1):
-        # A text, even if it begins like a formula.
+        # Store the value as text, even if it begins like a formula.
         lists.cell(row, column + 1, value).data_type = "s"
 
 
@@ -269,7 +269,7 @@ _LEFT, _RIGHT, _FITTING = 18, 84, 95
 
 
 class _Line(NamedTuple):
-    """A line of the guide: a heading (`right` is blank), or a term and its explanation."""
+    """A line of the guide: blank, a heading (only `left`), or a term and its explanation."""
 
     left: str
     right: str = ""
@@ -414,9 +414,9 @@ _TALLEST, _LINE_HEIGHT, _AROUND = 7, 12.75, 3
 
 
 def workbook_bytes(contents: Contents) -> bytes:
-    """Return the workbook: the pets, the guide, and hidden worksheets with the lists and the base.
-
-    Raises SheetError if it exceeds a limit of Excel.
+    """Return the workbook: the pets, the guide, and hidden worksheets with the lists, the base and
+    exact texts. Raises SheetError if it exceeds a limit of Excel, or if the worksheet's name is not
+    allowed.
     """
     if contents.rows >= MAX_ROWS:
         raise SheetError(

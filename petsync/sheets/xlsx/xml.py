@@ -146,8 +146,8 @@ class Walk:
 
     def _column(self, reference: str, after: int) -> int:
         """Return the column that a cell's reference names; `after` if the cell has no reference.
-        Raises MarkupError for a reference to another row, or to the place of an earlier cell: the
-        value would replace another one.
+        Raises MarkupError for a reference to another row, or to a column that is not after the
+        previous cell: the value could replace that of another cell.
         """
         if not reference:
             return after
@@ -274,7 +274,7 @@ def _parse(parser: expat.XMLParserType, data: bytes, *, whole: bool = True) -> N
     try:
         parser.Parse(data, whole)
     except (expat.ExpatError, LookupError, ValueError) as error:
-        # LookupError and ValueError: an unknown encoding, or one with multi-byte characters.
+        # LookupError and ValueError mean an unknown encoding, or one with multi-byte characters.
         raise MarkupError(str(error)) from None
 
 
