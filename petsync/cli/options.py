@@ -89,7 +89,7 @@ def find_rounds(state: Path, job: str = "", store: str | None = None) -> list[Ro
 
 
 def find_round(state: Path, name: str) -> RoundReport | None:
-    """Return the round with that id or unique beginning of an id, with its report; None if there is
+    """Return the round whose id is the name or begins with it, with its report; None if there is
     none.
 
     Raises PlanError if there are several.

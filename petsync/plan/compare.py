@@ -2021,8 +2021,8 @@ def _iter_correction_notes(sheet: Sheet) -> Iterator[str]:
     """
     rest = len(sheet.corrections) - _CORRECTED
     for each in sheet.corrections[:_CORRECTED]:
-        after = f"as '{each.after[:60]}'" if each.after else "as a blank cell"
-        yield (f"{each.address}: read {after}, as corrected; the file has '{each.before[:60]}'.")
+        after = f"'{each.after[:60]}'" if each.after else "a blank cell"
+        yield f"{each.address}: corrected to {after}; the file has '{each.before[:60]}'."
     if rest > 0:
         yield f"{rest:,} further cells were corrected as well; plan.corrections lists them all."
 

@@ -306,7 +306,7 @@ _CHANGING: frozenset[FieldRule] = frozenset({"differs", "edited", "merged", "cla
 
 
 def _with(pet: Pet, unit: Unit, other: Pet) -> Pet:
-    """Return the pet with a unit of another pet."""
+    """Return a copy of `pet` with the values of the unit from `other`."""
     return msgspec.structs.replace(pet, **{unit: getattr(other, unit)})
 
 

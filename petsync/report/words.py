@@ -130,7 +130,9 @@ _AMBIGUOUS = re.compile(r"^\s|\s$|^[\"(+-]| -> ")
 
 
 def quote_text(text: str) -> str:
-    """Return a field's value as printable text: `(empty)`, or in quotes if it could be misread."""
+    """Return a field's value as printable text: `(empty)` if it is empty, and in quotes if it could
+    be misread.
+    """
     if not text:
         return EMPTY
     shown = make_visible(text)

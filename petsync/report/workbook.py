@@ -178,7 +178,9 @@ def _count_lines(line: str, width: int) -> int:
 
 
 def _count_url_lines(line: str, room: float) -> int:
-    """Return the number of lines of a URL, which breaks before words after punctuation."""
+    """Return the number of lines that a URL fills. A line can break only before a word that
+    follows punctuation.
+    """
     lines, used = 1, 0.0
     for part in _PARTS.split(line):
         size = cell_len(part)

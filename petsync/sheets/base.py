@@ -49,10 +49,11 @@ def base_of(snapshot: Snapshot) -> Base:
 
 
 def choose_base(data: Any, given: BaseChoice) -> Base | None:
-    """Return the base for a file that is written from `data`: the given one; else the data if it is
-    a snapshot, or its base if it is a sheet.
+    """Return the base for a file that is written from `data`: `given` if it is a base or a
+    snapshot, none if it is False. If it is None: the data if it is a snapshot, or its base if it is
+    a sheet.
 
-    Raises TypeError if `given` is something else, and SheetError if the data is a snapshot and one
+    Raises TypeError if `given` has another type, and SheetError if the data is a snapshot and one
     of its queries failed.
     """
     if isinstance(data, Snapshot):

@@ -248,7 +248,8 @@ def _base(pet_id: int, seen: Pet | None, store: str) -> Base | None:
         return None
     if not isinstance(seen, Pet) or seen.id != pet_id:
         raise SettingsError(
-            f"seen is not pet {pet_id}", hint="Give the pet as store.api.get_pet_by_id returns it."
+            f"the argument `seen` is not pet {pet_id}",
+            hint="Give the pet as store.api.get_pet_by_id returns it.",
         )
     taken_at = datetime.now(UTC).isoformat(timespec="microseconds")
     return Base(frame=frame_from_pets([seen]), store=store, taken_at=taken_at)

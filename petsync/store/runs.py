@@ -137,7 +137,7 @@ class History:
             return journal.runs(store)
 
     def find(self, name: str, store: str | None = None) -> PastRun:
-        """Return the run with that id or unique beginning of an id.
+        """Return the run whose id is the name or begins with it.
 
         Raises PlanError if there is none or several, or if it was on another store; the error names
         the matching runs, or else the newest ones.

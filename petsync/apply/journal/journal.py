@@ -117,8 +117,8 @@ class Journal:
             return find_run_of_process(connection, since)
 
     def find(self, name: str, store: str | None = None) -> PastRun:
-        """Return the run with that id or unique beginning of an id. Raises PlanError if there is
-        no such run, or if there are several.
+        """Return the run whose id is the name or begins with it. Raises PlanError if there is no
+        such run, or if there are several.
         """
         runs = self.runs(store)
         found = [run for run in runs if run.run_id == name] or [
