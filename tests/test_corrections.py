@@ -364,7 +364,7 @@ def test_plan_and_report_tell_of_every_correction(store: ps.Store, tmp_path: Pat
     plan = store.plan(sheet)
     report = store.apply(plan)
     for shown in (sheet, plan, report):
-        assert "1 cell, not in the file: Pets!C2" in str(shown)
+        assert "1 cell, but not in the file: Pets!C2" in str(shown)
         assert "not in the file: Pets!C2" in shown._repr_html_()
     assert "Pets!C2: corrected to 'sold'; the file has 'solld'." in plan.notes
     assert plan.corrections == sheet.corrections
