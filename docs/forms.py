@@ -12,11 +12,13 @@ from pathlib import Path
 import msgspec
 import openpyxl
 from PIL import Image, ImageOps
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 _HERE = Path(__file__).parent
-sys.path[:0] = [str(_HERE.parent / "tests" / "browser" / "forms")]
+_BROWSER = _HERE.parent / "tests" / "browser"
+sys.path[:0] = [str(_BROWSER), str(_BROWSER / "forms")]
 
+from chromium import open_chromium  # noqa: E402
 from fronts import View, Voila  # noqa: E402
 from jupyters import House  # noqa: E402
 from outside import Outside  # noqa: E402
@@ -53,16 +55,12 @@ FORMS: Mapping[str, tuple[str, str]] = {
 def draw(folder: Path) -> None:
     """Draw every picture into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    with _shop() as (box, work), Outside() as outside, sync_playwright() as playwright:
+    with _shop() as (box, work), Outside() as outside, open_chromium() as browser:
         house = House(work / "house", outside.url)
         house.add_kernel("7.4")
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
-        )
         try:
             _draw_all(house, browser, box, work, folder)
         finally:
-            browser.close()
             house.close()
 
 

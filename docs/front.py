@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -14,7 +15,10 @@ from pathlib import Path
 
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
-from playwright.sync_api import sync_playwright
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "browser"))
+
+from chromium import open_chromium
 
 __all__ = ["draw"]
 
@@ -42,16 +46,13 @@ def draw(folder: Path) -> Iterator[Path]:
     """Build the site and draw the pictures into a folder."""
     site = folder / "site"
     build(load_config(str(_HERE.parent / "mkdocs.yml"), site_dir=str(site)))
-    with _served(site) as address, sync_playwright() as playwright:
-        options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=options)
+    with _served(site) as address, open_chromium() as chromium:
         for name, look in _PICTURES.items():
             tab = chromium.new_page(color_scheme=look, viewport={"width": 1280, "height": 1130})
             tab.goto(address)
             tab.get_by_role("textbox", name="Search").wait_for()
             tab.screenshot(path=folder / name)
             yield folder / name
-        chromium.close()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 import petsync as ps
 from petsync.plan.guard import Guard, Limit
@@ -31,6 +32,10 @@ from petsync.report.round import round_page
 from petsync.samples import sample_data
 from petsync.sandbox import Sandbox
 from petsync.table.frame import frame_from_json
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "browser"))
+
+from chromium import open_chromium
 
 __all__ = ["Shop", "draw", "run_thirty_nights"]
 
@@ -188,13 +193,10 @@ def draw(folder: Path) -> Iterator[Path]:
     history, report = folder / "history.html", folder / "round-report.html"
     history.write_text(history_page(rounds, [], now=now), encoding="utf-8")
     report.write_text(round_page(reports[-1]), encoding="utf-8")
-    with sync_playwright() as playwright:
-        options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=options)
+    with open_chromium() as chromium:
         for name, look in _PICTURES.items():
             page = report if name == "round-report" else history
             yield _drawn(chromium, page, folder / f"{name}.png", look)
-        chromium.close()
 
 
 def _drawn(chromium: Browser, page: Path, picture: Path, look: dict[str, Any]) -> Path:

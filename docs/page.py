@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from petsync.plan.change import Coverage, Snapshot
 from petsync.plan.compare import compare, find_unproved_ids
@@ -23,6 +24,10 @@ from petsync.samples import sample_data
 from petsync.sheets import read_sheet
 from petsync.table.base import Base
 from petsync.table.frame import frame_from_json
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "browser"))
+
+from chromium import open_chromium
 
 __all__ = ["draw", "sample_plan"]
 
@@ -73,12 +78,9 @@ def draw(folder: Path) -> Iterator[Path]:
     """Draw the pictures of the conflicts and updates into a folder."""
     page = folder / "plan.html"
     page.write_text(plan_page(sample_plan()), encoding="utf-8")
-    with sync_playwright() as playwright:
-        options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=options)
+    with open_chromium() as chromium:
         for name, look in _PICTURES.items():
             yield _drawn(chromium, page, folder / f"{name}.png", look)
-        chromium.close()
 
 
 def _drawn(chromium: Browser, page: Path, picture: Path, look: dict[str, Any]) -> Path:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from picture import sample_plan
-from playwright.sync_api import sync_playwright
 
 from petsync.plan.change import Change
 from petsync.plan.report import Cause, Outcome, Report, Result, result_of, without_request
 from petsync.report.html import page
 from petsync.report.run import report_html
 from petsync.report.show import show_report, terminal_svg
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "browser"))
+
+from chromium import open_chromium
 
 __all__ = ["draw", "sample_report", "terminal"]
 
@@ -64,13 +68,10 @@ def draw(folder: Path) -> Iterator[Path]:
     yield svg
     title = "Report on catalogue.xlsx"
     html.write_text(page(report_html(sample_report(), limit=None), title), encoding="utf-8")
-    with sync_playwright() as playwright:
-        options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=options)
+    with open_chromium() as chromium:
         tab = chromium.new_page(color_scheme="light", viewport={"width": 1180, "height": 1010})
         tab.goto(html.as_uri())
         tab.screenshot(path=png)
-        chromium.close()
     yield png
 
 

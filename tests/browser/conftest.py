@@ -7,21 +7,15 @@ from pathlib import Path
 
 import pytest
 from browsing import Contexts, Opener
-from playwright.sync_api import Browser, Page, sync_playwright
-
-CHROMIUM = "/usr/bin/chromium"
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-# Animations take a third of the time.
-OPTIONS += ["--force-prefers-reduced-motion"]
+from chromium import open_chromium
+from playwright.sync_api import Browser, Page
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Yield Chromium without a window."""
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+    with open_chromium() as chromium:
         yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="session")

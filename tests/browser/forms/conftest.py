@@ -9,19 +9,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from chromium import open_chromium
 from fronts import PATIENCE, Front, Lab, View, Voila, Watch
 from jupyters import IPYKERNELS, House
 from outside import Outside
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 from petsync.samples import sample_data
 from petsync.sandbox import Sandbox
 
 expect.set_options(timeout=PATIENCE)
-CHROMIUM = "/usr/bin/chromium"
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-# Animations take a third of the time.
-OPTIONS += ["--force-prefers-reduced-motion"]
 # Chromium requests these hosts itself, with or without a page.
 _ITS_OWN = ("update.googleapis.com", "accounts.google.com", "content-autofill.googleapis.com")
 _ITS_OWN += ("optimizationguide-pa.googleapis.com", "clients2.google.com", "www.google.com")
@@ -48,10 +45,8 @@ def house(tmp_path_factory: pytest.TempPathFactory, outside: Outside) -> Iterato
 def browser(outside: Outside) -> Iterator[Browser]:
     """Yield Chromium, which reaches only loopback."""
     way = f"--proxy-server={outside.url.removeprefix('http://')}"
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=[*OPTIONS, way])
+    with open_chromium(way) as chromium:
         yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="session")
