@@ -93,6 +93,62 @@ def test_a_wait_that_is_too_long_is_an_error_at_once_for_all() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("status", [429, 503])
+def test_after_a_long_pause_all_requests_are_sent(status: int) -> None:
+    """After a too long Retry-After, the first response ends the pause for all requests; another
+    refusal begins a new one.
+    """
+
+    async def main() -> None:
+        refusals = {1: "900", 2: "600"}
+        service = Service(
+            lambda number: (
+                says(status, retry_after=refusals[number]) if number in refusals else ok()
+            )
+        )
+        session = service.session(retry=ONCE)
+        for seconds in (900.0, 600.0):
+            with pytest.raises((RateLimitedError, ServiceError)):
+                await session.send(GET)
+            await asyncio.sleep(seconds - 1.0)
+            with pytest.raises(UnavailableError, match="asks for a pause until"):
+                await session.send(GET)
+            await asyncio.sleep(1.0)
+        assert (await session.send(GET)).id == 7
+        assert all(isinstance(each, Pet) for each in await many(session, 50, 8))
+
+    run(main())
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("later", [ok(), says(429, retry_after="200"), says(404), says(500)])
+def test_requests_under_way_do_not_end_a_long_pause(status: int, later: object) -> None:
+    """The responses to requests that were under way when the service asked for a long pause do not
+    shorten it.
+    """
+
+    async def answer_late(number: int) -> object:
+        await asyncio.sleep(float(number))
+        return later
+
+    async def main() -> None:
+        first = says(status, retry_after="900")
+        service = Service(
+            lambda number: first if number == 1 else answer_late(number) if number < 5 else ok()
+        )
+        session = service.session(retry=ONCE)
+        session.breaker.failures, session.breaker.patience = 2, 0.0
+        await many(session, 4, 4)
+        assert len(service.sent) == 4
+        await asyncio.sleep(700.0)
+        with pytest.raises(UnavailableError):
+            await session.send(GET)
+        await asyncio.sleep(200.0)
+        assert all(isinstance(each, Pet) for each in [await session.send(GET) for _ in range(3)])
+
+    run(main())
+
+
 def test_no_pause_is_longer_than_two_minutes() -> None:
     """A pause of two minutes is kept; a longer one is an error."""
 

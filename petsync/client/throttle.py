@@ -71,7 +71,7 @@ class Breaker:
         self.failed_in_a_row = self._unreachable_in_a_row = 0
         self._reached = False
         self._first = 0.0
-        self._last_hold = self._probe_at = -math.inf
+        self._last_hold = self._probe_at = self._paused_until = -math.inf
         self._pause = _FIRST_PAUSE
         self._since = self._reason = ""
 
@@ -83,13 +83,16 @@ class Breaker:
         )
         return self._reached and known
 
-    def record_answer(self) -> None:
-        """Record a response that is not a failure: it ends a series of failed attempts."""
+    def record_answer(self, sent_at: float) -> None:
+        """Record a response that is not a failure: it ends a series of failed attempts, and closes
+        the breaker. A request that was sent before the end of a requested pause does not close it.
+        """
         self._reached = True
         if self.failed_in_a_row:
             self.failed_in_a_row = self._unreachable_in_a_row = 0
-            self.is_open = False
             self._pause, self._last_hold = _FIRST_PAUSE, -math.inf
+        if self.is_open and sent_at >= self._paused_until:
+            self.is_open = False
 
     def record_failure(self, error: ApiError, sent_at: float, now: float) -> float:
         """Record a failed attempt that was sent at `sent_at`, and return the seconds for which all
@@ -105,7 +108,7 @@ class Breaker:
         self._unreachable_in_a_row = self._unreachable_in_a_row + 1 if unreachable else 0
         self._reason = error.message
         if self._is_over(now):
-            self.is_open, self._probe_at = True, now + _LONGEST_PAUSE
+            self.is_open, self._probe_at = True, max(self._paused_until, now + _LONGEST_PAUSE)
         if not self.holds or sent_at < self._last_hold:
             return 0.0
         pause, self._last_hold = self._pause, now
@@ -113,12 +116,17 @@ class Breaker:
         return random.uniform(0.8, 1.2) * pause  # noqa: S311 - spreads clients, hides nothing
 
     def close_for(self, seconds: float, reason: str, now: float) -> None:
-        """Refuse requests for at most an hour, because the service asked for a long wait."""
+        """Refuse requests for at most an hour, because the service asked for a long wait. A longer
+        pause stays.
+        """
         seconds = min(seconds, _LONGEST_REFUSAL)
+        if now + seconds <= self._paused_until:
+            return
         if not self.is_open:
             self._first, self._since = now, _clock()
         until = _clock(seconds)
         self.is_open, self._probe_at = True, now + seconds
+        self._paused_until = self._probe_at
         self._reason = f"{reason}; it asks for a pause until {until}"
 
     def check(self, now: float, *, again: bool) -> None:
@@ -614,7 +622,7 @@ class Flow:
         """Record a response that shows no problem with the service. Call it before `leave`."""
         self.window.record_answer(operation, sent_at, self.now(), full=self.gate.is_full)
         self.pace.adaptive_rate.record_accepted(sent_at)
-        self.breaker.record_answer()
+        self.breaker.record_answer(sent_at)
         self.budget.record_success()
 
     def record_failure(
@@ -634,11 +642,12 @@ class Flow:
         now = self.now()
         self.counts.refused += 1
         self.window.shrink(sent_at, now)
-        self.breaker.record_answer()
         pause = backoff if error.retry_after is None else error.retry_after
         if pause > 0:
             self.pace.adaptive_rate.record_refused(sent_at, now, pause)
         self._pause(error, pause, now)
+        # Only now: a refusal that asks for another long pause does not close the breaker.
+        self.breaker.record_answer(sent_at)
 
     def _handle_outage(self, error: ApiError, sent_at: float) -> None:
         now = self.now()
