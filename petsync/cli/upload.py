@@ -166,6 +166,7 @@ def command(
                     source,
                     column=column,
                     tab=tab,
+                    encoding=encoding,
                     folder=folder,
                     recursive=recursive,
                     on_progress=on_scan,

@@ -86,6 +86,14 @@ def test_of_a_sheet(shell: Shell, box: Sandbox, photos: Path) -> None:
     assert box.requests["uploadFile"] == 2
 
 
+def test_the_encoding_of_a_sheet(shell: Shell, box: Sandbox, photos: Path) -> None:
+    """--encoding decodes the sheet that names the image files."""
+    Path("sheet.csv").write_text("id,picture,caption\n1,1.jpg,žluťoučký kůň\n", "cp1250")
+    args = ("sheet.csv", "--column", "picture", "--metadata-column", "caption")
+    done = shell("upload", *args, "--encoding", "cp1250", "--folder", photos, *to(box))
+    assert "metadata: žluťoučký kůň" in done.err
+
+
 @pytest.mark.parametrize(
     "args",
     [
