@@ -4,6 +4,7 @@ them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,10 +39,11 @@ def scenario(_open_box: Sandbox, tmp_path: Path) -> Scenario:
     return scenario
 
 
-def apply(scenario: Scenario, file: str) -> int:
-    """Return the exit code of `petsync apply FILE --yes`."""
+def apply(scenario: Scenario, file: str, *options: str) -> int:
+    """Return the exit code of `petsync apply FILE --yes` with these options."""
+    to_store = ["--url", scenario.box.url, "--state", str(scenario.state)]
     with pytest.raises(SystemExit) as ended:
-        main(["apply", file, "--yes", "--url", scenario.box.url, "--state", str(scenario.state)])
+        main(["apply", file, "--yes", *to_store, *options])
     code = ended.value.code
     assert isinstance(code, int)
     return code
@@ -238,6 +240,23 @@ def test_what_a_sheet_waits_for_says_so_too(
     output = " ".join(capsys.readouterr().err.split())
     assert "3 rows to be changed in the sheet are more than max_update 2 allows" in output
     assert "`petsync apply` with `--limit 0`" in output
+
+
+@pytest.mark.parametrize(("name", "rows", "code"), [("C", 3, 0), ("C\0", 2, 3)])
+def test_the_json_of_a_release_of_the_sheet_counts_the_written_rows(
+    scenario: Scenario, name: str, rows: int, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The JSON of a release of the sheet has the command's exit code, and does not count a row that
+    cannot be written.
+    """
+    scenario.box.reset(changed(changed(changed(PETS, 1, name="A"), 2, name="B"), 3, name=name))
+    file = scenario.run().round.waiting
+    capsys.readouterr()
+    assert apply(scenario, file, "--json") == code
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["rows"], shown["left_out"], shown["exit_code"]) == (rows, 0, code)
+    names = [pet.name for pet in scenario.sheet_pets().values()]
+    assert names[:3] == ["A", "B", "C" if code == 0 else "Pet 3"]
 
 
 @pytest.mark.parametrize(

@@ -98,11 +98,14 @@ def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | No
     waiting = SheetWaiting(path)
     # Do this before the sheet is written: if the process is killed, the next round checks whether
     # the sheet was written.
-    waiting.intend(select_writable(current, obstacles))
+    written = select_writable(current, obstacles)
+    waiting.intend(written)
     backup = sheets.write_synced(sheet, rest) if rest else None
     waiting.take()
-    _show_written(context, inbound, current, backup)
-    return 3 if obstacles else 0
+    code = 3 if obstacles else 0
+    left_out = inbound.counts.total - current.counts.total
+    _show_written(context, written, left_out, backup, code)
+    return code
 
 
 def _read_sheet(inbound: Inbound, store: Store) -> Sheet:
@@ -170,16 +173,16 @@ def _confirm_sheet_plan(context: Context, inbound: Inbound) -> bool:
 
 
 def _show_written(
-    context: Context, inbound: Inbound, current: Inbound, backup: Path | None
+    context: Context, written: Inbound, left_out: int, backup: Path | None, code: int
 ) -> None:
-    rows = current.counts.total
-    left_out = inbound.counts.total - rows
+    """Show what was `written`, how many rows were left out, and the exit code."""
     if backup is not None:
-        context.say(f"{inbound.source} was written; the earlier version is in {backup}.")
+        context.say(f"{written.source} was written; the earlier version is in {backup}.")
     if left_out:
         context.say(f"{left_out:,} rows were left out: their pets have changed in the store since.")
     if context.as_json:
-        document = {"sheet": inbound.source, "rows": rows, "left_out": left_out, "exit_code": 0}
+        counts = {"rows": written.counts.total, "left_out": left_out}
+        document = {"sheet": written.source, **counts, "exit_code": code}
         context.show_json({**document, "backup": str(backup or "")})
 
 
