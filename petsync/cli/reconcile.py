@@ -197,13 +197,15 @@ def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
             f"no job of {file} has a schedule", hint='Write, say, schedule = "0 2 * * *" in it.'
         )
     files = dict(units(table, _find_program()))
-    if context.as_json:
-        text = crontab(table, _find_program())
-        context.show_json({"crontab": text} if kind == "cron" else {"units": files})
-    elif into is not None:
+    if into is not None:
         _write(context, files, into)
         for note in unscheduled_note(table):
             context.say(note)
+        if context.as_json:
+            context.show_json({"units": files})
+    elif context.as_json:
+        text = crontab(table, _find_program())
+        context.show_json({"crontab": text} if kind == "cron" else {"units": files})
     elif kind == "cron":
         context.show(crontab(table, _find_program()).encode())
     else:

@@ -166,6 +166,16 @@ def test_systemd_units_are_printed(shell: Shell, tmp_path: Path) -> None:
     )
 
 
+def test_units_are_written_and_shown_as_data(shell: Shell) -> None:
+    """With --json, `config schedule --into` writes the units, and shows them as JSON."""
+    written(TIMED)
+    done = shell("config", "schedule", "--for", "systemd", "--into", "units", "--json")
+    assert done.code == 0
+    assert done.json["units"] == {
+        unit.name: unit.read_text("utf-8") for unit in Path("units").iterdir()
+    }
+
+
 def test_cron_as_data(shell: Shell) -> None:
     """--json has the crontab lines in one text."""
     written(TIMED)
