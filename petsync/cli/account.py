@@ -35,6 +35,13 @@ __all__ = ["login_command", "logout_command", "trust_command", "whoami_command"]
 
 _DEFAULT_SCOPES = ("read:pets", "write:pets")
 _MAX_ATTEMPTS = 5
+_SECRET_VARIABLES = (
+    "PETSYNC_TOKEN",
+    "PETSYNC_CLIENT_ID",
+    "PETSYNC_CLIENT_SECRET",
+    "PETSYNC_API_KEY",
+)
+"""The variables that take precedence over a stored sign-in."""
 _LOGIN_EXAMPLES = """
 petsync login --url https://shop.example/v2
 petsync login --no-browser
@@ -236,12 +243,14 @@ def _has_browser() -> bool:
 def _conclude(context: Context, account: Account) -> int:
     """Show the account, and return the exit code."""
     print_account(context, account)
-    for name in ("PETSYNC_TOKEN", "PETSYNC_API_KEY"):
-        if os.environ.get(name):
-            context.say(
-                f"warning: {name} is set and takes precedence; `unset {name}` to use this sign-in",
-                "yellow",
-            )
+    names = [name for name in _SECRET_VARIABLES if os.environ.get(name)]
+    if names:
+        verbs = "is set and takes" if len(names) == 1 else "are set and take"
+        context.say(
+            f"warning: {', '.join(names)} {verbs} precedence; `unset {' '.join(names)}` to use "
+            "this sign-in",
+            "yellow",
+        )
     context.say(
         f"Commands, scripts and notebooks with the state folder {context.settings.state} use this "
         "sign-in from now on; `petsync logout` ends it."

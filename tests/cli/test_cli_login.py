@@ -164,12 +164,18 @@ def test_token_from_a_file(shell: Shell, guarded: Sandbox) -> None:
 def test_client_secret_from_the_environment(
     shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """login does not ask for a client id and secret that are in the environment."""
+    """login does not ask for a client id and secret that are in the environment, and reports that
+    they have priority over the sign-in.
+    """
     monkeypatch.setenv("PETSYNC_CLIENT_ID", guarded.client_id)
     monkeypatch.setenv("PETSYNC_CLIENT_SECRET", guarded.client_secret)
     done = shell("login", *to(guarded), "--client-credentials", "--scope", "read:pets", "--json")
     assert done.code == 0
     assert done.json["scopes"] == ["read:pets"]
+    names = ("PETSYNC_CLIENT_ID", "PETSYNC_CLIENT_SECRET")
+    assert f"{', '.join(names)} are set and take precedence" in shown(done)
+    assert f"`unset {' '.join(names)}`" in shown(done)
+    assert shell("whoami", *to(guarded), "--json").json["kept"] == "environment"
 
 
 def test_all_that_is_asked_for_in_its_order(shell: Shell, guarded: Sandbox) -> None:
