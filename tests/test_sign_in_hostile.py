@@ -189,6 +189,36 @@ def test_no_metadata(service: Service, store: ps.Store, metadata: bytes) -> None
 
 
 @pytest.mark.parametrize(
+    ("status", "kind", "message"),
+    [
+        (429, ps.errors.RateLimitedError, "asks for a pause"),
+        (502, ps.errors.ServiceError, "failed"),
+        (503, ps.errors.ServiceError, "failed"),
+        (504, ps.errors.ServiceError, "failed"),
+    ],
+)
+def test_metadata_that_fail_for_a_time(
+    service: Service,
+    store: ps.Store,
+    status: int,
+    kind: type[ps.errors.ApiError],
+    message: str,
+) -> None:
+    """A temporary failure of the metadata is reported as such, and sends no secret; a later attempt
+    signs in.
+    """
+    good, service.metadata = service.metadata, answer(status)
+    with refused(kind, message, service):
+        store.begin_sign_in()
+    with pytest.raises(kind) as failed:
+        sign_in(store)
+    assert not failed.value.may_have_happened
+    assert not [each for each in service.requests if each.startswith("POST")]
+    service.metadata = good
+    assert sign_in(store).signed_in
+
+
+@pytest.mark.parametrize(
     ("reply", "kind", "message"),
     [
         (answer(200, b"<html>", content_type="text/html"), ps.errors.ResponseError, "no JSON"),

@@ -554,7 +554,7 @@ def _parse_object(response: httpx.Response, content: bytes) -> Values | None:
     return Values(found) if isinstance(found, dict) else None
 
 
-def _check_status(status: int, url: str) -> None:
+def _check_status(status: int, url: str, *, is_change: bool = True) -> None:
     where = _describe_address(url)
     if 300 <= status < 400:
         raise RedirectError(
@@ -570,7 +570,7 @@ def _check_status(status: int, url: str) -> None:
         raise ServiceError(
             f"sign-in: {where} failed ({status})",
             status=status,
-            may_have_happened=True,
+            may_have_happened=is_change,
             hint="Try again in a moment; if it persists, ask the operators of the service.",
         )
 
@@ -602,6 +602,10 @@ def _describe_address(url: str) -> str:
 
 
 _RETRY_WAITS_S = (0.3, 1.0)
+_TEMPORARY = frozenset({429, 502, 503, 504})
+"""The statuses that do not show whether a service has metadata. A service without metadata may
+answer 500.
+"""
 
 
 class Authority:
@@ -734,11 +738,16 @@ class Authority:
         configured = endpoints_from_config(self._auth, self._allow_http)
         if configured.authorize or configured.token:
             return configured
+        failures: list[tuple[int, str]] = []
         for issuer, address in metadata_addresses(self._base_url, configured.issuer):
             check_endpoint(address, "the service's metadata", self._allow_http)
             response = await self._endpoint.get(address)
             if response.status == 200 and response.json is not None:
                 return endpoints_from_metadata(response.json, issuer, configured, self._allow_http)
+            if response.status in _TEMPORARY:
+                failures.append((response.status, address))
+        for status, address in failures:
+            _check_status(status, address, is_change=False)
         raise _build_unknown_error(self._base_url)
 
 
