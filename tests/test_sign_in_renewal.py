@@ -192,6 +192,23 @@ def test_what_is_asked_again(replies: list[bytes | None], asked: int) -> None:
         assert len(server.requests) == asked
 
 
+def test_metadata_that_are_lost() -> None:
+    """If the response with the metadata is lost, the refresh token was not sent: it is not in
+    doubt, and the renewal is tried again.
+    """
+    with ScriptedServer(None, None, None, lambda: metadata, GRANTED) as server:
+        origin = server.url.removesuffix("/v2")
+        document = f'{{"issuer": "{origin}", "token_endpoint": "{origin}/token"}}'
+        metadata = answer(200, document.encode())
+        authority = Authority(server.url, timeout=5)
+        mine = Credentials(Secret("old"), grant=Grant(refresh=Secret("r"), client_id="petsync"))
+        with pytest.raises(ps.errors.TransportError) as failed:
+            asyncio.run(authority.renew(mine))
+        assert mine.with_failed_renewal(failed.value) is mine
+        assert asyncio.run(authority.renew(mine)).token == Secret("new")
+        assert len([each for each in server.requests if each.startswith("POST")]) == 1
+
+
 class Service(ScriptedServer):
     """A service with one token; its token endpoint sends `reply`, or no response for None."""
 

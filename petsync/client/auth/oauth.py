@@ -22,6 +22,7 @@ from petsync.client.auth.credentials import Credentials, Grant
 from petsync.client.origin import is_loopback
 from petsync.client.transport import UNTRUSTED, proxy_for, ssl_context, tls_reason
 from petsync.errors import (
+    ApiError,
     AuthError,
     PetsyncError,
     RateLimitedError,
@@ -457,8 +458,14 @@ class TokenEndpoint:
         self._timeout, self._transport = timeout, transport
 
     async def get(self, url: str) -> TokenResponse:
-        """Return the response to a GET without credentials."""
-        return await self._request("GET", url, Secret(""), None)
+        """Return the response to a GET without credentials. Its errors have no
+        `may_have_happened`, because a GET changes nothing.
+        """
+        try:
+            return await self._request("GET", url, Secret(""), None)
+        except ApiError as error:
+            error.may_have_happened = False
+            raise
 
     async def post(
         self, url: str, form: Secret, authorization: Secret | None = None
