@@ -331,11 +331,20 @@ def test_a_dead_token_at_an_open_service(tmp_path: Path) -> None:
 
 
 def test_another_client_id(store: ps.Store, box: Sandbox) -> None:
-    """The client id in a sign-in is `petsync`, or the one that is given."""
-    for given in (None, box.client_id):
+    """The client id in a sign-in is `petsync`, or the one that is given, without spaces around
+    it.
+    """
+    for given in (None, "", "  ", box.client_id, f" {box.client_id}\n"):
         pending = store.begin_sign_in(client_id=given, listen=False)
-        assert f"client_id={given or PUBLIC_CLIENT}&" in pending.url
+        assert f"client_id={(given or '').strip() or PUBLIC_CLIENT}&" in pending.url
         pending.close()
+
+
+@pytest.mark.parametrize("given", ["", "  ", "\n", "a\nb", None, 7])
+def test_what_is_no_client_id(given: object) -> None:
+    """A client id that is empty, only spaces, or not printable text is refused."""
+    with pytest.raises(ps.errors.SettingsError, match="the client id is empty or not printable"):
+        ps.auth.client_credentials(given, "secret")  # type: ignore[arg-type]
 
 
 def test_places_show_no_secret() -> None:

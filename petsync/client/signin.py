@@ -354,4 +354,5 @@ def make_sign_in_request(
 ) -> SignInRequest:
     """Return the request for a sign-in; a string may contain several scopes."""
     wanted = tuple(scopes.split() if isinstance(scopes, str) else scopes)
-    return SignInRequest(scopes=wanted, client_id=client_id or "", implicit=implicit, listen=listen)
+    client_id = (client_id or "").strip()
+    return SignInRequest(scopes=wanted, client_id=client_id, implicit=implicit, listen=listen)

@@ -69,15 +69,16 @@ def client_credentials(
     `scopes` is None, the service chooses them.
     """
     client_secret, api_key = as_secret(client_secret), as_secret(api_key)
-    if not isinstance(client_id, str) or not client_id.strip().isprintable() or not client_id:
+    client_id = client_id.strip() if isinstance(client_id, str) else ""
+    if not client_id or not client_id.isprintable():
         raise SettingsError(
-            "the client id is not text",
+            "the client id is empty or not printable text",
             hint="It is the id by which the service knows your program.",
         )
     requested = scopes.split() if isinstance(scopes, str) else scopes
     grant = Grant(
         kind="client credentials",
-        client_id=client_id.strip(),
+        client_id=client_id,
         client_secret=require_secret(client_secret, "the client secret"),
         scopes=None if requested is None else frozenset(requested),
     )
