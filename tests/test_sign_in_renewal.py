@@ -270,6 +270,40 @@ def test_a_lost_answer(
                 assert server.renewals == 2
 
 
+@pytest.mark.parametrize("is_accepted", [True, False])
+def test_the_same_token_with_a_new_refresh_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_accepted: bool
+) -> None:
+    """A renewal that returns the same access token with a new refresh token replaces the refresh
+    token, before the token expires and after a refusal; the earlier one stays masked.
+    """
+    monkeypatch.setattr("petsync.client.auth.renewal._PAUSE_S", 0.0)
+    with Service() as server:
+        server.good = is_accepted
+        place = f"{server.url.removesuffix('/v2')}/token"
+        text = f'url = "{server.url}"\n[auth]\ntoken_url = "{place}"\n'
+        confirmed_file(tmp_path, text, monkeypatch)
+        with ps.connect(server.url, state=tmp_path, environ={}, timeout=5) as store:
+            now = time.time()
+            grant = Grant(kind="code", client_id="petsync", refresh=Secret("refresh-0"))
+            if is_accepted:
+                grant = replace(grant, issued=now - 3600, expires=now + 30)
+            store.api.aio.session.use(Credentials(Secret("same"), grant=grant))
+            for number in (1, 2):
+                body = f'{{"access_token": "same", "refresh_token": "refresh-{number}"}}'
+                server.reply = answer(200, body.encode())
+                if is_accepted:
+                    age(store)
+                    store.find_by_status("available")
+                else:
+                    with pytest.raises(ps.errors.AuthError, match="returned the same token"):
+                        store.find_by_status("available")
+                (*_, renewal) = [each for each in server.requests if each.startswith("POST")]
+                assert f"refresh_token=refresh-{number - 1}&" in f"{renewal}&"
+                assert credentials(store).grant.refresh == Secret(f"refresh-{number}")
+                assert "refresh-0" not in credentials(store).mask("refresh-0")
+
+
 @pytest.mark.parametrize("skew", [-86_400.0, 86_400.0])
 def test_clock_skew(box: Sandbox, store: ps.Store, skew: float) -> None:
     """A clock that was changed by a day causes at most one renewal and never ends the sign-in."""

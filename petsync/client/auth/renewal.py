@@ -154,14 +154,15 @@ class Keyring:
     def _finish_renewal(
         self, before: Credentials, new: Credentials | None, failure: _Failure, after: Credentials
     ) -> None:
-        """Store the result. `failure` and `after`, the updated old credentials, are used if there
-        are no new credentials or the token is the same.
+        """Store the result. `after`, the updated old credentials, is used if there are no new ones;
+        `failure` is used if there are none or the token is the same, which may have a new refresh
+        token.
         """
         self._renewing = None
         if self.credentials is not before:
             return  # The user has signed in or out in the meantime.
         is_new = new is not None and new.token != before.token
-        self.credentials = new.with_past_of(before) if new is not None and is_new else after
+        self.credentials = after if new is None else new.with_past_of(before)
         self._not_before = 0.0 if is_new else time.monotonic() + _PAUSE_S
         self.age, self._failure = self.age + 1, None if is_new else failure
 
