@@ -270,15 +270,15 @@ def lack(account: Account) -> Message | None:
             "With an API key alone you can look up single pets, and nothing else.",
             "Sign in another way to see the whole catalogue, or to change it.",
         )
-    if account.can_write is False:
-        return (
-            f"You can read pets, but not change them: {WRITE} is missing.",
-            f"Sign in again and request it, or ask the people who run the service for {WRITE}.",
-        )
     if account.can_read is False:
         return (
             f"You cannot read the catalogue: {READ} is missing.",
             "petsync cannot compare anything without it. Sign in again and request it.",
+        )
+    if account.can_write is False:
+        return (
+            f"You can read pets, but not change them: {WRITE} is missing.",
+            f"Sign in again and request it, or ask the people who run the service for {WRITE}.",
         )
     return None
 
@@ -676,7 +676,8 @@ class LoginForm(Form):
         self._forget()
         self._be(account)
         self.heading.focus()
-        if lack(account) is not None and self.can_write.value:
+        is_wanted = self.can_write.value or account.can_read is False
+        if lack(account) is not None and is_wanted:
             self.notice.warn(*welcome(account))
         else:
             self.notice.say(*welcome(account), done=True)

@@ -344,6 +344,27 @@ def test_reading_alone_is_no_problem_if_it_was_wished(form: LoginForm, box: Sand
     assert "write:pets" in form.notice.text
 
 
+@pytest.mark.parametrize("can_write", [True, False])
+def test_a_token_that_cannot_read_is_reported_so(
+    form: LoginForm, box: Sandbox, *, can_write: bool
+) -> None:
+    """A token without any permission is reported as one that cannot read, also if the user does not
+    ask for the write scope.
+    """
+    form.can_write.value = can_write
+    form.way.value = "token"
+    form.token.value = box.token("other")
+    form.go.click()
+    assert form.work.wait(120)
+    assert form.account is not None
+    assert (form.account.can_read, form.account.can_write) == (False, False)
+    assert form.notice.tone == "problem"
+    assert "without read:pets" in form.notice.text
+    for shown in (form.html(), form.text()):
+        assert "You cannot read the catalogue: read:pets is missing" in shown
+        assert "You can read pets" not in shown
+
+
 def test_api_key_alone_is_little(form: LoginForm, box: Sandbox) -> None:
     """A sign-in with an API key alone shows that the key only reads single pets."""
     form.way.value = "key"
