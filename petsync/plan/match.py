@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -145,15 +145,33 @@ def differences(
     """
     if not len(at):
         return {unit: np.zeros(0, dtype=bool) for unit in UNITS}
+    is_few = len(rows) <= FEW and len(pets) <= FEW
+    mask_of = _mask_few if is_few else _mask_many
     result: dict[Unit, Mask] = {}
     for unit in UNITS:
         masks = [
-            _COMPARE[column](_take_rows(rows, column, at), pets[column].array, places)
+            mask_of(rows[column].array, at, pets[column].array, places, _COMPARE[column])
             for column in COLUMNS_OF[unit]
             if column in rows
         ]
         result[unit] = np.logical_or.reduce(masks) if masks else np.zeros(len(at), dtype=bool)
     return result
+
+
+def _mask_few(
+    cells: _Array, at: Positions, old: _Array, places: Positions, compare: _Comparison
+) -> Mask:
+    new, before = plain_values(cells), plain_values(old)
+    pairs = zip(at.tolist(), places.tolist(), strict=True)
+    return np.array([compare.differs(new[row], before[place]) for row, place in pairs], dtype=bool)
+
+
+def _mask_many(
+    cells: _Array, at: Positions, old: _Array, places: Positions, compare: _Comparison
+) -> Mask:
+    # Consecutive rows are taken without a copy.
+    is_range = at[-1] - at[0] + 1 == len(at)
+    return compare.mask(cells[at[0] : at[-1] + 1] if is_range else cells.take(at), old, places)
 
 
 def _find_positions(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> Positions:
@@ -167,54 +185,58 @@ def _find_positions(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) ->
     return places[np.where((low <= ids) & (ids <= high), ids - low, high - low + 1)]
 
 
-def _take_rows(rows: pd.DataFrame, column: Column, at: Positions) -> _Array:
-    """Return the column at these rows, without a copy if they are consecutive."""
-    is_range = len(at) and at[-1] - at[0] + 1 == len(at)
-    array: _Array = rows[column].array
-    taken: _Array = array[at[0] : at[-1] + 1] if is_range else array.take(at)
-    return taken
+class _Comparison(NamedTuple):
+    """How the cells of a column are compared with the pets' values."""
+
+    differs: Callable[[Any, Any], bool]
+    """Compares a cell with a value; None for a blank cell and for no value."""
+    mask: Callable[[_Array, _Array, Positions], Mask]
+    """Compares cells with the values at these places."""
 
 
-def _texts(
-    meaning: Callable[[str | None], str], *, clears: bool = False
-) -> Callable[[_Array, _Array, Positions], Mask]:
+def _compare_texts(meaning: Callable[[str | None], str], *, clears: bool = False) -> _Comparison:
     def differs(one: str | None, other: str | None) -> bool:
+        if one is None or one == other:
+            return False
         return meaning(one) != meaning(other) or (clears and not meaning(one))
 
-    def compare(cells: _Array, old: _Array, places: Positions) -> Mask:
-        if len(cells) <= FEW:
-            texts = zip(plain_values(cells), plain_values(old.take(places)), strict=True)
-            few = [one is not None and one != other and differs(one, other) for one, other in texts]
-            return np.array(few, dtype=bool)
+    def mask(cells: _Array, old: _Array, places: Positions) -> Mask:
         left, right = _arrow(cells), _arrow(old).take(pa.array(places))
         unequal = pc.fill_null(pc.not_equal(left, right), fill_value=True)
-        mask = _bools(pc.and_(pc.is_valid(left), unequal))
-        where = np.flatnonzero(mask)
+        result = _bools(pc.and_(pc.is_valid(left), unequal))
+        where = np.flatnonzero(result)
         if not len(where):
-            return mask
+            return result
         pairs = zip(
             left.take(pa.array(where)).to_pylist(),
             right.take(pa.array(where)).to_pylist(),
             strict=True,
         )
-        mask[where] = [differs(one, other) for one, other in pairs]
-        return mask
+        result[where] = [differs(one, other) for one, other in pairs]
+        return result
 
-    return compare
+    return _Comparison(differs, mask)
 
 
-def _numbers(cells: _Array, old: _Array, places: Positions) -> Mask:
+def _compare_numbers() -> _Comparison:
     # The category id 0 means no id. A row without this id does not change the pet's.
-    left = cells.to_numpy(dtype=np.int64, na_value=0)
-    right = old.to_numpy(dtype=np.int64, na_value=0)[places]
-    unequal: Mask = (left != 0) & (left != right)
-    return unequal
+    def differs(one: int | None, other: int | None) -> bool:
+        return bool(one) and one != other
+
+    def mask(cells: _Array, old: _Array, places: Positions) -> Mask:
+        left = cells.to_numpy(dtype=np.int64, na_value=0)
+        right = old.to_numpy(dtype=np.int64, na_value=0)[places]
+        unequal: Mask = (left != 0) & (left != right)
+        return unequal
+
+    return _Comparison(differs, mask)
 
 
-def _lists(
-    same: Callable[[Any, Any], bool],
-) -> Callable[[_Array, _Array, Positions], Mask]:
-    def compare(cells: _Array, old: _Array, places: Positions) -> Mask:
+def _compare_lists(same: Callable[[Any, Any], bool]) -> _Comparison:
+    def differs(one: Any, other: Any) -> bool:
+        return isinstance(one, list) and one != other and not same(one, other)
+
+    def mask(cells: _Array, old: _Array, places: Positions) -> Mask:
         left, right = cells.to_numpy(dtype=object), old.to_numpy(dtype=object)
         result = np.zeros(len(left), dtype=bool)
         for start, mine, theirs in _blocks(left, right, places):
@@ -223,7 +245,7 @@ def _lists(
                 result[start + n] = isinstance(one, list) and not same(one, theirs[n])
         return result
 
-    return compare
+    return _Comparison(differs, mask)
 
 
 def _blocks(
@@ -243,13 +265,13 @@ def _bools(mask: Any) -> Mask:
     return np.array(mask.to_numpy(zero_copy_only=False) if isinstance(mask, pa.Array) else mask)
 
 
-_COMPARE: Mapping[Column, Callable[[_Array, _Array, Positions], Mask]] = {
-    "name": _texts(normalize),
-    "status": _texts(fold_status),
-    "category": _texts(normalize, clears=True),
-    "category_id": _numbers,
-    "tags": _lists(same_tags),
-    "photo_urls": _lists(same_photos),
+_COMPARE: Mapping[Column, _Comparison] = {
+    "name": _compare_texts(normalize),
+    "status": _compare_texts(fold_status),
+    "category": _compare_texts(normalize, clears=True),
+    "category_id": _compare_numbers(),
+    "tags": _compare_lists(same_tags),
+    "photo_urls": _compare_lists(same_photos),
 }
 
 
