@@ -11,7 +11,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, TypeVar
 from urllib.parse import unquote_plus, urlsplit
 
@@ -115,7 +115,7 @@ class TokenBook:
         self, refresh_token: str, client_id: str, scopes: frozenset[str] | None
     ) -> IssuedTokens | None:
         """Return new tokens for a refresh token, which is used up; None if it is not valid for this
-        client and these scopes.
+        client and these scopes. The scopes narrow only the access token.
 
         A second use of the token means that it was stolen: all tokens of the same consent are
         revoked.
@@ -133,8 +133,10 @@ class TokenBook:
             if spent or grant.client_id != client_id or not wanted <= grant.scopes:
                 return None
             connection.execute("UPDATE token SET spent = 1 WHERE digest = ?", (digest,))
-            narrowed = Grant(client_id, wanted, 0.0, grant.family)
-            return self._hand_out(connection, narrowed, self._lifetime, refreshable=True)
+            # The new refresh token keeps all scopes. Source: RFC 6749, section 6.
+            return self._hand_out(
+                connection, grant, self._lifetime, refreshable=True, access_scopes=wanted
+            )
 
         return await self._storage.write(job)
 
@@ -163,14 +165,21 @@ class TokenBook:
         self._live = {bytes(row[0]): _grant(row[1:]) for row in rows}
 
     def _hand_out(
-        self, connection: sqlite3.Connection, grant: Grant, seconds: float, *, refreshable: bool
+        self,
+        connection: sqlite3.Connection,
+        grant: Grant,
+        seconds: float,
+        *,
+        refreshable: bool,
+        access_scopes: frozenset[str] | None = None,
     ) -> IssuedTokens:
         now = time.time()
-        access = self._store(connection, "access", grant, now + seconds)
+        scopes = grant.scopes if access_scopes is None else access_scopes
+        access = self._store(connection, "access", replace(grant, scopes=scopes), now + seconds)
         refresh = None
         if refreshable:
             refresh = self._store(connection, "refresh", grant, now + _REFRESH_LIFETIME)
-        return IssuedTokens(access, refresh, seconds, grant.scopes)
+        return IssuedTokens(access, refresh, seconds, scopes)
 
     def _store(
         self, connection: sqlite3.Connection, kind: str, grant: Grant, expires: float

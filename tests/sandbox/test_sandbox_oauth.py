@@ -322,6 +322,18 @@ def test_refresh_rotates(sandbox, web):
     assert refresh(web, second["refresh_token"]).status_code == 400
 
 
+def test_a_narrower_refresh_narrows_only_the_access_token(web):
+    """After a refresh with fewer scopes, the new refresh token still has all of them."""
+    verifier, challenge = pair()
+    code = allowed(web, challenge, scope="read:pets write:pets")["code"]
+    first = redeem(web, code, verifier).json()
+    narrow = refresh(web, first["refresh_token"], scope="read:pets").json()
+    assert asked(web, narrow["access_token"])["scope"] == "read:pets"
+    wide = refresh(web, narrow["refresh_token"]).json()
+    assert wide["scope"] == "read:pets write:pets"
+    assert asked(web, wide["access_token"])["scope"] == "read:pets write:pets"
+
+
 def test_refresh_cannot_widen(web):
     """A refresh cannot add a scope that the user did not allow."""
     verifier, challenge = pair()
