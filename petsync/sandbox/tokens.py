@@ -80,13 +80,16 @@ class TokenBook:
     def __init__(self, storage: Storage, *, lifetime: float) -> None:
         self._storage = storage
         self._lifetime = lifetime
-        self._live: dict[bytes, Grant] = {}
-        storage.load(self._restore)
+        storage.load(_drop_expired)
 
     def find(self, token: str) -> Grant | None:
         """Return the grant of an access token; None if the token is unknown or has expired."""
-        grant = self._live.get(_digest(token))
-        return grant if grant is not None and grant.expires > time.time() else None
+        row = self._storage.reader.execute(
+            "SELECT client_id, scopes, expires, family FROM token"
+            " WHERE digest = ? AND kind = 'access' AND expires > ?",
+            (_digest(token), time.time()),
+        ).fetchone()
+        return None if row is None else _grant(row)
 
     def is_refreshable(self, grant: Grant) -> bool:
         """Whether the consent of this grant included a refresh token."""
@@ -108,7 +111,7 @@ class TokenBook:
         grant = Grant(client_id, frozenset(scopes), 0.0, family or secrets.token_urlsafe(12))
         seconds = self._lifetime if expires_in is None else expires_in
         return await self._storage.write(
-            lambda connection: self._hand_out(connection, grant, seconds, refreshable=refreshable)
+            lambda connection: _hand_out(connection, grant, seconds, refreshable=refreshable)
         )
 
     async def rotate(
@@ -128,13 +131,13 @@ class TokenBook:
                 return None
             grant, spent = found
             if spent:
-                self._end_family(connection, grant.family)
+                _end_family(connection, grant.family)
             wanted = grant.scopes if scopes is None else scopes
             if spent or grant.client_id != client_id or not wanted <= grant.scopes:
                 return None
             connection.execute("UPDATE token SET spent = 1 WHERE digest = ?", (digest,))
             # The new refresh token keeps all scopes. Source: RFC 6749, section 6.
-            return self._hand_out(
+            return _hand_out(
                 connection, grant, self._lifetime, refreshable=True, access_scopes=wanted
             )
 
@@ -149,57 +152,49 @@ class TokenBook:
                 "SELECT family FROM token WHERE digest = ? AND client_id = ?", (digest, client_id)
             ).fetchone()
             if row is not None:
-                self._end_family(connection, row[0])
+                _end_family(connection, row[0])
 
         await self._storage.write(job)
 
     async def end_family(self, family: str) -> None:
         """Revoke all tokens of one consent."""
-        await self._storage.write(lambda connection: self._end_family(connection, family))
+        await self._storage.write(lambda connection: _end_family(connection, family))
 
-    def _restore(self, connection: sqlite3.Connection) -> None:
-        connection.execute("DELETE FROM token WHERE expires < ?", (time.time(),))
-        rows = connection.execute(
-            "SELECT digest, client_id, scopes, expires, family FROM token WHERE kind = 'access'"
-        )
-        self._live = {bytes(row[0]): _grant(row[1:]) for row in rows}
 
-    def _hand_out(
-        self,
-        connection: sqlite3.Connection,
-        grant: Grant,
-        seconds: float,
-        *,
-        refreshable: bool,
-        access_scopes: frozenset[str] | None = None,
-    ) -> IssuedTokens:
-        now = time.time()
-        scopes = grant.scopes if access_scopes is None else access_scopes
-        access = self._store(connection, "access", replace(grant, scopes=scopes), now + seconds)
-        refresh = None
-        if refreshable:
-            refresh = self._store(connection, "refresh", grant, now + _REFRESH_LIFETIME)
-        return IssuedTokens(access, refresh, seconds, scopes)
+def _drop_expired(connection: sqlite3.Connection) -> None:
+    connection.execute("DELETE FROM token WHERE expires < ?", (time.time(),))
 
-    def _store(
-        self, connection: sqlite3.Connection, kind: str, grant: Grant, expires: float
-    ) -> str:
-        token = secrets.token_urlsafe(32)
-        row = (_digest(token), kind, grant.client_id, " ".join(sorted(grant.scopes)), expires)
-        connection.execute(
-            "INSERT INTO token (digest, kind, client_id, scopes, expires, family)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            (*row, grant.family),
-        )
-        if kind == "access":
-            self._live[row[0]] = Grant(grant.client_id, grant.scopes, expires, grant.family)
-        return token
 
-    def _end_family(self, connection: sqlite3.Connection, family: str) -> None:
-        connection.execute("DELETE FROM token WHERE family = ?", (family,))
-        self._live = {
-            key: remaining for key, remaining in self._live.items() if remaining.family != family
-        }
+def _hand_out(
+    connection: sqlite3.Connection,
+    grant: Grant,
+    seconds: float,
+    *,
+    refreshable: bool,
+    access_scopes: frozenset[str] | None = None,
+) -> IssuedTokens:
+    now = time.time()
+    scopes = grant.scopes if access_scopes is None else access_scopes
+    access = _store(connection, "access", replace(grant, scopes=scopes), now + seconds)
+    refresh = None
+    if refreshable:
+        refresh = _store(connection, "refresh", grant, now + _REFRESH_LIFETIME)
+    return IssuedTokens(access, refresh, seconds, scopes)
+
+
+def _store(connection: sqlite3.Connection, kind: str, grant: Grant, expires: float) -> str:
+    token = secrets.token_urlsafe(32)
+    row = (_digest(token), kind, grant.client_id, " ".join(sorted(grant.scopes)), expires)
+    connection.execute(
+        "INSERT INTO token (digest, kind, client_id, scopes, expires, family)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        (*row, grant.family),
+    )
+    return token
+
+
+def _end_family(connection: sqlite3.Connection, family: str) -> None:
+    connection.execute("DELETE FROM token WHERE family = ?", (family,))
 
 
 def _find_refreshable(connection: sqlite3.Connection, digest: bytes) -> tuple[Grant, bool] | None:
@@ -393,17 +388,15 @@ class OneTimeValues(Generic[T]):
         self._values: dict[str, tuple[float, T]] = {}
 
     def put(self, value: T) -> str:
-        """Store the value, and return its key; the oldest value is dropped if there are too
-        many.
-        """
-        if len(self._values) >= _MAX_VALUES:
-            del self._values[next(iter(self._values))]
+        """Store the value, and return its key."""
         key = secrets.token_urlsafe(32)
         self.keep(key, value)
         return key
 
     def keep(self, key: str, value: T) -> None:
-        """Store the value under a known key."""
+        """Store the value under a known key; the oldest value is dropped if there are too many."""
+        if len(self._values) >= _MAX_VALUES:
+            del self._values[next(iter(self._values))]
         self._values[key] = (time.monotonic() + self._seconds, value)
 
     def take(self, key: str) -> T | None:

@@ -14,7 +14,7 @@ import pytest
 
 from petsync.models import Pet
 from petsync.sandbox import Sandbox
-from petsync.sandbox.tokens import PUBLIC_CLIENT
+from petsync.sandbox.tokens import PUBLIC_CLIENT, AuthorizationRequest, Codes
 
 BACK = "http://127.0.0.1:45678/back"
 
@@ -205,6 +205,18 @@ def test_a_code_that_comes_twice_ends_its_tokens(sandbox, web):
     token = redeem(web, code, verifier).json()["access_token"]
     assert redeem(web, code, verifier).status_code == 400
     assert opens(sandbox, token) == 401
+
+
+def test_used_codes_do_not_pile_up():
+    """Only the last 1,000 used codes are remembered."""
+    codes = Codes()
+    request = AuthorizationRequest(PUBLIC_CLIENT, BACK, frozenset(), None, "")
+    texts = [codes.grant(request) for _ in range(2)]
+    for text in texts:
+        assert codes.redeem(text) is not None
+    for _ in range(999):
+        assert codes.redeem(codes.grant(request)) is not None
+    assert [codes.replayed_family(text) is not None for text in texts] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from petsync.models import Pet, Tag
 from petsync.sandbox import Sandbox
 from petsync.sandbox import storage as records
 from petsync.sandbox.storage import Storage
+from petsync.sandbox.tokens import TokenBook
 
 
 def refused(path: Path) -> str:
@@ -126,6 +127,31 @@ def test_a_failing_file_takes_the_whole_batch_back(tmp_path):
         results = asyncio.run(run(storage))
         assert [type(result) for result in results] == [sqlite3.OperationalError] * 2
         assert [pet.id for pet in records.read_all(storage.reader)] == [3]
+
+
+def test_a_failing_file_keeps_the_tokens_as_they_were(tmp_path):
+    """If the file fails, a revoked token stays valid, in this server and after a restart."""
+
+    def fail(_: sqlite3.Connection) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    async def run(storage: Storage, tokens: TokenBook) -> tuple[str, str]:
+        kept = (await tokens.issue("x", ["read:pets"])).access_token
+        ended = (await tokens.issue("x", ["read:pets"])).access_token
+        work = (tokens.revoke(kept, "x"), storage.write(fail))
+        failed = await asyncio.gather(*work, return_exceptions=True)
+        assert [type(result) for result in failed] == [sqlite3.OperationalError] * 2
+        await tokens.revoke(ended, "x")
+        return kept, ended
+
+    with closing(Storage(tmp_path / "store.db")) as storage:
+        tokens = TokenBook(storage, lifetime=60.0)
+        kept, ended = asyncio.run(run(storage, tokens))
+        before = [tokens.find(token) is not None for token in (kept, ended)]
+    with closing(Storage(tmp_path / "store.db")) as storage:
+        tokens = TokenBook(storage, lifetime=60.0)
+        assert [tokens.find(token) is not None for token in (kept, ended)] == before
+    assert before == [True, False]
 
 
 def test_a_snapshot_stays_as_it_is(tmp_path):
