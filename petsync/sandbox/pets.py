@@ -63,7 +63,7 @@ __all__ = [
 Batches = Iterable[list[bytes]]
 
 
-def pets(
+async def pets(
     storage: Storage,
     selection: Selection,
     media: Sequence[str],
@@ -74,13 +74,16 @@ def pets(
     copies that `drift` adds.
 
     JSON is joined from the stored text and never decoded; a long list is sent in pieces while it is
-    read. Raises RefusedError (406) if only XML is accepted and it cannot represent a pet.
+    read. The moves of `drift` precede the response, which still uses the snapshot from before the
+    moves. Raises RefusedError (406) if only XML is accepted and it cannot represent a pet.
     """
     with ExitStack() as resources:
         connection = resources.enter_context(storage.snapshot())
         kind = _media(connection, selection, media)
         found = batches(connection, selection)
         first = next(found, [])
+        if drift.moves:
+            await storage.write(drift.move)
         rest = map(drift.with_copies, chain([first] if first else [], found))
         pieces = _json(rest) if kind == JSON else _xml(rest, shape)
         if len(first) < BATCH:
@@ -181,12 +184,8 @@ async def find_pets_by_status(service: Service, request: Request) -> ASGIApp:
     if behaviour.statuses is not None:
         for status in statuses:
             _check_status(status, behaviour)
-    selection, drift = storage.by_status(statuses, _order(behaviour)), drift_of(request)
-    found = pets(service.storage, selection, media, behaviour.shape, drift)
-    if drift.moves:
-        # The moves precede the response, which still uses the snapshot from before the moves.
-        await service.storage.write(drift.move)
-    return found
+    selection = storage.by_status(statuses, _order(behaviour))
+    return await pets(service.storage, selection, media, behaviour.shape, drift_of(request))
 
 
 async def find_pets_by_tags(service: Service, request: Request) -> ASGIApp:
@@ -197,7 +196,7 @@ async def find_pets_by_tags(service: Service, request: Request) -> ASGIApp:
     if not behaviour.imitates_original and "" in tags:
         raise RefusedError(400, "a tag is empty")
     selection = storage.by_tags(tags, once_per_tag=behaviour.once_per_tag, order=_order(behaviour))
-    return pets(service.storage, selection, media, behaviour.shape, drift_of(request))
+    return await pets(service.storage, selection, media, behaviour.shape, drift_of(request))
 
 
 async def update_pet_with_form(service: Service, request: Request) -> ASGIApp:

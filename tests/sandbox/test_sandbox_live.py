@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from contextlib import closing
 
 import httpx
 import pytest
+from starlette.requests import Request
 
 from petsync.models import Pet, Tag
 from petsync.protocol import xml
 from petsync.sandbox import storage as records
 from petsync.sandbox.app import application
-from petsync.sandbox.faults import Injector
+from petsync.sandbox.faults import KEY, Drift, Injector
 from petsync.sandbox.http import LIVE
+from petsync.sandbox.pets import find_pets_by_status
 from petsync.sandbox.service import Service
 from petsync.sandbox.storage import Storage
 from petsync.sandbox.tokens import Credentials, TokenBook
@@ -78,6 +81,28 @@ def test_parallel_adds_share_an_id(tmp_path):
         service = service_of(storage)
         assert asyncio.run(both(service)) == [1, 1]
         assert [pet.name for pet in records.read_all(storage.reader)] == ["Max"]
+
+
+def test_a_failed_move_ends_the_snapshot_of_its_list(tmp_path, monkeypatch):
+    """If the moves of a long list cannot be stored, its snapshot is closed at once."""
+
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "query_string": b"status=sold",
+        "headers": [],
+        "state": {KEY: Drift(moves=((1, "pending"),))},
+    }
+    with closing(Storage(tmp_path / "store.db")) as storage:
+        pets = [Pet(id=n, name="x", status="sold") for n in range(1000)]
+        storage.load(lambda connection: records.replace_all(connection, pets))
+        monkeypatch.setattr(records, "save", fail)
+        with pytest.raises(sqlite3.OperationalError):
+            asyncio.run(find_pets_by_status(service_of(storage), Request(scope)))
+        assert [connection.in_transaction for connection in storage._idle] == [False]
 
 
 def test_the_oldest_pet_is_dropped(live, live_api):
