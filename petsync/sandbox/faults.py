@@ -319,6 +319,7 @@ class Faults:
 _SHARES = ("too_many", "unavailable", "drop_before", "drop_after", "torn", "html", "late", "portal")
 _COPIES = ("twice", "stale")
 _NAMES = {"too_many": "429", "unavailable": "503"}
+_MAX_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,30 +411,44 @@ def _parse_value(item: str, name: str, text: str) -> Any:
 
 
 def _share(text: str) -> float:
-    if not 0 <= (value := _seconds(text)) <= 1:
+    if (value := _number(text)) > 1:
         raise ValueError("a share must be between 0 and 1")
     return value
 
 
 def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < 3600:
-        raise ValueError("a number of at least 0 is required")
+    if (value := _number(text)) >= _MAX_SECONDS:
+        raise ValueError(f"less than {_MAX_SECONDS} seconds are required")
     return value
 
 
 def _positive_seconds(text: str) -> float:
-    if not (value := _seconds(text)):
-        raise ValueError("a number above 0 is required")
-    return value
+    return _positive(_seconds(text))
+
+
+def _rate(text: str) -> float:
+    return _positive(_number(text))
 
 
 def _burst(text: str) -> float:
-    if (value := _seconds(text)) < 1:
+    if (value := _number(text)) < 1:
         raise ValueError("a number of at least 1 is required")
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise ValueError("a number of at least 0 is required")
+    return value
+
+
+def _positive(value: float) -> float:
+    if not value:
+        raise ValueError("a number above 0 is required")
     return value
 
 
@@ -464,7 +479,7 @@ def _move(text: str) -> Move:
 _READERS: dict[str, Callable[[str], Any]] = {
     "latency": _seconds,
     **dict.fromkeys((*_SHARES, *_COPIES), _share),
-    "limit": _positive_seconds,
+    "limit": _rate,
     "burst": _burst,
     "window": _positive_seconds,
     "moves": _moves,

@@ -56,6 +56,11 @@ REX = {"id": 1, "name": "Rex", "photoUrls": []}
         ("burst=20", "need a limit"),
         ("window=1", "need a limit"),
         ("late=0.6,torn=0.6", "add up to more than 1"),
+        ("latency=3600", "less than 3600 seconds"),
+        ("limit=200,window=5000", "less than 3600 seconds"),
+        ("torn=5000", "between 0 and 1"),
+        ("limit=inf", "limit=inf"),
+        ("limit=200,burst=nan", "burst=nan"),
     ],
 )
 def test_errors_name_the_item(spec, named):
@@ -78,6 +83,11 @@ def test_specification():
         html=0.3, twice=0.4, stale=0.5, status=frozenset({"sold", "pending"}),
         moves=((7, "sold"), (-9, "")), late=0.01, portal=0.1, limit=200.0, burst=20.0, window=60.0,
     )  # fmt: skip
+
+
+def test_a_rate_and_a_burst_are_not_seconds():
+    """A limit and a burst can be above the upper bound of seconds."""
+    assert parse("limit=5000,burst=6000") == Faults(limit=5000.0, burst=6000.0)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 2**32))
