@@ -101,11 +101,15 @@ class Sandbox:
             path = self._db or Path(resources.enter_context(_folder())) / "sandbox.db"
             running = Running(self._options, path, durable=self._db is not None)
             resources.callback(running.close)
-            thread = threading.Thread(target=running.run, name="petsync-sandbox", daemon=True)
+            thread = threading.Thread(
+                target=_run, args=(running,), name="petsync-sandbox", daemon=True
+            )
             thread.start()
             resources.callback(thread.join)
             resources.callback(running.stop)
             running.ready.wait()
+            if running.failure is not None:
+                raise running.failure
             self._resources = resources.pop_all()
         self._running = running
         atexit.register(self.stop)
@@ -204,6 +208,15 @@ class Sandbox:
             return await work()
 
         return asyncio.run_coroutine_threadsafe(run(), self._active.loop).result()
+
+
+def _run(running: Running) -> None:
+    """Serve until `stop`. A failure before the server responds is raised by `start` instead."""
+    try:
+        running.run()
+    except BaseException:
+        if running.failure is None:
+            raise
 
 
 def _folder() -> tempfile.TemporaryDirectory[str]:

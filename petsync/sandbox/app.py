@@ -326,6 +326,7 @@ class Running:
     def __init__(self, options: Options, path: Path, *, durable: bool) -> None:
         self.ready = threading.Event()
         self.failure: BaseException | None = None
+        """The error that ended `run` before the server responded; None if there is none."""
         self.loop: asyncio.AbstractEventLoop
         self._behaviour = behaviour_named(options.profile)
         self._faults = None if options.faults is None else parse(options.faults)
@@ -358,7 +359,8 @@ class Running:
                 self.loop = runner.get_loop()
                 runner.run(self._server.serve(sockets=[self._socket]))
         except BaseException as error:
-            self.failure = error
+            if not self.ready.is_set():
+                self.failure = error
             raise
         finally:
             self.ready.set()

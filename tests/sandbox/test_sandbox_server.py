@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import signal
 import subprocess
@@ -163,6 +164,21 @@ def test_options_that_cannot_be_used(options, words):
     before = threading.active_count()
     with pytest.raises(SettingsError, match=words):
         Sandbox(**options).start()
+    assert threading.active_count() == before
+
+
+def test_a_server_that_cannot_start(monkeypatch):
+    """If the server fails before it responds, `start` raises the error, and nothing is left."""
+
+    async def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EADDRINUSE, "Address already in use")
+
+    monkeypatch.setattr("petsync.sandbox.app._Server.startup", fail)
+    before = threading.active_count()
+    sandbox = Sandbox()
+    with pytest.raises(OSError, match="already in use"):
+        sandbox.start()
+    assert "stopped" in repr(sandbox)
     assert threading.active_count() == before
 
 
