@@ -213,11 +213,14 @@ def test_a_broken_file_is_named_with_the_way_out(tmp_path, case):
 
 
 def test_a_missing_file_names_its_neighbours(tmp_path):
-    """The hint of a missing file names files with a similar name."""
-    (tmp_path / "catalogue.xlsx").touch()
+    """The hint of a missing file names the sheets in the folder, whatever the case of their
+    suffixes.
+    """
+    for name in ("catalogue.xlsx", "PETS.XLSX", "Stock.Csv", "readme.md"):
+        (tmp_path / name).touch()
     with pytest.raises(SheetError, match="no such file") as caught:
         read_sheet(tmp_path / "catalog.xlsx")
-    assert "catalogue.xlsx" in caught.value.hint
+    assert "there are PETS.XLSX, Stock.Csv, catalogue.xlsx." in caught.value.hint
 
 
 def test_a_file_without_permission_is_named(tmp_path):

@@ -520,7 +520,7 @@ def _describe_folder(folder: Path) -> str:
         return f"There is no folder {folder} either: check the path."
     suffixes = _WORKBOOKS + _TEXTS
     try:
-        names = sorted(each.name for each in folder.iterdir() if each.suffix in suffixes)
+        names = sorted(each.name for each in folder.iterdir() if each.suffix.casefold() in suffixes)
     except OSError:
         return "Check the path."
     return f"In {folder} there {_list_names(names)}."

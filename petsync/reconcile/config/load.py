@@ -902,8 +902,9 @@ def _check_output(
         own = [draft.values[name] for name in ("sheet", "query_file") if name in draft.values]
         folder = draft.values.get("folder")
         where = draft.resolve(file)
-        is_in = folder is not None and _is_same_path(folder, where.parent) and where.suffix in READ
-        if is_in or any(_is_same_path(each, where) for each in own):
+        is_in = folder is not None and _is_same_path(folder, where.parent)
+        is_sheet = where.suffix.casefold() in READ
+        if (is_in and is_sheet) or any(_is_same_path(each, where) for each in own):
             yield ConfigMistake(
                 path,
                 f'is "{file}", from which job "{draft.name}" reads',
