@@ -502,6 +502,15 @@ def test_a_sidecar_that_cannot_be_read_is_refused(tmp_path, content):
     assert sheet.base_refused.startswith("the records of its export cannot be used: ")
 
 
+def test_a_sidecar_that_is_too_large_is_refused(tmp_path):
+    """A sidecar of more than 1 GiB refuses the base, with its size as the reason."""
+    path = tmp_path / "pets.csv"
+    path.write_text("id,name\n1,Rex\n")
+    with (tmp_path / "pets.csv.petsync-base").open("wb") as sidecar:
+        sidecar.truncate(2**30 + 1)
+    assert "it is larger than 1 GiB" in read_sheet(path).base_refused
+
+
 def test_a_folder_in_the_place_of_a_sidecar_is_refused(tmp_path):
     """A folder in place of a sidecar refuses the base and is never overwritten."""
     path = tmp_path / "pets.csv"

@@ -101,8 +101,10 @@ def read_sidecar(sidecar: Path) -> bytes:
     pipe or too large, because somebody else may have put it there.
     """
     status = sidecar.lstat()
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
+    if status.st_size > _MAX_BYTES:
+        raise OSError(errno.EFBIG, "it is larger than 1 GiB")
     return sidecar.read_bytes()
 
 
