@@ -240,6 +240,18 @@ def test_the_word_of_the_marker_is_pointed_out(tmp_path: Path) -> None:
     assert not csv_of(tmp_path, "id,tags\n1,clear\n", clear="<none>").problems
 
 
+def test_the_word_of_the_marker_is_compared_with_its_own_column(tmp_path: Path) -> None:
+    """The marker's word gets no warning if the export has it in the same column."""
+    path = tmp_path / "pets.csv"
+    tagged = Pet(id=1, name="x", status="sold", tags=(Tag(None, "clear"),), photo_urls=(URL,))
+    shown = Pet(id=2, name="y", status="sold", tags=(Tag(None, "calm"),), photo_urls=("CLEAR",))
+    write_sheet(snapshot_of([tagged, shown]), path)
+    assert "placeholder-text" not in {each.rule for each in read_sheet(path).problems}
+    path.write_text(path.read_text().replace(URL, "clear").replace("calm", "CLEAR"))
+    found = [each for each in read_sheet(path).problems if each.rule == "placeholder-text"]
+    assert [(each.row, each.column) for each in found] == [(2, "photo_urls"), (3, "tags")]
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
 def test_what_an_export_has_is_meant(tmp_path: Path, suffix: str) -> None:
     """Unusual names, categories and tags of the store are exported and read without a finding."""

@@ -1092,17 +1092,20 @@ def note_separators(
 
     A tag or URL in the `base` is a single one, because it was exported as one.
     """
-    for name, cells in (("tags", tags), ("photo_urls", photos)):
+    known_tags, known_urls = _known_tags(base), _known_photos(base)
+    for name, cells, known in (("tags", tags, known_tags), ("photo_urls", photos, known_urls)):
         for at, text in markers_among_items(cells, marker) if cells is not None else ():
             notes.add(at, name, Note("clear-beside-others", text))
         for at, text in bare_words(cells, marker) if cells is not None else ():
-            if trim(text) not in _known_tags(base)():
+            if trim(text) not in known():
                 hint = f"Write {marker} to empty the field."
                 notes.add(at, name, Note("placeholder-text", text, "", hint))
-    for at, text, names in _in_brackets(tags.text, base) if tags is not None else ():
+    for at, text, names in _in_brackets(tags.text, known_tags) if tags is not None else ():
         if not has_marker(text, marker):
             notes.add(at, "tags", note_list(text, names, format_tags))
-    for at, text, count, meant in _tag_separators(tags.text, base) if tags is not None else ():
+    for at, text, count, meant in (
+        _tag_separators(tags.text, known_tags) if tags is not None else ()
+    ):
         condition = f"these are {count} tags" if count > 1 else "that is intended"
         # With quotes around it, the suggestion would be one tag.
         quote_note = "" if '"' in meant else " (without quotes)"
@@ -1111,18 +1114,17 @@ def note_separators(
             "single tag."
         )
         notes.add(at, "tags", Note("tags-commas", text, "", hint, meant))
-    for at, text, meant in _photo_separators(photos.text, base) if photos is not None else ():
+    for at, text, meant in _photo_separators(photos.text, known_urls) if photos is not None else ():
         problem_and_hint = (
             ("", "") if "\n" in meant else (_AT_END_PROBLEM, _AT_END_CURE.format(_short(meant)))
         )
         notes.add(at, "photo_urls", Note("photos-separators", text, *problem_and_hint, meant))
 
 
-def _tag_separators(text: Any, base: Base | None) -> Iterator[tuple[int, str, int, str]]:
+def _tag_separators(text: Any, known_tags: Known) -> Iterator[tuple[int, str, int, str]]:
     """Yield the cells whose tags seem to be separated by something other than a semicolon: the row,
     the text, the number of tags that may be meant, and these tags as a cell's text.
     """
-    known_tags = _known_tags(base)
     for at in _doubtful_tags(text).tolist():
         cell = text[at].as_py()
         if LIST_LITERAL.match(trim(cell)) or _bracketed_tags(cell) is not None:
@@ -1136,9 +1138,8 @@ def _tag_separators(text: Any, base: Base | None) -> Iterator[tuple[int, str, in
             yield at, cell, len(names), "; ".join(names)
 
 
-def _in_brackets(text: Any, base: Base | None) -> Iterator[tuple[int, str, list[Tag]]]:
+def _in_brackets(text: Any, known_tags: Known) -> Iterator[tuple[int, str, list[Tag]]]:
     """Yield the cells in brackets: the row, the text, and the tags that may be meant."""
-    known_tags = _known_tags(base)
     for at in rows_starting_with(text, _OPENING).tolist():
         cell = text[at].as_py()
         inner_text = _bracketed_tags(cell)
@@ -1201,11 +1202,10 @@ def _doubtful_tags(text: Any) -> Rows:
     return rows
 
 
-def _photo_separators(text: Any, base: Base | None) -> Iterator[tuple[int, str, str]]:
+def _photo_separators(text: Any, known_urls: Known) -> Iterator[tuple[int, str, str]]:
     """Yield the cells whose URLs seem to be separated by something other than a line break or ` |
     `: the row, the text, and the URLs that may be meant, as a cell's text.
     """
-    known_urls: Collection[str] | None = None
     for at in _doubtful_photos(text).tolist():
         cell = text[at].as_py()
         if LIST_LITERAL.match(trim(cell)) or strip_brackets(trim(cell)) is not None:
@@ -1215,17 +1215,22 @@ def _photo_separators(text: Any, base: Base | None) -> Iterator[tuple[int, str, 
         except CellError:
             continue
         joined_urls = {url for url, is_quoted in items if not is_quoted and has_separator(url)}
-        if joined_urls and known_urls is None:
-            known_urls = _known_photos(base)
-        joined_urls.difference_update(known_urls or ())
+        if joined_urls:
+            joined_urls.difference_update(known_urls())
         if joined_urls:
             parts = [URL_SEPARATOR.split(url) if url in joined_urls else [url] for url, _ in items]
             urls = [part for split in parts for url in split if (part := trim(url))]
             yield at, cell, format_photo_urls(urls)
 
 
-def _known_photos(base: Base | None) -> Collection[str]:
-    return set() if base is None else {u for urls in base.frame["photo_urls"] for u in urls or ()}
+def _known_photos(base: Base | None) -> Known:
+    @cache
+    def list_urls() -> Collection[str]:
+        if base is None:
+            return ()
+        return {url for urls in base.frame["photo_urls"] for url in urls or ()}
+
+    return list_urls
 
 
 def _doubtful_photos(text: Any) -> Rows:
