@@ -638,6 +638,18 @@ def test_broken_metadata_is_an_error(
         connect(standard).pictures(folder)
 
 
+def test_too_large_metadata_is_an_error(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """A metadata.csv above the limit is an error, so no metadata are cut off silently."""
+    with (folder / "metadata.csv").open("wb") as file:
+        file.write(b"file,metadata\n7.jpg,Rex\n")
+        file.truncate(64 * 2**20 + 1)
+    with pytest.raises(SheetError, match=r"metadata\.csv is larger than 64 MiB") as caught:
+        connect(standard).pictures(folder)
+    assert "several folders" in caught.value.hint
+
+
 def test_journal_has_no_image(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store], tmp_path: Path
 ) -> None:

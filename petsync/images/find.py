@@ -71,13 +71,22 @@ class Captions:
         """
         try:
             with path.open("rb") as file:
-                text = file.read(_MAX_CAPTION_BYTES).decode("utf-8-sig")
+                # One more byte shows that the file is too large, even if it grows meanwhile.
+                data = file.read(_MAX_CAPTION_BYTES + 1)
         except FileNotFoundError:
             return cls()
         except OSError as error:
             raise SheetError(
                 f"{path} cannot be read: {error.strerror}", hint=_CAPTIONS_HINT
             ) from None
+        if len(data) > _MAX_CAPTION_BYTES:
+            raise SheetError(
+                f"{path} is larger than {_MAX_CAPTION_BYTES // 2**20} MiB",
+                hint="Remove the rows of other folders' pictures, or upload the pictures from "
+                f"several folders, each with its own {CAPTIONS_FILE}.",
+            )
+        try:
+            text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             why = f"byte {error.start + 1:,} is not UTF-8"
             raise SheetError(f"{path} cannot be read: {why}", hint=_CAPTIONS_HINT) from None
