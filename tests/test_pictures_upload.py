@@ -18,7 +18,13 @@ from picturing import exif, image, put
 
 import petsync as ps
 from petsync.apply.engine import Stopper
-from petsync.errors import InterruptedRunError, LockedError, PlanError, SheetError
+from petsync.errors import (
+    InterruptedRunError,
+    LockedError,
+    PlanError,
+    SettingsError,
+    SheetError,
+)
 from petsync.images.upload import UploadOptions
 from petsync.sandbox import Sandbox
 from petsync.store import Store
@@ -648,6 +654,34 @@ def test_too_large_metadata_is_an_error(
     with pytest.raises(SheetError, match=r"metadata\.csv is larger than 64 MiB") as caught:
         connect(standard).pictures(folder)
     assert "several folders" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("settle", "30"),
+        ("settle", True),
+        ("settle", float("nan")),
+        ("settle", -1),
+        ("settle", 3601),
+        ("concurrency", "4"),
+        ("concurrency", 1.5),
+        ("concurrency", 0),
+        ("rate", "9"),
+    ],
+)
+def test_options_that_cannot_be_used(
+    standard: Sandbox,
+    folder: Path,
+    connect: Callable[[Sandbox], Store],
+    name: str,
+    value: object,
+) -> None:
+    """An option with an invalid value or type is a SettingsError that names it."""
+    store = connect(standard)
+    pictures = store.pictures(folder)
+    with pytest.raises(SettingsError, match=f"{name} is {value!r}; it must be"):
+        store.upload(pictures, **{name: value})
 
 
 def test_journal_has_no_image(

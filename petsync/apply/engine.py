@@ -88,6 +88,7 @@ __all__ = [
     "find_unexpected_pets",
     "give_up",
     "has_unknown",
+    "is_number",
     "is_resumable",
     "is_unassigned",
     "mark_absent",
@@ -540,7 +541,7 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
         if type(self.concurrency) is not int or not 1 <= self.concurrency <= _MAX_CONCURRENCY:
             text = f"concurrency is {self.concurrency!r}; it must be 1 to {_MAX_CONCURRENCY}"
             raise SettingsError(text)
-        if self.rate is not None and not (_is_number(self.rate) and self.rate > 0):
+        if self.rate is not None and not (is_number(self.rate) and self.rate > 0):
             text = (
                 f"rate is {self.rate!r}; it must be a number of requests per second greater than 0"
             )
@@ -552,7 +553,7 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise SettingsError(
                 f"max_failures is {limit!r}; it must be a whole number, 0 or greater"
             )
-        if not (_is_number(self.settle) and self.settle >= 0):
+        if not (is_number(self.settle) and self.settle >= 0):
             raise SettingsError(
                 f"settle is {self.settle!r}; it must be a number of seconds, 0 or greater"
             )
@@ -586,7 +587,8 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.max_concurrent + _EXTRA_INTENTS
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether the value is a finite number; a bool is none."""
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from petsync.apply.engine import StoppedError, Stopper, Target, cause_of
+from petsync.apply.engine import StoppedError, Stopper, Target, cause_of, is_number
 from petsync.apply.journal import Journal
 from petsync.errors import (
     ApiError,
@@ -502,8 +502,10 @@ class UploadOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise SettingsError(
                 f"concurrency is {self.concurrency!r}; it must be 1 to {_MAX_CONCURRENCY}"
             )
-        if not 0 <= self.settle <= 3600:
-            raise SettingsError(f"settle is {self.settle!r}; it must be 0 to 3600 seconds")
+        if not (is_number(self.settle) and 0 <= self.settle <= 3600):
+            raise SettingsError(
+                f"settle is {self.settle!r}; it must be a number of seconds from 0 to 3600"
+            )
 
 
 async def run(
