@@ -222,6 +222,24 @@ def test_an_anchored_box_grows_by_whole_rows(tmp_path):
     assert boxes(two)[2, 2] == b"Anchor>3, 15, 1, 10, 5, 31, 4, 9"
 
 
+@pytest.mark.parametrize("height", [15, None])
+def test_a_box_is_as_tall_beside_hidden_rows(tmp_path, height):
+    """Hidden rows have no height, so a box ends as many rows further down as are hidden."""
+    path = plain(tmp_path / "pets.xlsx", _faulty(30))
+    shown, _, _ = annotated(path)
+    book = openpyxl.load_workbook(path)
+    for number in range(4, 14):
+        book.active.row_dimensions[number].hidden = True
+        book.active.row_dimensions[number].height = height
+    book.save(path)
+    hidden, _, _ = annotated(path, tmp_path / "hidden.xlsx")
+    before, after = (
+        [int(text) for text in boxes(each)[1, 1].removeprefix(b"Anchor>").split(b",")]
+        for each in (shown, hidden)
+    )
+    assert after == [*before[:6], before[6] + 10, before[7]]
+
+
 def test_a_fixed_cell_gets_its_own_colour_back(tmp_path):
     """A cell that is fixed in an annotated copy gets its own fill and the person's comment back,
     without petsync's colour and text.
@@ -547,6 +565,16 @@ def _faulty(count):
 def test_findings_are_annotated_in_linear_time(tmp_path):
     """The time to annotate grows linearly with the number of findings."""
     sheets = {n: read_sheet(plain(tmp_path / f"{n}.xlsx", _faulty(n))) for n in (500, 2_000)}
+    outs = map("{}.out.xlsx".format, itertools.count())
+    assert growth(lambda n: annotate_sheet(sheets[n], tmp_path / next(outs)), 500) < 5
+
+
+def test_findings_in_hidden_rows_are_annotated_in_linear_time(tmp_path):
+    """The time to annotate grows linearly with the number of findings in hidden rows."""
+    hide = lambda data: data.replace(b"<row ", b'<row hidden="1" ')  # noqa: E731
+    for n in (500, 2_000):
+        change(plain(tmp_path / f"{n}.xlsx", _faulty(n)), {"sheet1.xml": hide})
+    sheets = {n: read_sheet(tmp_path / f"{n}.xlsx") for n in (500, 2_000)}
     outs = map("{}.out.xlsx".format, itertools.count())
     assert growth(lambda n: annotate_sheet(sheets[n], tmp_path / next(outs)), 500) < 5
 

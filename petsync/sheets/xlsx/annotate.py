@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
@@ -329,24 +330,73 @@ _WIDTH, _LINE_HEIGHT, _LETTERS, _TALLEST = 280, 15, 42, 450
 _GAP, _MARGIN = 15, 10
 _DIGIT, _PADDING = 7, 5
 _PIXELS_A_POINT = 4 / 3
-_Size = Callable[[int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """The columns or the rows of a worksheet, in ranges of one size in pixels; the size of hidden
+    ones is 0.
+    """
+
+    last: int
+    firsts: list[int] = field(default_factory=list)
+    """The first column or row of each range, from 0."""
+    starts: list[int] = field(default_factory=list)
+    """The distance of each range from the start of the worksheet."""
+    sizes: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, ranges: Iterable[tuple[int, int, int]], size: int, last: int) -> _Axis:
+        """Return the axis with these ranges (first, last, size); the rest has the given size."""
+        axis, following = cls(last), 0
+        for first, end, own_size in sorted(ranges):
+            if end < following:
+                continue
+            if first > following:
+                axis._add(following, size)
+            axis._add(max(first, following), own_size)
+            following = end + 1
+        axis._add(following, size)
+        return axis
+
+    def size(self, at: int) -> int:
+        """Return the size of a column or row."""
+        return self.sizes[bisect(self.firsts, at) - 1]
+
+    def along(self, at: int, pixels: int) -> tuple[int, int]:
+        """Return the column or row, and the pixels into it, at a distance of `pixels` from the
+        start of `at`.
+        """
+        place = max(self._start(at) + pixels, 0)
+        # Of several ranges that start here, only the last is not hidden.
+        index = bisect(self.starts, place) - 1
+        size, found = self.sizes[index], self.last
+        if size:
+            found = min(self.firsts[index] + (place - self.starts[index]) // size, self.last)
+        return found, place - self._start(found)
+
+    def _start(self, at: int) -> int:
+        index = bisect(self.firsts, at) - 1
+        return self.starts[index] + (at - self.firsts[index]) * self.sizes[index]
+
+    def _add(self, first: int, size: int) -> None:
+        start = self._start(first) if self.firsts else 0
+        self.firsts.append(first)
+        self.starts.append(start)
+        self.sizes.append(max(size, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The sizes of a worksheet's columns and rows in pixels; a hidden column has the width 0."""
+    """The places of a worksheet's columns and rows in pixels."""
 
-    columns: tuple[tuple[int, int, int], ...]
-    """Ranges (first, last, both from 0) with their width."""
-    rows: Mapping[int, int]
-    """The heights of rows, by row number from 0."""
-    width: int
-    height: int
+    columns: _Axis
+    rows: _Axis
 
     @classmethod
-    def of(cls, root: Element, heights: Mapping[int, float]) -> Layout:
+    def of(cls, root: Element, heights: Mapping[int, float], hidden: Collection[int]) -> Layout:
         """Return the layout of a worksheet; `heights` has the heights of rows in points, by row
-        number from 1.
+        number from 1, and `hidden` the numbers of the hidden rows.
         """
         standard = root.one("sheetFormatPr")
         wide = standard.get("defaultColWidth") if standard else ""
@@ -359,43 +409,28 @@ class Layout:
             )
             for each in root.all("cols", "col")
         )
-        rows = {number - 1: round(height * _PIXELS_A_POINT) for number, height in heights.items()}
-        width = _pixels(wide) if wide else 64
-        return cls(tuple(columns), rows, width, round(_float(high, 15) * _PIXELS_A_POINT))
+        all_heights = {**heights, **dict.fromkeys(hidden, 0.0)}
+        rows = (
+            (number - 1, number - 1, round(height * _PIXELS_A_POINT))
+            for number, height in all_heights.items()
+        )
+        width, height = _pixels(wide) if wide else 64, round(_float(high, 15) * _PIXELS_A_POINT)
+        return cls(_Axis.of(columns, width, _LAST_COLUMN), _Axis.of(rows, height, _LAST_ROW))
 
     def box(self, row: int, column: int, lines: int) -> Box:
         """Return a box for `lines` lines beside a cell; as in spreadsheet programs, it starts a
         little above the cell.
         """
         left = column + 1 if column < _LAST_COLUMN - 8 else max(column - 8, 0)
-        top, into = (row - 1, min(_MARGIN, self._height(row - 1))) if row else (0, 2)
-        right, across = self._along(left, _GAP + _WIDTH, self._width, _LAST_COLUMN)
-        bottom, down = self._along(top, into + _box_height(lines), self._height, _LAST_ROW)
+        top, into = (row - 1, min(_MARGIN, self.rows.size(row - 1))) if row else (0, 2)
+        right, across = self.columns.along(left, _GAP + _WIDTH)
+        bottom, down = self.rows.along(top, into + _box_height(lines))
         return left, _GAP, top, into, right, across, bottom, down
 
     def enlarge(self, box: Box, lines: int) -> Box:
         """Return the box, enlarged by `lines` lines, or reduced if `lines` is negative."""
-        bottom, down = self._along(box[6], box[7] + lines * _LINE_HEIGHT, self._height, _LAST_ROW)
+        bottom, down = self.rows.along(box[6], box[7] + lines * _LINE_HEIGHT)
         return (*box[:6], bottom, down)
-
-    def _along(self, at: int, pixels: int, size: _Size, last: int) -> tuple[int, int]:
-        """Return the column or row, and the pixels into it, at a distance of `pixels` from the
-        start of `at`.
-        """
-        while pixels < 0 < at:
-            at -= 1
-            pixels += size(at)
-        while at < last and pixels >= size(at):
-            pixels -= size(at)
-            at += 1
-        return at, max(pixels, 0)
-
-    def _width(self, column: int) -> int:
-        found = (width for first, last, width in self.columns if first <= column <= last)
-        return next(found, self.width)
-
-    def _height(self, row: int) -> int:
-        return self.rows.get(row, self.height)
 
 
 def count_lines(text: str) -> int:
@@ -663,7 +698,7 @@ def update_boxes(
     """Give each new comment of `marks` a box, resize the boxes of existing comments whose text
     changes, and remove the boxes of removed comments.
     """
-    layout = Layout.of(sheet.root, sheet.heights)
+    layout = Layout.of(sheet.root, sheet.heights, sheet.hidden)
     name = _name(parts, part, sheet)
     data = without_boxes(
         parts.read(name) if name else new_shapes(),

@@ -170,6 +170,8 @@ class WorksheetPart:
     """Everything except the rows."""
     splices: Splices = field(default_factory=Splices)
     heights: dict[int, float] = field(default_factory=dict)
+    hidden: set[int] = field(default_factory=set)
+    """The numbers of the hidden rows."""
     _rows: list[tuple[int, int]] = field(default_factory=list)
     _last: str = ""
     _widest: tuple[int, int] = (0, 0)
@@ -201,6 +203,8 @@ class WorksheetPart:
         number = self._rows[-1][0]
         if row.get("ht"):
             self.heights[number] = _measure(row.get("ht"))
+        if row.get("hidden") in ("1", "true"):
+            self.hidden.add(number)
         if not self.every and number not in self.numbers:
             return
         self._prefix = row.prefix
