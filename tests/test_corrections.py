@@ -487,12 +487,16 @@ class TestCopy:
         assert not (tmp_path / "copy.xlsx").exists()
 
     def test_a_formula_gives_way_to_a_value(self, tmp_path: Path) -> None:
-        """A formula that no other cell shares is replaced by the corrected text."""
-        book = workbook_of([["id", "name", "status"], ["1", "=PROPER(A2)", "sold"]])
+        """A formula that no other cell shares is replaced by the corrected text, also an array
+        formula of one cell.
+        """
+        book = workbook_of([["id", "name", "status"], ["1", "=PROPER(A2)", "sold"], ["2", "", ""]])
+        book.active["B3"] = openpyxl.worksheet.formula.ArrayFormula("B3", "=PROPER(A3)")
         book.save(tmp_path / "pets.xlsx")
-        sheet = read_sheet(tmp_path / "pets.xlsx", corrections={"B2": "Rex"})
+        sheet = read_sheet(tmp_path / "pets.xlsx", corrections={"B2": "Rex", "B3": "Mia"})
         write_corrected(sheet, tmp_path / "copy.xlsx")
-        assert openpyxl.load_workbook(tmp_path / "copy.xlsx")["Pets"]["B2"].value == "Rex"
+        copy = openpyxl.load_workbook(tmp_path / "copy.xlsx")["Pets"]
+        assert (copy["B2"].value, copy["B3"].value) == ("Rex", "Mia")
 
     def test_a_marked_copy_has_the_corrections(self, tmp_path: Path) -> None:
         """The marked copy of a corrected sheet has the corrected text, without a mark on it."""

@@ -295,6 +295,20 @@ def test_a_row_goes_with_its_own_formulas(tmp_path):
     assert not SheetEdits(removed=[2]).without([held])
 
 
+@pytest.mark.parametrize("reference", [b"C3", b"C3:C3", b"$C$3"])
+def test_a_row_goes_with_an_array_formula_of_one_cell(tmp_path, reference):
+    """A row is removed with an array formula that fills only one cell."""
+    rows = [["id", "name", "Twice"], ["1", "Rex", "=A2*2"], ["2", "Tom", "=A3*2"]]
+    path = plain(tmp_path / "pets.xlsx", rows)
+    value = lambda data: re.sub(rb"</f><v ?/>|</f><v></v>", b"</f><v>2</v>", data)  # noqa: E731
+    array = b'<f t="array" ref="%b">A3*2</f>' % reference
+    change(path, {"sheet1.xml": lambda data: value(data).replace(b"<f>A3*2</f>", array)})
+    sheet = read_sheet(path)
+    assert obstacles(sheet, SheetEdits(removed=[3])) == ()
+    write_synced(sheet, SheetEdits(removed=[3]))
+    assert read_sheet(path).frame.index.tolist() == [2]
+
+
 def test_an_id_is_made_where_the_sheet_has_no_column_for_it(tmp_path):
     """The id is the only column that is created; other missing columns are skipped."""
     for path in (

@@ -147,8 +147,10 @@ class Row:
         """Return true if the cell has a formula that other cells share."""
         cell = self.cells.get(column)
         formula = None if cell is None else cell.one("f")
-        # Only the first of the cells that share a formula has the range of all of them.
-        return formula is not None and bool(formula.get("ref"))
+        # Only the first of the cells that share a formula has the range of all of them; an array
+        # formula for one cell has a range too.
+        reference = "" if formula is None else formula.get("ref")
+        return bool(reference) and not _is_one_cell(reference)
 
 
 @dataclass(slots=True)
@@ -344,6 +346,11 @@ def corners(reference: str) -> tuple[int, int, int, int] | None:
         return None
     first, last = ends[0], ends[-1]
     return int(first[2]), column_number(first[1]), int(last[2]), column_number(last[1])
+
+
+def _is_one_cell(reference: str) -> bool:
+    area = corners(reference)
+    return area is not None and area[:2] == area[2:]
 
 
 def _column_style(root: Element, column: int) -> int:
