@@ -380,6 +380,28 @@ def test_a_row_that_loses_its_id_as_it_moves_to_another_job_is_a_conflict(
         assert jobs.store_pets()[pet.id or 0] == pet
 
 
+def test_an_unreadable_sheet_of_another_job_hides_no_row_of_its_other_sheets(
+    box: Sandbox, tmp_path: Path
+) -> None:
+    """A row without an id is added beside a pet of the same name in a readable sheet of another
+    job, although an earlier sheet of that job cannot be read.
+    """
+    box.break_with(None)
+    box.reset(PETS)
+    scenario = TwoSheetScenario(box, tmp_path, {"mode": "two-way"})
+    for name, status in (("a.csv", "available"), ("b.csv", "pending")):
+        scenario.put(name, [pet for pet in PETS if pet.status == status])
+    scenario.write(pet for pet in PETS if pet.status == "sold")
+    others = scenario.job("others", folder=tmp_path / "in", sheet=None, files="*.csv")
+    config = scenario.config(others, scenario.job("sold", statuses=("sold",)))
+    reconcile_jobs(config)
+    (tmp_path / "in" / "a.csv").write_bytes(b"")
+    _type(scenario, "../catalogue.csv", {"name": "Pet 4", "status": "sold", "category": "Birds"})
+    report = reconcile_jobs(config, job="sold")[0]
+    assert (report.round.exit_code, report.round.conflicts) == (0, 0)
+    assert _new(scenario) == ["Pet 4"]
+
+
 QUUX = {"name": "Quux", "status": "sold", "category": "Dogs"}
 
 

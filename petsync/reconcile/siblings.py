@@ -198,8 +198,8 @@ def find_left_pets(
     now, as those sheets had them.
 
     A row without an id in this sheet may be the row of such a pet, moved here and edited. A pet of
-    another job is included only if it has the same name as a row without an id; if a sheet of the
-    other job cannot be read, the pets in its unread sheets count as being in no row.
+    another job is included only if it has the same name as a row without an id; the pets in its
+    sheets that cannot be read count as being in no row.
     """
     slots = slots_of(sheet) if context.job.mode in ("push", "two-way") else {}
     store = comparer.store.url
@@ -219,11 +219,19 @@ def find_left_pets(
                 frame = frame[frame["name"].map(normalize, na_action="ignore").isin(names)]
             of_others |= {pet.id or 0: pet for pet in pets_from_frame(frame)}
         if of_others and job.name != context.job.name:
-            with suppress(PetsyncError):
-                for source in sources_of(job):
-                    for pet_id in source.read(comparer.store).named_ids:
-                        of_others.pop(pet_id, None)
+            for pet_id in _find_readable_ids(job, comparer):
+                of_others.pop(pet_id, None)
         found |= of_others
+    return found
+
+
+def _find_readable_ids(job: Job, comparer: Comparer) -> set[int]:
+    """Return the ids that the job's sheets name. Sheets that cannot be read are skipped."""
+    found: set[int] = set()
+    with suppress(PetsyncError):
+        for source in sources_of(job):
+            with suppress(PetsyncError):
+                found |= source.read(comparer.store).named_ids
     return found
 
 
