@@ -123,6 +123,18 @@ def test_an_edit_of_an_exported_pet_is_not_sent_to_one_that_got_its_id(
     assert not plan_of(store, sheet_saying(row, base=base_of([old])), profile=profile).conflicts
 
 
+@pytest.mark.parametrize(("status", "is_held"), [("sold", False), ("Sold", False), ("lost", True)])
+def test_a_status_in_other_case_does_not_show_another_pet(status: str, is_held: bool) -> None:
+    """An edit is held if the pet of the id has another name, category and status; a status in other
+    case is the same.
+    """
+    old = Pet(id=1, name="Quinn", category=DOGS, status="sold")
+    pet = Pet(id=1, name="Coco", category=Category(3, "Birds"), status=status)
+    sheet = sheet_saying({"id": 1, "photo_urls": ["a"]}, base=base_of([old]))
+    plan = plan_of([pet], sheet, profile=LIVE)
+    assert [each.rule for each in plan.conflicts] == ["id-reused"] * is_held
+
+
 def test_an_empty_name_beside_another_id_is_no_name() -> None:
     """An empty category name with another category's id removes the category, once."""
     pet = msgspec.structs.replace(REX, category=Category(7, ""))

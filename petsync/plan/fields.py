@@ -280,7 +280,7 @@ def is_another(old: Pet, current: Pet) -> bool:
     both = [(one, other) for one, other in zip(*sides, strict=True) if one and other]
     lacks = any(one and not other for one, other in zip(*sides, strict=True))
     is_otherwise = len(both) > 1 or (
-        both and (lacks or normalize(old.status) != normalize(current.status))
+        both and (lacks or fold_status(old.status) != fold_status(current.status))
     )
     return bool(is_otherwise) and not any(one & other for one, other in both)
 
