@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import unicodedata
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -560,6 +561,22 @@ def test_a_list_that_was_renamed_and_sorted(list_: Desk) -> None:
     list_.csv({"name": "Moon", "status": "sold", "category": "Birds"}, REX)
     (add,) = list_.plan().changes
     assert add.kind == "add"
+
+
+@pytest.mark.parametrize("more", [[], ["https://shop.example/2.jpg"]])
+def test_a_photo_in_another_unicode_form_shows_a_renamed_row(desk: Desk, more: list[str]) -> None:
+    """In a list, a renamed row with a photo of a missing row may be that row, although the photo's
+    address is in another Unicode form.
+    """
+    url = "https://shop.example/Zo\u00eb.jpg"
+    luna = {**LUNA, "photo_urls": url}
+    pd.DataFrame([REX, luna]).to_csv(desk.path, index=False)
+    desk.apply()
+    photos = "\n".join([unicodedata.normalize("NFD", url), *more])
+    moon = {"name": "Moon", "status": "sold", "category": "Birds", "photo_urls": photos}
+    pd.DataFrame([moon, REX]).to_csv(desk.path, index=False)
+    conflict = only_conflict(desk.plan())
+    assert (conflict.rule, conflict.pet_id) == ("added-before", desk.pet("Luna").id)
 
 
 def test_a_pet_that_is_gone_is_a_conflict(book: Desk) -> None:

@@ -1054,7 +1054,8 @@ def _is_in_common(record: RowRecord, line: _Line, *, is_moved: bool, is_open: bo
 def _have_in_common(record: RowRecord, line: _Line, unit: Literal["tags", "photo_urls"]) -> bool:
     """Return true if both have a tag, or a photo, in common."""
     if unit == "photo_urls":
-        return not {*record.row_pet.photo_urls}.isdisjoint(line.row_pet.photo_urls)
+        photos = photo_keys(record.row_pet.photo_urls), photo_keys(line.row_pet.photo_urls)
+        return not set.isdisjoint(*map(set, photos))
     one, other = (
         {normalize(tag.name) for tag in each.row_pet.tags} - {""} for each in (record, line)
     )
@@ -1639,7 +1640,7 @@ _PARTS: Mapping[Unit, Callable[[Pet], Hashable]] = {
     "status": lambda pet: fold_status(pet.status),
     "category": _category,
     "tags": lambda pet: frozenset(normalize(tag.name) for tag in pet.tags),
-    "photo_urls": lambda pet: tuple(dict.fromkeys(pet.photo_urls)),
+    "photo_urls": lambda pet: photo_keys(pet.photo_urls),
 }
 _TELLING: tuple[Unit, ...] = ("category", "tags", "photo_urls")
 _LOOKS: tuple[Unit, ...] = ("status", *_TELLING)
