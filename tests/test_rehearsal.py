@@ -183,6 +183,21 @@ def test_a_part_of_a_plan(store: Store) -> None:
     ]
 
 
+def test_a_change_that_the_run_causes_is_not_left_out(store: Store) -> None:
+    """In the second plan of a part of a plan, a change of a pet that changed on the copy is new."""
+    sheet = _rows(
+        {"id": 2, "name": "Moritz"},
+        {"id": 40, "status": "sold"},
+        {"name": "New", "status": "sold"},
+    )
+    part = store.plan(sheet).select(actions="add")
+    rehearsal = rehearse(store, part, sheet=store.read(sheet), faults="moves=40:available")
+    assert [(left.change.pet_id, left.why) for left in rehearsal.remaining_changes()] == [
+        (2, "left-out"),
+        (40, "new"),
+    ]
+
+
 def test_new_ids_are_reported(store: Store) -> None:
     """Each pet that was added without an id has the id that the copy assigned."""
     rehearsal = rehearse(

@@ -50,9 +50,9 @@ class LeftoverChange(NamedTuple):
     why: Why
     """`not-applied`: the run did not apply it.
 
-    `left-out`: the first plan did not have it, and changes were left out of that plan. `new`: the
-    first plan did not have it, and nothing was left out of that plan. `not-settled`: the run
-    applied it, but it is still needed.
+    `left-out`: the first plan did not have it, changes were left out of that plan, and its pet is
+    as before the run. `new`: the first plan did not have it, for another reason. `not-settled`: the
+    run applied it, but it is still needed.
     """
     message: str = ""
     """The message on a change that was not applied."""
@@ -162,10 +162,15 @@ class Rehearsal:
 
     def _explain_left(self, change: Change, result: Result | None) -> LeftoverChange:
         if result is None:
-            return LeftoverChange(change, "left-out" if self.plan.left_out else "new")
+            return LeftoverChange(change, "left-out" if self._may_be_left_out(change) else "new")
         if result.outcome != "applied":
             return LeftoverChange(change, "not-applied", result.message or result.outcome)
         return LeftoverChange(change, "not-settled")
+
+    def _may_be_left_out(self, change: Change) -> bool:
+        """Return true if changes were left out of the plan, and the change's pet is as before."""
+        pet_id = self.plan.recognised.get(change.row or 0, change.pet_id)
+        return bool(self.plan.left_out) and pet_id not in {*self.unexpected["id"]}
 
     def __repr__(self) -> str:
         return as_text(self)
