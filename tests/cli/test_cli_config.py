@@ -321,6 +321,8 @@ def test_a_variable_in_an_address_is_shown_by_its_name(
     [
         ("TOKEN=s3cret&x\n", "petsync.env:1: a shell would read the value of TOKEN differently"),
         ('A=1\nTOKEN="$s3cret"\n', "petsync.env:2: a shell would read the value of TOKEN"),
+        ("TOKEN=~/s3cret\n", "petsync.env:1: a shell would read the value of TOKEN"),
+        ("A=a~1\nTOKEN=a:~s3cret\n", "petsync.env:2: a shell would read the value of TOKEN"),
         ("TOKEN='s3cret\n", "petsync.env:1: a shell would read the value of TOKEN"),
         ("export TOKEN=s3cret\n", "Remove the word export"),
         ("TOKEN = s3cret\n", "petsync.env:1: this is not NAME=value"),

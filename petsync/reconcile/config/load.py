@@ -1387,8 +1387,10 @@ def _error(file: Path, problems: list[Problem]) -> ConfigurationError:
 _MAX_ENV_BYTES = 1 << 20
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _SINGLE, _DOUBLE = re.compile(r"'([^']*)'"), re.compile(r'"([^"\\$`]*)"')
-_BARE_WORD = re.compile(r"[\w./:@%+,=?^~{}\[\]-]*")
-"""A value that a shell leaves unchanged without quotes."""
+_BARE_WORD = re.compile(r"(?:[\w./:@%+,=?^{}\[\]-]|(?<=[^:])~)*")
+"""A value that a shell leaves unchanged without quotes. A shell expands `~` at the start and after
+`:`.
+"""
 _FORM = (
     "Each line is NAME=value; a value with characters other than letters and digits must be in "
     "'single quotes'."
