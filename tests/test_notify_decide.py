@@ -217,6 +217,19 @@ def test_files_of_a_folder_that_fail_alike_are_reported_together() -> None:
     assert [*rounds.memory.health_by_sheet] == ["inbox/0.csv", "inbox/1.csv", "inbox/2.csv"]
 
 
+def test_differences_of_several_files_are_reported_for_the_most_urgent_one() -> None:
+    """A notice on differences in several files is about the one with the most urgent exit code, and
+    lists the others.
+    """
+    finding = Difference(kind="finding", problem="it has no name")
+    files = [("conflicts", conflict(1)), ("findings", finding), ("conflicts", conflict(2))]
+    (notice,) = DailyRounds().notices(
+        *(build_report(s, each, job="inbox", part=f"{n}.csv") for n, (s, each) in enumerate(files))
+    )
+    assert (notice.name, notice.report.round.exit_code) == ("inbox/1.csv", 3)
+    assert notice.also == ("inbox/0.csv", "inbox/2.csv")
+
+
 def test_what_is_reported_together_began_with_the_first_of_it() -> None:
     """The recovery of several files that failed one after the other has the time of the first
     failure.

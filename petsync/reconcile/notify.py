@@ -375,11 +375,15 @@ def _notice_missing(memory: Memory, rounds: Sequence[RoundReport]) -> Iterator[N
 
 
 def _merge(notices: Iterable[Notice]) -> Iterator[Notice]:
-    """Merge notices with the same event, job and reason into one."""
+    """Merge notices with the same event, job and reason into one; the notice is about the file with
+    the most urgent exit code, and lists the others.
+    """
     found: dict[tuple[str, str, str], list[Notice]] = {}
     for each in notices:
         found.setdefault((each.event, each.report.round.job, each.reason), []).append(each)
-    for first, *rest in found.values():
+    for group in found.values():
+        worst = exit_code_of(each.report.round.exit_code for each in group)
+        first, *rest = sorted(group, key=lambda each: each.report.round.exit_code != worst)
         yield replace(
             first,
             also=tuple(each.name for each in rest),
@@ -706,7 +710,8 @@ def values_of(
 def _numbers(notice: Notice) -> Mapping[str, str]:
     """Return the counts, summed over all sheets of the notice.
 
-    The exit code and the number of pets are those of the first sheet.
+    The exit code and the number of pets are those of the first sheet, whose exit code is the most
+    urgent.
     """
     rounds = [report.round for report in (notice.report, *notice.others)]
     names = ("rows", "drift", "applied", "conflicts", "findings", "failed", "notes")
