@@ -697,9 +697,11 @@ def test_a_backup_in_which_rows_lack_their_ids_is_known_each_time(scenario: Back
     assert scenario.run().round.status == "in-sync"
 
 
-def test_twenty_versions_are_kept(scenario: BackupScenario) -> None:
-    """Twenty versions are kept with access for their owner only, the oldest is removed first, and a
-    damaged one is skipped.
+def test_twenty_versions_are_kept(
+    scenario: BackupScenario, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Twenty versions are kept with access for their owner only, the oldest is removed first, and
+    damaged ones are skipped.
     """
     for number in range(20):
         for pet in (PETS[4], PETS[5]):
@@ -709,8 +711,10 @@ def test_twenty_versions_are_kept(scenario: BackupScenario) -> None:
     assert len(kept) == 20
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
     kept[0].write_bytes(b"{")
+    kept[1].write_bytes(kept[1].read_bytes().replace(b"petsync-base 1", b"petsync-base 9"))
     scenario.backup(last)
     assert _warns_of_backup(scenario.run(dry_run=True))
+    assert "is skipped: the records of its base cannot be used: they are in" in caplog.text
 
 
 def test_a_base_of_another_store_is_never_a_first_round(scenario: BackupScenario) -> None:

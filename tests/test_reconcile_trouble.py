@@ -173,7 +173,7 @@ def test_a_damaged_base_is_set_aside(scenario: Scenario) -> None:
     base.write_bytes(b"no base")
     base.with_name("catalogue.base.previous").write_bytes(b"no base")
     report = scenario.run(delete_missing=True)
-    assert "is damaged" in report.open[0].problem
+    assert "is damaged, and its records cannot be used: their first" in report.open[0].problem
     assert list(base.parent.glob("*.damaged-*"))
     assert scenario.run().round.notes <= 1
 

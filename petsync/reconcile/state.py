@@ -275,7 +275,7 @@ class BaseFile:
         try:
             return _read_base(self.path)
         except ParcelError as error:
-            problem = f"the base {self.path} is damaged: {error}"
+            problem = f"the base {self.path} is damaged, and its records cannot be used: {error}"
         if set_aside:
             problem += f"; the file is kept as {self._set_aside()}"
         _LOG.warning("%s", problem)
@@ -803,10 +803,14 @@ class Versions:
             version = msgspec.json.decode(path.read_bytes(), type=Version)
             # A round reads all versions several times, but decodes only a few of their bases.
             verify(version.base)
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError, ParcelError) as error:
-            _LOG.warning("%s cannot be read, and is skipped: %s", path, error)
-            return None
-        return version
+        except ParcelError as error:
+            why = f"the records of its base cannot be used: {error}"
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            why = str(error)
+        else:
+            return version
+        _LOG.warning("%s cannot be read, and is skipped: %s", path, why)
+        return None
 
 
 def _select_surplus(sizes: Mapping[int, int]) -> list[int]:
