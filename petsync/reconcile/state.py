@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
@@ -108,9 +109,11 @@ class StatePaths:
         try:
             check_state_folder(self.state)
         except OSError as error:
+            what = "link" if error.errno == errno.ELOOP else "file"
             raise PetsyncError(
                 f"the state folder {self.state} cannot be used: {error.strerror}",
-                hint="Remove the link, or name another folder: --state, or state in petsync.toml.",
+                hint=f"Remove the {what}, or name another folder: --state, or state in "
+                "petsync.toml.",
             ) from None
 
     @property

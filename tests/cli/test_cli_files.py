@@ -166,6 +166,24 @@ def test_the_state_folder_has_no_link(
     assert box.pets()[0].name == "Rex"
 
 
+@pytest.mark.parametrize(("kind", "cure"), [("link", "the link"), ("pipe", "the file")])
+def test_a_job_says_what_to_remove_from_its_state_folder(
+    shell: Shell, box: Sandbox, outside: Path, kind: str, cure: str
+) -> None:
+    """A link or a pipe in a job's state folder is an error whose hint names what to remove."""
+    _sheet()
+    Path("petsync.toml").write_text(f'url = "{box.url}"\n{_CONFIG}', "utf-8")
+    Path(".petsync").mkdir()
+    if kind == "link":
+        Path(".petsync/odd").symlink_to(outside)
+    else:
+        os.mkfifo(".petsync/odd")
+    done = shell("reconcile")
+    assert done.code == 1
+    assert "odd in the state folder is" in " ".join(done.err.split())
+    assert f"Remove {cure}, or name another folder" in " ".join(done.err.split())
+
+
 def test_reports_follow_no_link(shell: Shell, box: Sandbox, outside: Path) -> None:
     """A job's report folder that is a link gets no report, and the round reports the link."""
     _sheet()
