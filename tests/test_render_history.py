@@ -22,6 +22,7 @@ from test_render_html import Reader
 
 from petsync.plan.rounds import Counts, Round
 from petsync.report.history import (
+    Column,
     axis_limit,
     columns_by_time,
     columns_by_turn,
@@ -223,6 +224,20 @@ def test_stretches_of_time_hold_every_turn_once(every: float) -> None:
     assert held == turns
     assert sum(bool(column.turns) for column in columns) <= 91
     assert len({column.until - column.since for column in columns if column.turns}) == 1
+
+
+def test_the_tooltip_of_several_turns_has_the_values_of_the_plots() -> None:
+    """The tooltip of a column with several turns has the maximum of the open differences and of the
+    drift.
+    """
+    well = replace(build_rounds(1)[0], conflicts=0, findings=0, failed=0, unexplained=0, drift=5)
+    turns = group_into_turns(
+        replace(well, started=(FIRST + timedelta(minutes=n)).isoformat(), conflicts=n, findings=1)
+        for n in (1, 3, 2)
+    )
+    assert len(turns) == 3
+    text = describe_column(Column(tuple(turns), FIRST, FIRST + timedelta(hours=1)))
+    assert "open: 3 conflicts, 1 error in the sheet\ndrift 5," in text
 
 
 @given(st.lists(st.floats(0, 1e12), max_size=40))

@@ -272,7 +272,7 @@ UNCOMPARED: Sequence[Status] = ("error", "locked")
 
 def describe_column(column: Column) -> str:
     """Return the tooltip of a column: its rounds, then their changes, open differences, drift and
-    duration.
+    duration. For several turns, changes are added up, and other values are the maximum.
     """
     if not column.turns:
         missing = count(column.missed, "round")
@@ -295,7 +295,8 @@ def _column_lines(column: Column) -> Iterator[str]:
         parts += [f"{number(planned)} planned and not made"] if planned else []
         if parts:
             yield f"{name}: {', '.join(parts)}"
-    if open_ := round_view.format_open_total(round_view.open_counts(each) for each in rounds):
+    open_counts = [(kind, column.total(field)) for kind, field in round_view.OPEN_FIELDS.items()]
+    if open_ := round_view.format_open_total([open_counts]):
         yield f"open: {open_}"
     seconds_text = duration(max(turn.seconds for turn in column.turns))
     yield f"drift {number(column.total('drift'))}, took {seconds_text}"

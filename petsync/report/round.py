@@ -46,6 +46,7 @@ __all__ = [
     "LEVELS",
     "MARKS",
     "MODE_WORDS",
+    "OPEN_FIELDS",
     "STATUS_WORDS",
     "STYLES",
     "Command",
@@ -304,14 +305,22 @@ def _describe_counts(counts: Counts) -> str:
     return ", ".join(f"{number(total)} {what}" for what, total in parts if total)
 
 
+OPEN_FIELDS: Mapping[Kind, str] = {
+    "conflict": "conflicts",
+    "finding": "findings",
+    "failed": "failed",
+    "drift": "unexplained",
+}
+"""The fields of a round with the numbers of differences that it left for the user or the next
+round, by kind.
+"""
+
+
 def open_counts(round_: Round) -> Iterator[tuple[Kind, int]]:
     """Yield the number of differences of each kind that the round left for the user or the next
     round.
     """
-    yield "conflict", round_.conflicts
-    yield "finding", round_.findings
-    yield "failed", round_.failed
-    yield "drift", round_.unexplained
+    yield from ((kind, getattr(round_, field)) for kind, field in OPEN_FIELDS.items())
 
 
 def format_open(round_: Round) -> str:
