@@ -683,13 +683,10 @@ class BrowseForm(Form):
     def _open(self, pet: Pet) -> None:
         self._require_idle()
         self.notice.clear()
-        self.pet, self.plan = pet, None
+        self.plan = None
         self._leave_review()
+        self._show_pet(pet)
         if self._panel is not None:
-            profile_statuses = self.store.aio.api.session.profile.statuses
-            statuses = self.catalogue.statuses if self.catalogue is not None else ()
-            categories = self.catalogue.categories if self.catalogue is not None else ()
-            self._panel.open(pet, (*profile_statuses, *statuses), categories)
             self._panel.whom.focus()
 
     def _require_idle(self) -> None:
@@ -756,9 +753,10 @@ class BrowseForm(Form):
     def _show_pet(self, pet: Pet) -> None:
         self.pet = pet
         if self._panel is not None:
+            profile_statuses = self.store.aio.api.session.profile.statuses
+            statuses = () if self.catalogue is None else self.catalogue.statuses
             categories = () if self.catalogue is None else self.catalogue.categories
-            statuses = self.store.aio.api.session.profile.statuses
-            self._panel.open(pet, statuses, categories)
+            self._panel.open(pet, (*profile_statuses, *statuses), categories)
 
     def _leave_review(self) -> None:
         review, self.review = self.review, None

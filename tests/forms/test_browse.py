@@ -170,6 +170,29 @@ def test_an_edit_goes_through_the_review(box: Sandbox, form: BrowseForm) -> None
     assert form.editor.changed == {}
 
 
+def test_the_other_statuses_of_the_store_are_offered_after_an_edit(
+    form: BrowseForm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The editor offers the statuses of the profile and of the store, before and after an edit."""
+    monkeypatch.setattr(Catalogue, "statuses", ["sold", "adopted"])
+    form.reload()
+    assert form.work.wait()
+    offered = [(each, each) for each in ("available", "pending", "sold", "adopted")]
+    open_pet(form, 7)
+    assert [*form.editor.status.options] == offered
+    form.editor.name.value = "Bellina"
+    form.editor.check.click()
+    assert form.work.wait()
+    review = form.review
+    assert review is not None
+    for button in (review.apply, review.send):
+        button.click()
+        assert review.work.wait()
+    assert form.work.wait()
+    assert form.editor.name.value == "Bellina"
+    assert [*form.editor.status.options] == offered
+
+
 def test_nothing_typed_is_nothing_to_review(form: BrowseForm) -> None:
     """Without a change there is no plan, and the form reports this."""
     open_pet(form, 7)
