@@ -81,6 +81,7 @@ class Finder:
         self._store, self._work, self._chosen, self._notice = store, work, chosen, notice
         self._catalogue: Catalogue | None = None
         self._places: Places = np.empty(0, dtype=np.int64)
+        self._unlisted: list[Pet] = []
         wide = ipywidgets.Layout(width="min(30rem, 100%)")
         given = {"description_width": "initial"}
         self.search = ipywidgets.Text(
@@ -150,10 +151,10 @@ class Finder:
             self._say(len(places))
 
     def _found_by_id(self, found: dict[int, Pet | FailedLookup | None]) -> None:
-        for pet in found.values():
-            if isinstance(pet, Pet) and _number(self.search.value) == pet.id:
-                self.table.rows = [row_of(pet), *self.table.rows]
-                self.table.total += 1
+        number = _number(self.search.value)
+        unlisted = [pet for pet in found.values() if isinstance(pet, Pet) and pet.id == number]
+        if unlisted:
+            self._show(self._places, unlisted)
         self._say(self.table.total)
 
     def _say(self, found: int) -> None:
@@ -165,12 +166,16 @@ class Finder:
         elif self._notice.text == _NONE:
             self._notice.clear()
 
-    def _show(self, places: Places) -> None:
-        self._places = places
+    def _show(self, places: Places, unlisted: Sequence[Pet] = ()) -> None:
+        """Show the first page of the pets in `unlisted`, which the catalogue lacks, and of those at
+        these positions.
+        """
+        self._places, self._unlisted = places, [*unlisted]
+        total = len(unlisted) + len(places)
         with self.table.hold_sync():
             self.table.empty = _NONE
-            self.table.total = len(places)
-            self.table.pages = max(1, -(-len(places) // _PETS_A_PAGE))
+            self.table.total = total
+            self.table.pages = max(1, -(-total // _PETS_A_PAGE))
             self.table.page = 0
             self._draw()
 
@@ -179,7 +184,9 @@ class Finder:
             self.table.rows = []
             return
         first = self.table.page * _PETS_A_PAGE
-        pets = self._catalogue.pets(self._places[first : first + _PETS_A_PAGE])
+        end, before = first + _PETS_A_PAGE, len(self._unlisted)
+        places = self._places[max(0, first - before) : max(0, end - before)]
+        pets = [*self._unlisted[first:end], *self._catalogue.pets(places)]
         self.table.rows = [row_of(pet) for pet in pets]
 
     def _pick(self, key: str) -> None:

@@ -136,6 +136,31 @@ def test_a_pet_that_no_query_lists_is_found_by_its_id(tmp_path: Path) -> None:
         form.close()
 
 
+def test_a_pet_that_is_found_by_its_id_stays_on_the_first_page(tmp_path: Path) -> None:
+    """A pet that is found by its id comes before the pets with a matching name, on each visit of
+    the first page.
+    """
+    pets = [ps.Pet(id=n, name=f"Cat 9{n}", status="sold") for n in range(1, 8)]
+    pets += [ps.Pet(id=9, name="Odd", status="on holiday")]
+    with (
+        Sandbox(auth=False, profile="live", pets=pets) as box,
+        ps.connect(box.url, profile="live", state=tmp_path, environ={}) as store,
+    ):
+        form = upload_images(store)
+        assert form.widget
+        form.search.value = "9"
+        assert form.work.wait()
+        first = ["9", "1", "2", "3", "4", "5"]
+        assert (form.pets.total, form.pets.pages) == (8, 2)
+        for page, shown in ((0, first), (1, ["6", "7"]), (0, first)):
+            form.pets.page = page
+            assert [row["key"] for row in form.pets.rows] == shown
+        form.search.value = "cat"
+        assert form.work.wait()
+        assert (form.pets.total, form.pets.rows[0]["key"]) == (7, "1")
+        form.close()
+
+
 def test_a_pet_that_is_not_there_is_reported(store: ps.Store) -> None:
     """An unknown id is reported as a problem."""
     form = upload_images(store, 99)
