@@ -63,6 +63,7 @@ _MAX_BYTES = 120
 """The maximum length of a stored name, in bytes. File systems allow 255, and copies get longer
 names.
 """
+_MAX_SUFFIX = 12
 _UNSAFE = re.compile(r"[^\w .()\-]")
 _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
@@ -118,13 +119,15 @@ class IncomingFile:
 
 def safe_name(name: str) -> str:
     """Return the name as a valid file name on any system: without separators, control or format
-    characters, not hidden, and not too long. The extension is kept.
+    characters, not hidden, and not too long. The extension is kept; a text of more than 12
+    characters from the last dot on is none.
     """
     last = unicodedata.normalize("NFC", name).replace("\\", "/").rpartition("/")[2]
     cleaned = _UNSAFE.sub("_", last).strip(" .")
     if not cleaned or _DEVICES.fullmatch(cleaned):
         cleaned = f"file_{cleaned}".rstrip("_")
-    ending = PurePosixPath(cleaned).suffix[:12]
+    suffix = PurePosixPath(cleaned).suffix
+    ending = suffix if len(suffix) <= _MAX_SUFFIX else ""
     stem = cleaned.removesuffix(ending).encode()[: _MAX_BYTES - len(ending.encode())]
     return stem.decode(errors="ignore").rstrip(" .") + ending
 

@@ -210,6 +210,8 @@ def test_no_name_is_a_path(name: str) -> None:
         ("\0", "_"),
         ("", "file"),
         ("a" * 300 + ".xlsx", "a" * 115 + ".xlsx"),
+        ("Dr. Smith with Rex", "Dr. Smith with Rex"),
+        ("rex." + "a" * 300, "rex." + "a" * 116),
     ],
 )
 def test_names_stay_readable(name: str, safe: str) -> None:
