@@ -182,6 +182,27 @@ def test_a_pet_that_somebody_else_put_in_place_of_ours(tmp_path: Path) -> None:
     assert len(target.pets) == 6
 
 
+@pytest.mark.parametrize(
+    ("there", "holder"), [(None, "no pet"), (Pet(name="Foreign", status="sold"), "another pet")]
+)
+def test_a_pet_that_is_never_stored_is_reported_with_the_holder_of_its_id(
+    tmp_path: Path, there: Pet | None, holder: str
+) -> None:
+    """If an add is never stored under its id, the message says whether another pet has the id."""
+
+    class Losing(RacingTarget):
+        async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
+            stored = await super().add(pet)
+            del self.pets[stored.id]
+            if there is not None:
+                self.pets[stored.id] = replace(there, id=stored.id)
+            return stored
+
+    (result,) = carry_out(new_pets(1), Losing([OLD]), tmp_path).results
+    assert (result.outcome, result.cause) == ("failed", "same-id")
+    assert f", which {holder} has now, so this pet is not stored" in result.message
+
+
 class RestartedTarget(RacingTarget):
     """Always assigns the id of a pet that exists."""
 

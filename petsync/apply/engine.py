@@ -1766,7 +1766,7 @@ class _Engine:
             return self._dispute_id(number, pet_id)
         if number in self._lost_ids and result.outcome == "applied":
             first_id = self._lost_ids[number]
-            message = f"added again: the service gave its first id {first_id} to another pet too"
+            message = f"added again: the pet was not stored under its first id {first_id}"
             return msgspec.structs.replace(result, message=message)
         return result
 
@@ -1812,20 +1812,19 @@ class _Engine:
         lost = self._claims.find_lost(found)
         for number in (number for numbers in groups.values() for number in numbers):
             if number in lost:
-                self._mark_lost(number)
+                self._mark_lost(number, found[lost[number]])
                 continue
             self._claims.mark_proved(number)
             if _is_disputed(self._results[number]):
                 self._record(mark_confirmed(self._results[number], self._claims.id_of(number)))
         return set(lost)
 
-    def _mark_lost(self, number: int) -> None:
-        """Record that an add's pet is not stored: another pet has its id, or the pet no longer
-        exists.
-        """
+    def _mark_lost(self, number: int, pet: Pet | None) -> None:
+        """Record that an add's pet is not stored: `pet` has its id now, or no pet has it."""
         self._lost_ids[number] = pet_id = self._claims.drop(number)
+        holder = "no pet" if pet is None else "another pet"
         why = (
-            f"the service gave it the id {pet_id}, which another pet has now, so this pet is not "
+            f"the service gave it the id {pet_id}, which {holder} has now, so this pet is not "
             "stored"
         )
         change = self._changes[number]
