@@ -971,6 +971,29 @@ def test_a_resume_sends_no_row_that_another_folder_s_run_came_to(
     assert len(desk.box.pets()) == len(SHOP) + len(rows)
 
 
+@pytest.mark.parametrize("is_newer", [True, False])
+def test_a_resume_names_the_newest_run_in_any_folder(
+    desk: Desk, tmp_path: Path, is_newer: bool
+) -> None:
+    """A resume leaves its rows to the newest later run of the sheet, in its own state folder or in
+    another one.
+    """
+    rows = [{**REX, "name": f"Rex the {n}."} for n in range(6)]
+    desk.csv(*rows)
+    stopped(desk, desk.plan())
+    first = desk.store.runs()["id"].iloc[0]
+    with ps.connect(desk.box.url, state=tmp_path / "elsewhere") as other:
+        there = Desk(desk.box, other, desk.path)
+        for each in (desk, there) if is_newer else (there, desk):
+            stopped(each, each.plan())
+            newest = each.store.runs()["id"].iloc[0]
+    report = desk.store.resume(first, progress=False)
+    assert len(desk.box.pets()) == len(SHOP) + 3
+    messages = [each.message for each in report.results if "of the same sheet" in each.message]
+    assert len(messages) == 3
+    assert all(text.startswith(f"run {newest} of the same sheet") for text in messages)
+
+
 @pytest.mark.parametrize("name", ["Zoe", "Rexy"])
 def test_a_row_in_the_place_of_one_that_got_its_id_is_a_conflict(desk: Desk, name: str) -> None:
     """After `--write-ids`, a row without the id in the same place is a conflict, or its pet's if

@@ -6,6 +6,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -248,8 +249,8 @@ class Journal:
     def find_later_run(self, run_id: str) -> LaterRun | None:
         """Return the newest run of the same sheet that started after this one.
 
-        Runs in the user's other state folders count only if this journal has none. Returns None if
-        there is none, or if all rows of this run have ids.
+        Runs in the user's other state folders count too. Returns None if there is none, or if all
+        rows of this run have ids.
         """
         with self._connection() as connection:
             run = read_run_sheet(connection, run_id)
@@ -257,9 +258,10 @@ class Journal:
                 return None
             own = find_later_run(connection, run)
         others = self._ask_others(run.store, lambda other: find_later_run(other, run))
-        newest = own or next((found for _, found in others if found), None)
-        if newest is None:
+        found = [each for each in (own, *(other for _, other in others)) if each is not None]
+        if not found:
             return None
+        _, newest = max(found, key=itemgetter(0))
         records = self.read_row_records(run.store)
         return LaterRun(newest, [each for each in records if run.may_have_left(each)])
 

@@ -901,22 +901,22 @@ def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, ReusedI
     return found
 
 
-def find_later_run(connection: sqlite3.Connection, run: RunSheet) -> str | None:
-    """Return the id of the newest run of the same sheet that started after this one; None if there
-    is none.
+def find_later_run(connection: sqlite3.Connection, run: RunSheet) -> tuple[str, str] | None:
+    """Return the start and the id of the newest run of the same sheet that started after this one;
+    None if there is none.
 
     Also returns None if all rows of this run have ids.
     """
     if not run.digest:
         return None
     runs = connection.execute(_LATER_RUNS, (run.store, run.started, run.run_id)).fetchall()
-    for other, source, payload in reversed(runs):
+    for started, other, source, payload in reversed(runs):
         sheet_rows = _decode_rows(payload)
         # If all rows have ids, only the plan contains the digest.
         if run.is_of(
             source, sheet_rows.digest or _source_digest(connection, other), sheet_rows.base
         ):
-            return str(other)
+            return started, other
     return None
 
 
@@ -1084,7 +1084,7 @@ WHERE store = ? AND kind IN ('apply', 'undo') ORDER BY started, rowid
 """
 _RUN_SHEET = "SELECT store, source, started, payload FROM run WHERE id = ?"
 _LATER_RUNS = """
-SELECT id, source, payload FROM run
+SELECT started, id, source, payload FROM run
 WHERE store = ? AND kind = 'apply' AND started >= ? AND id != ?
 ORDER BY started, rowid
 """
