@@ -7,12 +7,14 @@ line from standard input, and reports on standard output each started process an
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
 import select
 import signal
 import sys
+import threading
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -80,8 +82,27 @@ def _become(asked: dict[str, Any]) -> NoReturn:
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
     module, _, name = asked["call"].partition(":")
-    getattr(import_module(module), name)(asked["args"])
-    sys.exit(0)
+    code: str | int | None = 0
+    try:
+        getattr(import_module(module), name)(asked["args"])
+    except SystemExit as end:
+        code = end.code
+    _exit(code)
+
+
+def _exit(code: str | int | None) -> NoReturn:
+    """End the process as the interpreter does, but without visiting the objects that it shares with
+    the other forks: the system would copy all their memory.
+    """
+    if isinstance(code, str):
+        sys.stderr.write(f"{code}\n")
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    gc.collect()  # Files and sockets that nobody has closed are reported.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code or 0)
 
 
 def _reap(living: set[int]) -> None:

@@ -20,8 +20,8 @@ __all__ = ["Round", "check_store"]
 SETTLE = 0.4
 """Longer than any request of a round can take."""
 FRESH = 0.1
-"""The share of rounds whose commands start a new Python, and can be killed while it loads. A forked
-command costs a tenth of that and runs the same `main`.
+"""The share of rounds whose killed commands start a new Python, and can be killed while it loads.
+A forked command costs a tenth of that and runs the same `main`.
 """
 MOST = 14
 """The maximum number of commands for a run; more means that the run does not end."""
@@ -66,8 +66,9 @@ class Round:
 
     def _sessions(self) -> None:
         for session in range(MOST):
-            running = self._start_command()
-            if session < self.kills:
+            is_killed = session < self.kills
+            running = self._start_command(fresh=self.fresh and is_killed)
+            if is_killed:
                 self._disturb(running)
             elif running.wait(60) == 0:
                 return
@@ -78,7 +79,7 @@ class Round:
             f"not done after {MOST} sessions; the last one said:\n{running.output()}"
         )
 
-    def _start_command(self) -> Running:
+    def _start_command(self, *, fresh: bool) -> Running:
         """Start apply if no run has started, else resume."""
         to = ["--url", self.service.url, "--profile", self.profile, "--state", self.state]
         to += ["--settle", SETTLE]
@@ -87,7 +88,7 @@ class Round:
             args = ["apply", "plan.json", "--yes", *self.options, *to]
         else:
             args = ["resume", *begun, *to]
-        return self.nursery(*args, folder=self.folder, fresh=self.fresh)
+        return self.nursery(*args, folder=self.folder, fresh=fresh)
 
     def _disturb(self, running: Running) -> None:
         """Kill the command at a random moment, and in some cases the service before it."""
