@@ -351,12 +351,13 @@ def conclude(
     """Write the files, print the report, and return the exit code."""
     # Write the files first, because printing fails if standard output is a closed pipe.
     lines, output_code = _write_outputs(report, sheet, page, outputs)
-    _print(context, report)
+    code = report.exit_code or output_code
+    _print(context, report, code)
     for line, style in lines:
         context.say(line, style)
     if error is not None:
         context.say(f"error: {error.message}", "bold red")
-    return report.exit_code or output_code
+    return code
 
 
 def apply_plan(
@@ -423,11 +424,11 @@ def confirm_plan(context: Context, plan: Plan, yes: bool, limit: int | None = 20
     return False
 
 
-def _print(context: Context, report: Report) -> None:
+def _print(context: Context, report: Report, exit_code: int) -> None:
     if context.as_json:
         from petsync.report.json import report_json
 
-        context.show(report_json(report))
+        context.show(report_json(report, exit_code=exit_code))
     else:
         from petsync.report.show import show_report
 

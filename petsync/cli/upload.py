@@ -181,12 +181,16 @@ def command(
             "interrupted",
             hint="Run the same command again: it uploads only the rest.",
         ) from None
-    _print(context, report)
-    code = _write_page(context, report, page)
+    # Write the page first, because printing fails if standard output is a closed pipe.
+    lines, page_code = _write_page(report, page)
+    code = report.exit_code or page_code
+    _print(context, report, code)
+    for line, style in lines:
+        context.say(line, style)
     if error is not None:
         context.say(f"error: {error.message}", "bold red")
         context.say(error.hint)
-    return report.exit_code or code
+    return code
 
 
 def _check(
@@ -314,25 +318,22 @@ def _bar(context: Context, total: int) -> Iterator[Callable[[UploadProgress], No
             bar.close()
 
 
-def _write_page(context: Context, report: UploadReport, page: Path | None) -> int:
-    """Write the page if requested; return an exit code, which is not 0 if the page could not be
-    written. The upload itself is complete.
+def _write_page(report: UploadReport, page: Path | None) -> tuple[list[tuple[str, str]], int]:
+    """Write the page if requested; return messages with their styles, and an exit code, which is
+    not 0 if the page could not be written. The upload itself is complete.
     """
     if page is None:
-        return 0
+        return [], 0
     try:
         save_uploaded(report, page)
     except PetsyncError as error:
-        context.say(f"error: {error.message}", "bold red")
-        context.say(error.hint)
-        return error.exit_code
-    context.say(f"The report is in {page}.")
-    return 0
+        return [(f"error: {error.message}", "bold red"), (error.hint, "")], error.exit_code
+    return [(f"The report is in {page}.", "")], 0
 
 
-def _print(context: Context, report: UploadReport) -> None:
+def _print(context: Context, report: UploadReport, exit_code: int) -> None:
     if context.as_json:
-        context.show(report.to_json())
+        context.show(report.to_json(exit_code=exit_code))
     else:
         from petsync.report.images import show_uploaded
 

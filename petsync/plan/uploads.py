@@ -500,8 +500,10 @@ class UploadReport(msgspec.Struct, frozen=True, kw_only=True):
         frame = pd.DataFrame(rows, columns=_UPLOAD_COLUMNS, dtype=object)
         return frame.astype(dict.fromkeys(("row", "id", "bytes"), "Int64")).infer_objects()
 
-    def to_json(self) -> bytes:
-        """Return one JSON object with the fields, `counts`, `bytes` and `exit_code`."""
+    def to_json(self, *, exit_code: int | None = None) -> bytes:
+        """Return one JSON object with the fields, `counts`, `bytes`, and `exit_code`, by default
+        the report's.
+        """
         data = {
             "run_id": self.run_id,
             "store": self.store,
@@ -509,7 +511,7 @@ class UploadReport(msgspec.Struct, frozen=True, kw_only=True):
             "started": self.started,
             "seconds": self.seconds,
             "stopped": self.stopped,
-            "exit_code": self.exit_code,
+            "exit_code": self.exit_code if exit_code is None else exit_code,
             "counts": self.counts,
             "bytes": self.total_bytes,
             "ignored": self.ignored,

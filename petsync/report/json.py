@@ -34,8 +34,9 @@ __all__ = [
 # Reports, findings and explanations as JSON, for machines.
 
 
-def report_json(report: Report) -> bytes:
-    """Return the report as one JSON object.
+def report_json(report: Report, *, exit_code: int | None = None) -> bytes:
+    """Return the report as one JSON object, with the report's exit code unless `exit_code` is
+    given.
 
     Its keys are `run_id, store, source, started, seconds, stopped, exit_code, counts`; `left`, the
     number of changes that a resume would make, and the commands `resume` and `undo`, "" if there is
@@ -43,7 +44,8 @@ def report_json(report: Report) -> bytes:
     those that need attention first; and `results`, one for each change, conflict and blocked row,
     with the fields of `Result`.
     """
-    return _json_report(report_values(report))
+    code = report.exit_code if exit_code is None else exit_code
+    return _json_report({**report_values(report), "exit_code": code})
 
 
 def report_values(report: Report) -> dict[str, Any]:

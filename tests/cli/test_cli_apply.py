@@ -216,6 +216,17 @@ def test_run_stands_where_its_report_cannot_be_written(shell: Shell, box: Sandbo
     assert "Max" in _names(box)
 
 
+def test_json_has_the_exit_code_of_the_command(shell: Shell, box: Sandbox) -> None:
+    """If the results cannot be written, the JSON has the command's exit code, 1."""
+    box.break_with("latency=0.5,only=addPet")
+    with process("apply", _sheet(), *to(box), "--yes", "--json") as running:
+        while not box.requests["addPet"]:
+            time.sleep(0.02)
+        Path("pets.csv").unlink()
+        out, _ = running.communicate(timeout=120)
+    assert (running.returncode, json.loads(out)["exit_code"]) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import time
@@ -43,6 +44,21 @@ def test_nothing_is_sent_unasked(shell: Shell, box: Sandbox, photos: Path) -> No
     output = shell("upload", photos, *to(box), "--json").json
     assert (output["dry_run"], output["pictures"], output["exit_code"]) == (True, 3, 2)
     assert not Path(".petsync").exists()
+
+
+def test_a_page_that_cannot_be_written_is_the_exit_code(box: Sandbox, photos: Path) -> None:
+    """If the page cannot be written, the exit code of the command and of its JSON is 1."""
+    Path("out").mkdir()
+    box.break_with("latency=0.5,only=uploadFile")
+    args = ("upload", photos, *to(box), "--yes", "--json", "--report", "out/report.html")
+    with process(*args) as running:
+        while not box.requests["uploadFile"]:
+            time.sleep(0.02)
+        Path("out").rmdir()
+        out, err = running.communicate(timeout=120)
+    assert (running.returncode, json.loads(out)["exit_code"]) == (1, 1)
+    assert "report.html" in err
+    assert json.loads(out)["counts"]["applied"] == 3
 
 
 def test_yes_uploads_and_a_second_run_sends_nothing(
