@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import json
 import logging
 import os
 import signal
@@ -16,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +34,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from petsync.errors import SettingsError
 from petsync.models import Pet
-from petsync.sandbox import faults, http, openapi, pets, storage
+from petsync.sandbox import faults, http, pets, storage
 from petsync.sandbox.faults import KEY, TRANSPORT, Hit, Injector, parse
-from petsync.sandbox.http import Behaviour, Original, RefusedError, behaviour_named
+from petsync.sandbox.http import LIVE, Behaviour, Original, RefusedError, behaviour_named
 from petsync.sandbox.oauth import AUTHORIZE, INTROSPECT, METADATA, REVOKE, TOKEN, Consent, OAuth
 from petsync.sandbox.service import BASE, Service
 from petsync.sandbox.storage import Storage
@@ -287,16 +289,53 @@ def _routes(service: Service) -> list[BaseRoute]:
     ]
 
 
-async def _document(service: Service, _: Request) -> Response:
-    return JSONResponse(openapi.document(service))
-
-
 async def _answer_error(behaviour: Behaviour, request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         error = RefusedError(error.status_code, error.detail, headers=error.headers)
     if not isinstance(error, RefusedError):
         error = RefusedError(500, "the sandbox failed; see its log for the reason")
     return http.problem(error, request, behaviour)
+
+
+# The OpenAPI document. `openapi.json` is the document of the profile `standard`;
+# `openapi-live.json` is a merge patch (RFC 7396), which makes the document of the profile `live`.
+
+
+_ORIGIN = "http://127.0.0.1:8080"
+"""The origin of the URLs in the files."""
+
+
+async def _document(service: Service, _: Request) -> Response:
+    """Return the document of the profile that the sandbox's behaviour is named after, without
+    tokens if it requires none.
+    """
+    found: dict[str, Any] = _read_document("openapi.json", service.origin)
+    if service.behaviour.name == LIVE.name:
+        found = _apply_patch(found, _read_document("openapi-live.json", service.origin))
+    if service.guard is None:
+        del found["components"]["securitySchemes"]
+        for operations in found["paths"].values():
+            for operation in operations.values():
+                if "security" in operation:
+                    del operation["security"], operation["responses"]["401"]
+    return JSONResponse(found)
+
+
+def _read_document(name: str, origin: str) -> Any:
+    text = files(__package__).joinpath(name).read_text("utf-8")
+    return json.loads(text.replace(_ORIGIN, origin))
+
+
+def _apply_patch(target: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = _apply_patch(result.get(name), value)
+    return result
 
 
 # The sandbox's server: a socket, a store, and uvicorn around the application.
