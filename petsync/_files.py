@@ -9,13 +9,13 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from os.path import lexists
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from petsync.errors import SheetError
+from petsync.errors import PetsyncError
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -23,22 +23,16 @@ if TYPE_CHECKING:
 __all__ = [
     "STATE",
     "check_state_folder",
-    "create_file",
-    "create_sheet_file",
     "landing",
     "make_folder",
     "make_private_folder",
     "make_state_folder",
     "must_be_regular",
     "no_link",
-    "open_new",
     "open_private",
     "read_regular",
-    "replace_file",
-    "replace_sheet_file",
-    "replacing",
     "try_lock",
-    "write_private",
+    "write_atomically",
 ]
 
 
@@ -79,61 +73,85 @@ def landing(path: Path, *, follow: bool = True) -> Path:
     return path.resolve() if follow else path
 
 
-def replace_file(
+def write_atomically(
     path: Path,
-    data: bytes,
+    content: bytes | Callable[[IO[bytes]], object],
     *,
     follow: bool = True,
     private: bool = False,
-    like: Path | None = None,
+    new: bool = False,
+    like: str | Path | None = None,
+    error: type[PetsyncError] | None = None,
 ) -> None:
-    """Put `data` at `path` in one step; see `replacing`."""
-    with replacing(path, follow=follow, private=private, like=like) as file:
-        file.write(data)
+    """Put a file at `path` in one step, when it is completely on disk. `content` is its bytes, or
+    writes them into the open file.
 
+    The file gets the mode and the owner of the file that it replaces; if there is none, only its
+    owner can write to it. Only the owner can read a `private` file; with `like`, only users who can
+    read that file can read the new one, whatever the umask. Without `follow`, for a path that
+    petsync chose, a symbolic link is an error.
 
-@contextmanager
-def replacing(
-    path: Path, *, follow: bool = True, private: bool = False, like: Path | None = None
-) -> Iterator[IO[bytes]]:
-    """Yield a file to write, which replaces `path` atomically when it is completely on disk.
+    A `new` file replaces nothing, and gets the mode and the timestamps of the file `like`. If the
+    path exists, FileExistsError is raised; a symbolic link counts as existing, even if its target
+    is missing.
 
-    The new file gets the mode and the owner of the file at `path`; if there is none, only its owner
-    can write to the new file. Only the owner can read a `private` file; with `like`, only users who
-    can read that file can read the new one, whatever the umask. Raises OSError; the old file then
-    stays.
+    Raises OSError, or `error` with the path and a hint, if the file cannot be written; the old file
+    then stays.
     """
-    target = landing(path, follow=follow)
-    limit = _limit(like)
     try:
-        before = target.stat()
+        if "\0" in str(path):
+            raise OSError(errno.EINVAL, "there is a NUL in the name")
+        target = path if new else landing(path, follow=follow)
+        before, limit = None if new else _status(target), _limit(like)
+        # During the write, only users who can read the replaced file may read the new one.
+        mode = limit.mode & _NEW if before is None and not private else _PRIVATE
+        with _open_temporary(target, mode) as (temporary, file):
+            if isinstance(content, bytes):
+                file.write(content)
+            else:
+                content(file)
+            _finish(file)
+            if before is not None:
+                _take_after(temporary, before, private=private)
+            elif new and like is not None:
+                shutil.copystat(like, temporary)
+            if not private:
+                _restrict(temporary, limit)
+            if new:
+                _claim_name(temporary, target)
+            else:
+                temporary.replace(target)
+        _settle(target.parent)
+    except OSError as problem:
+        if error is None or (new and isinstance(problem, FileExistsError)):
+            raise
+        reason = problem.strerror or str(problem)
+        raise error(f"{path} cannot be written: {reason}", hint=_way_out(path)) from None
+
+
+def _way_out(path: Path) -> str:
+    try:
+        os.lstat(path)
     except FileNotFoundError:
-        before = None
-    # During the write, only users who can read the replaced file may read the new one.
-    mode = limit.mode & _NEW if before is None and not private else _PRIVATE
-    with _open_temporary(target, mode) as (new, file):
-        yield file
-        _finish(file)
-        if before is not None:
-            _take_after(new, before, private=private)
-        if not private:
-            _restrict(new, limit)
-        new.replace(target)
-    _settle(target.parent)
+        pass
+    except (OSError, ValueError):
+        return "Give it another, shorter name."
+    if path.is_dir():
+        return "This is a folder; name a file in it."
+    if path.exists() and not path.is_file():
+        return "Name an existing regular file, or a new file."
+    if not path.parent.is_dir():
+        return f"There is no folder {path.parent}; create it first."
+    if path.is_symlink():
+        return "Remove the link, or name another file."
+    return "Close other programs that have it open, and check permissions and free space."
 
 
-def create_file(path: Path, data: bytes, *, like: Path) -> bool:
-    """Write `data` to a new file at `path`, with the mode and the timestamps of the file `like`.
-    Return false if the path exists; a symbolic link counts as existing, even if its target is
-    missing. Raises OSError.
-    """
-    with _open_temporary(path, _PRIVATE) as (new, file):
-        file.write(data)
-        _finish(file)
-        shutil.copystat(like, new)
-        done = _claim_name(new, path)
-    _settle(path.parent)
-    return done
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
 
 
 class _Limit(NamedTuple):
@@ -145,9 +163,9 @@ class _Limit(NamedTuple):
     group: int | None = None
 
 
-def _limit(like: Path | None) -> _Limit:
+def _limit(like: str | Path | None) -> _Limit:
     try:
-        about = None if like is None else like.stat()
+        about = None if like is None else Path(like).stat()
     except (OSError, ValueError):
         about = None
     if about is None or not stat.S_ISREG(about.st_mode):
@@ -186,18 +204,17 @@ def _finish(file: IO[bytes]) -> None:
     file.close()
 
 
-def _claim_name(new: Path, path: Path) -> bool:
-    """Give the file `new` the name `path`, or return false if a file of that name exists."""
+def _claim_name(new: Path, path: Path) -> None:
+    """Give the file `new` the name `path`. Raises FileExistsError if a file of that name exists."""
     try:
         os.link(new, path)
     except FileExistsError:
-        return False
+        raise
     except OSError:
         # The file system has no hard links.
         if lexists(path):
-            return False
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
         new.replace(path)
-    return True
 
 
 def _take_after(new: Path, before: os.stat_result, *, private: bool) -> None:
@@ -221,18 +238,6 @@ def _settle(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def write_private(path: Path, data: bytes, *, follow: bool = True) -> None:
-    """Write `data` to `path` atomically; only the owner can read the file. Raises OSError."""
-    replace_file(path, data, follow=follow, private=True)
-
-
-def open_new(path: str | Path, flags: int) -> int:
-    """Return a descriptor, as the `opener` of `open`; if a file is created, only its owner can
-    write to it. Raises OSError.
-    """
-    return os.open(path, flags, _NEW)
 
 
 def open_private(path: str | Path, flags: int) -> int:
@@ -377,57 +382,3 @@ def _strangers(state: Path) -> Iterator[tuple[str, int]]:
                 mode = path.lstat().st_mode
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     yield str(path.relative_to(state)), mode
-
-
-# Write files of sheets atomically.
-
-
-def replace_sheet_file(
-    path: Path, data: bytes, *, follow: bool = True, like: str | Path | None = None
-) -> None:
-    """Write `data` to `path` atomically, with the mode of the old file, if there is one; with
-    `like`, only users who can read that sheet can read the file.
-
-    Without `follow`, for a path that petsync chose, a symbolic link is an error. When this returns,
-    the file is on disk. Raises SheetError if it cannot be written; the old file then stays.
-    """
-    with _translate_errors(path):
-        replace_file(path, data, follow=follow, like=None if like is None else Path(like))
-
-
-def create_sheet_file(path: Path, data: bytes, *, like: Path) -> bool:
-    """Write `data` to a new file at `path`, with the mode and the timestamps of the file `like`;
-    return False if the path exists. Raises SheetError if it cannot be written.
-    """
-    with _translate_errors(path):
-        return create_file(path, data, like=like)
-
-
-@contextmanager
-def _translate_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        # A name that contains a NUL raises a ValueError.
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise SheetError(
-            f"{path}: the file cannot be written: {reason}", hint=_way_out(path)
-        ) from None
-
-
-def _way_out(target: Path) -> str:
-    try:
-        os.lstat(target)
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError):
-        return "Give it another, shorter name."
-    if target.is_dir():
-        return "This is a folder; name a file in it."
-    if target.exists() and not target.is_file():
-        return "Name an existing regular file, or a new file."
-    if not target.parent.is_dir():
-        return f"There is no folder {target.parent}; create it first."
-    if target.is_symlink():
-        return "Remove the link, or name another file."
-    return "Close other programs that have it open, and check permissions and free space."

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from petsync._files import make_private_folder, read_regular, write_private
+from petsync._files import make_private_folder, read_regular, write_atomically
 from petsync.errors import SettingsError
 
 __all__ = [
@@ -168,6 +168,7 @@ def _write(records: Mapping[str, str]) -> None:
     path = record_path()
     try:
         make_private_folder(path.parent)
-        write_private(path, msgspec.json.format(msgspec.json.encode(records)) + b"\n")
+        data = msgspec.json.format(msgspec.json.encode(records)) + b"\n"
+        write_atomically(path, data, private=True)
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror}") from None

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from shop import plan_of
 from strategies import extras, ids, pets
 
-from petsync import _files
 from petsync.errors import SheetError
 from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.plan.change import Coverage, Snapshot
-from petsync.sheets import peek, read_sheet, results, worksheet_of, write_sheet
+from petsync.sheets import peek, read_sheet, results, sidecar, worksheet_of, write_sheet
 from petsync.sheets.base import BASE_NAME, BASE_TAB, base_of
 from petsync.sheets.xlsx import read
 from petsync.table.base import LINE, Base, ParcelError, pack, unpack
@@ -435,14 +434,14 @@ def test_an_export_that_is_killed_leaves_no_wrong_base(tmp_path, monkeypatch, st
     """
     path = tmp_path / "pets.csv"
     write_sheet(a_snapshot(PETS[:1]), path)
-    replaced = _files.replace_sheet_file
+    replaced = sidecar.write_atomically
 
     def killed(target, data, **options):
         if target == path if stage == "the file" else data.startswith(b"#"):
             raise KeyboardInterrupt
         replaced(target, data, **options)
 
-    monkeypatch.setattr(_files, "replace_sheet_file", killed)
+    monkeypatch.setattr(sidecar, "write_atomically", killed)
     with pytest.raises(KeyboardInterrupt):
         write_sheet(a_snapshot(), path)
     monkeypatch.undo()
@@ -458,14 +457,14 @@ def test_a_csv_that_cannot_be_written_keeps_its_sidecar(tmp_path, monkeypatch):
     """A CSV that cannot be replaced keeps its old sidecar."""
     path = tmp_path / "pets.csv"
     write_sheet(a_snapshot(PETS[:1]), path)
-    replaced = _files.replace_sheet_file
+    replaced = sidecar.write_atomically
 
     def full(target, data, **options):
         if target == path:
             raise SheetError("no space left")
         replaced(target, data, **options)
 
-    monkeypatch.setattr(_files, "replace_sheet_file", full)
+    monkeypatch.setattr(sidecar, "write_atomically", full)
     with pytest.raises(SheetError, match="no space"):
         write_sheet(a_snapshot(), path)
     monkeypatch.undo()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from petsync._files import landing, write_private
+from petsync._files import landing, write_atomically
 from petsync.errors import PlanError
 from petsync.plan.plan import Plan
 
@@ -16,10 +16,7 @@ def save_plan(plan: Plan, path: str | Path) -> Path:
 
     Raises PlanError if the file cannot be written.
     """
-    try:
-        write_private(Path(path), plan.to_json())
-    except OSError as error:
-        raise PlanError(f"{path} cannot be written: {error.strerror}") from None
+    write_atomically(Path(path), plan.to_json(), private=True, error=PlanError)
     return Path(path)
 
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from petsync._files import write_atomically
 from petsync.cli.context import must_be_writable
-from petsync.errors import ConflictError, GuardError, PlanError
+from petsync.errors import ConflictError, GuardError, PlanError, SheetError
 from petsync.settings import MAPPED, checked_encoding, column_named
 from petsync.table.columns import COLUMNS, Column
 
@@ -158,12 +159,11 @@ def save_history(
     rounds: Sequence[Round], runs: Sequence[PastRun], path: Path, limit: int | None
 ) -> None:
     """Write the history page. Raises SheetError."""
-    from petsync import _files
     from petsync.report.history import history_page
 
     shown = [without_missing_files(each) for each in rounds]
     page = history_page(shown, runs, now=datetime.now(UTC), limit=limit)
-    _files.replace_sheet_file(path, page.encode())
+    write_atomically(path, page.encode(), error=SheetError)
 
 
 # The files of a run: the results and the report.
@@ -186,23 +186,22 @@ def save_results(report: Report, sheet: Sheet | None, path: Path, *, is_named: b
 
 def save_report(report: Report, path: Path) -> None:
     """Write the report as an HTML page. Raises SheetError."""
-    from petsync import _files
     from petsync.report.html import page
     from petsync.report.run import report_html
 
     title = f"Report on {Path(report.plan.source).name}"
     html = page(report_html(report, limit=None), title)
-    _files.replace_sheet_file(path, html.encode(), like=report.plan.source)
+    write_atomically(path, html.encode(), like=report.plan.source, error=SheetError)
 
 
 def save_uploaded(report: UploadReport, path: Path) -> None:
     """Write an upload's report as an HTML page. Raises SheetError."""
-    from petsync import _files
     from petsync.report.html import page
     from petsync.report.images import uploaded_html
 
     title = f"Pictures of {Path(report.source).name}"
-    _files.replace_sheet_file(path, page(uploaded_html(report, limit=None), title).encode())
+    html = page(uploaded_html(report, limit=None), title)
+    write_atomically(path, html.encode(), error=SheetError)
 
 
 # Options for runs, which `apply`, `resume` and `undo` share.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import petsync as ps
+from petsync._files import write_atomically
 from petsync.cli import context as progress
 from petsync.cli.context import (
     Context,
@@ -351,23 +352,18 @@ def save(plan: Plan, path: Path, form: str = "text", limit: int | None = 0) -> s
     """
     kind = _BY_SUFFIX.get(path.suffix.lower(), form)
     if kind == "html":
-        from petsync import _files
-
-        _files.replace_sheet_file(path, _html(plan), like=plan.source)
+        write_atomically(path, _html(plan), like=plan.source, error=SheetError)
     elif kind == "xlsx":
         from petsync.report.workbook import plan_workbook
 
         plan_workbook(plan, path)
     elif kind == "text":
-        from petsync import _files
         from petsync.report.show import plan_text
 
         text = plan_text(plan, limit=limit or None).encode() + b"\n"
-        _files.replace_sheet_file(path, text, like=plan.source)
+        write_atomically(path, text, like=plan.source, error=SheetError)
     elif kind == "md":
-        from petsync import _files
-
-        _files.replace_sheet_file(path, _markdown(plan, limit), like=plan.source)
+        write_atomically(path, _markdown(plan, limit), like=plan.source, error=SheetError)
     else:
         from petsync.apply.planfile import save_plan
 
@@ -644,13 +640,12 @@ def _write_results(
 
 
 def _save_page(rehearsal: Rehearsal, path: Path) -> None:
-    from petsync import _files
     from petsync.report.html import page
     from petsync.report.rehearsal import rehearsal_html
 
     title = f"Rehearsal of {Path(rehearsal.plan.source).name}"
     html = page(rehearsal_html(rehearsal, limit=None), title)
-    _files.replace_sheet_file(path, html.encode(), like=rehearsal.plan.source)
+    write_atomically(path, html.encode(), like=rehearsal.plan.source, error=SheetError)
 
 
 def _check_files(source: Path, output: Path | None, keep: Path | None, page: Path | None) -> None:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Literal
 import click
 from click.core import ParameterSource
 
-from petsync._files import make_folder, open_new, replace_file
+from petsync._files import make_folder, write_atomically
 from petsync.cli.context import Context, Group, complete_jobs, find_allowed_names, read_environment
 from petsync.cli.context import command as as_command
 from petsync.cli.context import env_file_option as env_file
 from petsync.cli.run import check_outputs
 from petsync.cli.signals import exiting_on_signal
-from petsync.errors import ConfigurationError, SettingsError
+from petsync.errors import ConfigurationError, SettingsError, SheetError
 from petsync.settings import HiddenEnvironment
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def _write(context: Context, files: dict[str, str], folder: Path) -> None:
     try:
         make_folder(folder)
         for name, text in files.items():
-            replace_file(folder / name, text.encode(), follow=False)
+            write_atomically(folder / name, text.encode(), follow=False)
     except OSError as error:
         raise SettingsError(f"{folder} cannot be written: {error.strerror}") from None
     timers = " ".join(name for name in files if name.endswith(".timer"))
@@ -267,8 +267,7 @@ def init_command(context: Context, folder: Path) -> int:
     path = folder / "petsync.toml"
     try:
         make_folder(folder)
-        with open(path, "x", encoding="utf-8", opener=open_new) as file:
-            file.write(example())
+        write_atomically(path, example().encode(), new=True)
     except FileExistsError:
         raise SettingsError(
             f"{path} already exists, and was not changed",
@@ -417,10 +416,9 @@ def _with_log_options(
 
 def _save(rounds: Rounds, page: Path) -> None:
     """Write all rounds as a page. Raises SheetError."""
-    from petsync import _files
     from petsync.report.round import rounds_page
 
-    _files.replace_sheet_file(page, rounds_page(rounds).encode())
+    write_atomically(page, rounds_page(rounds).encode(), error=SheetError)
 
 
 def _run_forever(

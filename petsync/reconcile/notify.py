@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 from filelock import FileLock, Timeout
 
-from petsync._files import check_state_folder, make_private_folder, write_private
+from petsync._files import check_state_folder, make_private_folder, write_atomically
 from petsync.errors import PetsyncError
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Counts, Difference, Round, exit_code_of
@@ -172,7 +172,7 @@ def open_memory(state: Path, now: datetime) -> Iterator[tuple[Memory, Path]]:
 
 def save(memory: Memory, path: Path) -> None:
     """Write the memory atomically. Raises OSError if it cannot be written."""
-    write_private(path, msgspec.json.encode(memory), follow=False)
+    write_atomically(path, msgspec.json.encode(memory), follow=False, private=True)
 
 
 def _read_memory(path: Path) -> Memory:

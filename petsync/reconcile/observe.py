@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import socket
 import sys
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import partial
 from io import TextIOWrapper
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
@@ -24,7 +26,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 import msgspec
 from filelock import FileLock
 
-from petsync._files import make_folder, make_private_folder, open_new, replace_file, write_private
+from petsync._files import make_folder, make_private_folder, write_atomically
 from petsync.errors import PetsyncError, SettingsError
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round, Status
@@ -308,8 +310,9 @@ class _File(WatchedFileHandler):
     """A handler for a log file; if petsync creates the file, only its owner can write to it."""
 
     def _open(self) -> TextIOWrapper:
+        owned = partial(os.open, mode=0o644)
         path = self.baseFilename
-        return open(path, "a", encoding=self.encoding, errors=self.errors, opener=open_new)
+        return open(path, "a", encoding=self.encoding, errors=self.errors, opener=owned)
 
 
 def _handlers(config: Log) -> Iterator[logging.Handler]:
@@ -548,7 +551,7 @@ def _edit_latest(state: Path) -> Iterator[dict[str, LatestRound]]:
     with FileLock(path.with_suffix(".lock"), timeout=_LOCK_TIMEOUT, mode=0o600):
         every = read_latest(state)
         yield every
-        write_private(path, msgspec.json.encode(every), follow=False)
+        write_atomically(path, msgspec.json.encode(every), follow=False, private=True)
 
 
 def read_latest(state: Path) -> dict[str, LatestRound]:
@@ -773,7 +776,7 @@ def _write(path: Path, families: _Families) -> None:
     registry = client.CollectorRegistry()
     registry.register(families)
     make_folder(path.parent)
-    replace_file(path, client.generate_latest(registry))
+    write_atomically(path, client.generate_latest(registry))
 
 
 def _client() -> Any:

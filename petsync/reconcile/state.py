@@ -24,7 +24,7 @@ from petsync._files import (
     make_private_folder,
     no_link,
     open_private,
-    replace_file,
+    write_atomically,
 )
 from petsync.apply.engine import is_resumable
 from petsync.apply.planfile import load_plan, save_plan
@@ -225,7 +225,7 @@ def write(path: Path, data: bytes, *, private: bool = True) -> None:
         else:
             make_folder(path.parent)
             no_link(path.parent)
-        replace_file(path, data, follow=False, private=private)
+        write_atomically(path, data, follow=False, private=private)
     except OSError as error:
         raise _write_error(path, error.strerror or str(error)) from None
 

@@ -7,7 +7,6 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from io import BytesIO
@@ -25,7 +24,7 @@ from openpyxl.worksheet.properties import PageSetupProperties
 from openpyxl.worksheet.worksheet import Worksheet
 from rich.cells import cell_len
 
-from petsync._files import replacing
+from petsync._files import write_atomically
 from petsync.errors import SheetError
 from petsync.plan.change import Change, Clash, Conflict, Delete
 from petsync.plan.plan import Plan
@@ -320,10 +319,11 @@ def write(path: Path, tabs: Iterable[Tab], *, like: str | None = None) -> None:
 
     Raises SheetError if it cannot be written; an existing file is then left unchanged.
     """
-    with (
-        _replace_file(path, like) as file,
-        tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as rows,
-    ):
+    write_atomically(path, partial(_write_tabs, tabs), like=like, error=SheetError)
+
+
+def _write_tabs(tabs: Iterable[Tab], file: IO[bytes]) -> None:
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as rows:
         book = Workbook()
         book.remove(book.worksheets[0])
         ends = [end for tab in tabs for end in _write_rows(book, tab, rows)]
@@ -389,19 +389,6 @@ def _chunks(size: int) -> Iterator[int]:
 _IDS_ARE_TEXT = (
     b'<ignoredErrors><ignoredError sqref="A2:Z1048576" numberStoredAsText="1"/></ignoredErrors>'
 )
-
-
-@contextmanager
-def _replace_file(path: Path, like: str | None) -> Iterator[IO[bytes]]:
-    """Yield a new file, which is moved to `path` after it is completely on disk."""
-    try:
-        with replacing(path, like=None if like is None else Path(like)) as file:
-            yield file
-    except OSError as error:
-        raise SheetError(
-            f"{path} cannot be written: {error.strerror or error}",
-            hint="Check that the folder exists and that no other program has the file open.",
-        ) from error
 
 
 # Plans and reports as Excel workbooks.

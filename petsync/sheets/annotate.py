@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from petsync import _files
+from petsync._files import write_atomically
 from petsync.errors import SheetError
 from petsync.sheets.corrected import corrected_source
 from petsync.sheets.results import as_path, as_sheet, check_other_path, load_unchanged
@@ -57,5 +57,5 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> AnnotatedCopy:
     else:
         tab = sheet.tab
     annotated = annotate_workbook(source, tab, sheet.problems, path.suffix)
-    _files.replace_sheet_file(path, annotated.data, like=sheet.source)
+    write_atomically(path, annotated.data, like=sheet.source, error=SheetError)
     return AnnotatedCopy(path=path, cells=annotated.cells, lost=annotated.lost)

@@ -8,6 +8,7 @@ import io
 import os
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from itertools import count
 from os import PathLike
 from os.path import lexists
@@ -18,7 +19,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from petsync import _files
+from petsync._files import write_atomically
 from petsync.errors import ResponseError, SheetError
 from petsync.plan import match
 from petsync.plan.base import advance_base
@@ -227,7 +228,7 @@ def write_file(
             path, _encoded_content(source, data), lines, follow=follow, like=source.path
         )
     else:
-        _files.replace_sheet_file(path, data, follow=follow, like=source.path)
+        write_atomically(path, data, follow=follow, like=source.path, error=SheetError)
 
 
 def _encoded_content(source: Source, data: bytes) -> bytes:
@@ -617,8 +618,13 @@ def create_backup(file: Path, data: bytes, now: dt.datetime) -> Path:
         number = f"-{attempt}" if attempt > 1 else ""
         name = f"{file.stem}.backup-{now:%Y%m%d-%H%M%S}{number}{file.suffix}"
         backup = file.with_name(name)
-        if not lexists(sidecar_path(backup)) and _files.create_sheet_file(backup, data, like=file):
+        if lexists(sidecar_path(backup)):
+            continue
+        with suppress(FileExistsError):
+            write_atomically(backup, data, new=True, like=file, error=SheetError)
             break
     if sidecar.is_file() and not sidecar.is_symlink():
-        _files.create_sheet_file(sidecar_path(backup), sidecar.read_bytes(), like=sidecar)
+        data = sidecar.read_bytes()
+        with suppress(FileExistsError):
+            write_atomically(sidecar_path(backup), data, new=True, like=sidecar, error=SheetError)
     return backup

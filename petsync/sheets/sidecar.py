@@ -9,7 +9,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from petsync import _files
+from petsync._files import write_atomically
 from petsync.errors import SheetError
 from petsync.table.base import ParcelError
 
@@ -75,15 +75,16 @@ def write_with_sidecar(
     """
     sidecar = sidecar_path(path)
     if lines is None and not _is_there(sidecar):
-        _files.replace_sheet_file(path, data, follow=follow, like=like)
+        write_atomically(path, data, follow=follow, like=like, error=SheetError)
         return
     previous = _read_if_there(sidecar)
-    _files.replace_sheet_file(sidecar, f"{_UNFINISHED}\n".encode(), follow=False, like=like)
+    mark = f"{_UNFINISHED}\n".encode()
+    write_atomically(sidecar, mark, follow=False, like=like, error=SheetError)
     try:
         if path.is_file():
             # The sidecar gets the permissions of the file.
             sidecar.chmod(path.stat().st_mode & 0o777)
-        _files.replace_sheet_file(path, data, follow=follow, like=like)
+        write_atomically(path, data, follow=follow, like=like, error=SheetError)
     except SheetError:
         # The file has not changed, so its sidecar stays valid.
         _restore(sidecar, previous)
@@ -127,7 +128,7 @@ def _read_if_there(sidecar: Path) -> bytes | None:
 
 def _restore(sidecar: Path, content: bytes | None) -> None:
     if content is not None:
-        _files.replace_sheet_file(sidecar, content, follow=False)
+        write_atomically(sidecar, content, follow=False, error=SheetError)
         return
     try:
         sidecar.unlink(missing_ok=True)

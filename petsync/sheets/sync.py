@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync._files import write_private
+from petsync._files import write_atomically
 from petsync.errors import PlanError, SheetError
 from petsync.plan.plan import Inbound
 from petsync.sheets.base import BASE_TAB, base_notice
@@ -320,10 +320,7 @@ def save_edits(inbound: Inbound, path: str | Path) -> Path:
     """Save the edits as a file with mode 0600, and return its path. Raises PlanError if it cannot
     be written.
     """
-    try:
-        write_private(Path(path), inbound.to_json())
-    except OSError as error:
-        raise PlanError(f"{path} cannot be written: {error.strerror}") from None
+    write_atomically(Path(path), inbound.to_json(), private=True, error=PlanError)
     return Path(path)
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from petsync import _files
+from petsync._files import write_atomically
 from petsync.errors import SheetError
 from petsync.plan.change import Snapshot
 from petsync.protocol.json import encode_pet, encode_pets
@@ -150,7 +150,7 @@ def write_sheet(
         if path.suffix.casefold() in (".csv", ".tsv"):
             write_with_sidecar(path, content, _base_lines(chosen_base) or None)
         else:
-            _files.replace_sheet_file(path, content)
+            write_atomically(path, content, error=SheetError)
     except UnicodeEncodeError as error:
         raise SheetError(
             f"{path}: a text has the character {error.object[error.start]!r}, half of a "

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from petsync._files import check_state_folder, make_private_folder, read_regular, write_private
+from petsync._files import check_state_folder, make_private_folder, read_regular, write_atomically
 from petsync.apply.engine import result_from
 from petsync.apply.journal.schema import (
     NAME,
@@ -131,7 +131,8 @@ def note_journal(store: str, state: Path) -> None:
     try:
         make_private_folder(folder)
         name = f"{_note_name(store)}-{_note_name(note.state)}.json"
-        write_private(folder / name, msgspec.json.encode(note), follow=False)
+        data = msgspec.json.encode(note)
+        write_atomically(folder / name, data, follow=False, private=True)
         _remove_old(folder)
     except (OSError, UnicodeEncodeError) as error:
         _LOG.info("%s cannot be written: %s", folder, error)

@@ -23,7 +23,7 @@ from petsync._files import (
     open_private,
     read_regular,
     try_lock,
-    write_private,
+    write_atomically,
 )
 from petsync.client.auth.credentials import Credentials, Grant
 from petsync.errors import (
@@ -281,7 +281,8 @@ class CredentialStore:
 
     def _write_index(self, index: Mapping[str, str]) -> None:
         try:
-            write_private(self._state / _INDEX, msgspec.json.encode(index) + b"\n", follow=False)
+            data = msgspec.json.encode(index) + b"\n"
+            write_atomically(self._state / _INDEX, data, follow=False, private=True)
         except OSError as error:
             raise _build_unwritable_error(self._state, error) from None
 
