@@ -4,6 +4,7 @@ afterwards.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,10 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from petsync.report.bars import NotebookBar
+from petsync.report.progress import NotebookBar
 
 pytestmark = pytest.mark.slow
 
-VIEW = "application/vnd.jupyter.widget-view+json"
 CELLS = (
     """
 import time
@@ -83,37 +83,44 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Watched:
     return client
 
 
-def test_a_widget_shows_how_far_a_run_is(notebook: Watched) -> None:
-    """While 6,000 changes are applied, one widget in the cell of the run shows the progress."""
-    shown = notebook.find_contents(LONG, "display_data")
-    assert len(shown) == 1
-    assert VIEW in shown[0]["data"]
-    moves = [content["data"]["state"] for content in notebook.find_contents(LONG, "comm_msg")]
-    done = [state["value"] for state in moves if isinstance(state.get("value"), float)]
-    assert len(done) >= 2
+def test_a_bar_shows_how_far_a_run_is(notebook: Watched) -> None:
+    """While 6,000 changes are applied, one bar in the cell of the run shows the progress, in HTML
+    and as text.
+    """
+    (shown,) = notebook.find_contents(LONG, "display_data")
+    assert shown["transient"]["display_id"]
+    updates = notebook.find_contents(LONG, "update_display_data")
+    assert {each["transient"]["display_id"] for each in updates} == {
+        shown["transient"]["display_id"]
+    }
+    drawn = [each["data"] for each in (shown, *updates) if each["data"]]
+    done = [
+        float(found[1])
+        for each in drawn
+        if (found := re.search(r'<progress value="([0-9.]+)" max="1"', each["text/html"]))
+    ]
+    assert len(done) == len(drawn) >= 2
     assert done == sorted(done)
-    assert done[-1] <= 6000
-    texts = " ".join(state["value"] for state in moves if isinstance(state.get("value"), str))
-    assert "/6,000" in texts.replace("\u2007", " ")
-    assert "16\u2007at\u2007once" in texts
+    assert done[-1] <= 1
+    texts = " ".join(each["text/html"] for each in drawn)
+    assert "/6,000 changes" in texts
+    assert "16 at once" in texts
+    assert re.fullmatch(r"[0-9,]+ of 6,000 changes.*", drawn[-1]["text/plain"])
 
 
-def test_the_widget_goes_with_the_run(notebook: Watched) -> None:
-    """After a run the saved notebook has no widget, and keeps all other output."""
+def test_the_bar_goes_with_the_run(notebook: Watched) -> None:
+    """After a run the saved notebook has no bar, and keeps all other output."""
     outputs = notebook.nb.cells[LONG].outputs
     assert [output.get("text", output.get("data")) for output in outputs] == [
         "before\n",
         {},
         "after\n",
     ]
-    opened = {content["comm_id"] for content in notebook.find_contents(LONG, "comm_open")}
-    closed = {content["comm_id"] for content in notebook.find_contents(LONG, "comm_close")}
-    assert opened
-    assert opened == closed
+    assert not notebook.find_contents(LONG, "comm_open")
 
 
 def test_a_short_run_leaves_nothing_in_a_notebook(notebook: Watched) -> None:
-    """A run that is shorter than the delay shows no widget."""
+    """A run that is shorter than the delay shows no bar."""
     assert 0.5 <= NotebookBar.delay <= 2.0
     assert [output["output_type"] for output in notebook.nb.cells[SHORT].outputs] == [
         "execute_result"
@@ -121,16 +128,14 @@ def test_a_short_run_leaves_nothing_in_a_notebook(notebook: Watched) -> None:
     assert not notebook.find_contents(SHORT, "comm_open", "display_data")
 
 
-def test_a_stopped_run_leaves_no_widget(notebook: Watched) -> None:
-    """The widget of a run that raised an error is removed too."""
+def test_a_stopped_run_leaves_no_bar(notebook: Watched) -> None:
+    """The bar of a run that raised an error is removed too."""
     outputs = notebook.nb.cells[FAILING].outputs
     assert [output.get("text", output.get("data")) for output in outputs] == [{}, "stopped\n"]
 
 
 def test_no_warning_reaches_the_notebook(notebook: Watched) -> None:
-    """Nothing is on stderr, although every warning is an error: neither tqdm nor another library
-    warns.
-    """
+    """Nothing is on stderr, although every warning is an error: no library warns."""
     errors = [
         output.text
         for cell in notebook.nb.cells

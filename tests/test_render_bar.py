@@ -24,11 +24,11 @@ from hypothesis import strategies as st
 from render_samples import result
 
 from petsync.plan.report import Progress
+from petsync.plan.uploads import UploadProgress
 from petsync.protocol.operations import Traffic
 from petsync.report import progress as bar
-from petsync.report.bars import TerminalBar
 from petsync.report.meter import Meter
-from petsync.report.progress import run_bar
+from petsync.report.progress import TerminalBar, run_bar
 
 pytestmark = pytest.mark.slow
 
@@ -39,8 +39,7 @@ RUN = """
 import sys, time
 sys.path[:0] = {paths!r}
 from test_render_bar import progress
-from petsync.report.progress import run_bar
-from petsync.report.bars import TerminalBar
+from petsync.report.progress import TerminalBar, run_bar
 
 drawn, show = [], TerminalBar.show
 TerminalBar.show = lambda self, meter: (show(self, meter), drawn.append(meter))
@@ -81,7 +80,8 @@ def progress(
 def meter(**more: object) -> Meter:
     """Return a meter in the middle of a run with some problems."""
     values: dict[str, object] = {"done": 2_100, "total": 5_000, "rate": 210.4, "limit": 16}
-    return Meter(text="Applying", unit="changes", **{**values, **more})  # type: ignore[arg-type]
+    values |= {"text": "Applying", "unit": "changes"}
+    return Meter(**{**values, **more})  # type: ignore[arg-type]
 
 
 def format_sides(meter: Meter, width: int | None) -> str:
@@ -95,14 +95,15 @@ def written(terminal: Terminal) -> list[str]:
 
 
 def ran(columns: int) -> list[str]:
-    """Return the lines that a run shows on a terminal of this width."""
+    """Return the lines that a run shows on a terminal of this width, without colours."""
     code = RUN.format(paths=PATHS, start=1500, times=20)
     terminal = pexpect.spawn(
         sys.executable, ["-c", code], dimensions=(24, columns), encoding="utf-8", timeout=120
     )
     with closing(terminal):
         terminal.expect(pexpect.EOF)
-        return re.split(r"[\r\n]+", terminal.before or "")
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal.before or "")
+        return re.split(r"[\r\n]+", plain)
 
 
 def threads() -> list[str]:
@@ -154,6 +155,20 @@ def test_a_slow_run_has_a_rate_and_hours() -> None:
     text = format_sides(meter(rate=0.5), None)
     assert "0.5/s" in text
     assert "1:36:40 left" in text
+
+
+def test_an_upload_is_measured_in_bytes() -> None:
+    """The bar of an upload counts files; its percent, rate and remaining time are of the bytes."""
+    now = meter(done=3, total=12, unit="files", sent=15 << 20, size=20 << 20, rate=2.5 * 2**20)
+    assert format_sides(now, None) == (
+        "Applying  75% | 3/12 files, 2.5 MiB/s, 16 at once, 0:02 left"
+    )
+    assert now.line() == "3 of 12 files"
+    terminal = Terminal()
+    with run_bar(text="Uploading", unit="files", file=terminal, delay=0) as step:
+        step(UploadProgress(sent=1500, total=2000, done=1, files=4, problems=1))
+        drawn("1/4 files", terminal)
+    assert re.search(r"Uploading  75% \|.*\| 1/4 files, .*1 problem", written(terminal)[-1])
 
 
 def test_a_line_now_and_then_is_short() -> None:
@@ -279,10 +294,10 @@ def test_it_is_quiet_elsewhere() -> None:
 
 
 def test_quiet_costs_no_import() -> None:
-    """A script whose output is not a terminal does not import tqdm."""
+    """A script whose output is not a terminal does not import rich's console."""
     code = (
         "import sys\nfrom petsync.report.progress import run_bar\n"
-        "with run_bar(10) as step:\n    step(None)\nprint('tqdm' in sys.modules)"
+        "with run_bar(10) as step:\n    step(None)\nprint('rich.console' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
@@ -410,8 +425,8 @@ def test_a_step_costs_little() -> None:
         assert steps(lambda: [step(step_of) for _ in range(1000)]) < 20_000
 
 
-def test_tqdm_can_be_quiet() -> None:
-    """TQDM_DISABLE suppresses the bar."""
+def test_a_bar_can_be_turned_off() -> None:
+    """TQDM_DISABLE, which turns off the bars of many programs, suppresses the bar."""
     environment = {**os.environ, "TQDM_DISABLE": "1"}
     code = (
         f"import sys; sys.path[:0] = {PATHS!r}\n"

@@ -35,8 +35,8 @@ def test_the_code_is_typed_and_tidy() -> None:
 
 SMALL = 120
 """Lines of code below which a module that only one sibling imports belongs in that sibling."""
-LAZY = {"petsync.cli.console", "petsync.report.bars"}
-"""Modules that exist to load rich and tqdm only when they are needed."""
+LAZY = {"petsync.cli.console"}
+"""Modules that exist to load rich only when it is needed."""
 
 
 @cache

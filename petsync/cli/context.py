@@ -649,7 +649,7 @@ def show_progress(
     `traffic` returns the state of the requests, with which the bar shows a pause. Without a
     terminal nothing is printed, or occasional lines if `lines` is not 0.
     """
-    # Import tqdm only to show a bar.
+    # Import the bar only to show it.
     from petsync.report.progress import run_bar
 
     with run_bar(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,7 @@ from petsync.cli.options import ENCODING, PENDING, Rate, save_uploaded
 from petsync.errors import InterruptedRunError, PetsyncError
 
 if TYPE_CHECKING:
-    from petsync.plan.uploads import Pictures, ScanProgress, UploadProgress, UploadReport
+    from petsync.plan.uploads import Pictures, UploadReport
     from petsync.store import Store
 
 __all__ = ["command"]
@@ -154,6 +152,8 @@ def command(
     Exit codes: 0, 3 if some files were not uploaded, 6 if another run uses this store, 7 if
     stopped.
     """
+    from petsync.report.progress import run_bar
+
     of_sheet = (tab, encoding, folder, options["metadata_column"])
     _check(source, column, page, patterns, recursive, *of_sheet)
     picture_options = {name: value for name, value in options.items() if value not in (None, False)}
@@ -161,7 +161,9 @@ def command(
         picture_options["pattern"] = patterns
     try:
         with context.connect() as store:
-            with _scan_progress(context) as on_scan:
+            with run_bar(
+                text="Looking at pictures", unit="files", file=context.err.file
+            ) as on_scan:
                 pictures = store.pictures(
                     source,
                     column=column,
@@ -256,66 +258,15 @@ def _upload(
     context: Context, store: Store, pictures: Pictures, **options: Any
 ) -> tuple[UploadReport, InterruptedRunError | None]:
     from petsync.plan.uploads import UploadReport
+    from petsync.report.progress import run_bar
 
-    with _bar(context, pictures.total_bytes) as step:
+    with run_bar(text="Uploading", unit="files", file=context.err.file) as step:
         try:
             return store.upload(pictures, on_progress=step, **options), None
         except InterruptedRunError as error:
             if not isinstance(error.report, UploadReport):
                 raise
             return error.report, error
-
-
-@contextmanager
-def _scan_progress(context: Context) -> Iterator[Callable[[ScanProgress], None] | None]:
-    """Show a progress bar of files on a terminal during the inspection; yield a function to call
-    with each step, None without a terminal.
-    """
-    if not context.err.is_terminal:
-        yield None
-        return
-    from tqdm import tqdm
-
-    bar = tqdm(unit="file", file=sys.stderr, leave=False, delay=0.5)
-    bar.set_description("Looking at pictures")
-
-    def step(now: ScanProgress) -> None:
-        with suppress(OSError, ValueError):
-            bar.total = now.total
-            bar.update(now.done - bar.n)
-
-    try:
-        yield step
-    finally:
-        with suppress(OSError, ValueError):
-            bar.close()
-
-
-@contextmanager
-def _bar(context: Context, total: int) -> Iterator[Callable[[UploadProgress], None] | None]:
-    """Show a progress bar of bytes on a terminal; yield a function to call with each step, None
-    without a bar. It can be called from any thread and never raises.
-    """
-    if not context.err.is_terminal or not total:
-        yield None
-        return
-    # Import tqdm only on a terminal.
-    from tqdm import tqdm
-
-    bar = tqdm(total=total, unit="B", unit_scale=True, unit_divisor=1024, file=sys.stderr)
-    bar.set_description("Uploading")
-
-    def step(now: UploadProgress) -> None:
-        with suppress(OSError, ValueError):
-            problems = f", {now.problems:,} with problems" if now.problems else ""
-            bar.set_postfix_str(f"{now.done:,} of {now.files:,} files{problems}", refresh=False)
-            bar.update(now.sent - bar.n)
-
-    try:
-        yield step
-    finally:
-        with suppress(OSError, ValueError):
-            bar.close()
 
 
 def _write_page(report: UploadReport, page: Path | None) -> tuple[list[tuple[str, str]], int]:

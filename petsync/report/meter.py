@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from petsync.report.words import count, number
 
-__all__ = ["Meter"]
+__all__ = ["BORDERS_WIDTH", "Meter"]
 
 
 _MIN_BAR_WIDTH = 5
 """The minimum number of cells of the bar itself."""
 _WIDE = 99
-_BORDERS_WIDTH = len("| | ")
+BORDERS_WIDTH = len(" |") + len("| ")
 _MAX_RANK, _LINE_RANK = 6, 2
 """The highest rank of a part beside the bar, and the highest rank of a part in a separate line."""
 _MAX_SECONDS = 100 * 3600
@@ -31,8 +31,12 @@ class Meter:
     """The number of items that are done."""
     total: int
     """The number of all items."""
+    sent: int = 0
+    """The number of bytes that are sent."""
+    size: int = 0
+    """The number of all bytes; 0 if the items measure the progress, not their bytes."""
     rate: float = 0.0
-    """Items per second."""
+    """Items, or bytes, per second."""
     limit: int = 0
     """The number of requests that may be in flight at a time; 0 if unknown."""
     retries: int = 0
@@ -40,11 +44,17 @@ class Meter:
     waiting: float = 0.0
     """The seconds for which nothing is sent, because the service asked for it."""
 
+    @property
+    def share(self) -> float:
+        """The part that is done, from 0 to 1."""
+        done, total = (self.sent, self.size) if self.size else (self.done, self.total)
+        return min(done, total) / total if total else 0.0
+
     def sides(self, width: int | None) -> tuple[str, str]:
         """Return the texts left and right of the bar in a line of `width` cells. If not everything
         fits, the parts with the highest rank are left out. Without a width, nothing is left out.
         """
-        percent = f"{100 * min(self.done, self.total) // self.total:3}%" if self.total else ""
+        percent = f"{math.floor(100 * self.share):3}%" if self.total else ""
         # A title that appears and disappears would make the bar jump.
         is_roomy = width is None or width >= _WIDE or not self.limit
         left = f"{self.text} {percent}" if is_roomy else percent
@@ -84,10 +94,14 @@ class Meter:
         return parts
 
     def _pace(self) -> str:
+        if self.size:
+            unit, factor = ("KiB", 1024) if self.rate < 1024**2 else ("MiB", 1024**2)
+            return f"{self.rate / factor:.1f} {unit}/s"
         return f"{number(round(self.rate))}/s" if self.rate >= 9.95 else f"{self.rate:.1f}/s"
 
     def _format_time_left(self) -> str:
-        seconds = (self.total - self.done) / self.rate
+        left = self.size - self.sent if self.size else self.total - self.done
+        seconds = left / self.rate
         if not 0 < seconds < _MAX_SECONDS:
             return ""
         minutes, rest = divmod(math.ceil(seconds), 60)
@@ -96,4 +110,4 @@ class Meter:
 
 
 def _fits(left: str, right: str, width: int) -> bool:
-    return len(left) + len(right) + _BORDERS_WIDTH + _MIN_BAR_WIDTH <= width
+    return len(left) + len(right) + BORDERS_WIDTH + _MIN_BAR_WIDTH <= width

@@ -5,6 +5,8 @@ A separate thread draws it: a run never waits for a terminal that is stopped or 
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import threading
 import time
@@ -14,11 +16,13 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
+from html import escape
 from typing import IO, Any, Protocol
 
 from petsync.plan.report import Progress
+from petsync.plan.uploads import UploadProgress
 from petsync.protocol.operations import Traffic
-from petsync.report.meter import Meter
+from petsync.report.meter import BORDERS_WIDTH, Meter
 
 __all__ = ["ProgressDisplay", "Step", "run_bar"]
 
@@ -30,7 +34,7 @@ _RATE_WINDOW = 100
 
 
 class Step(Protocol):
-    """A step of a run: a Progress, or the state of look-ups."""
+    """A step of a run: a Progress, an UploadProgress, or the state of look-ups or of a scan."""
 
     @property
     def done(self) -> int:
@@ -112,17 +116,27 @@ def _ignore_step(_: Step) -> None:
 
 def _choose_display(file: IO[str] | None, *, is_asked_for: bool) -> ProgressDisplay | None:
     """Return the display for the terminal, the notebook or the file; None if nothing is shown."""
-    from_terminal = False
+    is_terminal = False
     with suppress(AttributeError, ValueError, OSError):
-        from_terminal = file is not None and file.isatty()
-    if from_terminal or "ipykernel" in sys.modules:
-        from petsync.report import bars
-
-        if not from_terminal and bars.IN_NOTEBOOK:
-            return bars.NotebookBar()
-        if from_terminal and file is not None:
-            return bars.TerminalBar(file)
+        is_terminal = file is not None and file.isatty()
+    if is_terminal and file is not None:
+        return None if _is_disabled() else TerminalBar(file)
+    if _is_notebook():
+        return None if _is_disabled() else NotebookBar()
     return Lines(file) if is_asked_for and file is not None else None
+
+
+def _is_disabled() -> bool:
+    # The variable with which users of Python turn off the bars of many programs.
+    return bool(os.environ.get("TQDM_DISABLE"))
+
+
+def _is_notebook() -> bool:
+    if "ipykernel" not in sys.modules:
+        return False
+    from IPython import get_ipython
+
+    return hasattr(get_ipython(), "kernel")
 
 
 class Lines:
@@ -140,6 +154,90 @@ class Lines:
 
     def end(self) -> None:
         """Do nothing: the lines remain in the file."""
+
+
+class TerminalBar:
+    """A progress bar in one line of a terminal."""
+
+    delay, every = 0.5, 0.1
+
+    def __init__(self, file: IO[str]) -> None:
+        # Import rich only to show a bar.
+        from rich.console import Console
+
+        self._file = file
+        self._console = Console(file=file)
+        self._width = 0
+
+    def show(self, meter: Meter) -> None:
+        """Draw the line again."""
+        from rich.progress_bar import ProgressBar
+        from rich.segment import Segment, Segments
+
+        # Some terminals start a new line after the last cell.
+        self._width = _width(self._file) - 1
+        left, right = meter.sides(self._width)
+        room = max(self._width - len(left) - len(right) - BORDERS_WIDTH, 1)
+        bar = ProgressBar(1.0, meter.share, width=room, style="bright_black", complete_style="cyan")
+        drawn = self._console.render(bar, self._console.options.update_width(room))
+        line = [
+            Segment(f"{left} |"),
+            *Segment.adjust_line_length([*drawn], room),
+            Segment(f"| {right}"),
+        ]
+        line = Segment.adjust_line_length(line, self._width)
+        self._console.print(Segments([Segment("\r"), *line]), end="", crop=False)
+
+    def end(self) -> None:
+        """Clear the line."""
+        if self._width:
+            self._file.write(f"\r{' ' * self._width}\r")
+            self._file.flush()
+
+
+def _width(file: IO[str]) -> int:
+    with suppress(OSError, ValueError):
+        if columns := os.get_terminal_size(file.fileno()).columns:
+            return columns
+    return shutil.get_terminal_size().columns
+
+
+class NotebookBar:
+    """A progress bar below the notebook's cell. A very short run has none, so that a saved notebook
+    is not full of finished bars.
+    """
+
+    delay, every = 1.0, 0.2
+
+    def __init__(self) -> None:
+        self._place: Any = None
+
+    def show(self, meter: Meter) -> None:
+        """Display the bar, or update it."""
+        from IPython.display import display
+
+        content = {"text/html": _bar_html(meter), "text/plain": meter.line()}
+        if self._place is None:
+            show: Any = display
+            self._place = show(content, raw=True, display_id=True)
+        else:
+            self._place.update(content, raw=True)
+
+    def end(self) -> None:
+        """Remove the bar, and its output in a saved notebook."""
+        if self._place is not None:
+            self._place.update({}, raw=True)
+
+
+def _bar_html(meter: Meter) -> str:
+    left, right = map(escape, meter.sides(None))
+    return (
+        '<div style="display:flex;flex-wrap:wrap;gap:.2em .8em;align-items:center;'
+        'font-variant-numeric:tabular-nums;color:var(--jp-ui-font-color1, inherit)">'
+        f'<span>{left}</span><progress value="{meter.share:.4f}" max="1" '
+        f'aria-label="{escape(meter.text)}" style="flex:1 1 10em;max-width:30em;'
+        f'accent-color:var(--jp-brand-color1, #1976d2)"></progress><span>{right}</span></div>'
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +262,7 @@ class _State:
         """Record the step. This is the only method that runs in the run's thread."""
         now = time.monotonic()
         if not self._past:
-            self._past.append((now, step.done))
+            self._past.append((now, _amount(step)))
         self._newest = now, step
 
     def meter(self) -> Meter | None:
@@ -172,21 +270,24 @@ class _State:
         now, (when, step) = time.monotonic(), self._newest
         if not step.total:
             return None
-        known = step if isinstance(step, Progress) else None
+        known = step if isinstance(step, Progress | UploadProgress) else None
         traffic = self._current_traffic(known, now - when)
+        upload = step if isinstance(step, UploadProgress) else None
         return Meter(
             text=self._text,
             unit=self._unit,
             done=step.done,
-            total=step.total,
-            rate=self._rate(now, step.done),
+            total=upload.files if upload else step.total,
+            sent=upload.sent if upload else 0,
+            size=upload.total if upload else 0,
+            rate=self._rate(now, _amount(step)),
             limit=traffic.limit,
             retries=traffic.retries,
             problems=known.problems if known else 0,
             waiting=traffic.waiting,
         )
 
-    def _current_traffic(self, known: Progress | None, age: float) -> Traffic:
+    def _current_traffic(self, known: Progress | UploadProgress | None, age: float) -> Traffic:
         traffic = known.traffic if known else Traffic()
         if self._traffic is None:
             return replace(traffic, waiting=max(traffic.waiting - age, 0.0))
@@ -199,6 +300,11 @@ class _State:
         start_time, start_done = self._past[0]
         self._past.append((now, done))
         return max(done - start_done, 0) / (now - start_time) if now > start_time else 0.0
+
+
+def _amount(step: Step) -> int:
+    """Return the number of items, or of bytes, by which the progress is measured."""
+    return step.sent if isinstance(step, UploadProgress) else step.done
 
 
 def _start_drawer(draw: Callable[[], None]) -> threading.Thread | None:

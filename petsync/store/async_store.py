@@ -1084,7 +1084,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
     def _bar(
         self, total: int, text: str, progress: bool | None, on_progress: OnProgress
     ) -> AbstractContextManager[OnProgress]:
-        # Import tqdm only to show a bar.
+        # Import the bar only to show it.
         from petsync.report.progress import run_bar
 
         traffic = self._session.traffic

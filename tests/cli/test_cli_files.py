@@ -86,7 +86,9 @@ def test_a_link_after_the_name_was_chosen_is_an_error(outside: Path, name: str) 
     sheet = read_sheet(_sheet())
     link = Path("catalogue.results.csv")
     link.symlink_to(outside / name)
-    with pytest.raises(SheetError, match=r"catalogue\.results\.csv cannot be written: .*symbolic link"):
+    with pytest.raises(
+        SheetError, match=r"catalogue\.results\.csv cannot be written: .*symbolic link"
+    ):
         ps.write_results(sheet, _results(), link, follow=False)
 
 
