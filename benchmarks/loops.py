@@ -16,8 +16,8 @@ from changes import FORM, request_of
 from requests import drive
 
 from petsync.apply import engine
-from petsync.apply.engine import ApplyOptions, Recheck
 from petsync.apply.journal import Journal, RunSession
+from petsync.apply.options import ApplyOptions, Recheck
 from petsync.client.api import AsyncApi
 from petsync.client.session import Session
 from petsync.client.target import ServiceTarget

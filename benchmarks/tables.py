@@ -25,7 +25,8 @@ from load import answer
 
 from petsync.plan.change import Coverage, Snapshot
 from petsync.plan.compare import compare, find_unproved_ids
-from petsync.plan.plan import Plan, PlanOptions
+from petsync.plan.options import PlanOptions
+from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
 from petsync.table.base import Base
 from petsync.table.frame import frame_from_json, no_collection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ import pytest
 from shop import snapshot_of
 
 import petsync as ps
+from petsync.apply.options import ApplyKeywords, ApplyOptions
 from petsync.plan.guard import Limit
+from petsync.plan.options import PlanKeywords, PlanOptions
 from petsync.sandbox import Sandbox
 
+_TWO_LIMITS = ps.Guard(max_delete=Limit(25, is_share=False), max_update=Limit(0.1))
 ONE = pd.DataFrame([{"id": 1, "name": "Max"}])
 
 
@@ -43,6 +47,11 @@ def test_a_limit_that_would_switch_the_guard_off_is_refused(make: Callable[[], o
         ({"match_on": "id"}, ps.errors.SettingsError),
         ({"guard": 5}, ps.errors.SettingsError),
         ({"guard": None}, ps.errors.SettingsError),
+        ({"on_conflict": "shop"}, ps.errors.SettingsError),
+        ({"max_delete": 0.1}, ps.errors.SettingsError),
+        ({"max_update": "many"}, ps.errors.SettingsError),
+        ({"sentinels": 7}, ps.errors.SettingsError),
+        ({"max_deletes": 5}, TypeError),
         ({"snapshot": ONE}, ps.errors.PlanError),
         ({"snapshot": snapshot_of([])}, ps.errors.PlanError),
         ({"sheet": None}, ps.errors.SheetError),
@@ -87,3 +96,57 @@ def test_apply_says_what_it_takes_and_keeps_the_plan(
             store.apply(given.pop("plan"), **given)
         assert box.pets() == [pet]
         assert store.apply(plan).counts["applied"] == 1
+
+
+@pytest.mark.parametrize(
+    ("keywords", "guard"),
+    [
+        (
+            {"max_delete": 25, "max_update": "10%"},
+            ps.Guard(max_delete=Limit(25, is_share=False), max_update=Limit(0.1)),
+        ),
+        ({"max_add": "40"}, ps.Guard(max_add=Limit(40, is_share=False))),
+        ({"max_delete": 0}, ps.Guard(max_delete=Limit(0, is_share=False))),
+        ({"max_delete": Limit(0.5)}, ps.Guard(max_delete=Limit(0.5))),
+        ({"sentinels": [1], "allow_empty": True}, ps.Guard(sentinels=(1,), allow_empty=True)),
+        ({"max_delete": None, "allow_shifted": False}, ps.Guard()),
+    ],
+)
+def test_limits_are_given_as_on_the_command_line(keywords: dict[str, Any], guard: ps.Guard) -> None:
+    """Each limit is a keyword of `plan` and `edit`, with a number, a text or a Limit."""
+    pet = ps.Pet(id=1, name="Rex", status="sold")
+    with Sandbox(auth=False, pets=[pet]) as box, ps.connect(box.url, environ={}) as store:
+        assert store.plan(ONE, **keywords).guard == guard
+        assert store.edit(1, name="Max", **keywords).guard == guard
+
+
+@pytest.mark.parametrize("call", ["plan", "why", "edit", "undo"])
+def test_single_limits_do_not_go_with_a_guard(call: str) -> None:
+    """A guard and a single limit contradict each other: the error names both."""
+    sheet = {"plan": [ONE], "why": [ONE, 1], "edit": [1], "undo": []}[call]
+    with Sandbox(auth=False) as box, ps.connect(box.url, environ={}) as store:
+        before = box.requests
+        with pytest.raises(ps.errors.SettingsError, match="guard and max_delete are both given"):
+            getattr(store, call)(*sheet, guard=ps.Guard(), max_delete=5)
+        assert box.requests == before
+
+
+@pytest.mark.parametrize(("call", "values"), [("plan", PlanOptions), ("apply", ApplyOptions)])
+def test_options_are_shown_as_keywords(call: str, values: type) -> None:
+    """Each option of a method is in its signature with its default, and in its help text."""
+    method = getattr(ps.Store, call)
+    parameters = inspect.signature(method).parameters
+    keywords = {"plan": PlanKeywords, "apply": ApplyKeywords}[call]
+    assert keywords.__annotations__.keys() <= parameters.keys()
+    assert "options" not in parameters
+    for name in keywords.__annotations__:
+        assert f"\n{name}: " in method.__doc__
+        if name in values.__struct_fields__ and name != "settle":  # type: ignore[attr-defined]
+            assert parameters[name].default == getattr(values(), name)
+
+
+def test_each_option_of_a_plan_is_a_keyword() -> None:
+    """The keywords of `plan` are the fields of its options and of its guard, and no others."""
+    fields = {*PlanOptions.__struct_fields__, *ps.Guard.__struct_fields__}
+    assert fields == {*PlanKeywords.__annotations__}
+    assert {*ApplyKeywords.__annotations__} < {*ApplyOptions.__struct_fields__}

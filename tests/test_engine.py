@@ -16,11 +16,11 @@ from test_compare import PETS, REX, TOM, shop_pets
 from petsync.apply import engine
 from petsync.apply.engine import (
     NO_EARLIER_RESULTS,
-    ApplyOptions,
     EarlierResults,
     build_earlier_results,
 )
 from petsync.apply.journal import Journal, RunSession
+from petsync.apply.options import ApplyOptions
 from petsync.errors import (
     AuthError,
     DuplicateError,

@@ -19,7 +19,8 @@ from doubles import Double
 from shop import MemoryTarget, lost, plan_of, sheet_saying
 
 from petsync.apply import engine
-from petsync.apply.engine import NO_EARLIER_RESULTS, ApplyOptions, Recorder, build_earlier_results
+from petsync.apply.engine import NO_EARLIER_RESULTS, Recorder, build_earlier_results
+from petsync.apply.options import ApplyOptions
 from petsync.errors import RateLimitedError, ServiceError, TransportError, UnavailableError
 from petsync.models import Pet
 from petsync.plan.change import Change

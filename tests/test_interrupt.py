@@ -29,7 +29,7 @@ from crash.service import Service
 from crash.story import story
 from jupyter_client.manager import start_new_kernel
 
-from petsync.apply.engine import ApplyOptions
+from petsync.apply.options import ApplyOptions
 from petsync.apply.planfile import save_plan
 from petsync.plan.guard import Limit
 

@@ -26,11 +26,11 @@ from collections.abc import (
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from math import isfinite
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
+from petsync.apply.options import ApplyOptions, Recheck
 from petsync.errors import (
     ApiError,
     AuthError,
@@ -43,7 +43,6 @@ from petsync.errors import (
     RateLimitedError,
     ResponseError,
     ServiceError,
-    SettingsError,
     TransportError,
     UnavailableError,
 )
@@ -69,13 +68,11 @@ from petsync.table.columns import COLUMNS, Column
 __all__ = [
     "CUT_OFF",
     "NO_EARLIER_RESULTS",
-    "ApplyOptions",
     "BeforeRetry",
     "Claims",
     "EarlierResults",
     "Precheck",
     "Progress",
-    "Recheck",
     "Recorder",
     "Sender",
     "StoppedError",
@@ -88,7 +85,6 @@ __all__ = [
     "find_unexpected_pets",
     "give_up",
     "has_unknown",
-    "is_number",
     "is_resumable",
     "is_unassigned",
     "mark_absent",
@@ -495,101 +491,7 @@ class Stopper:
             self._timer.cancel()
 
 
-# ApplyOptions: how a plan is applied.
-
-
-Recheck = Literal["each", "bulk", "none"]
-"""How pets are read again before they are changed.
-
-"each": one by one just before; "bulk": all at once at the start; "none": not at all, for
-measurements only.
-"""
-
 _LOG = logging.getLogger(__name__)
-_MAX_CONCURRENCY = 128
-_EXTRA_INTENTS = 16
-
-
-class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options for applying a plan. Times are in seconds.
-
-    Raises SettingsError for invalid values.
-    """
-
-    concurrency: int = 16
-    """The maximum number of changes at the same time."""
-    rate: float | None = None
-    """The maximum number of requests per second."""
-    verify: bool = False
-    """If true, every changed pet is read back."""
-    recheck: Recheck = "each"
-    """How pets are read again before they are changed."""
-    max_failures: int | None = None
-    """The run stops if there are more failures than this; None: no limit."""
-    failures_before_deletes: int = 0
-    """If there are more failures than this, no deletes are sent."""
-    grace: float = 1.5
-    """How long a stopped run waits for the requests that were sent."""
-    settle: float = 30.0
-    """How long a request without a response may still reach the service.
-
-    An add without an id and without a response counts as not made if the store does not have the
-    pet when this time has passed since the last attempt or, after a crash, since the resume.
-    """
-
-    def __post_init__(self) -> None:
-        if type(self.concurrency) is not int or not 1 <= self.concurrency <= _MAX_CONCURRENCY:
-            text = f"concurrency is {self.concurrency!r}; it must be 1 to {_MAX_CONCURRENCY}"
-            raise SettingsError(text)
-        if self.rate is not None and not (is_number(self.rate) and self.rate > 0):
-            text = (
-                f"rate is {self.rate!r}; it must be a number of requests per second greater than 0"
-            )
-            raise SettingsError(text)
-        if self.recheck not in ("each", "bulk", "none"):
-            raise SettingsError(f"recheck is {self.recheck!r}; it must be 'each' or 'bulk'")
-        limit = self.max_failures
-        if limit is not None and (type(limit) is not int or limit < 0):
-            raise SettingsError(
-                f"max_failures is {limit!r}; it must be a whole number, 0 or greater"
-            )
-        if not (is_number(self.settle) and self.settle >= 0):
-            raise SettingsError(
-                f"settle is {self.settle!r}; it must be a number of seconds, 0 or greater"
-            )
-
-    @classmethod
-    def of(cls, saved: Mapping[str, Any], **given: Any) -> Self:
-        """Return the options that a journal saved, replaced by the `given` options that are not
-        None.
-        """
-        known = {name: saved[name] for name in cls.__struct_fields__ if name in saved}
-        return cls(**{**known, **{n: value for n, value in given.items() if value is not None}})
-
-    @property
-    def max_concurrent(self) -> int:
-        """The maximum number of changes at the same time. With a rate limit it is small, so that
-        each change is sent soon after its pet is read.
-        """
-        if self.rate is None:
-            return self.concurrency
-        return min(self.concurrency, max(1, int(self.rate / 4)))
-
-    @property
-    def max_started(self) -> int:
-        """The number of changes that are started at the same time.
-
-        If pets are not read just before each change, more changes are started than can be sent at
-        the same time, so that their intents are on disk before their turn comes.
-        """
-        if self.recheck == "each" or self.rate is not None:
-            return self.max_concurrent
-        return self.max_concurrent + _EXTRA_INTENTS
-
-
-def is_number(value: object) -> bool:
-    """Whether the value is a finite number; a bool is none."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 # Target: what the engine needs from a store. The client implements it; tests have their own.

@@ -6,20 +6,24 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 import click
 
 from petsync._files import write_atomically
+from petsync._options import Keyword, Option, iter_keywords
+from petsync.apply.options import ApplyKeywords
 from petsync.cli.context import must_be_writable
 from petsync.errors import ConflictError, GuardError, PlanError, SheetError
+from petsync.plan.guard import Limit
+from petsync.plan.options import PlanKeywords
 from petsync.settings import MAPPED, checked_encoding, column_named
-from petsync.table.columns import COLUMNS, Column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +31,6 @@ if TYPE_CHECKING:
     from petsync.client.loaders import Lookups
     from petsync.plan.change import Snapshot
     from petsync.plan.explain import Explanations
-    from petsync.plan.guard import Guard
     from petsync.plan.plan import Plan
     from petsync.plan.report import PastRun, Report, RoundReport
     from petsync.plan.rounds import Round
@@ -42,12 +45,12 @@ __all__ = [
     "CompareOptions",
     "Rate",
     "as_usage_error",
-    "build_guard",
     "check_page",
     "explain_round_names",
     "explain_sheet",
     "find_round",
     "find_rounds",
+    "keyword_options",
     "plan_from_sheet",
     "plan_options",
     "read_inputs",
@@ -204,6 +207,66 @@ def save_uploaded(report: UploadReport, path: Path) -> None:
     write_atomically(path, html.encode(), error=SheetError)
 
 
+# Options that are the keywords of a function, with their documentation.
+
+
+def keyword_options(
+    keywords: type, argument: str, **other_help: str
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return a decorator that adds the keywords of a TypedDict to a command as options.
+
+    The command's function gets a dict of those that the user gives, as `argument`. With
+    `other_help`, the options are only those with another text there, in which "" keeps the text.
+    """
+    known = [each for each in iter_keywords(keywords) if not other_help or each.name in other_help]
+
+    def add(function: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(function)
+        def call(*args: Any, **options: Any) -> int:
+            values = {each.name: options.pop(each.name) for each in known}
+            given = {name: value for name, value in values.items() if value not in (None, ())}
+            return function(*args, **{argument: given}, **options)
+
+        for each in reversed(known):
+            call = _option(each, other_help.get(each.name))(call)
+        return call
+
+    return add
+
+
+def _option(keyword: Keyword, other_help: str | None) -> Callable[[Any], Any]:
+    name, kind, option = keyword
+    flag = f"--{option.flag or name.replace('_', '-')}"
+    kinds = {*(get_args(kind) if get_origin(kind) in (Union, UnionType) else [kind])} - {NoneType}
+    is_many = any(get_origin(each) is Iterable for each in kinds)
+    text = other_help or option.help
+    text = f"{text.removesuffix('.')}; repeatable." if is_many else text
+    text = f"{text}  [{option.default}]" if option.default else text
+    if kinds == {bool}:
+        return click.option(flag, name, is_flag=True, default=None, help=text)
+    more: dict[str, Any] = {"metavar": option.metavar} if option.metavar else {}
+    if Limit in kinds:
+        more["callback"] = _parse_limit
+    else:
+        more["type"] = _value_type(name, kinds, option)
+    return click.option(flag, name, multiple=is_many, help=text, **more)
+
+
+def _value_type(name: str, kinds: Collection[Any], option: Option) -> Any:
+    if name == "rate":
+        return Rate()
+    literals = [value for each in kinds if get_origin(each) is Literal for value in get_args(each)]
+    if literals or option.choices:
+        return click.Choice(literals or option.choices)
+    if option.least is None:
+        return int
+    return (click.IntRange if int in kinds else click.FloatRange)(option.least, option.most)
+
+
+def _parse_limit(_: click.Context, parameter: click.Parameter, value: str | None) -> Limit | None:
+    return None if value is None else Limit.parse(value, parameter.opts[0])
+
+
 # Options for runs, which `apply`, `resume` and `undo` share.
 
 
@@ -222,57 +285,11 @@ class Rate(click.ParamType[float]):
         return float(match[1])
 
 
-_NAMES = ("concurrency", "rate", "verify", "recheck", "max_failures", "settle")
-_PACING_OPTIONS = (
-    click.option(
-        "--concurrency",
-        type=click.IntRange(1, 128),
-        metavar="N",
-        help="The maximum number of changes at the same time; fewer while the service is slow or "
-        "refuses requests.  [16]",
-    ),
-    click.option(
-        "--rate", type=Rate(), metavar="N", help="The maximum number of requests per second."
-    ),
-    click.option(
-        "--verify", is_flag=True, default=None, help="Read every changed pet again and compare it."
-    ),
-    click.option(
-        "--recheck",
-        type=click.Choice(("each", "bulk")),
-        help="Read each pet again just before its change, or all pets once at the start, "
-        "which is faster.  [each]",
-    ),
-    click.option(
-        "--max-failures",
-        type=click.IntRange(0),
-        metavar="N",
-        help="Stop the run after more failed changes than this; it can be resumed.  [no limit]",
-    ),
-    click.option(
-        "--settle",
-        type=click.FloatRange(0, 3600),
-        metavar="SECONDS",
-        help="How long to wait before an add without an id is sent again, if it got no answer and "
-        "its pet is not in the store.  [the timeout, 30]",
-    ),
-)
-
-
 def run_options(function: Callable[..., int]) -> Callable[..., int]:
     """Add the options for runs to a command; its function gets, as `pacing`, the options that the
     user gives.
     """
-
-    @functools.wraps(function)
-    def call_with_pacing(*args: Any, **options: Any) -> int:
-        given = {name: options.pop(name) for name in _NAMES}
-        pacing = {name: value for name, value in given.items() if value is not None}
-        return function(*args, pacing=pacing, **options)
-
-    for option in reversed(_PACING_OPTIONS):
-        call_with_pacing = option(call_with_pacing)
-    return call_with_pacing
+    return keyword_options(ApplyKeywords, "pacing")(function)
 
 
 # Options for plans, which `plan`, `apply` and `rehearse` share.
@@ -280,77 +297,19 @@ def run_options(function: Callable[..., int]) -> Callable[..., int]:
 
 PENDING = 2
 SOME_FAILED = 3
-_MATCHABLE = [column for column in COLUMNS if column != "id"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CompareOptions:
-    """The options for the comparison of a sheet with the store."""
+    """The options for the comparison of a sheet with the store that the user gives."""
 
-    tab: str | None
-    columns: tuple[tuple[str, str], ...]
-    encoding: str | None
-    strict: bool
-    two_way: bool
-    delete_missing: bool
-    match_on: tuple[Column, ...]
-    max_delete: str | None
-    max_update: str | None
-    max_add: str | None
-    allow_empty: bool
-    allow_shifted: bool
-    on_conflict: Literal["store", "sheet"] | None
-    sentinels: tuple[int, ...]
+    reading: Mapping[str, Any]
+    """Keywords of `Store.read`."""
+    planning: Mapping[str, Any]
+    """Keywords of `Store.plan` and `Store.why`."""
 
     def __bool__(self) -> bool:
-        return any(getattr(self, field.name) for field in fields(self))
-
-    @property
-    def guard(self) -> Guard:
-        """The guard with the given limits. Raises SettingsError for an invalid limit."""
-        return build_guard(
-            self.max_delete,
-            self.max_update,
-            self.max_add,
-            allow_empty=self.allow_empty,
-            allow_shifted=self.allow_shifted,
-            sentinels=self.sentinels,
-        )
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The options as arguments of `Store.plan` and `Store.why`. Raises SettingsError."""
-        return {
-            "delete_missing": self.delete_missing,
-            "match_on": self.match_on,
-            "strict": self.strict,
-            "two_way": self.two_way,
-            "on_conflict": self.on_conflict or "store",
-            "guard": self.guard,
-        }
-
-
-def build_guard(
-    max_delete: str | None,
-    max_update: str | None,
-    max_add: str | None,
-    *,
-    allow_empty: bool,
-    allow_shifted: bool = False,
-    sentinels: tuple[int, ...] = (),
-) -> Guard:
-    """Return a guard with these limits, and defaults for missing limits. Raises SettingsError for
-    an invalid limit.
-    """
-    from petsync.plan.guard import Guard, Limit
-
-    texts = {"max_delete": max_delete, "max_update": max_update, "max_add": max_add}
-    given: dict[str, Any] = {
-        name: Limit.parse(text, f"--{name.replace('_', '-')}")
-        for name, text in texts.items()
-        if text is not None
-    }
-    return Guard(**given, allow_empty=allow_empty, allow_shifted=allow_shifted, sentinels=sentinels)
+        return bool(self.reading or self.planning)
 
 
 class _ColumnMapping(click.ParamType[tuple[str, str]]):
@@ -393,7 +352,7 @@ _SHEET_OPTIONS = (
     ),
     click.option(
         "--column",
-        "columns",
+        "mapping",
         multiple=True,
         type=_ColumnMapping(),
         metavar="HEADER=COLUMN",
@@ -401,60 +360,8 @@ _SHEET_OPTIONS = (
     ),
     ENCODING,
 )
-_PLANNING_OPTIONS = (
-    *_SHEET_OPTIONS,
-    click.option("--strict", is_flag=True, help="Make no plan if the sheet has any finding."),
-    click.option(
-        "--two-way",
-        is_flag=True,
-        help="Compare with the store alone: ignore the base of an exported sheet.",
-    ),
-    click.option(
-        "--delete-missing", is_flag=True, help="Delete the pets that no row of the sheet names."
-    ),
-    click.option(
-        "--match-on",
-        multiple=True,
-        type=click.Choice(_MATCHABLE),
-        metavar="COLUMN",
-        help="Find the pet of a row without an id by this column, such as name; repeatable.",
-    ),
-    click.option(
-        "--max-delete",
-        metavar="N|P%",
-        help="The maximum number of deletes.  [10%, or 1; never all]",
-    ),
-    click.option(
-        "--max-update", metavar="N|P%", help="The maximum number of updates.  [30%, or 10]"
-    ),
-    click.option(
-        "--max-add",
-        metavar="N|P%",
-        help="The maximum number of adds.  [50%, or 100; any number into an empty store]",
-    ),
-    click.option(
-        "--allow-empty",
-        is_flag=True,
-        help="Permit an empty sheet, or a plan that deletes every pet.",
-    ),
-    click.option(
-        "--allow-shifted",
-        is_flag=True,
-        help="Permit a column that was sorted or shifted without its rows.",
-    ),
-    click.option(
-        "--on-conflict",
-        type=click.Choice(("store", "sheet")),
-        help="Whose value to use for a field that both sides changed since the export.  [store]",
-    ),
-    click.option(
-        "--sentinel",
-        "sentinels",
-        multiple=True,
-        type=int,
-        metavar="ID",
-        help="Refuse the plan if this pet is missing or would change; repeatable.",
-    ),
+_STRICT = click.option(
+    "--strict", is_flag=True, default=None, help="Make no plan if the sheet has any finding."
 )
 
 
@@ -464,22 +371,36 @@ def plan_options(function: Callable[..., int]) -> Callable[..., int]:
     """
 
     @functools.wraps(function)
-    def call_with_asked(*args: Any, **options: Any) -> int:
-        compare_options = CompareOptions(
-            **{field.name: options.pop(field.name) for field in fields(CompareOptions)}
-        )
-        return function(*args, compare_options=compare_options, **options)
+    def call_with_asked(
+        *args: Any, reading: dict[str, Any], planning: dict[str, Any], **options: Any
+    ) -> int:
+        if options.pop("strict"):
+            planning["strict"] = True
+        return function(*args, compare_options=CompareOptions(reading, planning), **options)
 
-    for option in reversed(_PLANNING_OPTIONS):
-        call_with_asked = option(call_with_asked)
-    return call_with_asked
+    return sheet_options(_STRICT(keyword_options(PlanKeywords, "planning")(call_with_asked)))
 
 
 def sheet_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options for reading a sheet to a command: `tab`, `columns` and `encoding`."""
+    """Add the options for reading a sheet to a command; its function gets, as `reading`, the
+    keywords of `Store.read` that the user gives.
+    """
+
+    @functools.wraps(function)
+    def call_with_reading(
+        *args: Any,
+        mapping: tuple[tuple[str, str], ...],
+        tab: str | None,
+        encoding: str | None,
+        **options: Any,
+    ) -> int:
+        given = {"tab": tab, "mapping": dict(mapping), "encoding": encoding}
+        reading = {name: value for name, value in given.items() if value}
+        return function(*args, reading=reading, **options)
+
     for option in reversed(_SHEET_OPTIONS):
-        function = option(function)
-    return function
+        call_with_reading = option(call_with_reading)
+    return call_with_reading
 
 
 def plan_from_sheet(
@@ -489,9 +410,8 @@ def plan_from_sheet(
     on_progress: Callable[[Lookups], None] | None = None,
 ) -> tuple[Plan, Sheet]:
     """Return the plan that brings the store into agreement with the sheet, and the sheet."""
-    arguments = compare_options.arguments
     snapshot, sheet = read_inputs(store, path, compare_options)
-    plan = store.plan(sheet, **arguments, snapshot=snapshot, on_progress=on_progress)
+    plan = store.plan(sheet, snapshot=snapshot, on_progress=on_progress, **compare_options.planning)
     return plan, sheet
 
 
@@ -505,9 +425,10 @@ def explain_sheet(
     """Return the reasons for the decisions about these pets in the plan that `plan_from_sheet`
     makes.
     """
-    arguments = compare_options.arguments
     snapshot, sheet = read_inputs(store, path, compare_options)
-    return store.why(sheet, ids, **arguments, snapshot=snapshot, on_progress=on_progress)
+    return store.why(
+        sheet, ids, snapshot=snapshot, on_progress=on_progress, **compare_options.planning
+    )
 
 
 def read_inputs(
@@ -516,20 +437,13 @@ def read_inputs(
     """Return the current snapshot of the store, and the sheet as read for this store."""
     snapshot = store.snapshot()
     known = frozenset(snapshot.frame["status"].dropna().unique())
-    mapping = dict(compare_options.columns)
-    with as_usage_error(mapping):
-        sheet = store.aio.read(
-            path,
-            tab=compare_options.tab,
-            mapping=mapping,
-            known_statuses=known,
-            encoding=compare_options.encoding,
-        )
+    with as_usage_error(compare_options.reading):
+        sheet = store.aio.read(path, known_statuses=known, **compare_options.reading)
     return snapshot, sheet
 
 
 @contextmanager
-def as_usage_error(mapping: Mapping[str, str]) -> Iterator[None]:
+def as_usage_error(reading: Mapping[str, Any]) -> Iterator[None]:
     """In the block, raise UsageError for a header that --column maps and the sheet lacks."""
     # Import the sheet reader only when it is needed.
     from petsync.sheets import HeaderNotFoundError
@@ -539,7 +453,7 @@ def as_usage_error(mapping: Mapping[str, str]) -> Iterator[None]:
     except HeaderNotFoundError as error:
         header = error.missing[0]
         raise click.UsageError(
-            f"--column {header}={mapping[header]}: {error.message}. {error.hint}"
+            f"--column {header}={reading['mapping'][header]}: {error.message}. {error.hint}"
         ) from None
 
 

@@ -85,9 +85,7 @@ petsync check arrivals.csv --json
 def check_command(
     context: Context,
     sheet: Path,
-    tab: str | None,
-    columns: tuple[tuple[str, str], ...],
-    encoding: str | None,
+    reading: dict[str, Any],
     marked: Path | None,
     strict: bool,
     form: str | None,
@@ -105,16 +103,8 @@ def check_command(
         must_be_writable(marked)
     settings = context.settings
     profile = profile_from(settings.profile, settings.service)
-    mapping = dict(columns)
-    with as_usage_error(mapping):
-        read = ps.read_sheet(
-            sheet,
-            tab=tab,
-            mapping=mapping,
-            defaults=settings.columns,
-            statuses=profile.statuses,
-            encoding=encoding,
-        )
+    with as_usage_error(reading):
+        read = ps.read_sheet(sheet, defaults=settings.columns, statuses=profile.statuses, **reading)
     if context.as_json or form == "json":
         from petsync.report.json import findings_json
 
@@ -585,9 +575,10 @@ def _rehearse(
             _protect_sheet(plan, written)
             snapshot = store.snapshot()
         else:
-            arguments = compare_options.arguments
             snapshot, sheet = read_inputs(store, source, compare_options)
-            plan = store.plan(sheet, **arguments, snapshot=snapshot, on_progress=show_lookups)
+            plan = store.plan(
+                sheet, snapshot=snapshot, on_progress=show_lookups, **compare_options.planning
+            )
             _protect_sheet(plan, written)
     with progress.show_progress(context.err, len(plan.changes), "Rehearsing") as step:
         return rehearse(store, plan, sheet=sheet, snapshot=snapshot, on_progress=step, **options)

@@ -19,8 +19,8 @@ from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     PENDING,
     CompareOptions,
-    build_guard,
     explain_round_names,
+    keyword_options,
     plan_from_sheet,
     plan_options,
     read_plan,
@@ -30,6 +30,7 @@ from petsync.cli.options import (
 )
 from petsync.cli.plan import FORMATS, check_output, choose_format, print_plan, save
 from petsync.errors import GuardError, InterruptedRunError, PetsyncError
+from petsync.plan.guard import GuardKeywords
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -749,12 +750,14 @@ petsync undo 20261121-0930 -o undo.json -o undo.html
     metavar="QUERY",
     help="Only what this query selects, such as \"name == 'Max'\"; docs/undo.md lists the names.",
 )
-@click.option(
-    "--max-delete", metavar="N|P%", help="The maximum number of deletes.  [10%, or 1; never all]"
+@keyword_options(
+    GuardKeywords,
+    "limits",
+    max_delete="",
+    max_update="",
+    max_add="",
+    allow_empty="Permit an undo that deletes every pet.",
 )
-@click.option("--max-update", metavar="N|P%", help="The maximum number of updates.  [30%, or 10]")
-@click.option("--max-add", metavar="N|P%", help="The maximum number of adds.  [50%, or 100]")
-@click.option("--allow-empty", is_flag=True, help="Permit an undo that deletes every pet.")
 @click.option(
     "-o",
     "--output",
@@ -793,10 +796,7 @@ def undo_command(
     ids: tuple[int, ...],
     kinds: tuple[str, ...],
     query: str | None,
-    max_delete: str | None,
-    max_update: str | None,
-    max_add: str | None,
-    allow_empty: bool,
+    limits: dict[str, Any],
     outputs: tuple[Path, ...],
     form: str | None,
     limit: int | None,
@@ -818,7 +818,6 @@ def undo_command(
     for path in outputs:
         check_output(path, None, form)
     check_outputs(None, None, page)
-    guard = build_guard(max_delete, max_update, max_add, allow_empty=allow_empty)
     with interruptible_run(context):
         with context.connect() as store:
             state = context.settings.state
@@ -826,7 +825,7 @@ def undo_command(
                 explain_round_names(state, run_id),
                 progress.show_lookups(context.err, "Looking at the pets of the run") as step,
             ):
-                plan = store.undo(run_id, guard=guard, on_progress=step)
+                plan = store.undo(run_id, on_progress=step, **limits)
             if ids or kinds or query is not None:
                 plan = plan.select(ids=ids or None, actions=kinds or None, query=query)
             _show_undone_run(context, store, plan)

@@ -13,8 +13,9 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from petsync.apply.engine import StoppedError, Stopper, Target, cause_of, is_number
+from petsync.apply.engine import StoppedError, Stopper, Target, cause_of
 from petsync.apply.journal import Journal
+from petsync.apply.options import is_number
 from petsync.errors import (
     ApiError,
     AuthError,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 from petsync.errors import FindingsError, PlanError, SettingsError
 from petsync.models import MAX_ID, MIN_ID
 from petsync.plan.change import Snapshot
-from petsync.plan.guard import Guard
 from petsync.plan.plan import Plan
 from petsync.plan.uploads import Pictures
-from petsync.table.columns import COLUMNS, Column
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -19,33 +16,10 @@ __all__ = [
     "checked_plan",
     "checked_snapshot",
     "folder_of",
-    "guard_of",
-    "match_columns",
     "no_findings",
     "pet_ids",
     "run_name",
-    "winner",
 ]
-
-
-def match_columns(match_on: str | Iterable[Column]) -> tuple[Column, ...]:
-    """Return the columns to match on, from one name or several names. Raises SettingsError."""
-    names = (match_on,) if isinstance(match_on, str) else tuple(match_on)
-    known: dict[str, Column] = {name: name for name in COLUMNS if name != "id"}
-    for name in names:
-        if name not in known:
-            raise SettingsError(
-                f"match_on: {name!r} is not a column to match on",
-                hint=f"Valid columns: {', '.join(known)}.",
-            )
-    return tuple(known[name] for name in names)
-
-
-def winner(on_conflict: object) -> Literal["store", "sheet"]:
-    """Return the winning side. Raises SettingsError if it is neither "store" nor "sheet"."""
-    if on_conflict == "store" or on_conflict == "sheet":
-        return on_conflict
-    raise SettingsError(f"on_conflict is {on_conflict!r}; it must be 'store' or 'sheet'")
 
 
 def run_name(value: object) -> str:
@@ -67,15 +41,6 @@ def pet_ids(value: object) -> tuple[int, ...]:
         if type(each) is not int or not MIN_ID <= each <= MAX_ID:
             raise SettingsError(f"{each!r} is not a pet's id, which is a 64-bit integer")
     return ids
-
-
-def guard_of(guard: object) -> Guard:
-    """Return the guard. Raises SettingsError if it is not a Guard."""
-    if not isinstance(guard, Guard):
-        raise SettingsError(
-            f"guard is {guard!r}, not a Guard", hint="Leave it out, or give Guard(…)."
-        )
-    return guard
 
 
 def checked_snapshot(snapshot: object, url: str) -> Snapshot:

@@ -56,7 +56,8 @@ from petsync.plan.lineage import (
 )
 from petsync.plan.match import Alignment, names_among, pets_of
 from petsync.plan.notes import first_items
-from petsync.plan.plan import Plan, PlanOptions, notes_of, refuse_changed_sentinels
+from petsync.plan.options import PlanOptions
+from petsync.plan.plan import Plan, notes_of, refuse_changed_sentinels
 from petsync.plan.uploads import Uploads
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.table.base import Base

@@ -67,7 +67,8 @@ from petsync.plan.match import (
     positions_of,
 )
 from petsync.plan.notes import Remarks, first_items, is_converted
-from petsync.plan.plan import PlanOptions, Side, describe_clashes, hint_of
+from petsync.plan.options import PlanOptions, Side
+from petsync.plan.plan import describe_clashes, hint_of
 from petsync.plan.uploads import Uploads
 from petsync.profile import ServiceProfile
 from petsync.table.base import Base
@@ -386,7 +387,7 @@ class Decisions:
         self._unheard = snapshot.unheard
         self.judge = Judge(
             self.vocabulary,
-            options.on_conflict == "sheet",
+            options.sheet_wins,
             Uploads() if uploads is None else uploads,
             base,
         )

@@ -166,7 +166,7 @@ def explain(
     """
     base = base_of(sheet, snapshot.source, two_way=plan.options.two_way)
     known = Uploads() if uploads is None else uploads
-    judge = Judge(Vocabulary(snapshot.words), plan.options.on_conflict == "sheet", known, base)
+    judge = Judge(Vocabulary(snapshot.words), plan.options.sheet_wins, known, base)
     rows = {} if matches is None else matches
     cases = (_Case(plan, snapshot, sheet, base, judge, found, one, rows) for one in pet_ids)
     return Explanations(one for case in cases for one in case.explanations())

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
-from typing import Literal
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 
+from petsync._options import Option, reject_unknown
 from petsync.errors import SettingsError
 from petsync.models import MAX_ID, MIN_ID
 
 __all__ = [
     "CAPACITY_CURE",
+    "NO_GUARD",
     "Guard",
+    "GuardKeywords",
     "Limit",
     "Refusal",
     "Verdict",
+    "guard_from",
     "raise_limits",
     "refuse_over_capacity",
 ]
 
 
 _Kind = Literal["add", "update", "delete"]
+_LIMITS = ("max_delete", "max_update", "max_add")
 _SMALL_UPDATES = 10
 """The number of updates that a share always allows, because 30 % of three pets would be 0."""
 _SMALL_NAMESAKES = 10
@@ -51,19 +56,25 @@ class Limit(msgspec.Struct, frozen=True):
         msgspec.structs.force_setattr(self, "value", float(self.value))
 
     @classmethod
-    def parse(cls, text: str, option: str) -> Limit:
-        """Return the limit of a text such as `10%` or `25`. Raises a SettingsError that names the
-        option.
+    def parse(cls, value: object, option: str) -> Limit:
+        """Return the limit for a text such as `10%` or `25`, or for a number of pets.
+
+        Raises a SettingsError that names the option: a keyword, or with hyphens as on the command
+        line.
         """
+        is_text = isinstance(value, str) or type(value) is int
+        text = str(value) if is_text else ""
         match = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,6})?)\s*(%?)\s*", text, re.ASCII)
         if match is None or (not match[2] and "." in match[1]):
+            is_flag = option.startswith("-")
+            share = f"{option} 10%" if is_flag else f'{option}="10%"'
             raise SettingsError(
-                f"{option}: {text!r} is neither a number of pets nor a percentage",
-                hint=f"Write, say, {option} 25 or {option} 10%.",
+                f"{option}: {value!r} is neither a number of pets nor a percentage",
+                hint=f"Write, say, {option}{' ' if is_flag else '='}25 or {share}.",
             )
         number = float(match[1])
         if match[2] and number > 100:
-            raise SettingsError(f"{option}: {text!r} is more than 100 %")
+            raise SettingsError(f"{option}: {value!r} is more than 100 %")
         return cls(number / 100 if match[2] else number, bool(match[2]))
 
     def allows(self, total: int, at_least: int) -> int:
@@ -79,6 +90,45 @@ class Limit(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.value * 100:g} %" if self.is_share else f"{self.value:g}"
+
+
+class GuardKeywords(TypedDict, total=False):
+    """The limits of a plan as keywords: the fields of Guard, in which None is the default."""
+
+    max_delete: Annotated[
+        Limit | int | str | None,
+        Option(
+            help="The maximum number of deletes.",
+            default="10%, or 1; never all",
+            metavar="N|P%",
+        ),
+    ]
+    max_update: Annotated[
+        Limit | int | str | None,
+        Option(help="The maximum number of updates.", default="30%, or 10", metavar="N|P%"),
+    ]
+    max_add: Annotated[
+        Limit | int | str | None,
+        Option(
+            help="The maximum number of adds.",
+            default="50%, or 100; any number into an empty store",
+            metavar="N|P%",
+        ),
+    ]
+    allow_empty: Annotated[
+        bool, Option(help="Permit an empty sheet, or a plan that deletes every pet.")
+    ]
+    allow_shifted: Annotated[
+        bool, Option(help="Permit a column that was sorted or shifted without its rows.")
+    ]
+    sentinels: Annotated[
+        Iterable[int] | None,
+        Option(
+            help="Refuse the plan if this pet is missing or would change.",
+            metavar="ID",
+            flag="sentinel",
+        ),
+    ]
 
 
 class Guard(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +156,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     def __post_init__(self) -> None:
-        for name in ("max_delete", "max_update", "max_add"):
+        for name in _LIMITS:
             limit = getattr(self, name)
             if not isinstance(limit, Limit) and (limit is not None or name != "max_add"):
                 raise SettingsError(
@@ -247,13 +297,13 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def raise_limits(refusals: Iterable[Refusal]) -> str:
-    """Return the advice to raise the limits, with the guard to use in Python."""
+    """Return the advice to raise the limits, with the keywords to use in Python."""
     options = sorted({each.override.removeprefix("--") for each in refusals} - {""})
-    arguments = [
-        f"{name.replace('-', '_')}={f'Limit({most}, is_share=False)' if most else True}"
+    keywords = [
+        f"{name.replace('-', '_')}={most or True}"
         for name, _, most in (each.partition(" ") for each in options)
     ]
-    return f"raise the limit (in Python guard=Guard({', '.join(arguments)}))"
+    return f"raise the limit (in Python {', '.join(keywords)})"
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -266,3 +316,34 @@ class Verdict(msgspec.Struct, frozen=True):
     def ok(self) -> bool:
         """True if the plan is within all limits."""
         return not self.refusals
+
+
+NO_GUARD = Guard()
+"""The guard of a caller that gives none."""
+
+
+def guard_from(
+    keywords: Mapping[str, Any], guard: object = NO_GUARD, *, function: str = "plan"
+) -> Guard:
+    """Return the guard with these keywords, the keys of GuardKeywords, else the given guard.
+
+    Raises SettingsError for an invalid limit, for a `guard` of another type, and for single limits
+    beside a guard; TypeError for an unknown keyword of the `function`.
+    """
+    reject_unknown(keywords, function, GuardKeywords)
+    if not isinstance(guard, Guard):
+        raise SettingsError(
+            f"guard is {guard!r}, not a Guard", hint="Leave it out, or give Guard(…)."
+        )
+    given = {n: each for n, each in keywords.items() if each is not None and each is not False}
+    if guard is not NO_GUARD and given:
+        raise SettingsError(
+            f"guard and {', '.join(given)} are both given",
+            hint="Give all limits in the guard, or each of them as a keyword without a guard.",
+        )
+    for name in _LIMITS:
+        if name in given and not isinstance(given[name], Limit):
+            given[name] = Limit.parse(given[name], name)
+    if isinstance(given.get("sentinels"), Iterable):
+        given["sentinels"] = tuple(given["sentinels"])
+    return Guard(**given) if given else guard

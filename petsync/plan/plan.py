@@ -36,6 +36,7 @@ from petsync.plan.guard import (
 from petsync.plan.lineage import Slot, VacantId
 from petsync.plan.match import pets_of
 from petsync.plan.notes import first_items
+from petsync.plan.options import SEND_SHEET, PlanOptions, Side
 from petsync.plan.rounds import Counts, Difference, SheetChange
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
@@ -47,11 +48,9 @@ __all__ = [
     "Inbound",
     "Lead",
     "Plan",
-    "PlanOptions",
     "Removal",
     "Resolution",
     "RowEdit",
-    "Side",
     "StaleRows",
     "Summary",
     "both_sides",
@@ -388,14 +387,13 @@ def _row_count(count: int) -> str:
 # Resolve: a user's decisions on the conflicts of a plan, by field.
 
 
-Side = Literal["store", "sheet"]
 Choices = Mapping[tuple[int, str], Side]
 """The winning side, by the pet's id and the column of the clash."""
 
 _HINTS: Mapping[Side, str] = {
     "sheet": "The sheet's value is sent.",
     "store": "The store's value stays. Write it into the sheet to agree, or let the sheet win "
-    '(--on-conflict sheet, in Python on_conflict="sheet").',
+    f"({SEND_SHEET}).",
 }
 _REFUSED_HINT = "The store's value stays. Write it, or another value, into the sheet."
 
@@ -960,19 +958,6 @@ _OF_REFUSED = (
 )
 
 
-class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options for the comparison of sheet and store."""
-
-    delete_missing: bool = False
-    """True if pets that no row names are to be deleted."""
-    match_on: tuple[Column, ...] = ()
-    """The columns by which a row without an id is matched with its pet."""
-    two_way: bool = False
-    """True if the base in the sheet is ignored."""
-    on_conflict: Literal["store", "sheet"] = "store"
-    """The side that wins a field that both changed since the export."""
-
-
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The ordered changes of a run, and the rows and pets that it leaves unchanged."""
 
@@ -1216,8 +1201,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Return the plan in which the given sides win the clashes.
 
         `{(7, "name"): "sheet"}` sends the sheet's name of pet 7; "store" keeps the store's name.
-        The conflicts stay listed. If the sheet wins every clash, the plan equals the one with
-        `on_conflict="sheet"`. The guard judges the new plan, which has a new fingerprint. Raises
+        The conflicts stay listed. If the sheet wins every clash, the plan equals the one that is
+        made with that option. The guard judges the new plan, which has a new fingerprint. Raises
         PlanError for a clash that the plan does not have, and for a value that cannot be sent.
         """
         if not choices:
@@ -1228,7 +1213,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             changes=resolution.changes,
             conflicts=resolution.conflicts,
             notes=resolution.notes,
-            options=msgspec.structs.replace(self.options, on_conflict=resolution.winner),
+            options=self.options.with_winner(resolution.winner),
         )
         return new.with_verdict()
 

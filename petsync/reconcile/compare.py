@@ -39,7 +39,8 @@ from petsync.plan.lineage import (
     without_base,
 )
 from petsync.plan.match import build_pet, iter_rows, names_among, pets_of
-from petsync.plan.plan import Inbound, Plan, PlanOptions
+from petsync.plan.options import PlanOptions
+from petsync.plan.plan import Inbound, Plan
 from petsync.plan.report import Report, Result
 from petsync.plan.rounds import Counts, Difference, SheetChange
 from petsync.reconcile.config.model import Job

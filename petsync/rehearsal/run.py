@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pandas as pd
 
-from petsync.apply.engine import ApplyOptions
+from petsync.apply.options import ApplyOptions
 from petsync.apply.planfile import load_plan
 from petsync.client import auth
 from petsync.client.session import Session

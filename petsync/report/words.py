@@ -15,6 +15,7 @@ from rich.cells import cell_len, chop_cells, split_graphemes
 from petsync.models import Pet
 from petsync.plan.change import Add, Change, Conflict, Delete, release_of
 from petsync.plan.guard import CAPACITY_CURE, Refusal
+from petsync.plan.options import SEND_SHEET
 from petsync.plan.plan import Plan, Summary, iter_stale_rows
 from petsync.plan.report import OUTCOMES, Cause, Outcome, Report, Result
 from petsync.table.cells import make_visible
@@ -833,11 +834,11 @@ def describe_winner(plan: Plan) -> str:
         return "The store: a pet that was changed since the run is kept as it is."
     if not plan.base:
         return "The sheet: it is compared with the store alone."
-    if plan.options.on_conflict == "sheet":
+    if plan.options.sheet_wins:
         return "The sheet, if both changed a field to different values (an option of this plan)."
     return (
         "The store, if both changed a field to different values. To send the sheet's: "
-        '--on-conflict sheet, in Python on_conflict="sheet".'
+        f"{SEND_SHEET}."
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 import msgspec
 import pandas as pd
@@ -19,8 +19,9 @@ import pandas as pd
 import petsync.apply.planfile
 import petsync.report  # noqa: F401 - plans, reports and sheets use it to display themselves
 from petsync import sheets
+from petsync._options import show_keywords
 from petsync._sync import LoopThread
-from petsync.apply.engine import ApplyOptions
+from petsync.apply.options import ApplyKeywords, ApplyOptions, check_keywords
 from petsync.client import loaders
 from petsync.client.api import AsyncApi
 from petsync.client.auth.browser import AsyncPendingSignIn
@@ -40,7 +41,7 @@ from petsync.plan.compare import compare, find_unproved_ids, must_have_columns
 from petsync.plan.decide import FoundPets
 from petsync.plan.explain import Explanations, explain
 from petsync.plan.fields import Vocabulary
-from petsync.plan.guard import Guard
+from petsync.plan.guard import NO_GUARD, Guard, GuardKeywords, guard_from
 from petsync.plan.lineage import (
     Match,
     RenumberedPet,
@@ -53,7 +54,8 @@ from petsync.plan.lineage import (
     slots_of,
 )
 from petsync.plan.match import find_absent_ids, has_unknown_names
-from petsync.plan.plan import Plan, PlanOptions
+from petsync.plan.options import PlanKeywords, PlanOptions, plan_options_from
+from petsync.plan.plan import Plan
 from petsync.plan.report import PastRun, Progress, Report
 from petsync.plan.uploads import (
     FileProgress,
@@ -69,7 +71,7 @@ from petsync.settings import Secret, Settings
 from petsync.store.images import StoreImages
 from petsync.store.runs import History, OnProgress, Runs, UndoPlanner, runs_frame
 from petsync.table.base import Base
-from petsync.table.columns import CLEAR, CLEARED, COLUMNS, Column
+from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import frame_from_pets, unique_texts
 from petsync.table.sheet import Sheet
 
@@ -151,7 +153,6 @@ class SheetComparison:
 _EDIT_SOURCE = "edit"
 _OTHERS_NOTE = "nothing happens to"
 """An edit omits notes that contain this text: they are about the store's other pets."""
-_NO_GUARD = Guard()
 
 
 class PetEdits(ABC):
@@ -164,12 +165,13 @@ class PetEdits(ABC):
 
     @abstractmethod
     async def plan(
-        self, sheet: Sheet, *, guard: Guard = _NO_GUARD, snapshot: Snapshot | None = None
+        self, sheet: Sheet, *, guard: Guard = NO_GUARD, snapshot: Snapshot | None = None
     ) -> Plan: ...
 
     @abstractmethod
     def read(self, sheet: pd.DataFrame, *, known_statuses: Collection[str] = ()) -> Sheet: ...
 
+    @show_keywords(GuardKeywords)
     async def edit(
         self,
         pet_id: int,
@@ -180,8 +182,9 @@ class PetEdits(ABC):
         tags: str | Iterable[str | Tag] | None = None,
         photo_urls: str | Iterable[str] | None = None,
         seen: Pet | None = None,
-        guard: Guard = _NO_GUARD,
+        guard: Guard = NO_GUARD,
         snapshot: Snapshot | None = None,
+        **limits: Unpack[GuardKeywords],
     ) -> Plan:
         """Return the plan that changes this one pet, for `apply`. Sends only GET requests.
 
@@ -195,6 +198,7 @@ class PetEdits(ABC):
         error in a sheet too.
         """
         (number,) = arguments.pet_ids(pet_id)
+        guard = guard_from(limits, guard, function="edit")
         values = _collect_fields(name, status, category, tags, photo_urls)
         base = _base(number, seen, self.api.session.base_url)
         url = self.api.session.base_url
@@ -708,108 +712,79 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         """
         return await look_up(self.api, ids, on_progress=on_progress)
 
+    @show_keywords(PlanKeywords, PlanOptions)
     async def plan(
         self,
         sheet: Sheet | pd.DataFrame | str | Path,
         *,
-        delete_missing: bool = False,
-        match_on: str | Iterable[Column] = (),
         strict: bool = False,
-        two_way: bool = False,
-        on_conflict: Literal["store", "sheet"] = "store",
-        guard: Guard = _NO_GUARD,
+        guard: Guard = NO_GUARD,
         snapshot: Snapshot | None = None,
         on_progress: Callable[[Lookups], None] | None = None,
+        **options: Unpack[PlanKeywords],
     ) -> Plan:
         """Return the plan that brings the store into agreement with the sheet.
 
         Sends only GET requests. `sheet` is a Sheet, a file or a DataFrame with the canonical
-        columns; a missing value in it changes nothing. `delete_missing` deletes the pets that no
-        row names. `match_on` names the columns that find the pet of a row without an id. `guard`
-        has the limits.
+        columns; a missing value in it changes nothing. A limit is a number of pets or a share, such
+        as `max_delete=25` or `max_update="10%"`; `guard` has all limits as one value.
 
         An exported sheet contains a base, the store's values at the time of the export: a cell that
         has not been edited since then changes nothing. If the sheet and the store changed a field
-        to different values, the plan lists a conflict; the store's value stays, or
-        `on_conflict="sheet"` sends the sheet's. `two_way` ignores the base. Raises PlanError if the
-        base cannot be used, GuardError if an export has lost its ids or the header of a column, and
-        FindingsError if `strict` and the sheet has findings.
+        to different values, the plan lists a conflict, and the store's value stays unless an option
+        sends the sheet's. Raises PlanError if the base cannot be used, GuardError if an export has
+        lost its ids or the header of a column, and FindingsError if `strict` and the sheet has
+        findings.
 
         petsync looks up the ids that the snapshot lacks; `on_progress` gets their number.
         """
-        options = _build_options(delete_missing, match_on, two_way, on_conflict, guard)
-        compared = await self.compare(sheet, snapshot, strict=strict, on_progress=on_progress)
-        compared = await self._continue_base(compared)
-        if not two_way:
-            must_have_columns(compared.sheet, matches_rows=bool(options[0].match_on))
-        return compared.plan(*options, profile=self._session.profile, created=_now())
+        request = plan_options_from(options, guard)
+        compared = await self._compare_for(request[0], sheet, snapshot, strict, on_progress)
+        return compared.plan(*request, profile=self._session.profile, created=_now())
 
+    @show_keywords(PlanKeywords, PlanOptions)
     async def why(
         self,
         sheet: Sheet | pd.DataFrame | str | Path,
         pet_id: int | Iterable[int],
         *,
-        delete_missing: bool = False,
-        match_on: str | Iterable[Column] = (),
         strict: bool = False,
-        two_way: bool = False,
-        on_conflict: Literal["store", "sheet"] = "store",
-        guard: Guard = _NO_GUARD,
+        guard: Guard = NO_GUARD,
         snapshot: Snapshot | None = None,
         on_progress: Callable[[Lookups], None] | None = None,
+        **options: Unpack[PlanKeywords],
     ) -> Explanations:
         """Explain what `plan` with these arguments does with the pet, or with each of several.
 
         For each row about the pet, or once if no row is about it, the result has the values of
         export, sheet and store, the decision, and the rules. Raises the same errors as `plan`.
         """
-        options = _build_options(delete_missing, match_on, two_way, on_conflict, guard)
+        request = plan_options_from(options, guard, function="why")
         ids = arguments.pet_ids(pet_id)
-        compared = await self.compare(
-            sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
-        )
-        compared = await self._continue_base(compared)
-        if not two_way:
-            must_have_columns(compared.sheet, matches_rows=bool(options[0].match_on))
-        plan = compared.plan(*options, profile=self._session.profile, created=_now())
+        compared = await self._compare_for(request[0], sheet, snapshot, strict, on_progress, ids)
+        plan = compared.plan(*request, profile=self._session.profile, created=_now())
         return compared.why(plan, ids)
 
+    @show_keywords(ApplyKeywords, ApplyOptions, settle=None)
     async def apply(
         self,
         plan: Plan,
         *,
-        concurrency: int = 16,
-        rate: float | None = None,
-        verify: bool = False,
-        recheck: Literal["each", "bulk"] = "each",
-        max_failures: int | None = None,
-        settle: float | None = None,
         progress: bool | None = None,
         on_progress: Callable[[Progress], None] | None = None,
+        **options: Unpack[ApplyKeywords],
     ) -> Report:
         """Apply the plan, and return the outcome of every row.
 
-        The journal in the state folder records each request before it is sent, and its outcome.
-        `concurrency` is the maximum number of changes at the same time; petsync uses fewer while
-        the service is slow or refuses requests. `rate` is the maximum number of requests per
-        second. Each pet is read again just before it is changed; `recheck="bulk"` reads all pets
-        once at the start. `verify` reads each changed pet again. The run stops after more than
-        `max_failures` failed changes. `settle` is the number of seconds after which an add without
-        an id is sent again, if it got no response and its pet is not in the store; by default the
-        timeout. A terminal and a notebook show a progress bar, unless `progress=False` or
-        `on_progress` is set.
+        The journal in the state folder records each request before it is sent, and its outcome. A
+        terminal and a notebook show a progress bar, unless `progress=False` or `on_progress` is
+        set.
 
         Raises GuardError, StalePlanError or LockedError before it sends anything, and
         InterruptedRunError with the `report` so far if the run was stopped; `resume` continues it.
         """
-        options = ApplyOptions(
-            concurrency=concurrency,
-            rate=rate,
-            verify=verify,
-            recheck=_check_recheck(recheck),
-            max_failures=max_failures,
-            settle=self.settings.timeout if settle is None else settle,
-        )
+        check_keywords(options, "apply")
+        chosen = ApplyOptions.of({"settle": self.settings.timeout}, options)
         arguments.checked_plan(plan).require_ok()
         self.check(plan)
         if plan.needs_count:
@@ -817,20 +792,16 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
             statuses = plan.coverage.statuses or self._statuses(())
             plan.require_ok(len(await self.snapshot(statuses=statuses)))
         with self._bar(len(plan.changes), "Applying", progress, on_progress) as step:
-            return await self._runs.apply(plan, options, step)
+            return await self._runs.apply(plan, chosen, step)
 
+    @show_keywords(ApplyKeywords)
     async def resume(
         self,
         run_id: str = "",
         *,
-        concurrency: int | None = None,
-        rate: float | None = None,
-        verify: bool | None = None,
-        recheck: Literal["each", "bulk"] | None = None,
-        max_failures: int | None = None,
-        settle: float | None = None,
         progress: bool | None = None,
         on_progress: Callable[[Progress], None] | None = None,
+        **options: Unpack[ApplyKeywords],
     ) -> Report:
         """Finish a run that was stopped or killed, or that has failures; return its whole report.
 
@@ -840,17 +811,10 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         value from the run. Raises PlanError if there is no such run, LockedError while it is
         working, and the same errors as `apply`.
         """
-        given: dict[str, Any] = {
-            "concurrency": concurrency,
-            "rate": rate,
-            "verify": verify,
-            "recheck": None if recheck is None else _check_recheck(recheck),
-            "max_failures": max_failures,
-            "settle": settle,
-        }
+        check_keywords(options, "resume")
         past, plan = self.to_resume(arguments.run_name(run_id))
         with self._bar(len(plan.changes), "Resuming", progress, on_progress) as step:
-            return await self._runs.resume(past, plan, given, step)
+            return await self._runs.resume(past, plan, options, step)
 
     async def settle(self, run_id: str) -> Report:
         """Determine the outcomes of all changes that a stopped run started, and give up the rest.
@@ -875,12 +839,14 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         """
         return self._runs.find_unfinished(os.path.realpath(sheet))
 
+    @show_keywords(GuardKeywords)
     async def undo(
         self,
         run_id: str = "",
         *,
-        guard: Guard = _NO_GUARD,
+        guard: Guard = NO_GUARD,
         on_progress: Callable[[Lookups], None] | None = None,
+        **limits: Unpack[GuardKeywords],
     ) -> Plan:
         """Return the plan that restores what a run changed, for `apply`. Sends only GET requests.
 
@@ -891,6 +857,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         lists them.
         """
         name = arguments.run_name(run_id)
+        guard = guard_from(limits, guard, function="undo")
         return await UndoPlanner(self.api, self.history).plan(name, guard, on_progress)
 
     async def runs(self) -> pd.DataFrame:
@@ -1028,6 +995,24 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
             suspects=suspect_rows,
         )
 
+    async def _compare_for(
+        self,
+        options: PlanOptions,
+        sheet: Sheet | pd.DataFrame | str | Path,
+        snapshot: Snapshot | None,
+        strict: bool,
+        on_progress: Callable[[Lookups], None] | None,
+        ids: Iterable[int] = (),
+    ) -> SheetComparison:
+        """Return the comparison for a plan with these options. Raises the same errors as `plan`."""
+        compared = await self.compare(
+            sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
+        )
+        compared = await self._continue_base(compared)
+        if not options.two_way:
+            must_have_columns(compared.sheet, matches_rows=bool(options.match_on))
+        return compared
+
     async def _continue_base(self, compared: SheetComparison) -> SheetComparison:
         """Return the comparison, with the sheet's base updated by the changes that the sheet's runs
         sent.
@@ -1092,29 +1077,6 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
 
     def _statuses(self, given: Sequence[str]) -> tuple[str, ...]:
         return tuple(given) or self._session.profile.statuses
-
-
-def _check_recheck(recheck: object) -> Literal["each", "bulk"]:
-    """Return `recheck` if it is valid, else raise SettingsError."""
-    if recheck == "each" or recheck == "bulk":
-        return recheck
-    raise SettingsError(f"recheck is {recheck!r}; it must be 'each' or 'bulk'")
-
-
-def _build_options(
-    delete_missing: bool,
-    match_on: str | Iterable[Column],
-    two_way: bool,
-    on_conflict: object,
-    guard: object,
-) -> tuple[PlanOptions, Guard]:
-    options = PlanOptions(
-        delete_missing=delete_missing,
-        match_on=arguments.match_columns(match_on),
-        two_way=two_way,
-        on_conflict=arguments.winner(on_conflict),
-    )
-    return options, arguments.guard_of(guard)
 
 
 def _statuses_of(snapshot: Snapshot) -> frozenset[str]:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import pandas as pd
@@ -27,7 +27,6 @@ from petsync._sync import in_thread
 from petsync.apply import engine
 from petsync.apply.engine import (
     NO_EARLIER_RESULTS,
-    ApplyOptions,
     EarlierResults,
     build_earlier_results,
     check_sentinels,
@@ -41,6 +40,7 @@ from petsync.apply.engine import (
     settle_superseded,
 )
 from petsync.apply.journal import Journal, RunSession, row_payload
+from petsync.apply.options import ApplyKeywords, ApplyOptions
 from petsync.apply.undo import (
     CurrentPet,
     Effect,
@@ -56,7 +56,6 @@ from petsync.client.session import Session
 from petsync.client.target import ServiceTarget
 from petsync.errors import InterruptedRunError, LockedError, PetsyncError, PlanError, StalePlanError
 from petsync.images.upload import rebuild_upload_report
-from petsync.plan import arguments
 from petsync.plan.base import SentRun, continue_base, is_from_runs
 from petsync.plan.change import Add, Snapshot
 from petsync.plan.fields import content
@@ -590,7 +589,7 @@ class Runs:
         self,
         past: PastRun,
         plan: Plan,
-        given: Mapping[str, Any],
+        given: ApplyKeywords,
         on_progress: OnProgress,
         *,
         gives_up: bool = False,
@@ -611,7 +610,7 @@ class Runs:
             # Read the entries only now: under the lock no other process writes any.
             earlier = build_earlier_results(plan, journal.entries(past.run_id), past.seconds)
             earlier = _update_earlier(plan, past, earlier, journal, run_session, gives_up=gives_up)
-            options = ApplyOptions.of(journal.options(past.run_id), **given)
+            options = ApplyOptions.of(journal.options(past.run_id), given)
             return await self._execute(
                 plan, target, run_session, past.started, options, earlier, on_progress
             )
@@ -865,7 +864,6 @@ class UndoPlanner:
         on_progress: Callable[[Lookups], None] | None,
     ) -> Plan:
         """Return the plan of an undo. Raises the same errors as AsyncStore.undo."""
-        limits = arguments.guard_of(guard)
         past, entries = await asyncio.to_thread(self._choose_run, run_id)
         now = await loaders.snapshot(self.api, self.api.session.profile.statuses)
         found = await self._find_present(list(find_effects(entries)), now, on_progress)
@@ -880,9 +878,9 @@ class UndoPlanner:
             pets=len(now),
             capacity=self.api.session.profile.capacity,
             created=datetime.now(UTC).isoformat(timespec="microseconds"),
-            guard=limits,
+            guard=guard,
             coverage=now.coverage,
-            sentinels=pets_of(limits.sentinels, now.frame),
+            sentinels=pets_of(guard.sentinels, now.frame),
         )
         plan = make()
         if plan.adds:

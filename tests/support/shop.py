@@ -17,7 +17,8 @@ from petsync.models import ApiResponse, Pet
 from petsync.plan.change import Coverage, Snapshot
 from petsync.plan.compare import compare, find_unproved_ids
 from petsync.plan.guard import Guard, Limit
-from petsync.plan.plan import Plan, PlanOptions
+from petsync.plan.options import PlanOptions
+from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
 from petsync.protocol.operations import Traffic
 from petsync.table.base import Base

@@ -14,7 +14,8 @@ from shop import NO_LIMITS, URL, MemoryTarget
 from strategies import extras, pets, texts
 
 from petsync.apply import engine
-from petsync.apply.engine import ApplyOptions, Recorder
+from petsync.apply.engine import Recorder
+from petsync.apply.options import ApplyOptions
 from petsync.apply.undo import build_undo_plan
 from petsync.models import Pet
 from petsync.plan.change import Add, Change, Delete, Update

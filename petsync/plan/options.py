@@ -1,0 +1,110 @@
+"""The options of a plan, with their documentation and their checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, TypedDict, get_args
+
+import msgspec
+
+from petsync._options import Option, reject_unknown
+from petsync.errors import SettingsError
+from petsync.plan.guard import NO_GUARD, Guard, GuardKeywords, guard_from
+from petsync.table.columns import COLUMNS, Column
+
+__all__ = [
+    "MATCHABLE",
+    "SEND_SHEET",
+    "CompareKeywords",
+    "PlanKeywords",
+    "PlanOptions",
+    "Side",
+    "plan_options_from",
+]
+
+
+Side = Literal["store", "sheet"]
+"""A side that can win a field that both changed to different values."""
+MATCHABLE: tuple[Column, ...] = tuple(column for column in COLUMNS if column != "id")
+"""The columns by which a row can be matched with its pet."""
+SEND_SHEET = '--on-conflict sheet, in Python on_conflict="sheet"'
+"""How messages name the option with which the sheet wins."""
+
+
+class CompareKeywords(TypedDict, total=False):
+    """The fields of PlanOptions as keywords."""
+
+    two_way: Annotated[
+        bool, Option(help="Compare with the store alone: ignore the base of an exported sheet.")
+    ]
+    delete_missing: Annotated[bool, Option(help="Delete the pets that no row of the sheet names.")]
+    match_on: Annotated[
+        str | Iterable[Column],
+        Option(
+            help="Find the pet of a row without an id by this column, such as name.",
+            metavar="COLUMN",
+            choices=MATCHABLE,
+        ),
+    ]
+    on_conflict: Annotated[
+        Side,
+        Option(
+            help="Whose value to use for a field that both sides changed since the export.",
+            default="store",
+        ),
+    ]
+
+
+class PlanKeywords(CompareKeywords, GuardKeywords, total=False):
+    """The keywords of `Store.plan` and `Store.why`: the fields of PlanOptions and of Guard."""
+
+
+class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options for the comparison of sheet and store. Raises SettingsError for invalid values."""
+
+    delete_missing: bool = False
+    """True if pets that no row names are to be deleted."""
+    match_on: tuple[Column, ...] = ()
+    """The columns by which a row without an id is matched with its pet; also one name."""
+    two_way: bool = False
+    """True if the base in the sheet is ignored."""
+    on_conflict: Side = "store"
+    """The side that wins a field that both changed since the export."""
+
+    def __post_init__(self) -> None:
+        given: Any = self.match_on
+        names = (given,) if isinstance(given, str) else tuple(given)
+        for name in names:
+            if name not in MATCHABLE:
+                raise SettingsError(
+                    f"match_on: {name!r} is not a column to match on",
+                    hint=f"Valid columns: {', '.join(MATCHABLE)}.",
+                )
+        msgspec.structs.force_setattr(self, "match_on", names)
+        if self.on_conflict not in get_args(Side):
+            raise SettingsError(
+                f"on_conflict is {self.on_conflict!r}; it must be 'store' or 'sheet'"
+            )
+
+    @property
+    def sheet_wins(self) -> bool:
+        """True if the sheet's value is sent for a field that both sides changed."""
+        return self.on_conflict == "sheet"
+
+    def with_winner(self, winner: Side) -> PlanOptions:
+        """Return the options with another side that wins."""
+        return msgspec.structs.replace(self, on_conflict=winner)
+
+
+def plan_options_from(
+    keywords: PlanKeywords, guard: object = NO_GUARD, *, function: str = "plan"
+) -> tuple[PlanOptions, Guard]:
+    """Return the options and the guard with the values of the keywords.
+
+    Raises SettingsError for an invalid value, and for single limits beside a `guard`; TypeError for
+    an unknown keyword of the `function`.
+    """
+    reject_unknown(keywords, function, PlanKeywords)
+    limits: dict[str, Any] = dict(keywords)
+    own = {name: limits.pop(name) for name in PlanOptions.__struct_fields__ if name in limits}
+    return PlanOptions(**own), guard_from(limits, guard)
