@@ -19,6 +19,7 @@ from petsync.plan.change import Conflict
 from petsync.plan.fields import differing_columns
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.intake import build_inbound
+from petsync.plan.options import MergeOptions
 from petsync.plan.plan import Inbound
 from petsync.table.sheet import Sheet
 
@@ -40,6 +41,8 @@ def taken(
         sheet = dataclasses.replace(sheet, base=old)
         more.setdefault("plan", plan_of(now, sheet, two_way=old is None))
     more.setdefault("guard", FREE)
+    chosen = {name: more.pop(name) for name in ("on_conflict", "delete_missing") if name in more}
+    more["options"] = MergeOptions(**chosen)
     return build_inbound(sheet, snapshot_of(now), old, lead=lead, created="2026-11-21", **more)
 
 

@@ -18,6 +18,7 @@ from petsync.errors import PlanError, SheetError
 from petsync.models import Category, Pet, Tag
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.intake import build_inbound
+from petsync.plan.options import MergeOptions
 from petsync.sheets import (
     SheetEdits,
     cells_of,
@@ -51,7 +52,7 @@ def led(path, now, known=(), **more):
         sheet.base,
         lead="store",
         created="",
-        delete_missing=True,
+        options=MergeOptions(delete_missing=True),
         guard=FREE,
         **more,
     )

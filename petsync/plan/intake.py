@@ -26,8 +26,9 @@ from petsync.plan.fields import (
     known_id,
     normalize,
 )
-from petsync.plan.guard import Guard
+from petsync.plan.guard import NO_GUARD, Guard
 from petsync.plan.match import Mask, Row, RowValues, build_pet, iter_rows
+from petsync.plan.options import MergeOptions
 from petsync.plan.plan import IdentifiedRow, Inbound, Lead, Plan, Removal, RowEdit, places_of
 from petsync.plan.rounds import Difference
 from petsync.table.base import Base
@@ -157,7 +158,7 @@ def _note(
 # column that the sheet lacks is never added.
 
 
-_NO_GUARD = Guard()
+_DEFAULT_OPTIONS = MergeOptions()
 _NOT_LOOKED_UP = "not-looked-up"
 
 
@@ -170,14 +171,13 @@ def build_inbound(
     created: str,
     plan: Plan | None = None,
     pet_ids: Mapping[int, int] | None = None,
-    on_conflict: Literal["ask", "store", "sheet"] = "ask",
-    delete_missing: bool = False,
+    options: MergeOptions = _DEFAULT_OPTIONS,
     adds: Collection[int] | None = None,
     statuses: Sequence[str] = (),
     tags: Sequence[str] = (),
     unclear_names: Mapping[str, str] | None = None,
     candidates: Mapping[int, str] | None = None,
-    guard: Guard = _NO_GUARD,
+    guard: Guard = NO_GUARD,
 ) -> Inbound:
     """Return the changes that the sheet takes from the store's snapshot, judged by the guard.
 
@@ -194,14 +194,13 @@ def build_inbound(
     address.
     """
     with no_collection():
-        intake = _IntakeInput(sheet, snapshot, base, lead, plan, pet_ids or {}, on_conflict)
+        intake = _IntakeInput(sheet, snapshot, base, lead, plan, pet_ids or {}, options)
         edits = tuple(intake.edits())
-        removed, stay = intake.find_removed(delete_missing)
+        removed, stay = intake.find_removed()
         added, notes = intake.find_added(
             statuses,
             tags,
             unclear_names or {},
-            delete_missing,
             adds=adds,
             candidates=candidates or {},
         )
@@ -237,17 +236,17 @@ class _IntakeInput:
         lead: Lead,
         plan: Plan | None,
         pet_ids: Mapping[int, int],
-        on_conflict: str,
+        options: MergeOptions,
     ) -> None:
         self._sheet, self._plan, self._pet_ids = sheet, plan, pet_ids
+        self._options = options
         self._base, self._leads = base, lead == "store"
         self._pets = snapshot.frame
-        self._stays = on_conflict == "ask"
         self._sheet_frame = self._pets if base is None else base.sheet_frame
         # The columns that were missing in the last round, and have values now.
         were_missing = frozenset[str]() if base is None else base.missing
         self._returned = were_missing and were_missing - missing_columns(sheet, base)[0]
-        self._judge = Judge(Vocabulary(snapshot.words), on_conflict == "sheet", base=base)
+        self._judge = Judge(Vocabulary(snapshot.words), options.sheet_wins, base=base)
         self.rows = with_pet_ids(sheet.rows, pet_ids)
         self._places = match.positions(self.rows["id"].array, self._pets)
         self._old = _positions(self.rows["id"].array, base)
@@ -304,7 +303,7 @@ class _IntakeInput:
                     row=row, source=source, pet_id=pet_id, lacks_id=lacks, was_add=was_add
                 )
 
-    def find_removed(self, delete_missing: bool) -> tuple[list[Removal], list[Difference]]:
+    def find_removed(self) -> tuple[list[Removal], list[Difference]]:
         """Return the rows to remove, and notes on rows without a pet that stay."""
         lacking = self._takes & (self._places < 0) & ~lacks_id(self.rows)
         is_removed = lacking & ~self.rows.index.isin(self._unanswered)
@@ -313,7 +312,8 @@ class _IntakeInput:
             at = np.flatnonzero(known)
             known[at] = ~np.logical_or.reduce(list(self._mask_edited(at).values()))
         missing, new = missing_columns(self._sheet, None if self._leads else self._base)
-        goes, names = known & delete_missing, ", ".join(c for c in COLUMNS if c in missing)
+        goes = known & self._options.delete_missing
+        names = ", ".join(column for column in COLUMNS if column in missing)
         hidden = [
             _note(self.rows, at, self._sheet, _HIDDEN.format(names), kind="conflict", hint=_SHOWN)
             for at in (np.flatnonzero(goes).tolist() if new and names else ())
@@ -322,7 +322,7 @@ class _IntakeInput:
         unclear = IntakeRows(
             frame=self.rows,
             takes=self._takes,
-            removed=known & (not delete_missing),
+            removed=known & (not self._options.delete_missing),
             unknown_ids=is_removed & ~known,
             unanswered=lacking & ~is_removed,
         )
@@ -333,7 +333,6 @@ class _IntakeInput:
         statuses: Sequence[str],
         tags: Sequence[str],
         unclear_names: Mapping[str, str],
-        delete_missing: bool,
         *,
         adds: Collection[int] | None,
         candidates: Mapping[int, str],
@@ -357,7 +356,7 @@ class _IntakeInput:
         names = {**unclear_names, **self._find_unmatched_names()}
         added, notes = [], []
         for pet, was_there in zip(pets_from_frame(lacking), old.tolist(), strict=True):
-            why = self._why_not(pet, was_there, doubts, names, delete_missing, copy)
+            why = self._why_not(pet, was_there, doubts, names, copy)
             if why is None and pet.id is not None and pet.id in candidates:
                 why = _MAY_BE.format(candidates[pet.id])
             if why is None:
@@ -374,7 +373,6 @@ class _IntakeInput:
         was_there: bool,
         doubts: Sequence[str],
         names: Mapping[str, str],
-        delete_missing: bool,
         copy: str,
     ) -> str | None:
         """Return the reason why a pet does not become a row, None if it does, "" if the plan
@@ -390,11 +388,11 @@ class _IntakeInput:
         if pet.id in self._find_candidates:
             return _MAY_BE.format(self._find_candidates[pet.id])
         if was_there and not self._leads:
-            if delete_missing and copy:
+            if self._options.delete_missing and copy:
                 return (
                     f"it is in no row and not deleted: the copied row {copy} may have replaced it"
                 )
-            end = "" if delete_missing else ", because delete_missing is off"
+            end = "" if self._options.delete_missing else ", because delete_missing is off"
             return f"its row was removed from the sheet, and it stays in the store{end}"
         return None
 
@@ -502,7 +500,7 @@ class _IntakeInput:
         A cell of the unit may still differ, for example the number beside a cleared category.
         """
         judged = self._judge.judge(values, current, old, (unit,))
-        return not judged.fields and not (self._stays and judged.clashes)
+        return not judged.fields and not (self._options.keeps_both and judged.clashes)
 
     def _differs(self, column: Column, values: RowValues, current: Pet, old: Pet | None) -> bool:
         if column not in values or (column == "category_id" and known_id(values[column]) is None):

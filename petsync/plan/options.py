@@ -13,9 +13,11 @@ from petsync.plan.guard import NO_GUARD, Guard, GuardKeywords, guard_from
 from petsync.table.columns import COLUMNS, Column
 
 __all__ = [
+    "JOB_WINNER",
     "MATCHABLE",
     "SEND_SHEET",
     "CompareKeywords",
+    "MergeOptions",
     "PlanKeywords",
     "PlanOptions",
     "Side",
@@ -29,6 +31,8 @@ MATCHABLE: tuple[Column, ...] = tuple(column for column in COLUMNS if column != 
 """The columns by which a row can be matched with its pet."""
 SEND_SHEET = '--on-conflict sheet, in Python on_conflict="sheet"'
 """How messages name the option with which the sheet wins."""
+JOB_WINNER = "on_conflict"
+"""How messages name the option of a job that says which side wins."""
 
 
 class CompareKeywords(TypedDict, total=False):
@@ -94,6 +98,45 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     def with_winner(self, winner: Side) -> PlanOptions:
         """Return the options with another side that wins."""
         return msgspec.structs.replace(self, on_conflict=winner)
+
+
+class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options for a reconciliation, which can change the sheet and the store."""
+
+    delete_missing: bool = False
+    """True if what is missing on one side is to be deleted on the other one."""
+    match_on: tuple[Column, ...] = ()
+    """The columns by which a row without an id is matched with its pet."""
+    on_conflict: Literal["ask", "store", "sheet"] = "ask"
+    """The side that wins a field that both changed; "ask": none, and both sides stay."""
+
+    @property
+    def sheet_wins(self) -> bool:
+        """True if the store takes the sheet's value of a field that both changed."""
+        return self.on_conflict == "sheet"
+
+    @property
+    def store_wins(self) -> bool:
+        """True if the sheet takes the store's value of a field that both changed."""
+        return self.on_conflict == "store"
+
+    @property
+    def keeps_both(self) -> bool:
+        """True if both sides keep their value of a field that both changed."""
+        return self.on_conflict == "ask"
+
+    def without_deletes(self) -> MergeOptions:
+        """Return the options with which nothing is deleted as missing."""
+        return msgspec.structs.replace(self, delete_missing=False)
+
+    def for_plan(self, *, two_way: bool) -> PlanOptions:
+        """Return the options of the plan for the store."""
+        return PlanOptions(
+            delete_missing=self.delete_missing,
+            match_on=self.match_on,
+            two_way=two_way,
+            on_conflict="sheet" if self.sheet_wins else "store",
+        )
 
 
 def plan_options_from(

@@ -39,7 +39,7 @@ from petsync.plan.lineage import (
     without_base,
 )
 from petsync.plan.match import build_pet, iter_rows, names_among, pets_of
-from petsync.plan.options import PlanOptions
+from petsync.plan.options import MergeOptions, PlanOptions
 from petsync.plan.plan import Inbound, Plan
 from petsync.plan.report import Report, Result
 from petsync.plan.rounds import Counts, Difference, SheetChange
@@ -317,7 +317,7 @@ class Comparer:
             moved = {**moved, **older}
         compared = replace(compared, matches={**compared.matches, **moved, **doubts})
         plan = replace(compared, sheet=replace(compared.sheet, base=plan_base)).plan(
-            self._options(base, may_delete),
+            self._plan_options(base, may_delete),
             self.job.guard,
             profile=self.store.api.aio.session.profile,
             created=_now(),
@@ -387,8 +387,7 @@ class Comparer:
             created=_now(),
             plan=plan,
             pet_ids=pet_ids,
-            on_conflict=job.on_conflict,
-            delete_missing=job.delete_missing and may_delete and comparison.base is not None,
+            options=self._options(comparison.base, may_delete),
             # In a folder it is unknown to which sheet a new pet belongs.
             adds=None if job.folder is None else comparison.returning,
             statuses=job.statuses,
@@ -644,16 +643,15 @@ class Comparer:
             return None
         return base.without(sheet.named_ids) if self.job.mode == "push" else base
 
-    def _options(self, base: Base | None, may_delete: bool) -> PlanOptions:
-        job = self.job
+    def _options(self, base: Base | None, may_delete: bool) -> MergeOptions:
         # Without a base no row can have been removed.
-        deletes = job.delete_missing and may_delete and base is not None and job.mode != "pull"
-        return PlanOptions(
-            delete_missing=deletes,
-            match_on=job.match_on,
-            two_way=job.mode == "pull" or (base is None and job.mode != "two-way"),
-            on_conflict="sheet" if job.on_conflict == "sheet" else "store",
-        )
+        merging = self.job.merging
+        return merging if may_delete and base is not None else merging.without_deletes()
+
+    def _plan_options(self, base: Base | None, may_delete: bool) -> PlanOptions:
+        mode = self.job.mode
+        options = self._options(base, may_delete and mode != "pull")
+        return options.for_plan(two_way=mode == "pull" or (base is None and mode != "two-way"))
 
 
 def _with_open_rows(matches: Mapping[int, Match], lacking: Collection[int]) -> dict[int, Match]:
@@ -841,7 +839,7 @@ class Differences:
         for conflict in self.comparison.plan.open_conflicts:
             if self.job.mode == "pull" and conflict.rule not in _IDENTITY:
                 continue
-            if conflict.clashes and self.job.on_conflict == "store" and self._is_merged:
+            if conflict.clashes and self.job.merging.store_wins and self._is_merged:
                 continue
             yield _of_conflict(conflict, is_known=conflict.pet_id in agreed - unsure)
 

@@ -28,6 +28,7 @@ from petsync.plan.change import Change, Snapshot, Update
 from petsync.plan.fields import COLUMNS_OF, UNITS, is_as_expected, normalize, says, with_fields
 from petsync.plan.lineage import RowRecord
 from petsync.plan.match import Row, build_pet, iter_rows, pets_of
+from petsync.plan.options import JOB_WINNER
 from petsync.plan.plan import IdentifiedRow, Inbound
 from petsync.plan.report import PastRun, Report, Result, find_undoing_runs
 from petsync.plan.rounds import Difference
@@ -1139,7 +1140,7 @@ def _note_doubts(mixed: Sequence[Version]) -> tuple[Difference, ...]:
             "older copy was restored, or these edits were undone. Neither side is changed for "
             "these pets",
             hint="To keep the store's values, write them into the sheet. If the sheet is right, "
-            'change the store, or set on_conflict = "sheet" for one round.',
+            f'change the store, or set {JOB_WINNER} = "sheet" for one round.',
         )
         for first in mixed[:1]
         if first.is_state

@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from petsync.plan.change import Change, Conflict
+from petsync.plan.options import JOB_WINNER
 from petsync.plan.report import OUTCOMES, Result, RoundReport
 from petsync.plan.rounds import Counts, Difference, Mode, Round, Status
 from petsync.report import html, words
@@ -163,7 +164,7 @@ _KIND_MEANING: Mapping[Kind, str] = {
 }
 _KIND_CURE: Mapping[Kind, str] = {
     "conflict": "Do what the line says. If both sides changed a field, write the same value on "
-    "both sides, or set on_conflict for the job; that option applies to fields, not to whole "
+    f"both sides, or set {JOB_WINNER} for the job; that option applies to fields, not to whole "
     "rows.",
     "waiting": "Look at the plan, and release it or fix the sheet: a plan that is not needed any "
     "more disappears.",

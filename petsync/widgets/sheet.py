@@ -15,6 +15,7 @@ from petsync import _display
 from petsync._sync import Task
 from petsync.client.loaders import Lookups
 from petsync.errors import LockedError, PetsyncError, SheetError
+from petsync.plan.options import PlanKeywords
 from petsync.plan.plan import Plan
 from petsync.report import html as markup
 from petsync.report.html import capital, element, facts, fragment, summary, text
@@ -662,8 +663,8 @@ class Options:
         self._base.value = _hint(_base(sheet))
 
     @property
-    def chosen(self) -> dict[str, Any]:
-        """The arguments of `store.plan`."""
+    def chosen(self) -> PlanKeywords:
+        """The options for `store.plan`."""
         return {
             "delete_missing": self.missing.value,
             "match_on": self.rows.value,
@@ -1258,7 +1259,7 @@ class SheetForm(Form):
         self._begin(self._read_and_compare(self.path, sheet, panel.options.chosen), self._show_plan)
 
     async def _read_and_compare(
-        self, path: Path, sheet: Sheet, options: Mapping[str, Any]
+        self, path: Path, sheet: Sheet, options: PlanKeywords
     ) -> tuple[SheetView, Plan]:
         """Return the sheet, checked against the statuses in the store, and its plan."""
         aio = self.store.aio

@@ -16,6 +16,7 @@ from cronsim import CronSim, CronSimError
 from petsync.errors import SettingsError
 from petsync.models import MAX_ID, MIN_ID
 from petsync.plan.guard import Guard, Limit
+from petsync.plan.options import MergeOptions
 from petsync.plan.rounds import MODES, Mode
 from petsync.profile import STANDARD, ServiceProfile, profile_from
 from petsync.settings import AUTH as _AUTH
@@ -650,6 +651,15 @@ class Job:
     max_failures: int | None = None
     schedule: str = ""
     """A cron expression with five fields, "" if there is no schedule."""
+
+    @property
+    def merging(self) -> MergeOptions:
+        """The options for the comparison of sheet and store."""
+        return MergeOptions(
+            delete_missing=self.delete_missing,
+            match_on=self.match_on,
+            on_conflict=self.on_conflict,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
