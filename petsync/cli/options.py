@@ -24,6 +24,7 @@ from petsync.errors import ConflictError, GuardError, PlanError, SheetError
 from petsync.plan.guard import Limit
 from petsync.plan.options import PlanKeywords
 from petsync.settings import MAPPED, checked_encoding, column_named
+from petsync.table.options import ReadKeywords
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from petsync.table.sheet import Sheet
 
 __all__ = [
-    "ENCODING",
     "PENDING",
     "SOME_FAILED",
     "CompareOptions",
@@ -225,6 +225,8 @@ def keyword_options(
         def call(*args: Any, **options: Any) -> int:
             values = {each.name: options.pop(each.name) for each in known}
             given = {name: value for name, value in values.items() if value not in (None, ())}
+            if "mapping" in given:
+                given["mapping"] = dict(given["mapping"])
             return function(*args, **{argument: given}, **options)
 
         for each in reversed(known):
@@ -238,7 +240,7 @@ def _option(keyword: Keyword, other_help: str | None) -> Callable[[Any], Any]:
     name, kind, option = keyword
     flag = f"--{option.flag or name.replace('_', '-')}"
     kinds = {*(get_args(kind) if get_origin(kind) in (Union, UnionType) else [kind])} - {NoneType}
-    is_many = any(get_origin(each) is Iterable for each in kinds)
+    is_many = any(get_origin(each) in (Iterable, Mapping) for each in kinds)
     text = other_help or option.help
     text = f"{text.removesuffix('.')}; repeatable." if is_many else text
     text = f"{text}  [{option.default}]" if option.default else text
@@ -247,27 +249,22 @@ def _option(keyword: Keyword, other_help: str | None) -> Callable[[Any], Any]:
     more: dict[str, Any] = {"metavar": option.metavar} if option.metavar else {}
     if Limit in kinds:
         more["callback"] = _parse_limit
+    elif name == "encoding":
+        more["callback"] = _check_encoding
     else:
         more["type"] = _value_type(name, kinds, option)
     return click.option(flag, name, multiple=is_many, help=text, **more)
 
 
 def _value_type(name: str, kinds: Collection[Any], option: Option) -> Any:
-    if name == "rate":
-        return Rate()
+    if name in _TYPES:
+        return _TYPES[name]()
     literals = [value for each in kinds if get_origin(each) is Literal for value in get_args(each)]
     if literals or option.choices:
         return click.Choice(literals or option.choices)
     if option.least is None:
-        return int
+        return str if str in kinds else int
     return (click.IntRange if int in kinds else click.FloatRange)(option.least, option.most)
-
-
-def _parse_limit(_: click.Context, parameter: click.Parameter, value: str | None) -> Limit | None:
-    return None if value is None else Limit.parse(value, parameter.opts[0])
-
-
-# Options for runs, which `apply`, `resume` and `undo` share.
 
 
 class Rate(click.ParamType[float]):
@@ -283,6 +280,42 @@ class Rate(click.ParamType[float]):
         if match is None or not float(match[1]):
             self.fail(f"{value!r} is not a number of requests a second, such as 20.", param, ctx)
         return float(match[1])
+
+
+class _ColumnMapping(click.ParamType[tuple[str, str]]):
+    name = "HEADER=COLUMN"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Return the header, and petsync's column for it."""
+        if isinstance(value, tuple):
+            return value
+        header, mark, column = str(value).rpartition("=")
+        named = column_named(column)
+        if not mark or not header.strip() or named is None:
+            self.fail(
+                f"{value!r} must be HEADER=COLUMN, such as Tiername=name. The columns are "
+                f"{', '.join(MAPPED)}.",
+                param,
+                ctx,
+            )
+        return header.strip(), named
+
+
+_TYPES: Mapping[str, type[click.ParamType[Any]]] = {"rate": Rate, "mapping": _ColumnMapping}
+"""The types of options whose text needs more than its Python type says."""
+
+
+def _check_encoding(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    return None if value is None else checked_encoding(value)
+
+
+def _parse_limit(_: click.Context, parameter: click.Parameter, value: str | None) -> Limit | None:
+    return None if value is None else Limit.parse(value, parameter.opts[0])
+
+
+# Options for runs, which `apply`, `resume` and `undo` share.
 
 
 def run_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -312,54 +345,6 @@ class CompareOptions:
         return bool(self.reading or self.planning)
 
 
-class _ColumnMapping(click.ParamType[tuple[str, str]]):
-    name = "HEADER=COLUMN"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        """Return the header, and petsync's column for it."""
-        if isinstance(value, tuple):
-            return value
-        header, mark, column = str(value).rpartition("=")
-        named = column_named(column)
-        if not mark or not header.strip() or named is None:
-            self.fail(
-                f"{value!r} must be HEADER=COLUMN, such as Tiername=name. The columns are "
-                f"{', '.join(MAPPED)}.",
-                param,
-                ctx,
-            )
-        return header.strip(), named
-
-
-def _check_encoding(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    return None if value is None else checked_encoding(value)
-
-
-ENCODING = click.option(
-    "--encoding",
-    metavar="NAME",
-    callback=_check_encoding,
-    help="The encoding of a CSV file, such as cp1252.  [utf-8]",
-)
-_SHEET_OPTIONS = (
-    click.option(
-        "--sheet",
-        "tab",
-        metavar="TAB",
-        help="The worksheet to read.  [the exported one, else the first]",
-    ),
-    click.option(
-        "--column",
-        "mapping",
-        multiple=True,
-        type=_ColumnMapping(),
-        metavar="HEADER=COLUMN",
-        help="Map a header of the sheet to a column, such as Tiername=name; repeatable.",
-    ),
-    ENCODING,
-)
 _STRICT = click.option(
     "--strict", is_flag=True, default=None, help="Make no plan if the sheet has any finding."
 )
@@ -385,22 +370,7 @@ def sheet_options(function: Callable[..., int]) -> Callable[..., int]:
     """Add the options for reading a sheet to a command; its function gets, as `reading`, the
     keywords of `Store.read` that the user gives.
     """
-
-    @functools.wraps(function)
-    def call_with_reading(
-        *args: Any,
-        mapping: tuple[tuple[str, str], ...],
-        tab: str | None,
-        encoding: str | None,
-        **options: Any,
-    ) -> int:
-        given = {"tab": tab, "mapping": dict(mapping), "encoding": encoding}
-        reading = {name: value for name, value in given.items() if value}
-        return function(*args, reading=reading, **options)
-
-    for option in reversed(_SHEET_OPTIONS):
-        call_with_reading = option(call_with_reading)
-    return call_with_reading
+    return keyword_options(ReadKeywords, "reading", tab="", mapping="", encoding="")(function)
 
 
 def plan_from_sheet(

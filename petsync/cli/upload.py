@@ -10,8 +10,9 @@ import click
 
 from petsync.cli.context import Context, must_be_writable, must_differ
 from petsync.cli.context import command as as_command
-from petsync.cli.options import ENCODING, PENDING, Rate, save_uploaded
+from petsync.cli.options import PENDING, Rate, keyword_options, save_uploaded
 from petsync.errors import InterruptedRunError, PetsyncError
+from petsync.table.options import ReadKeywords
 
 if TYPE_CHECKING:
     from petsync.plan.uploads import Pictures, UploadReport
@@ -58,13 +59,7 @@ class _Size(click.ParamType[int]):
 )
 @click.option("--recursive", is_flag=True, help="Include subfolders.")
 @click.option("--column", metavar="HEADER", help="The column of SHEET with the file names.")
-@click.option(
-    "--sheet",
-    "tab",
-    metavar="TAB",
-    help="The worksheet to read.  [the exported one, else the first]",
-)
-@ENCODING
+@keyword_options(ReadKeywords, "reading", tab="", encoding="")
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
@@ -130,8 +125,7 @@ def command(
     patterns: tuple[str, ...],
     recursive: bool,
     column: str | None,
-    tab: str | None,
-    encoding: str | None,
+    reading: dict[str, Any],
     folder: Path | None,
     page: Path | None,
     concurrency: int,
@@ -154,7 +148,7 @@ def command(
     """
     from petsync.report.progress import run_bar
 
-    of_sheet = (tab, encoding, folder, options["metadata_column"])
+    of_sheet = (*reading.values(), folder, options["metadata_column"])
     _check(source, column, page, patterns, recursive, *of_sheet)
     picture_options = {name: value for name, value in options.items() if value not in (None, False)}
     if patterns:
@@ -167,11 +161,10 @@ def command(
                 pictures = store.pictures(
                     source,
                     column=column,
-                    tab=tab,
-                    encoding=encoding,
                     folder=folder,
                     recursive=recursive,
                     on_progress=on_scan,
+                    **reading,
                     **picture_options,
                 )
             if not _confirm(context, pictures, yes):

@@ -7,7 +7,7 @@ from petsync.sheets.corrected import write_corrected
 from petsync.sheets.edits import Obstacle, SheetEdits, cells_of, edits_of
 from petsync.sheets.files import EncodingError, digest_of, encoding_of
 from petsync.sheets.headers import HeaderNotFoundError
-from petsync.sheets.read import Peek, peek, read_sheet, sheet_from_frame, worksheet_of
+from petsync.sheets.read import Peek, peek, read_file, read_sheet, sheet_from_frame, worksheet_of
 from petsync.sheets.results import must_take_results, write_back, write_results
 from petsync.sheets.sidecar import sidecar_digest
 from petsync.sheets.sync import load_edits, must_take_edits, obstacles, save_edits, write_synced
@@ -30,6 +30,7 @@ __all__ = [
     "must_take_results",
     "obstacles",
     "peek",
+    "read_file",
     "read_sheet",
     "save_edits",
     "sheet_from_frame",

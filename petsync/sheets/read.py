@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 from uuid import UUID
 
 import numpy as np
@@ -19,6 +19,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from petsync._options import show_keywords
 from petsync.errors import SheetError
 from petsync.models import Tag
 from petsync.plan.plan import Plan
@@ -64,6 +65,7 @@ from petsync.table.cells import (
 )
 from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import EXTRA, integers, no_collection, texts
+from petsync.table.options import STATUSES, ReadOptions, SheetKeywords
 from petsync.table.sheet import Correction, Sheet, cell_address, frame_of, rows_of
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "Peek",
     "apply_corrections",
     "peek",
+    "read_file",
     "read_grid",
     "read_sheet",
     "sheet_from_frame",
@@ -267,9 +270,6 @@ def _replace_texts(cells: Cells, texts: Mapping[int, str]) -> Cells:
 # read_sheet: a spreadsheet as a Sheet, with the address of every problem.
 
 
-STATUSES = ("available", "pending", "sold")
-
-
 class Origin(NamedTuple):
     """The file of a grid: its name, and the SHA-256 of its bytes, in hexadecimal."""
 
@@ -277,51 +277,46 @@ class Origin(NamedTuple):
     digest: str = ""
 
 
-def read_sheet(
-    path: str | Path,
-    *,
-    tab: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
-    statuses: Sequence[str] = STATUSES,
-    known_statuses: Collection[str] = (),
-    clear: str = CLEAR,
-    corrections: Mapping[str, str] | None = None,
-    encoding: str | None = None,
-) -> Sheet:
+@show_keywords(SheetKeywords, ReadOptions)
+def read_sheet(path: str | Path, **options: Unpack[SheetKeywords]) -> Sheet:
     """Read the spreadsheet at `path`: CSV (`.csv .tsv .txt`) or a workbook (`.xlsx .xlsm`).
 
-    `tab` is the worksheet, by default the exported one, else the first with a known header. Raises
+    Without a `tab`, it is the exported worksheet, else the first with a known header. Raises
     SheetError if the exported worksheet was renamed and cannot be identified.
 
     `mapping` gives the column for headers that must exist in the file; `defaults` gives the column
     for headers that may be missing. A status must be one of `statuses`, of `known_statuses` or of
-    the file's base, with the same spelling. A cell with the text `clear` empties its field.
-    `encoding` is that of a CSV file, by default UTF-8; a byte order mark must fit it. `corrections`
-    gives texts by the address of a cell, as in a finding (`Pets!C12` or `C12`, `line 12, column
-    3`): petsync reads the cell as this text, "" as a blank cell, and checks the sheet with it. The
-    file does not change; sheet, plan and report list the corrections.
+    the file's base, with the same spelling. A cell with the text `clear` empties its field. A byte
+    order mark of a CSV file must fit the `encoding`. `corrections` gives texts by the address of a
+    cell, as in a finding (`Pets!C12` or `C12`, `line 12, column 3`): petsync reads the cell as this
+    text, "" as a blank cell, and checks the sheet with it. The file does not change; sheet, plan
+    and report list the corrections.
 
     Problems of rows are the sheet's findings. Raises SheetError, with a hint, if the file cannot be
     read at all.
     """
+    return read_file(path, ReadOptions.of(options))
+
+
+def read_file(path: str | Path, options: ReadOptions) -> Sheet:
+    """Return the sheet in the file. Raises the same errors as `read_sheet`."""
     with no_collection():
-        source = load(Path(path), encoding)
+        source = load(Path(path), options.encoding)
         used_encoding = source.encoding
-        columns = {**(defaults or {}), **(mapping or {})}
+        columns = options.columns
         base, base_refused = find_base(source)
-        grid = read_grid(source, tab, columns, corrections, base)
-        check_mapping(str(source.path), mapping or {}, grid.header)
+        grid = read_grid(source, options.tab, columns, options.corrections, base)
+        check_mapping(str(source.path), options.mapping, grid.header)
         elsewhere = _ids_elsewhere(source, columns, grid.tab)
         columns = present_headers(columns, grid.header)
         # A status that was exported is valid, even if the store does not use it any more.
         exported_statuses = () if base is None else base.frame["status"].dropna().unique()
-        known = frozenset([*known_statuses, *exported_statuses])
+        known = frozenset([*options.known_statuses, *exported_statuses])
         origin = Origin(str(source.path), source.digest)
         heads = grid.heads
         # Release the bytes, which may be many.
         del source
-        sheet = validate_grid(grid, origin, columns, (statuses, known), clear, base)
+        sheet = validate_grid(grid, origin, columns, (options.statuses, known), options.clear, base)
     return replace(
         sheet,
         base=base,

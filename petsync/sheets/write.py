@@ -20,13 +20,13 @@ from petsync.plan.change import Snapshot
 from petsync.protocol.json import encode_pet, encode_pets
 from petsync.sheets.base import base_notice, choose_base
 from petsync.sheets.csv import escape_formula
-from petsync.sheets.read import STATUSES
 from petsync.sheets.results import backup_before_export
 from petsync.sheets.sidecar import write_with_sidecar
 from petsync.sheets.xlsx.contents import OUT, Contents, cell_texts
 from petsync.table.base import Base
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import EXTRA, pets_from_frame
+from petsync.table.options import STATUSES
 from petsync.table.sheet import Sheet, rows_of
 
 __all__ = ["csv_bytes", "parquet_bytes", "write_sheet"]

@@ -9,10 +9,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import pandas as pd
 
+from petsync._options import show_keywords
 from petsync._sync import LoopThread, make_synchronous
 from petsync.client import auth as auths
 from petsync.client.api import Api
@@ -29,6 +30,7 @@ from petsync.profile import ServiceProfile, profile_from
 from petsync.samples import sample_data
 from petsync.settings import HiddenEnvironment, Settings, as_written, read_confirmed, resolve
 from petsync.store.async_store import AsyncStore, Keep, PendingSignIn
+from petsync.table.options import ReadKeywords
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -107,23 +109,16 @@ class Store:
         """The service's base URL."""
         return self.api.aio.session.base_url
 
+    @show_keywords(ReadKeywords)
     def read(
-        self,
-        sheet: Sheet | pd.DataFrame | str | Path,
-        *,
-        tab: str | None = None,
-        mapping: Mapping[str, str] | None = None,
-        corrections: Mapping[str, str] | None = None,
-        encoding: str | None = None,
+        self, sheet: Sheet | pd.DataFrame | str | Path, **options: Unpack[ReadKeywords]
     ) -> Sheet:
         """Return the sheet as this store reads it.
 
         `corrections` gives texts by the address of a cell, as in a finding: petsync reads the cell
         as this text, and the file does not change.
         """
-        return self.aio.read(
-            sheet, tab=tab, mapping=mapping, corrections=corrections, encoding=encoding
-        )
+        return self.aio.read(sheet, **options)
 
     def serves(self, url: str) -> bool:
         """Return true if `photo` can read the URL: it is below the service's base URL."""

@@ -19,7 +19,7 @@ import pandas as pd
 import petsync.apply.planfile
 import petsync.report  # noqa: F401 - plans, reports and sheets use it to display themselves
 from petsync import sheets
-from petsync._options import show_keywords
+from petsync._options import reject_unknown, show_keywords
 from petsync._sync import LoopThread
 from petsync.apply.options import ApplyKeywords, ApplyOptions, check_keywords
 from petsync.client import loaders
@@ -73,6 +73,7 @@ from petsync.store.runs import History, OnProgress, Runs, UndoPlanner, runs_fram
 from petsync.table.base import Base
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import frame_from_pets, unique_texts
+from petsync.table.options import ReadKeywords, ReadOptions
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -80,7 +81,6 @@ __all__ = [
     "ImageUploads",
     "PendingSignIn",
     "PetEdits",
-    "Reader",
     "SheetComparison",
     "SignInMethods",
     "build_sign_in_service",
@@ -350,7 +350,7 @@ class ImageUploads:
         )
         if column is not None:
             return await self._images.of_sheet(
-                await self._images.sheet(source, tab, encoding),
+                await self._images.sheet(source, {"tab": tab, "encoding": encoding}),
                 options,
                 column=column,
                 folder=folder,
@@ -450,103 +450,59 @@ class ImageUploads:
         return self._images.serves(url)
 
 
-# Reader: reads sheets for one store.
+# Read: a file, a DataFrame or a sheet, with a store's options.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
-    """Reads sheets with a store's `statuses`, and with the `columns` that petsync.toml maps."""
-
-    statuses: Sequence[str]
-    columns: Mapping[str, str]
-
-    def read(
-        self,
-        sheet: Sheet | pd.DataFrame | str | Path,
-        tab: str | None,
-        mapping: Mapping[str, str] | None,
-        corrections: Mapping[str, str] | None,
-        known: Collection[str],
-        encoding: str | None = None,
-    ) -> Sheet:
-        """Return the sheet. Raises SheetError if it cannot be read."""
-        if isinstance(sheet, Sheet):
-            if corrections:
-                return self._read_again(sheet, corrections, known)
-            return sheet.with_statuses(known) if known else sheet
-        if isinstance(sheet, pd.DataFrame):
-            return self._frame(sheet, mapping, corrections, known)
-        if not isinstance(sheet, str | Path):
-            raise SheetError(
-                f"a {type(sheet).__name__} is not a sheet",
-                hint="Give the path of a file, a DataFrame, or the result of read_sheet.",
-            )
-        return self._file(sheet, tab, mapping, self.columns, corrections, known, encoding)
-
-    def _file(
-        self,
-        path: str | Path,
-        tab: str | None,
-        mapping: Mapping[str, str] | None,
-        defaults: Mapping[str, str],
-        corrections: Mapping[str, str] | None,
-        known: Collection[str],
-        encoding: str | None,
-    ) -> Sheet:
-        return sheets.read_sheet(
-            path,
-            tab=tab,
-            mapping=mapping,
-            defaults=defaults,
-            statuses=self.statuses,
-            known_statuses=known,
-            corrections=corrections,
-            encoding=encoding,
-        )
-
-    def _frame(
-        self,
-        frame: pd.DataFrame,
-        mapping: Mapping[str, str] | None,
-        corrections: Mapping[str, str] | None,
-        known: Collection[str],
-    ) -> Sheet:
-        if corrections:
+def _read(sheet: Sheet | pd.DataFrame | str | Path, options: ReadOptions) -> Sheet:
+    """Return the sheet as read with the options. Raises SheetError if it cannot be read."""
+    if isinstance(sheet, Sheet):
+        if options.corrections:
+            return _read_again(sheet, options)
+        known = options.known_statuses
+        return sheet.with_statuses(known) if known else sheet
+    if isinstance(sheet, pd.DataFrame):
+        if options.corrections:
             raise SheetError(
                 "a DataFrame has no file, so corrections do not apply to it",
                 hint="Change the DataFrame itself.",
             )
         return sheets.sheet_from_frame(
-            frame,
-            mapping=mapping,
-            defaults=self.columns,
-            statuses=self.statuses,
-            known_statuses=known,
+            sheet,
+            mapping=options.mapping,
+            defaults=options.defaults,
+            statuses=options.statuses,
+            known_statuses=options.known_statuses,
         )
-
-    def _read_again(
-        self, sheet: Sheet, corrections: Mapping[str, str], known: Collection[str]
-    ) -> Sheet:
-        """Return the sheet, read again from its file with further corrections.
-
-        Raises SheetError if the file has changed.
-        """
-        earlier = {each.address: each.after for each in sheet.corrections}
-        given = {**earlier, **corrections}
-        new = self._file(
-            sheet.source,
-            sheet.tab or None,
-            None,
-            sheet.mapping,
-            given,
-            known,
-            sheet.encoding or None,
+    if not isinstance(sheet, str | Path):
+        raise SheetError(
+            f"a {type(sheet).__name__} is not a sheet",
+            hint="Give the path of a file, a DataFrame, or the result of read_sheet.",
         )
-        if new.digest != sheet.digest:
-            raise SheetError(
-                f"{sheet.source}: the file has changed since it was read", hint="Read it again."
-            )
-        return new
+    return sheets.read_file(sheet, options)
+
+
+def _read_again(sheet: Sheet, options: ReadOptions) -> Sheet:
+    """Return the sheet, read again from its file with further corrections.
+
+    Raises SheetError if the file has changed.
+    """
+    earlier = {each.address: each.after for each in sheet.corrections}
+    new = sheets.read_file(
+        sheet.source,
+        msgspec.structs.replace(
+            options,
+            tab=sheet.tab or None,
+            mapping={},
+            defaults=sheet.mapping,
+            corrections={**earlier, **options.corrections},
+            encoding=sheet.encoding or None,
+        ),
+    )
+    if new.digest != sheet.digest:
+        raise SheetError(
+            f"{sheet.source}: the file has changed since it was read", hint="Read it again."
+        )
+    return new
 
 
 # SignInMethods: the part of AsyncStore that signs in and out. PendingSignIn is for synchronous
@@ -894,15 +850,9 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
             )
         self._runs.check_unused(plan)
 
+    @show_keywords(ReadKeywords)
     def read(
-        self,
-        sheet: Sheet | pd.DataFrame | str | Path,
-        *,
-        tab: str | None = None,
-        mapping: Mapping[str, str] | None = None,
-        corrections: Mapping[str, str] | None = None,
-        known_statuses: Collection[str] = (),
-        encoding: str | None = None,
+        self, sheet: Sheet | pd.DataFrame | str | Path, **options: Unpack[ReadKeywords]
     ) -> Sheet:
         """Return the sheet as this store reads it.
 
@@ -912,8 +862,9 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         corrections that it already has. Raises SheetError if the sheet cannot be read, if the file
         has changed, and for corrections of a DataFrame.
         """
-        reader = Reader(statuses=self._session.profile.statuses, columns=self.settings.columns)
-        return reader.read(sheet, tab, mapping, corrections, known_statuses, encoding)
+        reject_unknown(options, "read", ReadKeywords)
+        own = {"statuses": self._session.profile.statuses, "defaults": self.settings.columns}
+        return _read(sheet, ReadOptions.of({**options, **own}))
 
     async def close(self, *, for_good: bool = False) -> None:
         """Close the connections, and end the sign-ins that wait for the user.

@@ -43,6 +43,7 @@ from petsync.plan.uploads import (
     Uploads,
 )
 from petsync.settings import Settings
+from petsync.table.options import ReadKeywords
 from petsync.table.sheet import Sheet
 
 __all__ = ["StoreImages"]
@@ -63,21 +64,18 @@ class StoreImages:
     read: Callable[..., Sheet]
     snapshot: Callable[[], Awaitable[Snapshot]]
 
-    async def sheet(
-        self, source: Sheet | str | Path, tab: str | None, encoding: str | None
-    ) -> Sheet:
+    async def sheet(self, source: Sheet | str | Path, options: ReadKeywords) -> Sheet:
         """Return the sheet. A file with an unknown status is read again with the store's statuses,
         because an upload does not depend on the status.
         """
         if isinstance(source, Sheet):
             return source
-        sheet = await asyncio.to_thread(self.read, source, tab=tab, encoding=encoding)
+        sheet = await asyncio.to_thread(partial(self.read, source, **options))
         if not any(finding.column == "status" for finding in sheet.problems):
             return sheet
         known = frozenset((await self.snapshot()).frame["status"].dropna().unique())
-        return await asyncio.to_thread(
-            self.read, source, tab=tab, encoding=encoding, known_statuses=known
-        )
+        options = {**options, "known_statuses": known}
+        return await asyncio.to_thread(partial(self.read, source, **options))
 
     async def of_folder(
         self,

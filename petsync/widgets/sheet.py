@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os.path import lexists
 from pathlib import Path
@@ -32,6 +32,7 @@ from petsync.sheets import (
 from petsync.store import Store
 from petsync.table.cells import make_visible
 from petsync.table.columns import COLUMNS
+from petsync.table.options import ReadKeywords
 from petsync.table.sheet import Correction, Finding, Sheet, Suggestion
 from petsync.widgets.components import Files, Meter, Table
 from petsync.widgets.form import Form, on_enter
@@ -100,40 +101,20 @@ class SheetView:
 def read_look(
     store: Store,
     path: Path,
-    tab: str | None,
-    mapping: Mapping[str, str],
-    corrections: Mapping[str, str],
+    options: ReadKeywords,
     *,
-    encoding: str | None = None,
-    known_statuses: Collection[str] = (),
     digest: str = "",
 ) -> SheetView:
-    """Read the sheet with these choices; `known_statuses` are the statuses in the store. Headers in
-    `mapping` that the worksheet lacks are ignored. Raises SheetError if the file cannot be read, or
-    no longer has the given digest.
+    """Read the sheet with these choices. Headers in `mapping` that the worksheet lacks are ignored.
+    Raises SheetError if the file cannot be read, or no longer has the given digest.
     """
     try:
-        sheet = store.aio.read(
-            path,
-            tab=tab,
-            mapping=mapping,
-            corrections=corrections,
-            known_statuses=known_statuses,
-            encoding=encoding,
-        )
+        sheet = store.aio.read(path, **options)
     except HeaderNotFoundError as error:
         # The columns were chosen for another worksheet.
+        mapping = options.get("mapping") or {}
         rest = {name: mapped for name, mapped in mapping.items() if name not in error.missing}
-        return read_look(
-            store,
-            path,
-            tab,
-            rest,
-            corrections,
-            encoding=encoding,
-            known_statuses=known_statuses,
-            digest=digest,
-        )
+        return read_look(store, path, {**options, "mapping": rest}, digest=digest)
     if digest and sheet.digest != digest:
         raise SheetError(
             f"{path}: the file has changed since it was read",
@@ -1043,7 +1024,7 @@ class SheetForm(Form):
             # A relative path, because the page is saved and must not contain the machine's folders.
             folder = Path.cwd()
             path = self.path.relative_to(folder) if self.path.is_relative_to(folder) else self.path
-            self.look = read_look(self.store, path, self.tab, self.mapping, {})
+            self.look = read_look(self.store, path, {"tab": self.tab, "mapping": self.mapping})
         except PetsyncError as error:
             self.problem = error
 
@@ -1185,10 +1166,12 @@ class SheetForm(Form):
                 read_look,
                 self.store,
                 path,
-                tab,
-                mapping,
-                corrections,
-                encoding=self.encoding,
+                {
+                    "tab": tab,
+                    "mapping": mapping,
+                    "corrections": corrections,
+                    "encoding": self.encoding,
+                },
                 digest=digest,
             ),
             self._show,
@@ -1270,11 +1253,13 @@ class SheetForm(Form):
             read_look,
             self.store,
             path,
-            sheet.tab or None,
-            self.mapping,
-            corrections,
-            encoding=self.encoding,
-            known_statuses=known_statuses,
+            {
+                "tab": sheet.tab or None,
+                "mapping": self.mapping,
+                "corrections": corrections,
+                "encoding": self.encoding,
+                "known_statuses": known_statuses,
+            },
             digest=sheet.digest,
         )
         plan = await aio.plan(

@@ -1,0 +1,93 @@
+"""The options of reading a sheet, with their documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any, Self, TypedDict
+
+import msgspec
+
+from petsync._options import Option
+from petsync.table.columns import CLEAR
+
+__all__ = ["STATUSES", "ReadKeywords", "ReadOptions", "SheetKeywords"]
+
+
+STATUSES = ("available", "pending", "sold")
+
+
+class ReadKeywords(TypedDict, total=False):
+    """The keywords of `Store.read`: fields of ReadOptions. None is the default."""
+
+    tab: Annotated[
+        str | None,
+        Option(
+            help="The worksheet to read.",
+            default="the exported one, else the first",
+            metavar="TAB",
+            flag="sheet",
+        ),
+    ]
+    mapping: Annotated[
+        Mapping[str, str] | None,
+        Option(
+            help="Map a header of the sheet to a column, such as Tiername=name.",
+            metavar="HEADER=COLUMN",
+            flag="column",
+        ),
+    ]
+    encoding: Annotated[
+        str | None,
+        Option(help="The encoding of a CSV file, such as cp1252.", default="utf-8", metavar="NAME"),
+    ]
+    corrections: Annotated[
+        Mapping[str, str] | None,
+        Option(help="Texts for cells, by their addresses as in findings; the file stays as it is."),
+    ]
+    known_statuses: Annotated[
+        Collection[str], Option(help="Statuses that are valid in this spelling too.")
+    ]
+
+
+class SheetKeywords(ReadKeywords, total=False):
+    """The keywords of `read_sheet`: the fields of ReadOptions. None is the default."""
+
+    defaults: Annotated[
+        Mapping[str, str] | None,
+        Option(help="A mapping of headers that the file may lack."),
+    ]
+    statuses: Annotated[Sequence[str], Option(help="The usual statuses.")]
+    clear: Annotated[str, Option(help="The text of a cell that empties its field.")]
+
+
+class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options for reading a file as a sheet."""
+
+    tab: str | None = None
+    """The worksheet; None is the exported one, else the first with a known header."""
+    mapping: Mapping[str, str] = {}
+    """The columns of headers that must exist in the file."""
+    defaults: Mapping[str, str] = {}
+    """The columns of headers that the file may lack."""
+    statuses: Sequence[str] = STATUSES
+    """The usual statuses."""
+    known_statuses: Collection[str] = ()
+    """Further valid statuses."""
+    clear: str = CLEAR
+    """The text of a cell that empties its field."""
+    corrections: Mapping[str, str] = {}
+    """Texts by the addresses of the cells that they replace."""
+    encoding: str | None = None
+    """The encoding of a CSV file; None is UTF-8."""
+
+    @classmethod
+    def of(cls, keywords: Mapping[str, Any]) -> Self:
+        """Return the options with those keywords that are not None. Raises TypeError for an unknown
+        keyword.
+        """
+        return cls(**{name: value for name, value in keywords.items() if value is not None})
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns of all mapped headers."""
+        return {**self.defaults, **self.mapping}
