@@ -11,13 +11,14 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
-__all__ = ["LoopThread", "Task", "in_thread", "make_synchronous"]
+__all__ = ["LoopThread", "Task", "delegate", "in_thread", "make_synchronous"]
 
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 
@@ -168,17 +169,46 @@ class SyncFacade(Protocol[A_co]):
     def _loop(self) -> LoopThread: ...
 
 
+@overload
 def make_synchronous(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[SyncFacade[A], P], R]:
+) -> Callable[Concatenate[SyncFacade[A], P], R]: ...
+
+
+@overload
+def make_synchronous(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
+    wrap: Callable[[R, LoopThread], S],
+) -> Callable[Concatenate[SyncFacade[A], P], S]: ...
+
+
+def make_synchronous(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
+    wrap: Callable[[R, LoopThread], S] | None = None,
+) -> Callable[Concatenate[SyncFacade[A], P], R | S]:
     """Return a synchronous method for a facade that runs the asynchronous method, with the same
-    name, signature and docstring.
+    name, signature and docstring. `wrap` makes a facade of an asynchronous result.
 
     Write `find = make_synchronous(AsyncThing.find)` in a class that has `aio` and `_loop`.
     """
 
     @wraps(method)
-    def call(facade: SyncFacade[A], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return facade._loop.run(method(facade.aio, *args, **kwargs))
+    def call(facade: SyncFacade[A], /, *args: P.args, **kwargs: P.kwargs) -> R | S:
+        result = facade._loop.run(method(facade.aio, *args, **kwargs))
+        return result if wrap is None else wrap(result, facade._loop)
+
+    return call
+
+
+def delegate(part: str, method: Callable[Concatenate[A, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Return a method that calls the method of one part of the object, the attribute `part`. It has
+    the same name, signature and docstring.
+
+    Write `find = delegate("_finder", Finder.find)` in a class whose objects have a `_finder`.
+    """
+
+    @wraps(method)
+    def call(whole: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return method(getattr(whole, part), *args, **kwargs)
 
     return call

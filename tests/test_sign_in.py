@@ -220,7 +220,7 @@ def test_by_localhost(box: Sandbox, tmp_path: Path) -> None:
     with ps.connect(url, state=tmp_path, environ={}) as store:
         auth = ps.auth.client_credentials(box.client_id, box.client_secret)
         assert store.sign_in(auth).signed_in
-        places = store._loop.run(store.aio._sign_in_service._authority.endpoints())
+        places = store._loop.run(store.aio._sign_in.service._authority.endpoints())
         origin = url.removesuffix("/v2")
         used = (places.authorize, places.token, places.revoke, places.introspect)
         assert [each for each in used if each.startswith(f"{origin}/")] == list(used)

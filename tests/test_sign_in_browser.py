@@ -19,7 +19,7 @@ from signing import confirmed_file, credentials, renewals, store_at
 import petsync as ps
 from petsync.models import Pet
 from petsync.sandbox import Sandbox
-from petsync.store.async_store import PendingSignIn
+from petsync.store.signin import PendingSignIn
 
 pytestmark = pytest.mark.slow
 

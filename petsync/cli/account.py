@@ -25,7 +25,7 @@ from petsync.trust import confirm, is_confirmed, names_in, record_path, relevant
 if TYPE_CHECKING:
     from petsync.client.auth.credentials import Credentials
     from petsync.models import Account
-    from petsync.store.async_store import PendingSignIn
+    from petsync.store.signin import PendingSignIn
 
 __all__ = ["login_command", "logout_command", "trust_command", "whoami_command"]
 

@@ -282,6 +282,25 @@ class Rate(click.ParamType[float]):
         return float(match[1])
 
 
+_SIZES = {"": 1, "B": 1, "K": 1024, "KB": 1024, "KIB": 1024, "M": 1024**2, "MB": 1024**2}
+_SIZES |= {"MIB": 1024**2}
+
+
+class _Size(click.ParamType[int]):
+    name = "SIZE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return a number of bytes, from `500000`, `800K` or `10M`."""
+        text = str(value).strip().upper()
+        digits = text.rstrip("BKMI")
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+            self.fail(f"{value!r} is not a size such as 500000, 800K or 10M.", param, ctx)
+        factor = _SIZES.get(text[len(digits) :])
+        if not factor or not int(digits):
+            self.fail(f"{value!r} is not a size such as 500000, 800K or 10M.", param, ctx)
+        return int(digits) * factor
+
+
 class _ColumnMapping(click.ParamType[tuple[str, str]]):
     name = "HEADER=COLUMN"
 
@@ -303,7 +322,11 @@ class _ColumnMapping(click.ParamType[tuple[str, str]]):
         return header.strip(), named
 
 
-_TYPES: Mapping[str, type[click.ParamType[Any]]] = {"rate": Rate, "mapping": _ColumnMapping}
+_TYPES: Mapping[str, type[click.ParamType[Any]]] = {
+    "rate": Rate,
+    "mapping": _ColumnMapping,
+    "max_bytes": _Size,
+}
 """The types of options whose text needs more than its Python type says."""
 
 

@@ -12,6 +12,7 @@ from petsync.cli.context import Context, must_be_writable, must_differ
 from petsync.cli.context import command as as_command
 from petsync.cli.options import PENDING, Rate, keyword_options, save_uploaded
 from petsync.errors import InterruptedRunError, PetsyncError
+from petsync.plan.uploads import PictureKeywords
 from petsync.table.options import ReadKeywords
 
 if TYPE_CHECKING:
@@ -21,29 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-_SIZES = {"": 1, "B": 1, "K": 1024, "KB": 1024, "KIB": 1024, "M": 1024**2, "MB": 1024**2}
-_SIZES |= {"MIB": 1024**2}
 _EXAMPLES = """
 petsync upload photos
 petsync upload photos --pattern "{id}-*" --max-side 2000
 petsync upload catalogue.xlsx --column image --metadata-column caption
 petsync upload photos --yes --json
 """
-
-
-class _Size(click.ParamType[int]):
-    name = "SIZE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return a number of bytes, from `500000`, `800K` or `10M`."""
-        text = str(value).strip().upper()
-        digits = text.rstrip("BKMI")
-        if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
-            self.fail(f"{value!r} is not a size such as 500000, 800K or 10M.", param, ctx)
-        factor = _SIZES.get(text[len(digits) :])
-        if not factor or not int(digits):
-            self.fail(f"{value!r} is not a size such as 500000, 800K or 10M.", param, ctx)
-        return int(digits) * factor
 
 
 @as_command("upload", examples=_EXAMPLES)
@@ -74,27 +58,7 @@ class _Size(click.ParamType[int]):
     metavar="TEXT",
     help="additionalMetadata for every picture without its own.",
 )
-@click.option(
-    "--keep-metadata",
-    is_flag=True,
-    help="Send the files with their metadata, such as the place of a photo.",
-)
-@click.option(
-    "--max-side",
-    type=click.IntRange(1, 65_535),
-    metavar="N",
-    help="Scale down pictures whose longer side has more than N pixels.",
-)
-@click.option(
-    "--max-bytes", type=_Size(), metavar="SIZE", help="The maximum size of a file.  [10M]"
-)
-@click.option(
-    "--max-pixels",
-    type=click.IntRange(1),
-    metavar="N",
-    help="The maximum number of pixels of a picture.  [50,000,000]",
-)
-@click.option("--again", is_flag=True, help="Upload pictures again that were uploaded before.")
+@keyword_options(PictureKeywords, "processing")
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 64),
@@ -131,7 +95,9 @@ def command(
     concurrency: int,
     rate: float | None,
     settle: float | None,
-    **options: Any,
+    metadata_column: str | None,
+    metadata: str | None,
+    processing: dict[str, Any],
 ) -> int:
     """Upload pictures to their pets.
 
@@ -148,11 +114,10 @@ def command(
     """
     from petsync.report.progress import run_bar
 
-    of_sheet = (*reading.values(), folder, options["metadata_column"])
+    of_sheet = (*reading.values(), folder, metadata_column)
     _check(source, column, page, patterns, recursive, *of_sheet)
-    picture_options = {name: value for name, value in options.items() if value not in (None, False)}
     if patterns:
-        picture_options["pattern"] = patterns
+        processing["pattern"] = patterns
     try:
         with context.connect() as store:
             with run_bar(
@@ -164,8 +129,10 @@ def command(
                     folder=folder,
                     recursive=recursive,
                     on_progress=on_scan,
+                    metadata_column=metadata_column,
+                    metadata=metadata,
                     **reading,
-                    **picture_options,
+                    **processing,
                 )
             if not _confirm(context, pictures, yes):
                 return PENDING

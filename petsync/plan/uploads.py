@@ -6,12 +6,13 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 import msgspec
 import pandas as pd
 
 from petsync._display import as_html, as_text
+from petsync._options import Option
 from petsync.errors import InterruptedRunError, PlanError, SettingsError
 from petsync.models import Pet
 from petsync.plan.report import OUTCOMES, Cause, Entry, Outcome
@@ -22,6 +23,7 @@ __all__ = [
     "Attempt",
     "FileProgress",
     "Picture",
+    "PictureKeywords",
     "PictureOptions",
     "PictureProblem",
     "Pictures",
@@ -139,6 +141,36 @@ class PictureProblem(msgspec.Struct, frozen=True, kw_only=True):
     """The sheet's row, None for a folder."""
     blocks: bool = True
     """True for a picture that the user wants to upload, false for any other file."""
+
+
+class PictureKeywords(TypedDict, total=False):
+    """The keywords of `Store.pictures` and `Store.pictures_of`: the fields of PictureOptions."""
+
+    keep_metadata: Annotated[
+        bool, Option(help="Send the files with their metadata, such as the place of a photo.")
+    ]
+    max_side: Annotated[
+        int | None,
+        Option(
+            help="Scale down pictures whose longer side has more than N pixels.",
+            metavar="N",
+            least=1,
+            most=65_535,
+        ),
+    ]
+    max_bytes: Annotated[
+        int, Option(help="The maximum size of a file.", default="10M", metavar="SIZE")
+    ]
+    max_pixels: Annotated[
+        int,
+        Option(
+            help="The maximum number of pixels of a picture.",
+            default="50,000,000",
+            metavar="N",
+            least=1,
+        ),
+    ]
+    again: Annotated[bool, Option(help="Upload pictures again that were uploaded before.")]
 
 
 class PictureOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,12 +9,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self
 
-import pandas as pd
-
-from petsync._options import show_keywords
-from petsync._sync import LoopThread, make_synchronous
+from petsync._sync import LoopThread, delegate, make_synchronous
 from petsync.client import auth as auths
 from petsync.client.api import Api
 from petsync.client.auth.browser import AsyncPendingSignIn
@@ -24,14 +21,11 @@ from petsync.client.origin import checked_base
 from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
 from petsync.errors import MissingServiceError, SettingsError
-from petsync.models import READ, WRITE
-from petsync.plan.plan import Plan
 from petsync.profile import ServiceProfile, profile_from
 from petsync.samples import sample_data
 from petsync.settings import HiddenEnvironment, Settings, as_written, read_confirmed, resolve
-from petsync.store.async_store import AsyncStore, Keep, PendingSignIn
-from petsync.table.options import ReadKeywords
-from petsync.table.sheet import Sheet
+from petsync.store.async_store import AsyncStore
+from petsync.store.signin import PendingSignIn
 
 __all__ = [
     "AsyncPendingSignIn",
@@ -63,6 +57,9 @@ class Store:
         # as in `async with ps.connect(url).aio`.
         self._close_loop = weakref.finalize(self, _release, aio, self._loop, self._owned)
 
+    read = delegate("aio", AsyncStore.read)
+    serves = delegate("aio", AsyncStore.serves)
+    check = delegate("aio", AsyncStore.check)
     find_by_status = make_synchronous(AsyncStore.find_by_status)
     find_by_tags = make_synchronous(AsyncStore.find_by_tags)
     snapshot = make_synchronous(AsyncStore.snapshot)
@@ -82,51 +79,14 @@ class Store:
     runs = make_synchronous(AsyncStore.runs)
     run = make_synchronous(AsyncStore.run)
     sign_in = make_synchronous(AsyncStore.sign_in)
+    begin_sign_in = make_synchronous(AsyncStore.begin_sign_in, PendingSignIn)
     who = make_synchronous(AsyncStore.who)
     sign_out = make_synchronous(AsyncStore.sign_out)
-
-    def begin_sign_in(
-        self,
-        *,
-        scopes: str | Sequence[str] = (READ, WRITE),
-        client_id: str | None = None,
-        implicit: bool = False,
-        listen: bool = True,
-        keep: Keep = "memory",
-    ) -> PendingSignIn:
-        """Return a sign-in that waits for the user in a browser.
-
-        Open its `url`, then `wait`, or `paste` the final URL in the browser. The options are
-        those of `aio.begin_sign_in`.
-        """
-        beginning = self.aio.begin_sign_in(
-            scopes=scopes, client_id=client_id, implicit=implicit, listen=listen, keep=keep
-        )
-        return PendingSignIn(self._loop.run(beginning), self._loop)
 
     @property
     def url(self) -> str:
         """The service's base URL."""
         return self.api.aio.session.base_url
-
-    @show_keywords(ReadKeywords)
-    def read(
-        self, sheet: Sheet | pd.DataFrame | str | Path, **options: Unpack[ReadKeywords]
-    ) -> Sheet:
-        """Return the sheet as this store reads it.
-
-        `corrections` gives texts by the address of a cell, as in a finding: petsync reads the cell
-        as this text, and the file does not change.
-        """
-        return self.aio.read(sheet, **options)
-
-    def serves(self, url: str) -> bool:
-        """Return true if `photo` can read the URL: it is below the service's base URL."""
-        return self.aio.serves(url)
-
-    def check(self, plan: Plan) -> None:
-        """Raise PlanError if the plan is for another store, or was already applied."""
-        self.aio.check(plan)
 
     def close(self) -> None:
         """Close the connections, and the embedded store of a `demo()`."""

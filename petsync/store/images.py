@@ -10,17 +10,27 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
 import msgspec
 
+from petsync._options import reject_unknown, show_keywords
 from petsync._sync import in_thread
 from petsync.apply.journal import Journal, RunSession
+from petsync.apply.options import ApplyOptions
 from petsync.client.api import AsyncApi
 from petsync.client.loaders import look_up
 from petsync.client.target import ServiceTarget, photo, target_of
 from petsync.errors import InterruptedRunError, PetsyncError, PlanError
 from petsync.images import upload
-from petsync.images.find import Candidate, ImageMatches, Patterns, find_in_folder, find_in_sheet
+from petsync.images.find import (
+    DEFAULT_PATTERNS,
+    Candidate,
+    ImageMatches,
+    Patterns,
+    find_in_folder,
+    find_in_sheet,
+)
 from petsync.images.inspect import decide_uploads, inspect_files, with_pet
 from petsync.images.upload import (
     RERUN_CURE,
@@ -30,10 +40,12 @@ from petsync.images.upload import (
     uploads_to,
 )
 from petsync.models import Pet
+from petsync.plan import arguments
 from petsync.plan.change import FailedLookup, Snapshot
 from petsync.plan.uploads import (
     FileProgress,
     Picture,
+    PictureKeywords,
     PictureOptions,
     PictureProblem,
     Pictures,
@@ -64,95 +76,110 @@ class StoreImages:
     read: Callable[..., Sheet]
     snapshot: Callable[[], Awaitable[Snapshot]]
 
-    async def sheet(self, source: Sheet | str | Path, options: ReadKeywords) -> Sheet:
-        """Return the sheet. A file with an unknown status is read again with the store's statuses,
-        because an upload does not depend on the status.
-        """
-        if isinstance(source, Sheet):
-            return source
-        sheet = await asyncio.to_thread(partial(self.read, source, **options))
-        if not any(finding.column == "status" for finding in sheet.problems):
-            return sheet
-        known = frozenset((await self.snapshot()).frame["status"].dropna().unique())
-        options = {**options, "known_statuses": known}
-        return await asyncio.to_thread(partial(self.read, source, **options))
-
-    async def of_folder(
+    @show_keywords(PictureKeywords, PictureOptions)
+    async def pictures(
         self,
-        folder: Path,
-        options: PictureOptions,
+        source: Sheet | str | Path,
         *,
-        pattern: str | Iterable[str],
-        recursive: bool,
-        metadata: str | None,
-        on_progress: OnScanned,
+        column: str | None = None,
+        tab: str | None = None,
+        encoding: str | None = None,
+        folder: str | Path | None = None,
+        metadata_column: str | None = None,
+        metadata: str | None = None,
+        pattern: str | Iterable[str] = DEFAULT_PATTERNS,
+        recursive: bool = False,
+        on_progress: Callable[[ScanProgress], None] | None = None,
+        **options: Unpack[PictureKeywords],
     ) -> Pictures:
-        """Return the pictures of a folder. Raises the same errors as AsyncStore.pictures."""
-        find = partial(find_in_folder, recursive=recursive, metadata=metadata)
-        found = await asyncio.to_thread(find, folder, Patterns.of(pattern))
-        return await self._pictures(str(folder), found, options, on_progress)
+        """Return the images that `upload` would send. Sends only GET requests.
 
-    async def of_sheet(
-        self,
-        sheet: Sheet,
-        options: PictureOptions,
-        *,
-        column: str,
-        folder: str | Path | None,
-        metadata_column: str | None,
-        metadata: str | None,
-        on_progress: OnScanned,
-    ) -> Pictures:
-        """Return the pictures that a sheet's column names. Raises the same errors as
-        AsyncStore.pictures.
+        These are the images in the folder `source`, found by their names, or those that the
+        `column` of a sheet names. Each is decoded completely, and its pet is looked up. In a
+        folder, a name must match a `pattern` of {id}, {n} and *, such as `{id}_{n}`. Paths in a
+        sheet are relative to its folder, or to `folder`. `metadata` is for every image for which
+        neither the `metadata_column` nor metadata.csv in the folder has a text.
+
+        Embedded metadata (place, time, camera, comments) is removed by default. Raises SheetError
+        if folder, sheet or column cannot be read, SettingsError for invalid options, and ApiError
+        if the store does not answer.
         """
-        root = Path(sheet.source).parent if folder is None else Path(folder)
-        find = partial(
-            find_in_sheet, folder=root, metadata_column=metadata_column, metadata=metadata
+        reject_unknown(options, "pictures", PictureKeywords)
+        chosen = PictureOptions(**options)
+        if column is not None:
+            sheet = await self._sheet(source, {"tab": tab, "encoding": encoding})
+            find_in = partial(
+                find_in_sheet,
+                sheet,
+                column,
+                folder=Path(sheet.source).parent if folder is None else Path(folder),
+                metadata_column=metadata_column,
+                metadata=metadata,
+            )
+            return await self._pictures(
+                sheet.source, await asyncio.to_thread(find_in), chosen, on_progress
+            )
+        root = arguments.folder_of(
+            source, tab=tab, encoding=encoding, folder=folder, metadata_column=metadata_column
         )
-        found = await asyncio.to_thread(find, sheet, column)
-        return await self._pictures(sheet.source, found, options, on_progress)
+        find = partial(find_in_folder, recursive=recursive, metadata=metadata)
+        found = await asyncio.to_thread(find, Path(root), Patterns.of(pattern))
+        return await self._pictures(root, found, chosen, on_progress)
 
-    async def of_files(
+    @show_keywords(PictureKeywords, PictureOptions)
+    async def pictures_of(
         self,
         pet_id: int,
-        files: Iterable[Path],
-        options: PictureOptions,
+        files: str | Path | Iterable[str | Path],
         *,
-        metadata: str | None,
-        on_progress: OnScanned,
+        metadata: str | None = None,
+        on_progress: Callable[[ScanProgress], None] | None = None,
+        **options: Unpack[PictureKeywords],
     ) -> Pictures:
-        """Return these files as pictures of one pet; `row` is the index of the file.
+        """Return the images that `upload` would send to one pet.
 
-        Raises the same errors as AsyncStore.pictures_of.
+        The images are these files in the given order; their names do not matter. `row` of a picture
+        or problem is the index of its file.
         """
-        found = ImageMatches(
-            candidates=[
-                Candidate(
-                    path=path,
-                    file=path.name,
-                    pet_id=pet_id,
-                    place=place,
-                    row=place,
-                    metadata=metadata,
-                )
-                for place, path in enumerate(files)
-            ]
-        )
-        return await self._pictures(f"files for pet {pet_id}", found, options, on_progress)
+        reject_unknown(options, "pictures_of", PictureKeywords)
+        (number,) = arguments.pet_ids(pet_id)
+        chosen = PictureOptions(**options)
+        paths = [files] if isinstance(files, str | Path) else files
+        candidates = [
+            Candidate(path=path, file=path.name, pet_id=number, place=at, row=at, metadata=metadata)
+            for at, path in enumerate(map(Path, paths))
+        ]
+        found = ImageMatches(candidates=candidates)
+        return await self._pictures(f"files for pet {number}", found, chosen, on_progress)
 
     async def upload(
         self,
         pictures: Pictures,
-        options: UploadOptions,
-        rate: float | None,
-        on_progress: Callable[[UploadProgress], None] | None,
+        *,
+        concurrency: int = 4,
+        rate: float | None = None,
+        settle: float | None = None,
+        on_progress: Callable[[UploadProgress], None] | None = None,
         on_file: Callable[[FileProgress], None] | None = None,
         cancelling: UploadCanceller | None = None,
     ) -> UploadReport:
-        """Upload the pictures, and return the report. Raises the same errors as
-        AsyncStore.upload.
+        """Upload the images, and return the outcome of every file.
+
+        Images of one pet are sent one after the other, those of `concurrency` pets at the same
+        time. The journal records the run, so no later run uploads the same image again. `settle` is
+        the number of seconds to wait before an upload that got no response and added no photo is
+        sent again; by default the timeout. `on_progress` is called for all images together,
+        `on_file` for each; `cancelling` names images to leave out.
+
+        Raises LockedError before it sends anything, and InterruptedRunError with the `report` so
+        far if the run was stopped; the same folder or sheet, read and uploaded again, completes it.
         """
+        arguments.checked_pictures(pictures)
+        options = UploadOptions(
+            concurrency=concurrency, settle=self.settings.timeout if settle is None else settle
+        )
+        # ApplyOptions checks the rate.
+        rate = ApplyOptions(rate=rate).rate
         session = self.api.session
         if pictures.store != session.base_url:
             raise PlanError(
@@ -198,14 +225,29 @@ class StoreImages:
         return report
 
     async def photo(self, url: str) -> bytes:
-        """Return the content that the service returns for the URL. Raises the same errors as
-        AsyncStore.photo.
+        """Return the content of a photo below the service's base URL.
+
+        Raises InvalidInputError for any other URL, without a request, and ApiError if the service
+        does not return the photo.
         """
         return await photo(self.api.session, url)
 
     def serves(self, url: str) -> bool:
-        """Return true if the URL is below the service's base URL."""
+        """Return true if `photo` can read the URL: it is below the service's base URL."""
         return target_of(self.api.session.base_url, url) is not None
+
+    async def _sheet(self, source: Sheet | str | Path, options: ReadKeywords) -> Sheet:
+        """Return the sheet. A file with an unknown status is read again with the store's statuses,
+        because an upload does not depend on the status.
+        """
+        if isinstance(source, Sheet):
+            return source
+        sheet = await asyncio.to_thread(partial(self.read, source, **options))
+        if not any(finding.column == "status" for finding in sheet.problems):
+            return sheet
+        known = frozenset((await self.snapshot()).frame["status"].dropna().unique())
+        options = {**options, "known_statuses": known}
+        return await asyncio.to_thread(partial(self.read, source, **options))
 
     async def _pictures(
         self,

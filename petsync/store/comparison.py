@@ -1,0 +1,315 @@
+"""Comparisons of a sheet with the store: the plan of a sheet, and the reasons for its decisions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Unpack
+
+import pandas as pd
+
+from petsync._options import show_keywords
+from petsync.client.api import AsyncApi
+from petsync.client.loaders import Lookups, look_up
+from petsync.models import Pet
+from petsync.plan import arguments
+from petsync.plan.change import Snapshot
+from petsync.plan.compare import compare, find_unproved_ids, must_have_columns
+from petsync.plan.decide import FoundPets
+from petsync.plan.explain import Explanations, explain
+from petsync.plan.fields import Vocabulary
+from petsync.plan.guard import NO_GUARD, Guard
+from petsync.plan.lineage import (
+    Match,
+    RenumberedPet,
+    RestoredPet,
+    Suspect,
+    find_rows_of_removed_pets,
+    find_suspects,
+    identify,
+    mark_doubts,
+    slots_of,
+)
+from petsync.plan.match import find_absent_ids, has_unknown_names
+from petsync.plan.options import PlanKeywords, PlanOptions, plan_options_from
+from petsync.plan.plan import Plan
+from petsync.plan.uploads import (
+    Uploads,
+)
+from petsync.profile import ServiceProfile
+from petsync.store.runs import History
+from petsync.table.frame import frame_from_pets, unique_texts
+from petsync.table.sheet import Sheet
+
+__all__ = ["SheetComparer", "SheetComparison"]
+
+
+@dataclass(frozen=True, slots=True)
+class SheetComparison:
+    """The input of a plan: the store's records, the sheet, and the look-ups for them."""
+
+    snapshot: Snapshot
+    sheet: Sheet
+    found: FoundPets
+    """The results of the look-ups, by id, for ids that the snapshot lacks."""
+    uploads: Uploads = field(default_factory=Uploads)
+    """Photos that uploads added."""
+    matches: Mapping[int, Match] = field(default_factory=dict)
+    """By row, the results of matching rows without an id with the records of earlier runs."""
+    undone: Mapping[int, str] = field(default_factory=dict)
+    """The ids of pets that undos removed, each with the id of the undone run."""
+    restored: Mapping[int, RestoredPet] = field(default_factory=dict)
+    """Pets that undos changed, with their values after the undo."""
+    renumbered: Mapping[int, RenumberedPet] = field(default_factory=dict)
+    """Pets that got an id other than the one they were added with."""
+    outside: frozenset[int] = frozenset()
+    """The ids of pets outside the caller's scope; they are not deleted as missing."""
+    suspects: Mapping[int, Suspect] = field(default_factory=dict)
+    """Rows whose id may refer to an earlier pet, not to the pet that has this id now."""
+
+    def plan(
+        self, options: PlanOptions, guard: Guard, *, profile: ServiceProfile, created: str
+    ) -> Plan:
+        """Return the plan that brings the store into agreement with the sheet."""
+        return compare(
+            self.snapshot,
+            self.sheet,
+            found=self.found,
+            created=created,
+            options=options,
+            guard=guard,
+            profile=profile,
+            uploads=self.uploads,
+            matches=self.matches,
+            undone=self.undone,
+            restored=self.restored,
+            renumbered=self.renumbered,
+            outside=self.outside,
+            suspects=self.suspects,
+        )
+
+    def why(self, plan: Plan, pet_ids: Iterable[int]) -> Explanations:
+        """Return the explanations of what the plan does with the pets."""
+        return explain(
+            plan,
+            self.snapshot,
+            self.sheet,
+            self.found,
+            pet_ids,
+            uploads=self.uploads,
+            matches=self.matches,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SheetComparer:
+    """Compares sheets with one store; `read` and `snapshot` are the store's methods, and
+    `load_uploads` returns the photos that uploads added for a sheet.
+    """
+
+    api: AsyncApi
+    history: History
+    read: Callable[..., Sheet]
+    snapshot: Callable[[], Awaitable[Snapshot]]
+    load_uploads: Callable[[Sheet], Uploads]
+
+    @property
+    def url(self) -> str:
+        """The service's base URL."""
+        return self.api.session.base_url
+
+    @show_keywords(PlanKeywords, PlanOptions)
+    async def plan(
+        self,
+        sheet: Sheet | pd.DataFrame | str | Path,
+        *,
+        strict: bool = False,
+        guard: Guard = NO_GUARD,
+        snapshot: Snapshot | None = None,
+        on_progress: Callable[[Lookups], None] | None = None,
+        **options: Unpack[PlanKeywords],
+    ) -> Plan:
+        """Return the plan that brings the store into agreement with the sheet.
+
+        Sends only GET requests. `sheet` is a Sheet, a file or a DataFrame with the canonical
+        columns; a missing value in it changes nothing. A limit is a number of pets or a share, such
+        as `max_delete=25` or `max_update="10%"`; `guard` has all limits as one value.
+
+        An exported sheet contains a base, the store's values at the time of the export: a cell that
+        has not been edited since then changes nothing. If the sheet and the store changed a field
+        to different values, the plan lists a conflict, and the store's value stays unless an option
+        sends the sheet's. Raises PlanError if the base cannot be used, GuardError if an export has
+        lost its ids or the header of a column, and FindingsError if `strict` and the sheet has
+        findings.
+
+        petsync looks up the ids that the snapshot lacks; `on_progress` gets their number.
+        """
+        request = plan_options_from(options, guard)
+        compared = await self._compare_for(request[0], sheet, snapshot, strict, on_progress)
+        return compared.plan(*request, profile=self.api.session.profile, created=_now())
+
+    @show_keywords(PlanKeywords, PlanOptions)
+    async def why(
+        self,
+        sheet: Sheet | pd.DataFrame | str | Path,
+        pet_id: int | Iterable[int],
+        *,
+        strict: bool = False,
+        guard: Guard = NO_GUARD,
+        snapshot: Snapshot | None = None,
+        on_progress: Callable[[Lookups], None] | None = None,
+        **options: Unpack[PlanKeywords],
+    ) -> Explanations:
+        """Explain what `plan` with these arguments does with the pet, or with each of several.
+
+        For each row about the pet, or once if no row is about it, the result has the values of
+        export, sheet and store, the decision, and the rules. Raises the same errors as `plan`.
+        """
+        request = plan_options_from(options, guard, function="why")
+        ids = arguments.pet_ids(pet_id)
+        compared = await self._compare_for(request[0], sheet, snapshot, strict, on_progress, ids)
+        plan = compared.plan(*request, profile=self.api.session.profile, created=_now())
+        return compared.why(plan, ids)
+
+    async def compare(
+        self,
+        sheet: Sheet | pd.DataFrame | str | Path,
+        snapshot: Snapshot | None = None,
+        *,
+        strict: bool = False,
+        on_progress: Callable[[Lookups], None] | None = None,
+        ids: Iterable[int] = (),
+        with_undone: bool = False,
+    ) -> SheetComparison:
+        """Return the store and the sheet, with all look-ups that a plan needs, and look-ups of
+        `ids`.
+
+        If an undo removed the pet of a row without an id, the row counts as new, unless
+        `with_undone` is set. Raises the same errors as `plan`.
+        """
+        now = (
+            await self.snapshot()
+            if snapshot is None
+            else arguments.checked_snapshot(snapshot, self.url)
+        )
+        read = await asyncio.to_thread(self.read, sheet, known_statuses=_statuses_of(now))
+        if strict:
+            arguments.no_findings(read)
+        reused_ids = self.history.read_reused(self.url) if read.named_ids else {}
+        suspect_rows = find_suspects(read, reused_ids, now.frame)
+        if "id" in read.rows:
+            removed = await asyncio.to_thread(self.history.read_removed, self.url)
+            suspect_rows = find_rows_of_removed_pets(read, removed, now.frame) | suspect_rows
+        suspect_ids = {each.reused.pet.id or 0 for each in suspect_rows.values()}
+        suspect_ids |= reused_ids.keys() & read.blocked_ids
+        matches = await asyncio.to_thread(
+            self._matches, read, now, suspect_ids, with_undone=with_undone
+        )
+        record_ids = {each.pet_id for match in matches.values() for each in match.records}
+        ids_to_look_up = [*ids, *sorted(each for each in record_ids if each is not None)]
+        unproved = find_unproved_ids(read.frame, now.frame)
+        renumbered = self.history.read_renumbered(self.url) if unproved else {}
+        ids_to_look_up += [renumbered[each].pet_id for each in unproved if each in renumbered]
+        missing = [*unproved, *find_absent_ids(ids_to_look_up, now.frame)]
+        found = await look_up(self.api, missing, on_progress=on_progress)
+        base = read.base
+        # Load the uploads after the snapshot, because an upload is in the journal before the store
+        # has its photo.
+        uploads = await asyncio.to_thread(self.load_uploads, read)
+        is_gone = base is not None and any(found.get(each) is None for each in base.ids & {*found})
+        undone = self.history.read_undone_adds(self.url) if is_gone else {}
+        restored = {} if base is None else self.history.read_restored(self.url)
+        now = await self._with_vocabulary(now, read, found)
+        return SheetComparison(
+            now,
+            read,
+            found,
+            uploads,
+            matches,
+            undone,
+            restored,
+            renumbered,
+            suspects=suspect_rows,
+        )
+
+    async def _compare_for(
+        self,
+        options: PlanOptions,
+        sheet: Sheet | pd.DataFrame | str | Path,
+        snapshot: Snapshot | None,
+        strict: bool,
+        on_progress: Callable[[Lookups], None] | None,
+        ids: Iterable[int] = (),
+    ) -> SheetComparison:
+        """Return the comparison for a plan with these options. Raises the same errors as `plan`."""
+        compared = await self.compare(
+            sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
+        )
+        compared = await self._continue_base(compared)
+        if not options.two_way:
+            must_have_columns(compared.sheet, matches_rows=bool(options.match_on))
+        return compared
+
+    async def _continue_base(self, compared: SheetComparison) -> SheetComparison:
+        """Return the comparison, with the sheet's base updated by the changes that the sheet's runs
+        sent.
+        """
+        base = compared.sheet.base
+        if base is None or base.store != self.url:
+            return compared
+        sheet = await asyncio.to_thread(
+            self.history.continue_base, compared.sheet, compared.snapshot.frame
+        )
+        return replace(compared, sheet=sheet)
+
+    async def _with_vocabulary(self, now: Snapshot, sheet: Sheet, found: FoundPets) -> Snapshot:
+        """Return the snapshot, with a snapshot of the whole store if one is needed.
+
+        It is needed if the snapshot covers a part of the store and the sheet names categories or
+        tags that this part does not have.
+        """
+        failed = {each.query for each in now.coverage.failed}
+        usual = {*self.api.session.profile.statuses}
+        if now.whole is not None:
+            return now
+        if usual <= {*now.coverage.statuses, *failed}:
+            return replace(now, whole=now) if usual & failed else now
+        others = frame_from_pets([each for each in found.values() if isinstance(each, Pet)])
+        known = pd.concat([now.frame, others]) if len(others) else now.frame
+        is_incomplete = await asyncio.to_thread(has_unknown_names, sheet, known)
+        return replace(now, whole=await self.snapshot()) if is_incomplete else now
+
+    def _matches(
+        self, sheet: Sheet, now: Snapshot, suspect_ids: Collection[int], *, with_undone: bool
+    ) -> Mapping[int, Match]:
+        """Return, by row, how the rows without an id match the records of earlier runs on this
+        store.
+        """
+        if not slots_of(sheet):
+            return {}
+        url = self.url
+        records = self.history.read_row_records(url, sheet, with_undone=with_undone)
+        found = identify(sheet, records, now.frame, suspect_ids)
+        # A row that got an id and lacks it now is from a backup, or is another row at that
+        # position.
+        edited = {row: m for row, m in found.items() if m.kind == "certain" and m.is_edited}
+        if not edited:
+            return found
+        id_writers = self.history.find_id_writers({each.record.run_id for each in edited.values()})
+        without_id = {row: m for row, m in edited.items() if m.record.run_id in id_writers}
+        assigned_ids = {m.record.pet_id for m in without_id.values() if m.record.pet_id is not None}
+        return {
+            **found,
+            **mark_doubts(without_id, sheet, Vocabulary(now.frame), may_lack=assigned_ids),
+        }
+
+
+def _statuses_of(snapshot: Snapshot) -> frozenset[str]:
+    return frozenset(unique_texts(snapshot.frame, "status"))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")

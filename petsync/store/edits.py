@@ -1,0 +1,169 @@
+"""Edits of one pet, with all checks of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Unpack
+
+import msgspec
+import pandas as pd
+
+from petsync._options import show_keywords
+from petsync.client.api import AsyncApi
+from petsync.errors import FindingsError, SettingsError
+from petsync.models import Category, Pet, Tag
+from petsync.plan import arguments
+from petsync.plan.change import Snapshot
+from petsync.plan.guard import NO_GUARD, Guard, GuardKeywords, guard_from
+from petsync.plan.plan import Plan
+from petsync.table.base import Base
+from petsync.table.columns import CLEAR, CLEARED, COLUMNS
+from petsync.table.frame import frame_from_pets, unique_texts
+from petsync.table.sheet import Sheet
+
+__all__ = ["PetEditor"]
+
+
+_EDIT_SOURCE = "edit"
+_OTHERS_NOTE = "nothing happens to"
+"""An edit omits notes that contain this text: they are about the store's other pets."""
+
+
+@dataclass(frozen=True, slots=True)
+class PetEditor:
+    """Makes plans that edit one pet; `snapshot`, `plan` and `read` are the store's methods."""
+
+    api: AsyncApi
+    snapshot: Callable[[], Awaitable[Snapshot]]
+    plan: Callable[..., Awaitable[Plan]]
+    read: Callable[..., Sheet]
+
+    @show_keywords(GuardKeywords)
+    async def edit(
+        self,
+        pet_id: int,
+        *,
+        name: str | None = None,
+        status: str | None = None,
+        category: str | Category | None = None,
+        tags: str | Iterable[str | Tag] | None = None,
+        photo_urls: str | Iterable[str] | None = None,
+        seen: Pet | None = None,
+        guard: Guard = NO_GUARD,
+        snapshot: Snapshot | None = None,
+        **limits: Unpack[GuardKeywords],
+    ) -> Plan:
+        """Return the plan that changes this one pet, for `apply`. Sends only GET requests.
+
+        A field that is None stays as it is; an empty text or list empties it. `tags` and
+        `photo_urls` are lists, or text as in a cell of a sheet. `seen` is the pet as it was when
+        the change was decided: later changes by other users stay, and a field that both the edit
+        and another user changed is a conflict. With a `snapshot`, petsync does not read the whole
+        store again; it always reads the pet itself again.
+
+        Raises NotFoundError if the pet does not exist, and FindingsError for a value that is an
+        error in a sheet too.
+        """
+        (number,) = arguments.pet_ids(pet_id)
+        guard = guard_from(limits, guard, function="edit")
+        values = _collect_fields(name, status, category, tags, photo_urls)
+        base = _base(number, seen, self.api.session.base_url)
+        url = self.api.session.base_url
+        given = None if snapshot is None else arguments.checked_snapshot(snapshot, url)
+        current = await self.api.get_pet_by_id(number)
+        known = _with_pet(await self.snapshot() if given is None else given, current)
+        sheet = self.read(_frame(number, values), known_statuses=_statuses(known))
+        _check_values(sheet)
+        sheet = replace(sheet, source=f"edit of pet {number}", base=base)
+        return _strip_addresses(await self.plan(sheet, guard=guard, snapshot=known))
+
+
+def _collect_fields(
+    name: str | None,
+    status: str | None,
+    category: str | Category | None,
+    tags: str | Iterable[str | Tag] | None,
+    photo_urls: str | Iterable[str] | None,
+) -> dict[str, Any]:
+    """Return the wanted values, by column."""
+    values = {
+        "name": _check_text("name", name),
+        "status": _check_text("status", status),
+        "tags": _items(tags),
+        "photo_urls": _items(photo_urls),
+    }
+    if isinstance(category, Category):
+        return {**values, "category": category.name, "category_id": category.id}
+    text = _check_text("category", category)
+    return {**values, "category": CLEARED if text == "" else text}
+
+
+def _check_text(column: str, value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise SettingsError(f"{column} is {value!r}; it must be a text")
+
+
+def _items(value: str | Iterable[Any] | None) -> str | list[Any] | None:
+    return value if value is None or isinstance(value, str) else list(value)
+
+
+def _frame(pet_id: int, values: Mapping[str, Any]) -> pd.DataFrame:
+    """Return a DataFrame of one row with every column: a missing column would count as lost."""
+    row = {column: values.get(column) for column in COLUMNS} | {"id": pet_id, "action": "update"}
+    return pd.DataFrame([row], dtype=object)
+
+
+def _base(pet_id: int, seen: Pet | None, store: str) -> Base | None:
+    if seen is None:
+        return None
+    if not isinstance(seen, Pet) or seen.id != pet_id:
+        raise SettingsError(
+            f"the argument `seen` is not pet {pet_id}",
+            hint="Give the pet as store.api.get_pet_by_id returns it.",
+        )
+    taken_at = datetime.now(UTC).isoformat(timespec="microseconds")
+    return Base(frame=frame_from_pets([seen]), store=store, taken_at=taken_at)
+
+
+def _with_pet(snapshot: Snapshot, pet: Pet) -> Snapshot:
+    """Return the snapshot with the current pet instead of the one that was read before."""
+    others = snapshot.frame[snapshot.frame["id"] != pet.id]
+    frame = pd.concat([others, frame_from_pets([pet])], ignore_index=True)
+    return replace(snapshot, frame=frame.sort_values("id", kind="stable", ignore_index=True))
+
+
+def _statuses(snapshot: Snapshot) -> frozenset[str]:
+    return frozenset(unique_texts(snapshot.frame, "status"))
+
+
+def _check_values(sheet: Sheet) -> None:
+    """Raise FindingsError for a value with an error."""
+    for each in sheet.problems:
+        if each.severity == "error":
+            value = "" if each.value in ("", CLEAR) else f"{each.value[:60]!r}: "
+            raise FindingsError(f"{each.column}: {value}{each.problem}", hint=each.suggestion)
+
+
+def _strip_addresses(plan: Plan) -> Plan:
+    """Return the plan without cell addresses, which only apply to a sheet, and without notes about
+    other pets.
+    """
+
+    def replace_source(each: Any, **more: Any) -> Any:
+        return msgspec.structs.replace(each, source=_EDIT_SOURCE, **more)
+
+    return msgspec.structs.replace(
+        plan,
+        places={},
+        notes=tuple(note for note in plan.notes if _OTHERS_NOTE not in note),
+        changes=tuple(map(replace_source, plan.changes)),
+        conflicts=tuple(
+            replace_source(
+                each, problem=each.problem.replace("since the export", "since it was read")
+            )
+            for each in plan.conflicts
+        ),
+    )

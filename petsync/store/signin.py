@@ -1,0 +1,121 @@
+"""Sign in and out at a service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from petsync._sync import LoopThread, make_synchronous
+from petsync.client.auth.browser import AsyncPendingSignIn
+from petsync.client.auth.credentials import Credentials
+from petsync.client.auth.keyring import CredentialStore
+from petsync.client.auth.oauth import Authority
+from petsync.client.session import Session
+from petsync.client.signin import SignInService, make_sign_in_request
+from petsync.models import READ, WRITE, Account
+from petsync.settings import Settings
+
+__all__ = ["Keep", "PendingSignIn", "SignIn"]
+
+
+Keep = Literal["memory", "keyring"]
+
+
+@dataclass(frozen=True, slots=True)
+class SignIn:
+    """Signs in and out at one service, and reads the account."""
+
+    settings: Settings
+    service: SignInService
+
+    @classmethod
+    def of(cls, session: Session, settings: Settings) -> Self:
+        """Return the sign-in of the session, with the settings."""
+        authority = Authority(
+            session.base_url,
+            auth=settings.auth,
+            allow_http=settings.allow_http,
+            timeout=settings.timeout,
+        )
+        keyring = CredentialStore(settings.state, session.base_url)
+        return cls(settings, SignInService(session, authority, keyring))
+
+    async def sign_in(self, credentials: Credentials, *, keep: Keep = "memory") -> Account:
+        """Use these credentials of `petsync.auth` from now on, if the service accepts them.
+
+        `keep="keyring"` stores them for other processes with the same state folder. Raises
+        AuthError if the service refuses them, SettingsError if the service does not offer this
+        sign-in or the keyring cannot be used, and ApiError if the service does not answer; the
+        former credentials then stay.
+        """
+        self.settings.require_confirmed()
+        return await self.service.sign_in(credentials, keep)
+
+    async def begin_sign_in(
+        self,
+        *,
+        scopes: str | Sequence[str] = (READ, WRITE),
+        client_id: str | None = None,
+        implicit: bool = False,
+        listen: bool = True,
+        keep: Keep = "memory",
+    ) -> AsyncPendingSignIn:
+        """Return a sign-in that waits for the user in a browser: open its `url`.
+
+        It uses a code with PKCE; `implicit=True` is for a service that offers only the implicit
+        grant. `listen=False` is for a browser on another machine: then pass the final URL in the
+        browser to `paste`. Raises SettingsError if the service does not offer this kind of sign-in,
+        or does not provide a sign-in address.
+        """
+        self.settings.require_confirmed()
+        question = make_sign_in_request(scopes, client_id, implicit=implicit, listen=listen)
+        return await self.service.begin(question, keep)
+
+    async def who(self) -> Account:
+        """Return the account at the service: who is signed in, with which permissions.
+
+        Sends requests that change nothing. Raises AuthError if the service no longer accepts the
+        sign-in.
+        """
+        return await self.service.who()
+
+    async def sign_out(self) -> Account:
+        """Delete the sign-in, in the keyring too; return an account without a sign-in, whose
+        `problem` has notices for the user. The service revokes it first, if it supports that.
+        PETSYNC_TOKEN and token files stay.
+        """
+        return await self.service.sign_out()
+
+
+class PendingSignIn:
+    """A sign-in that waits for the user in a browser.
+
+    Open `url`, then `wait` for the browser, or `paste` the final URL in the browser.
+    """
+
+    def __init__(self, aio: AsyncPendingSignIn, loop: LoopThread) -> None:
+        self.aio = aio
+        self._loop = loop
+
+    @property
+    def url(self) -> str:
+        """The URL to open in a browser."""
+        return self.aio.url
+
+    @property
+    def is_listening(self) -> bool:
+        """True if petsync listens for the browser's redirect."""
+        return self.aio.is_listening
+
+    @property
+    def is_open(self) -> bool:
+        """True if no response for this sign-in has arrived yet: another attempt may succeed."""
+        return self.aio.is_open
+
+    wait = make_synchronous(AsyncPendingSignIn.wait)
+    paste = make_synchronous(AsyncPendingSignIn.paste)
+    close = make_synchronous(AsyncPendingSignIn.close)
+
+    def __repr__(self) -> str:
+        return repr(self.aio)
