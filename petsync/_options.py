@@ -104,6 +104,5 @@ def show_keywords(
 
 def _describe(keyword: Keyword) -> str:
     default = f" [{keyword.option.default}]" if keyword.option.default else ""
-    return textwrap.fill(
-        f"{keyword.name}: {keyword.option.help}{default}", _WIDTH, subsequent_indent="    "
-    )
+    text = f"- `{keyword.name}`: {keyword.option.help}{default}"
+    return textwrap.fill(text, _WIDTH, subsequent_indent="  ")

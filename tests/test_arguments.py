@@ -140,7 +140,7 @@ def test_options_are_shown_as_keywords(call: str, values: type) -> None:
     assert keywords.__annotations__.keys() <= parameters.keys()
     assert "options" not in parameters
     for name in keywords.__annotations__:
-        assert f"\n{name}: " in method.__doc__
+        assert f"\n- `{name}`: " in method.__doc__
         if name in values.__struct_fields__ and name != "settle":  # type: ignore[attr-defined]
             assert parameters[name].default == getattr(values(), name)
 

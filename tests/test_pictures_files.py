@@ -21,7 +21,7 @@ from petsync.images.inspect import (
     parts,
     prepare_image,
 )
-from petsync.plan.uploads import PictureOptions
+from petsync.plan.options import PictureOptions
 
 PLAIN = PictureOptions()
 FORMATS = {"JPEG": ".jpg", "PNG": ".png", "GIF": ".gif", "WEBP": ".webp"}

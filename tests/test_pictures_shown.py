@@ -11,14 +11,9 @@ import pytest
 import petsync as ps
 import petsync.report
 from petsync.errors import PlanError
+from petsync.plan.options import PictureOptions
 from petsync.plan.report import OUTCOMES
-from petsync.plan.uploads import (
-    UPLOAD_DECISIONS,
-    PictureOptions,
-    result_of,
-    result_of_problem,
-    treatment,
-)
+from petsync.plan.uploads import UPLOAD_DECISIONS, result_of, result_of_problem, treatment
 from petsync.report.images import (
     DECISION_TITLES,
     pictures_html,

@@ -12,7 +12,7 @@ from petsync.cli.context import Context, must_be_writable, must_differ
 from petsync.cli.context import command as as_command
 from petsync.cli.options import PENDING, Rate, keyword_options, save_uploaded
 from petsync.errors import InterruptedRunError, PetsyncError
-from petsync.plan.uploads import PictureKeywords
+from petsync.plan.options import PictureKeywords
 from petsync.table.options import ReadKeywords
 
 if TYPE_CHECKING:

@@ -29,10 +29,10 @@ from petsync.images.find import (
 )
 from petsync.models import Pet
 from petsync.plan.change import FailedLookup
+from petsync.plan.options import PictureOptions
 from petsync.plan.uploads import (
     Attempt,
     Picture,
-    PictureOptions,
     PictureProblem,
     ScanProgress,
     UploadDecision,

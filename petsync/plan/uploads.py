@@ -6,15 +6,15 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import pandas as pd
 
 from petsync._display import as_html, as_text
-from petsync._options import Option
-from petsync.errors import InterruptedRunError, PlanError, SettingsError
+from petsync.errors import InterruptedRunError, PlanError
 from petsync.models import Pet
+from petsync.plan.options import PictureOptions
 from petsync.plan.report import OUTCOMES, Cause, Entry, Outcome
 from petsync.protocol.operations import Traffic
 
@@ -23,8 +23,6 @@ __all__ = [
     "Attempt",
     "FileProgress",
     "Picture",
-    "PictureKeywords",
-    "PictureOptions",
     "PictureProblem",
     "Pictures",
     "ScanProgress",
@@ -141,62 +139,6 @@ class PictureProblem(msgspec.Struct, frozen=True, kw_only=True):
     """The sheet's row, None for a folder."""
     blocks: bool = True
     """True for a picture that the user wants to upload, false for any other file."""
-
-
-class PictureKeywords(TypedDict, total=False):
-    """The keywords of `Store.pictures` and `Store.pictures_of`: the fields of PictureOptions."""
-
-    keep_metadata: Annotated[
-        bool, Option(help="Send the files with their metadata, such as the place of a photo.")
-    ]
-    max_side: Annotated[
-        int | None,
-        Option(
-            help="Scale down pictures whose longer side has more than N pixels.",
-            metavar="N",
-            least=1,
-            most=65_535,
-        ),
-    ]
-    max_bytes: Annotated[
-        int, Option(help="The maximum size of a file.", default="10M", metavar="SIZE")
-    ]
-    max_pixels: Annotated[
-        int,
-        Option(
-            help="The maximum number of pixels of a picture.",
-            default="50,000,000",
-            metavar="N",
-            least=1,
-        ),
-    ]
-    again: Annotated[bool, Option(help="Upload pictures again that were uploaded before.")]
-
-
-class PictureOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options for the processing of pictures, and their limits.
-
-    Raises SettingsError for a limit that is not a whole number of at least 1.
-    """
-
-    keep_metadata: bool = False
-    """True to keep the metadata in the files."""
-    max_side: int | None = None
-    """The maximum width and height in pixels, None to keep the size."""
-    max_bytes: int = 10 * 1024 * 1024
-    """The maximum size in bytes of an uploaded file."""
-    max_pixels: int = 50_000_000
-    """The maximum number of pixels of all frames together."""
-    again: bool = False
-    """True to upload again what petsync has already uploaded."""
-
-    def __post_init__(self) -> None:
-        for name in ("max_side", "max_bytes", "max_pixels"):
-            value = getattr(self, name)
-            if name == "max_side" and value is None:
-                continue
-            if type(value) is not int or value < 1:
-                raise SettingsError(f"{name} is {value!r}; it must be a whole number of at least 1")
 
 
 class Pictures(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,11 +42,10 @@ from petsync.images.upload import (
 from petsync.models import Pet
 from petsync.plan import arguments
 from petsync.plan.change import FailedLookup, Snapshot
+from petsync.plan.options import PictureKeywords, PictureOptions
 from petsync.plan.uploads import (
     FileProgress,
     Picture,
-    PictureKeywords,
-    PictureOptions,
     PictureProblem,
     Pictures,
     ScanProgress,

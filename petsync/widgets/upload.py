@@ -22,10 +22,10 @@ from petsync.images.inspect import inspect_files, thumbnail
 from petsync.images.upload import UploadCanceller
 from petsync.models import Pet
 from petsync.plan.change import FailedLookup, Snapshot
+from petsync.plan.options import PictureOptions
 from petsync.plan.uploads import (
     FileProgress,
     Picture,
-    PictureOptions,
     PictureProblem,
     Pictures,
     UploadedFile,
