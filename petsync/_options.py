@@ -61,11 +61,10 @@ def iter_keywords(keywords: type) -> Iterator[Keyword]:
                 yield Keyword(name, kind, option)
 
 
-def reject_unknown(given: Mapping[str, object], function: str, *keywords: type) -> None:
-    """Raise TypeError, as Python does, for a keyword that none of the TypedDicts has."""
-    known = {name for each in keywords for name in each.__annotations__}
+def reject_unknown(given: Mapping[str, object], function: str, keywords: type) -> None:
+    """Raise TypeError, as Python does, for a keyword that the TypedDict does not have."""
     for name in given:
-        if name not in known:
+        if name not in keywords.__annotations__:
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 

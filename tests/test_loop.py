@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 from interrupting import interrupt_in, once_main_waits_in
 
-from petsync._sync import LoopThread, make_synchronous
+from petsync._sync import LoopThread, delegate, make_synchronous
 
 
 @pytest.fixture
@@ -166,11 +166,24 @@ class _Aio:
         return 2 * number + plus
 
 
+class _Boxed:
+    def __init__(self, value: int, _: LoopThread) -> None:
+        self.value = value
+
+
 class _Facade:
     def __init__(self, bridge: LoopThread) -> None:
         self.aio, self._loop = _Aio(), bridge
 
     double = make_synchronous(_Aio.double)
+    boxed = make_synchronous(_Aio.double, _Boxed)
+
+
+class _Whole:
+    def __init__(self) -> None:
+        self._part = _Aio()
+
+    double = delegate("_part", _Aio.double)
 
 
 def test_a_blocking_method_keeps_name_signature_and_help(loop: LoopThread) -> None:
@@ -181,6 +194,19 @@ def test_a_blocking_method_keeps_name_signature_and_help(loop: LoopThread) -> No
     assert facade.double.__name__ == "double"
     assert "self" not in inspect.signature(facade.double).parameters
     assert "plus" in inspect.signature(facade.double).parameters
+
+
+def test_a_blocking_method_can_make_a_facade_of_its_result(loop: LoopThread) -> None:
+    """An asynchronous result becomes a facade on the same loop."""
+    assert _Facade(loop).boxed(4).value == 8
+
+
+def test_a_delegated_method_is_that_of_the_part(loop: LoopThread) -> None:
+    """A delegated method calls its part, and has the name, signature and help text of that one."""
+    whole = _Whole()
+    assert loop.run(whole.double(4, plus=1)) == 9
+    assert (whole.double.__doc__, whole.double.__name__) == ("Twice the number.", "double")
+    assert [*inspect.signature(whole.double).parameters] == ["number", "plus"]
 
 
 async def _tasks() -> int:

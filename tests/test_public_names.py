@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,19 @@ def test_methods_of_a_store_show_their_signature(store: str) -> None:
         "    print(*inspect.signature(method).parameters)"
     )
     assert shown.split() == (["self", "statuses"] if store else ["statuses"])
+
+
+@pytest.mark.parametrize("kind", [ps.Store, ps.types.AsyncStore])
+def test_each_method_of_a_store_shows_its_keywords_and_its_help(kind: type) -> None:
+    """A store's methods have a help text and a signature in which each keyword has its name."""
+    methods = [n for n in dir(kind) if not n.startswith("_") and callable(getattr(kind, n))]
+    assert {"plan", "apply", "upload", "begin_sign_in", "read"} <= {*methods}
+    for name in methods:
+        method = getattr(kind, name)
+        kinds = {each.kind for each in inspect.signature(method).parameters.values()}
+        assert inspect.Parameter.VAR_KEYWORD not in kinds, name
+        assert method.__doc__, name
+        assert method.__name__ == name
 
 
 def test_names_are_listed_before_they_are_used() -> None:

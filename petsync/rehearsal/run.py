@@ -9,11 +9,12 @@ from functools import cached_property
 from os.path import lexists
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 import pandas as pd
 
+from petsync._options import reject_unknown, show_keywords
 from petsync.apply.options import ApplyOptions
 from petsync.apply.planfile import load_plan
 from petsync.client import auth
@@ -23,7 +24,8 @@ from petsync.models import Pet
 from petsync.plan import arguments
 from petsync.plan.change import FailedLookup, Snapshot
 from petsync.plan.compare import find_unproved_ids
-from petsync.plan.guard import Guard, Limit, Verdict
+from petsync.plan.guard import NO_GUARD, Guard, Limit, Verdict
+from petsync.plan.options import PlanKeywords, PlanOptions
 from petsync.plan.plan import Plan
 from petsync.plan.rehearsal import FaultCounts, Rehearsal, find_unexpected
 from petsync.plan.report import Progress, Report
@@ -329,6 +331,7 @@ class _Trial:
     on_progress: Callable[[Progress], None] | None
 
 
+@show_keywords(PlanKeywords, PlanOptions)
 def rehearse(
     store: Store,
     plan: Plan | Sheet | pd.DataFrame | str | Path,
@@ -340,7 +343,9 @@ def rehearse(
     concurrency: int = 16,
     keep: str | Path | None = None,
     on_progress: Callable[[Progress], None] | None = None,
-    **options: Any,
+    strict: bool = False,
+    guard: Guard = NO_GUARD,
+    **options: Unpack[PlanKeywords],
 ) -> Rehearsal:
     """Apply the plan to a copy of the store on this machine, and return the result.
 
@@ -357,15 +362,19 @@ def rehearse(
     option, ApiError if the store cannot be read, and InterruptedRunError or KeyboardInterrupt if
     the rehearsal was stopped.
     """
+    reject_unknown(options, "rehearse", PlanKeywords)
     ApplyOptions(concurrency=concurrency)
     broken = specification(faults, seed)
     path = None if keep is None else must_be_new(Path(keep))
     if isinstance(plan, str | Path) and Path(plan).suffix.lower() == ".json":
         plan = load_plan(plan)
+    given: dict[str, Any] = {**options, **({"strict": True} if strict else {})}
+    if guard is not NO_GUARD:
+        given["guard"] = guard
     if isinstance(plan, Plan):
-        made, read, source = _of_plan(store, plan, sheet, snapshot, options)
+        made, read, source = _of_plan(store, plan, sheet, snapshot, given)
     else:
-        made, read, source = _of_sheet(store, plan, snapshot, options)
+        made, read, source = _of_sheet(store, plan, snapshot, given)
     trial = _Trial(
         plan=made,
         sheet=read,
