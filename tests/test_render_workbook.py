@@ -34,14 +34,8 @@ from petsync.errors import SheetError
 from petsync.plan.change import Coverage
 from petsync.plan.plan import Plan
 from petsync.report import workbook
-from petsync.report.workbook import (
-    LINE_HEIGHT,
-    MarkedText,
-    Tab,
-    plan_workbook,
-    report_workbook,
-    write,
-)
+from petsync.report.workbook import LINE_HEIGHT, Tab, plan_workbook, report_workbook, write
+from petsync.workbook import MarkedText
 
 
 def rows(sheet: Worksheet) -> list[tuple[object, ...]]:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-import tempfile
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from io import BytesIO
+from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Literal, NamedTuple
+from typing import IO, Literal
 
-from openpyxl import Workbook
 from openpyxl.cell import Cell
 from openpyxl.formatting.rule import Rule
-from openpyxl.styles import Alignment, Border, Font, PatternFill, Side
+from openpyxl.styles import Alignment, Font, PatternFill
 from openpyxl.styles.differential import DifferentialStyle
-from openpyxl.worksheet.header_footer import HeaderFooter, HeaderFooterItem
-from openpyxl.worksheet.page import PageMargins
-from openpyxl.worksheet.properties import PageSetupProperties
 from openpyxl.worksheet.worksheet import Worksheet
 from rich.cells import cell_len
 
@@ -41,122 +35,69 @@ from petsync.report.words import (
     results_by_cause,
 )
 from petsync.table.cells import make_visible
+from petsync.workbook import (
+    MAX_ROWS,
+    PLAIN,
+    UNDERLINE,
+    BulkWorkbook,
+    CellStyle,
+    MarkedText,
+    Value,
+    bulk_workbook,
+    height_xml,
+    row_xml,
+    style_header,
+)
 
-__all__ = [
-    "FONT",
-    "LINE_HEIGHT",
-    "SIZE",
-    "MarkedText",
-    "Styles",
-    "Tab",
-    "Value",
-    "colour",
-    "lay_out",
-    "letters",
-    "plan_workbook",
-    "report_workbook",
-    "row_xml",
-    "styles_of",
-    "write",
-]
+__all__ = ["LINE_HEIGHT", "Tab", "plan_workbook", "report_workbook", "write"]
 
 
-# Rows of a worksheet as XML, because openpyxl takes seconds for a hundred thousand of them.
+# Values as cells, and the heights that they need.
 
 
-FONT, SIZE, LINE_HEIGHT = "Arial", 10, 13.5
-"""A font that every system has, or replaces with one of the same width."""
+LINE_HEIGHT = 13.5
 _MAX_LENGTH = 16_000
 """The maximum number of characters: a cell holds 32,767 UTF-16 units, and a character may take
 two.
 """
+_MAX_MARKED_LENGTH = _MAX_LENGTH // 8
 _MAX_LINES = 25
 _WIDE, _SLACK = 1.15, 0.1
 """Corrections for the estimated number of lines: letters are narrower than the digits in which
 widths are counted, and words do not fill a line completely.
 """
-_NOT_TEXT = ("=", "+", "-", "@", "#")
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_NEEDS_ESCAPE = re.compile(r"[&<>_\n\ufffe\uffff]|^\s|\s$")
 _NO_XML = re.compile(r"[\ufffe\uffff]")
-_LIKE_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{1,4}_)")
 _PARTS = re.compile(r"(?<=[\s/?-])(?=[^\W\d_])")
-_RUN = f'<sz val="{SIZE}"/><rFont val="{FONT}"/></rPr>'
-_RUNS: Mapping[str, str] = {
-    "removed": f'<rPr><strike/><color rgb="FFB3261E"/>{_RUN}',
-    "added": f'<rPr><b/><color rgb="FF1B6E2E"/>{_RUN}',
-    "empty": f'<rPr><i/><color rgb="FF6B7280"/>{_RUN}',
-}
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedText:
-    """A text in pieces. The marked pieces are `removed`, `added`, or represent an `empty` value."""
-
-    pieces: Sequence[Piece]
-    mark: Literal["removed", "added", "empty"]
-
-    def __str__(self) -> str:
-        return "".join(part for part, _ in self.pieces)
-
-
-Value = str | int | MarkedText
-
-
-@dataclass(frozen=True, slots=True)
-class Styles:
-    """The ids of the cells' styles: plain, and for text that looks like a formula."""
-
-    plain: int
-    quoted: int
-
-
-def row_xml(number: int, values: Sequence[Value], widths: Sequence[int], styles: Styles) -> str:
-    """Return the row, with the height that its longest text needs, because not every program
-    computes it.
-
-    Text stays text: it never becomes a formula, a number or an error, even when it is edited.
+def _show(value: Value) -> Value:
+    """Return the value as it is shown: with visible characters only, not longer than a cell holds,
+    and marked unless it is very long.
     """
-    lines = max(map(_lines, values, widths), default=1)
-    height = f' ht="{lines * LINE_HEIGHT:g}"' if lines > 1 else ""
-    height += ' customHeight="1"' if lines == _MAX_LINES else ""
-    return f'<row r="{number}"{height}>{"".join(_cells(number, values, styles))}</row>'
+    if isinstance(value, MarkedText):
+        text = str(value)
+        if any(is_marked for _, is_marked in value.pieces) and len(text) <= _MAX_MARKED_LENGTH:
+            pieces = [(_show_text(part), is_marked) for part, is_marked in value.pieces]
+            return MarkedText(pieces, value.mark)
+        value = text
+    return _show_text(value) if isinstance(value, str) else value
 
 
-def _cells(number: int, values: Sequence[Value], styles: Styles) -> Iterator[str]:
-    for letter, value in zip(_LETTERS, values, strict=False):
-        if isinstance(value, int):
-            yield f'<c r="{letter}{number}" s="{styles.plain}"><v>{value}</v></c>'
-        elif text := str(value):
-            style = styles.quoted if text.startswith(_NOT_TEXT) else styles.plain
-            runs = (
-                _encode_pieces(value, text) if isinstance(value, MarkedText) else _encode_text(text)
-            )
-            yield f'<c r="{letter}{number}" s="{style}" t="inlineStr"><is>{runs}</is></c>'
-
-
-def _encode_pieces(value: MarkedText, text: str) -> str:
-    """Return the pieces as formatted runs; as one text if nothing is marked or the text is too
-    long.
-    """
-    if not any(is_marked for _, is_marked in value.pieces) or len(text) > _MAX_LENGTH // 8:
-        return _encode_text(text)
-    return "".join(
-        f"<r>{_RUNS[value.mark] if is_marked else ''}{_encode_text(part)}</r>"
-        for part, is_marked in value.pieces
-    )
-
-
-def _encode_text(text: str) -> str:
+def _show_text(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}..."
     shown = make_visible(text, keep="\n")
     if len(shown) > _MAX_LENGTH:
         shown = f"{shown[:_MAX_LENGTH]}..."
-    if not _NEEDS_ESCAPE.search(shown):
-        return f"<t>{shown}</t>"
-    shown = _NO_XML.sub(lambda match: f"[U+{ord(match[0]):04X}]", shown)
-    shown = _LIKE_ESCAPE.sub("_x005F_", shown)
-    shown = shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return f'<t xml:space="preserve">{shown}</t>'
+    return _NO_XML.sub(lambda match: f"[U+{ord(match[0]):04X}]", shown)
+
+
+def _height(values: Sequence[Value], widths: Sequence[int]) -> str:
+    """Return the height that the longest text needs, because not every program computes it."""
+    lines = max(map(_lines, values, widths), default=1)
+    if lines == 1:
+        return ""
+    return height_xml(lines * LINE_HEIGHT, is_fixed=lines == _MAX_LINES)
 
 
 def _lines(value: Value, width: int) -> int:
@@ -190,53 +131,31 @@ def _count_url_lines(line: str, room: float) -> int:
     return lines
 
 
-# The format of a worksheet: header, widths, colours and print settings.
+# The format of a worksheet: header, widths and colours.
 
 
-_HEADER = PatternFill("solid", fgColor="1F5B66")
-_TITLE = Font(name=FONT, size=SIZE, bold=True, color="FFFFFF")
-_PLAIN = Font(name=FONT, size=SIZE)
 _READABLE = Alignment(wrap_text=True, vertical="top", horizontal="left")
 _PALE = Font(color="6B747B")
-_LINE = Border(bottom=Side(style="thin", color="D5DDE0"))
-_A4 = 9
 
 
-def styles_of(sheet: Worksheet) -> Styles:
-    """Return the formats of a workbook's cells: wrapped text, aligned to the top."""
+def _styles_of(sheet: Worksheet, columns: int) -> list[CellStyle]:
+    """Return the formats of the columns' cells: wrapped text, aligned to the top."""
     cell = Cell(sheet, row=2, column=1)
-    cell.font, cell.alignment = _PLAIN, _READABLE
+    cell.font, cell.alignment = PLAIN, _READABLE
     plain = cell.style_id
     cell.quotePrefix = True
-    return Styles(plain, cell.style_id)
+    return [CellStyle(letter, plain, cell.style_id) for letter in _LETTERS[:columns]]
 
 
-def lay_out(sheet: Worksheet, columns: Mapping[str, int]) -> None:
+def _lay_out(sheet: Worksheet, columns: Mapping[str, int]) -> None:
     """Add the header to an empty worksheet, and set the widths (in characters) of its columns."""
-    for letter, (name, width) in zip(letters(columns), columns.items(), strict=True):
-        cell = sheet[f"{letter}1"]
-        cell.value, cell.font, cell.fill = name, _TITLE, _HEADER
-        cell.alignment = Alignment(vertical="center", horizontal="left")
+    style_header(sheet, columns, height=1.5 * LINE_HEIGHT)
+    for letter, width in zip(_LETTERS, columns.values(), strict=False):
         sheet.column_dimensions[letter].width = width
-    sheet.row_dimensions[1].height = 1.5 * LINE_HEIGHT
     sheet.sheet_format.defaultRowHeight = LINE_HEIGHT
-    sheet.freeze_panes = "A2"
-    _print(sheet)
 
 
-def _print(sheet: Worksheet) -> None:
-    """Set the print layout: landscape, fitted to the page width, with the header on each page."""
-    sheet.print_title_rows = "1:1"
-    sheet.page_setup.orientation, sheet.page_setup.paperSize = "landscape", _A4
-    sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight = 1, 0
-    sheet.sheet_properties.pageSetUpPr = PageSetupProperties(fitToPage=True)
-    sheet.page_margins = PageMargins(left=0.4, right=0.4, top=0.6, bottom=0.7)
-    footer = HeaderFooterItem()
-    footer.left.text, footer.right.text = "&A", "&P / &N"
-    sheet.HeaderFooter = HeaderFooter(oddFooter=footer)
-
-
-def colour(
+def _colour(
     sheet: Worksheet,
     columns: Mapping[str, int],
     colours: Mapping[str, str],
@@ -246,7 +165,7 @@ def colour(
     """Add a filter and colours for `rows` rows. In a row with the same values as the row above in
     all `repeated_columns`, the values from column A up to the first gap in these columns are pale.
     """
-    last, end = letters(columns)[-1], rows + 1
+    last, end = _LETTERS[len(columns) - 1], rows + 1
     sheet.auto_filter.ref = f"A1:{last}{end}"
     if not rows:
         return
@@ -267,28 +186,21 @@ def _last_in_a_row(letters: str) -> str:
 
 def _rule(test: str, fill: str, font: Font | None = None) -> Rule:
     style = DifferentialStyle(
-        fill=PatternFill("solid", bgColor=fill) if fill else None, border=_LINE, font=font
+        fill=PatternFill("solid", bgColor=fill) if fill else None, border=UNDERLINE, font=font
     )
     return Rule(type="expression", formula=[test], dxf=style)
 
 
-def letters(columns: Mapping[str, int]) -> str:
-    """Return the columns' letters."""
-    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(columns)]
-
-
-# Worksheets of a workbook, streamed into a file that is written completely or not at all.
+# Worksheets of a workbook, written into a file completely or not at all.
 #
 # Rules of the worksheet, not formats of its cells, colour the rows, which is fast even for a
 # million rows.
 
 
-_MAX_ROWS = 1_048_575
+_MAX_ROWS = MAX_ROWS - 1
 """The maximum number of rows below a worksheet's header; further rows go into another worksheet."""
-_IN_MEMORY, _CHUNK = 4_000_000, 1_000_000
-_SHEET = re.compile(r"xl/worksheets/sheet([0-9]+)\.xml")
-_DIMENSION = re.compile(rb'<dimension ref="[^"]*"')
-_SHEET_DATA_END, _FOOTER_END = b"</sheetData>", b"</headerFooter>"
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_ALL_ROWS = f"A2:Z{MAX_ROWS}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,12 +219,6 @@ class Tab:
     """
 
 
-class _RowsEnd(NamedTuple):
-    place: int
-    area: str
-    """All cells of the worksheet, as one range."""
-
-
 def write(path: Path, tabs: Iterable[Tab], *, like: str | None = None) -> None:
     """Write the tabs into an .xlsx file, which replaces an existing one. With `like`, it gets the
     permissions of that sheet.
@@ -323,72 +229,30 @@ def write(path: Path, tabs: Iterable[Tab], *, like: str | None = None) -> None:
 
 
 def _write_tabs(tabs: Iterable[Tab], file: IO[bytes]) -> None:
-    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as rows:
-        book = Workbook()
-        book.remove(book.worksheets[0])
-        ends = [end for tab in tabs for end in _write_rows(book, tab, rows)]
-        _write_workbook(book, rows, ends, file)
+    with bulk_workbook() as bulk:
+        for tab in tabs:
+            _add_tab(bulk, tab)
+        bulk.save(file)
 
 
-def _write_rows(book: Workbook, tab: Tab, body: IO[bytes]) -> Iterator[_RowsEnd]:
-    """Add the tab's worksheets without rows, write the rows to `body`, and yield for each worksheet
-    where its rows end.
-    """
-    rows = iter(tab.rows)
+def _add_tab(bulk: BulkWorkbook, tab: Tab) -> None:
+    """Add the tab's worksheets: as many as its rows need, but at least one."""
+    rows, widths = iter(tab.rows), list(tab.columns.values())
     row = next(rows, None)
     page = 0
     while page == 0 or row is not None:
         page += 1
-        sheet = book.create_sheet(tab.title if page == 1 else f"{tab.title} {page}")
-        lay_out(sheet, tab.columns)
-        styles, widths = styles_of(sheet), list(tab.columns.values())
-        written = 0
-        while row is not None and written < _MAX_ROWS:
-            written += 1
-            body.write(row_xml(written + 1, row, widths, styles).encode())
-            row = next(rows, None)
-        colour(sheet, tab.columns, tab.colours, tab.repeated_columns, written)
-        yield _RowsEnd(body.tell(), f"A1:{letters(tab.columns)[-1]}{written + 1}")
-
-
-def _write_workbook(
-    book: Workbook, rows: IO[bytes], ends: Sequence[_RowsEnd], file: IO[bytes]
-) -> None:
-    """Write the workbook with the rows into the file."""
-    empty = BytesIO()
-    book.save(empty)
-    with (
-        zipfile.ZipFile(empty) as source,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as target,
-    ):
-        for info in source.infolist():
-            data, sheet = source.read(info), _SHEET.fullmatch(info.filename)
-            with target.open(info.filename, "w") as part:
-                if sheet is None:
-                    part.write(data)
-                    continue
-                number = int(sheet[1]) - 1
-                start, end = ends[number - 1].place if number else 0, ends[number]
-                head, _, tail = data.partition(_SHEET_DATA_END)
-                part.write(_DIMENSION.sub(f'<dimension ref="{end.area}"'.encode(), head))
-                rows.seek(start)
-                for size in _chunks(end.place - start):
-                    part.write(rows.read(size))
-                part.write(
-                    _SHEET_DATA_END + tail.replace(_FOOTER_END, _FOOTER_END + _IDS_ARE_TEXT, 1)
-                )
-
-
-def _chunks(size: int) -> Iterator[int]:
-    while size > 0:
-        yield min(size, _CHUNK)
-        size -= _CHUNK
-
-
-# Without this element, Excel shows a green triangle at each id.
-_IDS_ARE_TEXT = (
-    b'<ignoredErrors><ignoredError sqref="A2:Z1048576" numberStoredAsText="1"/></ignoredErrors>'
-)
+        sheet = bulk.book.create_sheet(tab.title if page == 1 else f"{tab.title} {page}")
+        _lay_out(sheet, tab.columns)
+        styles = _styles_of(sheet, len(widths))
+        following = () if row is None else islice(chain([row], rows), _MAX_ROWS)
+        lines = (
+            row_xml(number, map(_show, values), styles, _height(values, widths))
+            for number, values in enumerate(following, 2)
+        )
+        written = bulk.add_rows(sheet, lines, columns=len(widths), texts=_ALL_ROWS)
+        _colour(sheet, tab.columns, tab.colours, tab.repeated_columns, written)
+        row = next(rows, None)
 
 
 # Plans and reports as Excel workbooks.

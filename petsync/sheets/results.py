@@ -551,7 +551,7 @@ def _is_same_file(before: bytes, data: bytes) -> bool:
     if before == data or not all(map(zipfile.is_zipfile, files)):
         return before == data
     # openpyxl is loaded only for a workbook.
-    from petsync.sheets.xlsx.write import is_sealed, seal
+    from petsync.workbook import is_sealed, seal
 
     with zipfile.ZipFile(files[0]) as old, zipfile.ZipFile(files[1]) as new:
         return is_sealed(old) and seal(old) == seal(new)
@@ -566,7 +566,7 @@ def _may_hide_edits(path: Path, sheet: Sheet | None) -> bool:
     if not zipfile.is_zipfile(path):
         return False
     # openpyxl is loaded only for a workbook.
-    from petsync.sheets.xlsx.write import is_sealed
+    from petsync.workbook import is_sealed
 
     with zipfile.ZipFile(path) as book:
         return not is_sealed(book)

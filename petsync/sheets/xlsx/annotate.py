@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import re
 from bisect import bisect
@@ -31,10 +32,11 @@ from petsync.sheets.xlsx.edit_parts import (
     start_tag,
     xml_text,
 )
-from petsync.sheets.xlsx.write import MAX_CELL, MAX_ROWS, OWN_RULE, fill_workbook, inline, name_base
+from petsync.sheets.xlsx.write import OWN_RULE, name_base
 from petsync.sheets.xlsx.xml import MarkupError, column_number
 from petsync.table.cells import make_visible
 from petsync.table.sheet import Finding, Sheet
+from petsync.workbook import MAX_CELL, MAX_ROWS, CellStyle, bulk_workbook, height_xml, row_xml
 
 __all__ = [
     "AUTHOR",
@@ -70,7 +72,6 @@ __all__ = [
 
 
 TAB = "Pets"
-_DATA = re.compile(rb"<sheetData\s*/>|<sheetData>\s*</sheetData>")
 _UNWRITABLE = re.compile(r"[^\x20-\x7e]")
 _WIDE, _NARROW, _SAMPLE = 48, 10, 500
 _Rows = Sequence[tuple[int, list[str]]]
@@ -92,11 +93,26 @@ def convert_to_workbook(source: Source, sheet: Sheet) -> Source:
             hint="Split the file; petsync check lists the findings of all of it.",
         )
     rows = [(each.number, _texts(each, source)) for each in records]
-    book = Workbook()
-    styles = _lay_out(book.worksheets[0], rows, sheet.header_row)
-    _hide(book, sidecar_lines(source))
-    body = "".join(_row(row, styles[row[0] == sheet.header_row]) for row in rows).encode()
-    return Source(source.path, "workbook", fill_workbook(book, lambda part: _with_rows(part, body)))
+    with bulk_workbook() as bulk:
+        tab = bulk.book.create_sheet(TAB)
+        body, head = _lay_out(tab, rows, sheet.header_row)
+        _hide(bulk.book, sidecar_lines(source))
+        columns = max(len(texts) for _, texts in rows)
+        # Without a fixed height, photo URLs on several lines would make the rows high.
+        height = height_xml(15, is_fixed=True)
+        letters = [*map(letter, range(columns))]
+        styles = {
+            is_head: [CellStyle(each, style, style) for each in letters]
+            for is_head, style in ((False, body), (True, head))
+        }
+        lines = (
+            row_xml(number, texts, styles[number == sheet.header_row], height)
+            for number, texts in rows
+        )
+        bulk.add_rows(tab, lines, columns=columns, last_row=rows[-1][0])
+        file = io.BytesIO()
+        bulk.save(file, with_seal=True)
+    return Source(source.path, "workbook", file.getvalue())
 
 
 def _has_content(line: Line) -> bool:
@@ -120,7 +136,6 @@ def _texts(line: Line, source: Source) -> list[str]:
 
 def _lay_out(sheet: Worksheet, rows: _Rows, header_row: int) -> tuple[int, int]:
     """Format the columns, and return the styles of a cell and of a header."""
-    sheet.title = TAB
     sheet.freeze_panes = f"A{header_row + 1}"
     body, head = sheet.cell(1, 1), sheet.cell(1, 2)
     body.number_format = head.number_format = "@"
@@ -148,22 +163,6 @@ def _hide(book: Workbook, base_lines: Sequence[str] | None) -> None:
         # A damaged base is refused in the copy, too, so replaced characters do no harm.
         text = _UNWRITABLE.sub("?", line[:MAX_CELL])
         hidden.cell(number, 1, text).data_type = "s"
-
-
-def _row(row: tuple[int, list[str]], style: int) -> str:
-    number, texts = row
-    cells = "".join(
-        f'<c r="{letter(n)}{number}" s="{style}" t="inlineStr">{inline(text)}</c>'
-        for n, text in enumerate(texts)
-        if text
-    )
-    # Without a fixed height, photo URLs on several lines would make the rows high.
-    return f'<row r="{number}" ht="15" customHeight="1">{cells}</row>'
-
-
-def _with_rows(part: bytes, body: bytes) -> bytes:
-    head, tail = _DATA.split(part)
-    return head + b"<sheetData>" + body + b"</sheetData>" + tail
 
 
 # A worksheet's comments: petsync's are added or removed, all others stay.

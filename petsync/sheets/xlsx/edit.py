@@ -27,9 +27,10 @@ from petsync.sheets.xlsx.edit_parts import (
     xml_text,
 )
 from petsync.sheets.xlsx.survey import Survey
-from petsync.sheets.xlsx.write import height_of, inline
+from petsync.sheets.xlsx.write import height_of
 from petsync.sheets.xlsx.xml import CellMark, MarkupError, RowMark, Walk, column_number
 from petsync.table.sheet import Sheet, cell_address
+from petsync.workbook import inline
 
 __all__ = [
     "NewCell",

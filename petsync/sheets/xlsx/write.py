@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import re
-import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -16,9 +14,6 @@ from openpyxl.styles import Alignment, Border, Font, PatternFill, Side
 from openpyxl.styles.differential import DifferentialStyle
 from openpyxl.workbook.defined_name import DefinedName
 from openpyxl.worksheet.datavalidation import DataValidation
-from openpyxl.worksheet.header_footer import HeaderFooter, HeaderFooterItem
-from openpyxl.worksheet.page import PageMargins
-from openpyxl.worksheet.properties import PageSetupProperties
 from openpyxl.worksheet.worksheet import Worksheet
 
 from petsync.errors import SheetError
@@ -29,30 +24,24 @@ from petsync.sheets.headers import ACTION
 from petsync.sheets.xlsx.contents import GUIDE, OUT, Contents
 from petsync.table.base import Base
 from petsync.table.columns import ACTIONS
+from petsync.workbook import (
+    ACCENT,
+    FACE,
+    HEADER,
+    LINE,
+    MAX_ROWS,
+    PLAIN,
+    SIZE,
+    UNDERLINE,
+    CellStyle,
+    bulk_workbook,
+    fit_to_page,
+    height_xml,
+    row_xml,
+    style_header,
+)
 
-__all__ = [
-    "ACCENT",
-    "FACE",
-    "GUIDE",
-    "HEADER",
-    "LINE",
-    "LISTS",
-    "OWN_RULE",
-    "SPARE",
-    "WRAPPED",
-    "add_guide",
-    "fill_workbook",
-    "fit_to_page",
-    "height_of",
-    "inline",
-    "is_sealed",
-    "lay_out",
-    "name_base",
-    "offer",
-    "width",
-    "without_invisible",
-    "workbook_bytes",
-]
+__all__ = ["LISTS", "OWN_RULE", "SPARE", "height_of", "name_base", "workbook_bytes"]
 
 
 # Drop-downs that suggest values; users can still type any other value that petsync accepts.
@@ -158,17 +147,10 @@ def _action() -> DataValidation:
 # The format of the worksheet of pets: header, widths, colours, print.
 
 
-ACCENT, _FAINT, LINE = "1F5B66", "6B7A80", "D5DDE0"
-HEADER = PatternFill("solid", fgColor=ACCENT)
-FACE = "Arial"
-"""A font that every system has, or replaces by one of the same width."""
-
 _NARROWEST, _WIDEST, _SAMPLE = 11, 42, 2_000
 _WIDE = {"photo_urls": 60}
 _ROOM_FOR_THE_ARROW = 6
-_TITLE = Font(name=FACE, size=10, bold=True, color="FFFFFF")
-_PLAIN = Font(name=FACE, size=10)
-_QUIET = Font(name=FACE, size=10, color=_FAINT)
+_QUIET = Font(name=FACE, size=SIZE, color="6B7A80")
 WRAPPED = ("tags", "photo_urls")
 """The columns whose cells may have several lines."""
 
@@ -190,26 +172,21 @@ been moved.
 """
 
 
-def lay_out(sheet: Worksheet, contents: Contents) -> list[int]:
-    """Format the header and the columns, and return the style index of each column's cells."""
-    styles = []
-    for n, (name, texts) in enumerate(contents.by_name.items()):
-        head = sheet.cell(1, n + 1, name)
-        head.font, head.fill = _TITLE, HEADER
-        head.alignment = Alignment(vertical="center", horizontal="left", indent=1)
-        styles.append(_style_column(sheet, n, name, texts))
+def _lay_out(sheet: Worksheet, contents: Contents) -> list[CellStyle]:
+    """Format the header and the columns, and return the style of each column's cells."""
+    style_header(sheet, OUT, height=24, indent=1)
+    styles = [
+        _style_column(sheet, n, name, texts)
+        for n, (name, texts) in enumerate(contents.by_name.items())
+    ]
     sheet.delete_rows(2)
-    sheet.row_dimensions[1].height = 24
     sheet.sheet_properties.tabColor = ACCENT
-    sheet.freeze_panes = "A2"
     sheet.auto_filter.ref = f"A1:{_last()}{contents.rows + 1}"
     _colour(sheet, contents.rows + 1 + SPARE)
-    fit_to_page(sheet)
-    sheet.print_title_rows = "1:1"
     return styles
 
 
-def _style_column(sheet: Worksheet, n: int, name: str, texts: Sequence[str]) -> int:
+def _style_column(sheet: Worksheet, n: int, name: str, texts: Sequence[str]) -> CellStyle:
     # The column's style applies to its blank cells, so that a new id is stored as text too.
     dimension = sheet.column_dimensions[letter(n)]
     for styled in (sheet.cell(2, n + 1), dimension):
@@ -217,9 +194,10 @@ def _style_column(sheet: Worksheet, n: int, name: str, texts: Sequence[str]) -> 
         styled.alignment = Alignment(
             vertical="top", horizontal="left", indent=1, wrap_text=name in WRAPPED
         )
-        styled.font = _QUIET if name in _NUMBERS else _PLAIN
+        styled.font = _QUIET if name in _NUMBERS else PLAIN
     dimension.width = width(name, texts)
-    return sheet.cell(2, n + 1).style_id
+    style = sheet.cell(2, n + 1).style_id
+    return CellStyle(letter(n), style, style)
 
 
 def width(name: str, texts: Sequence[str]) -> int:
@@ -237,25 +215,11 @@ def _colour(sheet: Worksheet, last_row: int) -> None:
         sheet.conditional_formatting.add(
             everything, Rule(type="expression", formula=formula, dxf=style)
         )
-    line = DifferentialStyle(border=Border(bottom=Side("thin", color=LINE)))
+    line = DifferentialStyle(border=UNDERLINE)
     has_content = [f"COUNTA($A2:${_last()}2)>0"]
     sheet.conditional_formatting.add(
         everything, Rule(type="expression", formula=has_content, dxf=line)
     )
-
-
-def fit_to_page(sheet: Worksheet, *, pages: int = 0) -> None:
-    """Fit the printout to the width of an A4 page, and to at most `pages` pages (0: any number)."""
-    sheet.page_setup.orientation = "landscape"
-    sheet.page_setup.paperSize = sheet.PAPERSIZE_A4
-    sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight = 1, pages
-    sheet.sheet_properties.pageSetUpPr = PageSetupProperties(fitToPage=True)
-    sheet.page_margins = PageMargins(
-        left=0.4, right=0.4, top=0.6, bottom=0.8, header=0.3, footer=0.3
-    )
-    footer = HeaderFooterItem()
-    footer.left.text, footer.right.text = "&A", "&P / &N"
-    sheet.HeaderFooter = HeaderFooter(oddFooter=footer)
 
 
 def _last() -> str:
@@ -390,22 +354,8 @@ _ACTIONS = {
 
 
 # The workbook of an export; every cell is text.
-#
-# openpyxl formats the workbook with its header; the rows are added to the worksheet's part as text,
-# because openpyxl takes some 50 µs for each cell.
 
 
-MAX_ROWS = 1 << 20
-MAX_CELL = 32_767
-_CORE = "docProps/core.xml"
-_SEAL = "petsync:sha256:"
-_SHEET = "xl/worksheets/sheet1.xml"
-_DIMENSION = re.compile(rb'<dimension ref="[^"]*"')
-_UNUSUAL = re.compile(r"[&<>_\x00-\x1f\ufffe\uffff]|^\s|\s$")
-# An underscore at the start of text that looks like an escape; the closing underscore may be the
-# first character of the next escape. LibreOffice reads even one digit as an escape.
-_LIKE_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{1,4}[_\x00-\x08\x0b-\x1f\ufffe\uffff])")
-_ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 _TAB = re.compile(r"(?i)(?!'|history$)[^\\/*?:\[\]\x00-\x1f]{1,31}(?<!')")
 _TAKEN = (BASE_TAB, exact.TEXTS_TAB, LISTS, GUIDE.casefold())
 # For a line of text, Excel needs 12.75 points and LibreOffice 11.5. With this height, a row
@@ -424,36 +374,23 @@ def workbook_bytes(contents: Contents) -> bytes:
             f"({MAX_ROWS - 1:,})",
             hint="Export .csv or .parquet.",
         )
-    book = Workbook()
-    sheet = book.active
-    if not isinstance(sheet, Worksheet):
-        raise TypeError("a new workbook has a worksheet")
-    _name(sheet, contents.tab)
-    styles = lay_out(sheet, contents)
-    add_guide(book, contents)
-    offer(book, sheet, contents)
-    if contents.base is not None:
-        _hide(book, BASE_TAB, [base_notice(contents.base), *contents.base.to_lines()])
-        name_base(book)
-    if contents.exact and (lines := exact.exact_lines(contents.by_name)):
-        _hide(book, exact.TEXTS_TAB, lines)
-    _describe(book, contents.base)
-    body = "".join(_rows(contents.columns, styles)).encode()
-    return fill_workbook(book, lambda part: _with_rows(part, body, contents.rows))
-
-
-def inline(text: str, prefix: str = "") -> str:
-    """Return the text as the content of an inline string, which reads back exactly.
-
-    `prefix` is the prefix of the elements' names. Characters that are illegal in XML are escaped as
-    in OOXML (`_x0000_`).
-    """
-    space = ""
-    if _UNUSUAL.search(text):
-        text = _ESCAPED.sub(_escape, _LIKE_ESCAPE.sub("_x005F_", text))
-        text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        space = ' xml:space="preserve"'
-    return f"<{prefix}is><{prefix}t{space}>{text}</{prefix}t></{prefix}is>"
+    with bulk_workbook() as bulk:
+        sheet = bulk.book.create_sheet(_checked_name(contents.tab))
+        styles = _lay_out(sheet, contents)
+        add_guide(bulk.book, contents)
+        offer(bulk.book, sheet, contents)
+        if contents.base is not None:
+            _hide(bulk.book, BASE_TAB, [base_notice(contents.base), *contents.base.to_lines()])
+            name_base(bulk.book)
+        if contents.exact and (lines := exact.exact_lines(contents.by_name)):
+            _hide(bulk.book, exact.TEXTS_TAB, lines)
+        _describe(bulk.book, contents.base)
+        texts = f"A2:{_last()}{contents.rows + 1 + SPARE}"
+        rows = _rows(contents.columns, styles)
+        bulk.add_rows(sheet, rows, columns=len(OUT), texts=texts)
+        file = io.BytesIO()
+        bulk.save(file, with_seal=True)
+        return file.getvalue()
 
 
 def height_of(lines: int) -> float:
@@ -484,7 +421,7 @@ def _hide(book: Workbook, name: str, lines: Sequence[str]) -> None:
         hidden.cell(number, 1, line)
 
 
-def _name(sheet: Worksheet, tab: str) -> None:
+def _checked_name(tab: str) -> str:
     if not _TAB.fullmatch(tab):
         raise SheetError(
             f"{tab!r} cannot be the name of a worksheet",
@@ -495,29 +432,21 @@ def _name(sheet: Worksheet, tab: str) -> None:
             f"{tab!r} is the name of a worksheet that petsync itself adds",
             hint="Choose another name for the pets.",
         )
-    sheet.title = tab
+    return tab
 
 
-def _rows(columns: Sequence[Sequence[str]], styles: Sequence[int]) -> Iterator[str]:
-    starts = [(letter(n), f'" s="{style}" t="inlineStr">') for n, style in enumerate(styles)]
-    heights = _heights(columns)
-    for number, (row, height) in enumerate(
-        zip(zip(*columns, strict=True), heights, strict=True), 2
-    ):
-        cells = [
-            f'<c r="{place}{number}{start}{_encode_text(text, place, number)}</c>'
-            for (place, start), text in zip(starts, row, strict=True)
-            if text
-        ]
-        yield f'<row r="{number}"{height}>{"".join(cells)}</row>'
+def _rows(columns: Sequence[Sequence[str]], styles: Sequence[CellStyle]) -> Iterator[str]:
+    rows = zip(*columns, strict=True)
+    for number, (row, height) in enumerate(zip(rows, _heights(columns), strict=True), 2):
+        yield row_xml(number, row, styles, height)
 
 
 def _heights(columns: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield the heights of the rows, in whole lines, so that photo URLs are visible and no row
     fills the screen.
     """
-    marks = ["", *(f' ht="{height_of(lines):g}"' for lines in range(1, _TALLEST + 1))]
-    marks.append(f'{marks[-1]} customHeight="1"')
+    marks = ["", *(height_xml(height_of(n), is_fixed=False) for n in range(1, _TALLEST + 1))]
+    marks.append(height_xml(height_of(_TALLEST), is_fixed=True))
     wrapped = {name: columns[OUT.index(name)] for name in WRAPPED}
     across = [width(name, texts) - 2 for name, texts in wrapped.items()]
     for texts in zip(*wrapped.values(), strict=True):
@@ -530,79 +459,3 @@ def _line_count(text: str, across: int) -> int:
     if len(text) <= across:
         return text.count("\n") + 1
     return sum(max(1, -(-len(line) // across)) for line in text.split("\n"))
-
-
-def _encode_text(text: str, place: str, number: int) -> str:
-    if len(text) > MAX_CELL // 2 and len(text.encode("utf-16-le")) // 2 > MAX_CELL:
-        raise SheetError(
-            f"the cell {place}{number} would have more than the {MAX_CELL:,} characters that "
-            f"Excel keeps: {text[:40]!r}…",
-            hint="Export .json or .parquet, or shorten the text.",
-        )
-    return inline(text)
-
-
-def _escape(match: re.Match[str]) -> str:
-    return f"_x{ord(match[0]):04X}_"
-
-
-def is_sealed(archive: zipfile.ZipFile) -> bool:
-    """Return true if the workbook is as petsync wrote it, and no other program has saved it
-    since.
-    """
-    if _CORE not in archive.namelist():
-        return False
-    return seal(archive) in archive.read(_CORE)
-
-
-def _insert_seal(core: bytes, seal: bytes) -> bytes:
-    end = b"</cp:coreProperties>"
-    return core.replace(end, seal + end)
-
-
-def seal(archive: zipfile.ZipFile) -> bytes:
-    """Return the seal: the element of the document properties that has the checksum of all other
-    parts.
-    """
-    parts = sorted(
-        f"{each.filename}:{each.CRC:08x}:{each.file_size}"
-        for each in archive.infolist()
-        if each.filename != _CORE
-    )
-    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-    return f"<dc:identifier>{_SEAL}{digest}</dc:identifier>".encode()
-
-
-def fill_workbook(book: Workbook, change: Callable[[bytes], bytes]) -> bytes:
-    """Return the workbook's file, with the first worksheet's part changed by `change`, and with a
-    seal.
-    """
-    empty, full = io.BytesIO(), io.BytesIO()
-    book.save(empty)
-    with (
-        zipfile.ZipFile(empty) as source,
-        zipfile.ZipFile(full, "w", zipfile.ZIP_DEFLATED) as target,
-    ):
-        for info in source.infolist():
-            data = source.read(info)
-            if info.filename == _CORE:
-                continue
-            if info.filename == _SHEET:
-                data = change(data)
-            target.writestr(info, data, zipfile.ZIP_DEFLATED)
-        core = _insert_seal(source.read(_CORE), seal(target))
-        target.writestr(source.getinfo(_CORE), core, zipfile.ZIP_DEFLATED)
-    return full.getvalue()
-
-
-def _with_rows(part: bytes, body: bytes, rows: int) -> bytes:
-    last = letter(len(OUT) - 1)
-    part = _DIMENSION.sub(f'<dimension ref="A1:{last}{rows + 1}"'.encode(), part)
-    head, end, tail = part.partition(b"</sheetData>")
-    # Numbers are stored as text intentionally, so Excel should show no green triangle for them.
-    ignored = (
-        f'<ignoredErrors><ignoredError sqref="A2:{last}{rows + 1 + SPARE}" '
-        'numberStoredAsText="1"/></ignoredErrors>'
-    ).encode()
-    footer = b"</headerFooter>"
-    return head + body + end + tail.replace(footer, footer + ignored, 1)
