@@ -22,10 +22,10 @@ import msgspec
 from playwright.sync_api import Browser
 
 import petsync as ps
+from petsync.config.model import Configuration, Job, Reports
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round
-from petsync.reconcile.config.model import Configuration, Job, Reports
 from petsync.reconcile.round import reconcile_jobs
 from petsync.report.history import history_page
 from petsync.report.round import round_page

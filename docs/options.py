@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from petsync.reconcile.config.model import INHERITED, TABLES, Option, options_of
-from petsync.reconcile.config.tools import schema_text
+from petsync.config.model import INHERITED, TABLES, Option, options_of
+from petsync.config.tools import schema_text
 
 __all__ = ["PAGE", "SCHEMA", "config_page", "main"]
 

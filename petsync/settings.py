@@ -48,7 +48,7 @@ _KEYS: Mapping[str, tuple[type, ...]] = {
     "service": (dict,),
     "columns": (dict,),
     "auth": (dict,),
-    # `petsync reconcile` reads and checks these keys itself (petsync/reconcile/config/).
+    # `petsync reconcile` reads and checks these keys itself (petsync/config/).
     "jobs": (dict,),
     "notify": (dict,),
     "report": (dict,),

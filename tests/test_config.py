@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 from configured import JOB, configured, file_with
 
+from petsync.config.load import READ, load
+from petsync.config.model import OPTIONS, TABLES, Configuration, Job
+from petsync.config.tools import example, toml_value
 from petsync.plan.guard import Guard, Limit
-from petsync.reconcile.config.load import READ, load
-from petsync.reconcile.config.model import OPTIONS, TABLES, Configuration, Job
-from petsync.reconcile.config.tools import example, toml_value
 from petsync.settings import Secret, read_toml
 
 ENVIRON = {

@@ -16,9 +16,9 @@ from cronsim import CronSim
 from test_config import ENVIRON, uncommented
 from test_config_mistakes import MISTAKES, Mistake
 
-from petsync.reconcile.config.load import load
-from petsync.reconcile.config.model import OPTIONS, on_calendar
-from petsync.reconcile.config.tools import example, schema, schema_text
+from petsync.config.load import load
+from petsync.config.model import OPTIONS, on_calendar
+from petsync.config.tools import example, schema, schema_text
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

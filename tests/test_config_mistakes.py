@@ -12,9 +12,9 @@ from configured import JOB, configured, file_with
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from petsync.config.load import load
+from petsync.config.tools import example
 from petsync.errors import ConfigurationError, Problem
-from petsync.reconcile.config.load import load
-from petsync.reconcile.config.tools import example
 
 SECRET = "s3cr3t-value-of-a-variable"
 

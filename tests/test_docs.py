@@ -20,8 +20,8 @@ import pytest
 
 from petsync import errors
 from petsync.cli.entry import cli
+from petsync.config.load import load
 from petsync.profile import ServiceProfile
-from petsync.reconcile.config.load import load
 from petsync.settings import Settings
 
 pytestmark = pytest.mark.slow

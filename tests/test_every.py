@@ -17,9 +17,9 @@ import pytest
 from receiver import Receiver, build_report, configured
 from scenarios import PETS, Scenario, changed
 
+from petsync.config.model import Configuration, Job, Log, Metrics, Notify
 from petsync.errors import ConfigurationError, InterruptedRunError, SettingsError
 from petsync.plan.report import RoundReport
-from petsync.reconcile.config.model import Configuration, Job, Log, Metrics, Notify
 from petsync.reconcile.daemon import Daemon, DueJobs, LiveConfiguration, every, interval
 from petsync.reconcile.observe import Endpoint, measure, page_of
 from petsync.reconcile.state import History

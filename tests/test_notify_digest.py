@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from receiver import build_report, configured, conflict
 
-from petsync.reconcile.config.model import Job
+from petsync.config.model import Job
+from petsync.config.schedule import is_overdue, last_due, next_due
 from petsync.reconcile.notify import Memory, day_due, decide, digest_lines, note_digest
-from petsync.reconcile.schedule import is_overdue, last_due, next_due
 
 SEVEN = time(7)
 

@@ -12,9 +12,9 @@ from receiver import Receiver
 from scenarios import PETS, Scenario, changed
 
 from petsync.cli import main
+from petsync.config.model import Configuration, Notify
 from petsync.plan.guard import Guard, Limit
 from petsync.reconcile import run
-from petsync.reconcile.config.model import Configuration, Notify
 from petsync.sandbox import Sandbox
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from receiver import PATH, Receiver, build_report, configured
 
+from petsync.config.model import Configuration, Notify
 from petsync.reconcile import notify
-from petsync.reconcile.config.model import Configuration, Notify
 from petsync.reconcile.notify import Notifier
 from petsync.reconcile.send import deliver_by_apprise, find_problem
 from petsync.settings import Secret

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from receiver import Receiver, build_report, configured, conflict
 
-from petsync.reconcile.config.model import EVENTS, Event, Job, Notify
-from petsync.reconcile.config.templates import DEFAULTS, NAMES, fill, mistakes_in
+from petsync.config.model import EVENTS, Event, Job, Notify
+from petsync.config.templates import DEFAULTS, NAMES, fill, mistakes_in
 from petsync.reconcile.notify import Notifier, as_plain_line
 from petsync.redact import Redactor
 from petsync.settings import Secret

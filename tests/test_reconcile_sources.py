@@ -13,7 +13,7 @@ import pytest
 from shop import base_of
 
 import petsync as ps
-from petsync.reconcile.config.model import Job
+from petsync.config.model import Job
 from petsync.reconcile.sources import Folder, sources_of
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret

@@ -18,9 +18,9 @@ from msgspec.structs import replace as replaced
 from scenarios import PETS, Scenario, changed, kinds
 
 import petsync as ps
+from petsync.config.model import Reports
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round
-from petsync.reconcile.config.model import Reports
 from petsync.reconcile.context import Step, Watcher
 from petsync.reconcile.locks import lock_job
 from petsync.reconcile.round import reconcile_jobs

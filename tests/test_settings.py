@@ -14,9 +14,9 @@ from petsync._files import make_state_folder
 from petsync.apply.journal import Journal
 from petsync.cli import main
 from petsync.client import auth
+from petsync.config.load import load, read_variables
 from petsync.errors import ConfigurationError, PetsyncError, SettingsError
 from petsync.profile import LIVE, STANDARD, profile_from
-from petsync.reconcile.config.load import load, read_variables
 from petsync.settings import Secret, Settings, read_toml, resolve
 
 

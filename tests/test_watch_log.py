@@ -18,7 +18,7 @@ from receiver import build_report, configured
 from scenarios import PETS, Scenario, changed
 
 from petsync.cli.context import Context
-from petsync.reconcile.config.model import Configuration, Log
+from petsync.config.model import Configuration, Log
 from petsync.reconcile.observe import watching
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret

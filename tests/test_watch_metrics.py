@@ -13,8 +13,8 @@ import pytest
 from prometheus_client.parser import text_fd_to_metric_families
 from receiver import build_report, configured
 
+from petsync.config.model import Configuration, Job, Metrics
 from petsync.plan.report import RoundReport
-from petsync.reconcile.config.model import Configuration, Job, Metrics
 from petsync.reconcile.observe import (
     GAUGES,
     MetricsWatcher,

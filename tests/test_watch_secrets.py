@@ -19,8 +19,8 @@ from test_secrets import forms_of
 
 import petsync as ps
 from petsync.client.probe import examine
+from petsync.config.model import Configuration, Log, Metrics, Notify
 from petsync.reconcile import run
-from petsync.reconcile.config.model import Configuration, Log, Metrics, Notify
 from petsync.reconcile.observe import trace
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret

@@ -785,7 +785,7 @@ def find_allowed_names(
     petsync's own variables, but those with secrets only in settings for secrets. Raises
     SettingsError.
     """
-    from petsync.reconcile.config.load import read_variables
+    from petsync.config.load import read_variables
 
     listed = set(read_variables(file)) if file is not None else set[str]()
     if is_named:
@@ -802,7 +802,7 @@ def read_environment(context: Context, file: Path | None) -> Mapping[str, str]:
     """
     if file is None:
         return os.environ
-    from petsync.reconcile.config.load import read_variables
+    from petsync.config.load import read_variables
 
     variables = read_variables(file)
     if os.name == "posix" and file.stat().st_mode & 0o077:

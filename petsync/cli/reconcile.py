@@ -26,8 +26,8 @@ from petsync.errors import ConfigurationError, SettingsError, SheetError
 from petsync.settings import HiddenEnvironment
 
 if TYPE_CHECKING:
+    from petsync.config.model import Configuration
     from petsync.plan.report import Rounds
-    from petsync.reconcile.config.model import Configuration
 
 __all__ = ["config_command", "init_command", "reconcile_command"]
 
@@ -74,7 +74,7 @@ def check(context: Context, file: Path, env_file: Path | None) -> int:
     Exit codes: 0 if there is no mistake, else 64.
     """
     with exiting_on_signal():
-        from petsync.reconcile.config.load import load
+        from petsync.config.load import load
 
     try:
         configuration = load(file, read_environment(context, env_file))
@@ -83,7 +83,7 @@ def check(context: Context, file: Path, env_file: Path | None) -> int:
             raise
         context.show_json({"ok": False, "problems": [each._asdict() for each in error.problems]})
         return error.exit_code
-    from petsync.reconcile.config.tools import as_data
+    from petsync.config.tools import as_data
 
     if context.as_json:
         context.show_json({"ok": True, **as_data(configuration)})
@@ -110,7 +110,7 @@ def _warn(context: Context, configuration: Configuration) -> None:
 def _print(context: Context, configuration: Configuration) -> None:
     from datetime import UTC, datetime
 
-    from petsync.reconcile.config.tools import lines
+    from petsync.config.tools import lines
 
     out = context.out
     for label, text in lines(configuration, datetime.now(UTC)):
@@ -148,7 +148,7 @@ def schema(context: Context) -> int:
     An editor that supports TOML completes and checks the file with it. --json prints the same.
     """
     with exiting_on_signal():
-        from petsync.reconcile.config.tools import schema_text
+        from petsync.config.tools import schema_text
 
     context.show(schema_text().encode())
     return 0
@@ -188,8 +188,8 @@ def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
     if into is not None and kind != "systemd":
         raise click.UsageError("--into works only with --for systemd.")
     with exiting_on_signal():
-        from petsync.reconcile.config.load import timetable
-    from petsync.reconcile.config.tools import crontab, scheduled_jobs, units, unscheduled_note
+        from petsync.config.load import timetable
+    from petsync.config.tools import crontab, scheduled_jobs, units, unscheduled_note
 
     table = timetable(file, os.environ)
     if not scheduled_jobs(table):
@@ -262,7 +262,7 @@ def init_command(context: Context, folder: Path) -> int:
     Exit codes: 0, or 64 if the file exists.
     """
     with exiting_on_signal():
-        from petsync.reconcile.config.tools import example
+        from petsync.config.tools import example
 
     path = folder / "petsync.toml"
     try:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from petsync.config.load import load
+    from petsync.config.model import Configuration
     from petsync.plan.report import Rounds
-    from petsync.reconcile.config.load import load
-    from petsync.reconcile.config.model import Configuration
     from petsync.reconcile.context import Watcher
     from petsync.reconcile.state import History
 
@@ -25,7 +25,7 @@ __all__ = ["History", "Rounds", "load", "run"]
 _HOMES = {
     "History": "petsync.reconcile.state",
     "Rounds": "petsync.plan.report",
-    "load": "petsync.reconcile.config.load",
+    "load": "petsync.config.load",
 }
 
 

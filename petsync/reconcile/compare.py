@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from petsync.client.loaders import Found
+from petsync.config.model import Job
 from petsync.errors import ServiceError
 from petsync.models import Pet
 from petsync.plan.base import (
@@ -43,7 +44,6 @@ from petsync.plan.options import MergeOptions, PlanOptions
 from petsync.plan.plan import Inbound, Plan
 from petsync.plan.report import Report, Result
 from petsync.plan.rounds import Counts, Difference, SheetChange
-from petsync.reconcile.config.model import Job
 from petsync.reconcile.sources import Folder, Source
 from petsync.sheets import Obstacle
 from petsync.store import Store

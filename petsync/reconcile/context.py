@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from petsync.config.model import Configuration, Job
 from petsync.errors import (
     ApiError,
     FindingsError,
@@ -30,7 +31,6 @@ from petsync.plan.plan import Inbound, Plan
 from petsync.plan.report import Report, RoundReport
 from petsync.plan.rounds import Counts, Difference, Round, SheetChange, Status, exit_code_of
 from petsync.reconcile import state
-from petsync.reconcile.config.model import Configuration, Job
 from petsync.reconcile.state import History, StatePaths
 from petsync.redact import Redactor
 from petsync.report.words import replace_terms

@@ -17,13 +17,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, Protocol
 
+from petsync.config.model import Configuration, Job
+from petsync.config.schedule import last_due, next_due
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round
-from petsync.reconcile.config.model import Configuration, Job
 from petsync.reconcile.notify import Notifier
 from petsync.reconcile.observe import Endpoint, logging_to
-from petsync.reconcile.schedule import last_due, next_due
 from petsync.reconcile.state import History, StatePaths
 
 __all__ = ["Daemon", "DueJobs", "LiveConfiguration", "Load", "every", "interval", "tell"]
@@ -79,7 +79,7 @@ class DueJobs:
 log = logging.getLogger(__name__)
 
 Load = Callable[[Path, Mapping[str, str]], Configuration]
-"""The type of `petsync.reconcile.config.load.load`."""
+"""The type of `petsync.config.load.load`."""
 
 
 @dataclass(slots=True)
@@ -367,6 +367,6 @@ def _run() -> Run:
 
 
 def _load() -> Load:
-    from petsync.reconcile.config.load import load
+    from petsync.config.load import load
 
     return load

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 
+from petsync.config.load import load
+from petsync.config.model import Configuration
 from petsync.plan.report import Rounds
-from petsync.reconcile.config.load import load
-from petsync.reconcile.config.model import Configuration
 from petsync.reconcile.context import Watcher, Watchers
 from petsync.reconcile.notify import Notifier
 from petsync.reconcile.observe import watching

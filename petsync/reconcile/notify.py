@@ -21,12 +21,12 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from petsync._files import check_state_folder, make_private_folder, write_atomically
+from petsync.config.model import Configuration, Event, Job
+from petsync.config.schedule import is_overdue, next_due
+from petsync.config.templates import DEFAULTS, NAMES, fill, mistakes_in
 from petsync.errors import PetsyncError
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Counts, Difference, Round, exit_code_of
-from petsync.reconcile.config.model import Configuration, Event, Job
-from petsync.reconcile.config.templates import DEFAULTS, NAMES, fill, mistakes_in
-from petsync.reconcile.schedule import is_overdue, next_due
 from petsync.reconcile.send import deliver_by_apprise as by_apprise
 from petsync.redact import Redactor
 from petsync.report.words import count, duration, shorten

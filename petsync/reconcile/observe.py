@@ -27,12 +27,12 @@ import msgspec
 from filelock import FileLock
 
 from petsync._files import make_folder, make_private_folder, write_atomically
+from petsync.config.model import Configuration, Log
+from petsync.config.schedule import next_due
 from petsync.errors import PetsyncError, SettingsError
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round, Status
-from petsync.reconcile.config.model import Configuration, Log
 from petsync.reconcile.context import Step, Watcher
-from petsync.reconcile.schedule import next_due
 from petsync.redact import Redactor
 from petsync.report.round import format_open
 from petsync.report.text import log_text

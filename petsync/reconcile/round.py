@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from petsync import sheets
+from petsync.config.model import Configuration, Job
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError, SheetError
 from petsync.plan import arguments
 from petsync.plan.base import with_inbound, with_missing, with_report
@@ -29,7 +30,6 @@ from petsync.reconcile.compare import (
     note_copies,
     note_twins,
 )
-from petsync.reconcile.config.model import Configuration, Job
 from petsync.reconcile.context import Reconciliation, RoundContext, Watcher, Watchers
 from petsync.reconcile.locks import lock_job, lock_store
 from petsync.reconcile.siblings import (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from petsync.reconcile.config.model import Event
+from petsync.config.model import Event
 from petsync.redact import Redactor
 from petsync.settings import Secret
 

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import pandas as pd
 
+from petsync.config.model import Job
 from petsync.errors import PetsyncError
 from petsync.models import Pet
 from petsync.plan.base import compare_rows, with_missing
@@ -20,7 +21,6 @@ from petsync.plan.lineage import actions_of, find_alike, read_row_pets, slots_of
 from petsync.plan.match import pets_of
 from petsync.plan.rounds import Difference
 from petsync.reconcile.compare import Comparer, Comparison
-from petsync.reconcile.config.model import Job
 from petsync.reconcile.context import RoundContext
 from petsync.reconcile.sources import Source, sources_of
 from petsync.reconcile.start import (

@@ -17,11 +17,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pandas as pd
 
 from petsync import sheets
+from petsync.config.model import Job
 from petsync.errors import SettingsError, SheetError
 from petsync.models import Pet
 from petsync.plan.fields import find_filled_columns, is_as_expected, normalize
 from petsync.plan.match import Row, build_pet, iter_rows, key_of
-from petsync.reconcile.config.model import Job
 from petsync.redact import Redactor
 from petsync.settings import Secret, Settings
 from petsync.store import Store, store_of

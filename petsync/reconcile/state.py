@@ -28,6 +28,7 @@ from petsync._files import (
 )
 from petsync.apply.engine import is_resumable
 from petsync.apply.planfile import load_plan, save_plan
+from petsync.config.model import Reports
 from petsync.errors import PetsyncError, PlanError
 from petsync.models import Pet
 from petsync.plan.base import SETTLED, find_changed_units
@@ -38,7 +39,6 @@ from petsync.plan.match import build_pet, differences, iter_rows, pets_of, posit
 from petsync.plan.plan import Inbound, Plan
 from petsync.plan.report import Report, RoundReport, find_undoing_runs
 from petsync.plan.rounds import Difference, Round, SheetChange
-from petsync.reconcile.config.model import Reports
 from petsync.report.json import round_json
 from petsync.report.round import round_page
 from petsync.sheets import load_edits, save_edits

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from commands import Shell, to
 
-from petsync.reconcile.config.tools import schema_text
+from petsync.config.tools import schema_text
 from petsync.sandbox import Sandbox
 
 JOB = """\

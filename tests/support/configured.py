@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from petsync.reconcile.config.load import load
-from petsync.reconcile.config.model import Configuration
+from petsync.config.load import load
+from petsync.config.model import Configuration
 
 __all__ = ["JOB", "configured", "file_with"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from petsync.config.model import Configuration, Job, Notify, Reports
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Difference, Round
-from petsync.reconcile.config.model import Configuration, Job, Notify, Reports
 from petsync.reconcile.context import CODES
 from petsync.settings import Secret
 

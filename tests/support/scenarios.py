@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import petsync as ps
+from petsync.config.model import Configuration, Job, Reports
 from petsync.plan.report import RoundReport
-from petsync.reconcile.config.model import Configuration, Job, Reports
 from petsync.reconcile.context import Watcher
 from petsync.reconcile.round import reconcile_jobs
 from petsync.sandbox import Sandbox

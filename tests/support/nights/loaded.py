@@ -16,7 +16,7 @@ for _name in (
     "petsync.cli.console",
     "petsync.cli.reconcile",
     "petsync.plan.intake",
-    "petsync.reconcile.config.load",
+    "petsync.config.load",
     "petsync.reconcile.notify",
     "petsync.reconcile.jobs",
     "petsync.reconcile.observe",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from string import Template
 
-from petsync.reconcile.config.model import Event
+from petsync.config.model import Event
 
 __all__ = ["DEFAULTS", "NAMES", "fill", "mistakes_in"]
 

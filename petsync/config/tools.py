@@ -13,9 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from petsync.plan.guard import Guard
-from petsync.reconcile.config.load import ENVIRONMENT_TOO, NEEDS, SOURCES
-from petsync.reconcile.config.model import (
+from petsync.config.load import ENVIRONMENT_TOO, NEEDS, SOURCES
+from petsync.config.model import (
     INHERITED,
     TABLES,
     VARIABLE,
@@ -29,7 +28,8 @@ from petsync.reconcile.config.model import (
     on_calendar,
     options_of,
 )
-from petsync.reconcile.schedule import next_due
+from petsync.config.schedule import next_due
+from petsync.plan.guard import Guard
 from petsync.settings import as_written
 
 __all__ = [

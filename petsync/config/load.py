@@ -17,10 +17,7 @@ from urllib.parse import urlsplit
 from petsync._files import read_regular
 from petsync.client.auth.keyring import CredentialStore
 from petsync.client.origin import checked_base
-from petsync.errors import ConfigurationError, Problem, SettingsError
-from petsync.plan.guard import Guard
-from petsync.profile import ServiceProfile, profile_from
-from petsync.reconcile.config.model import (
+from petsync.config.model import (
     EVENTS,
     INHERITED,
     OPTIONS,
@@ -41,7 +38,10 @@ from petsync.reconcile.config.model import (
     ValueType,
     options_of,
 )
-from petsync.reconcile.config.templates import DEFAULTS, mistakes_in
+from petsync.config.templates import DEFAULTS, mistakes_in
+from petsync.errors import ConfigurationError, Problem, SettingsError
+from petsync.plan.guard import Guard
+from petsync.profile import ServiceProfile, profile_from
 from petsync.settings import (
     OF_THE_URL,
     HiddenEnvironment,
