@@ -28,7 +28,7 @@ def config_page(text: str) -> str:
 
 def _marked(name: str) -> Iterator[str]:
     table = "" if name == "top" else name
-    yield from (f"<!-- options: {name} -->", TABLES[table].meaning, "")
+    yield from (f"<!-- options: {name} -->", TABLES[table].__doc__ or "", "")
     yield from ("| option | value | meaning | default | example |", "|---|---|---|---|---|")
     # Options that a job inherits from the top level are in the top-level table only.
     shown = (each for each in options_of(table).values() if not table or each.name not in INHERITED)
@@ -37,9 +37,7 @@ def _marked(name: str) -> Iterator[str]:
 
 
 def _row(option: Option) -> str:
-    words = option.entry.words if option.entry is not None else ""
-    words = option.kind.words if option.kind is not None else words
-    kind = re.sub(r"\$\{NAME\}", "`${NAME}`", words).replace('"', "`")
+    kind = re.sub(r"\$\{NAME\}", "`${NAME}`", option.words).replace('"', "`")
     cells = (f"`{option.name}`", kind, option.meaning, _default(option), f"`{option.example}`")
     return f"| {' | '.join(cells)} |"
 

@@ -1,6 +1,7 @@
 """Settings: argument > PETSYNC_* > petsync.toml > default, resolved once and frozen.
 
-`resolve` does not read the environment or a file: it gets both as arguments.
+`resolve` does not read the environment or a file: it gets both as arguments, and
+config/settings.py reads the file.
 """
 
 from __future__ import annotations
@@ -9,15 +10,14 @@ import codecs
 import difflib
 import math
 import re
-import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from petsync._files import read_regular
 from petsync.errors import SettingsError
-from petsync.trust import allowed_names, build_unlisted_error, is_confirmed, names_in
+from petsync.trust import build_unlisted_error
 
 __all__ = [
     "AUTH",
@@ -31,32 +31,11 @@ __all__ = [
     "expand_variables",
     "find_nearest",
     "is_same",
-    "read_confirmed",
     "read_file",
-    "read_toml",
     "resolve",
 ]
 
 
-_TOML = "petsync.toml"
-_KEYS: Mapping[str, tuple[type, ...]] = {
-    "url": (str,),
-    "profile": (str,),
-    "state": (str,),
-    "allow_http": (list,),
-    "timeout": (int, float),
-    "service": (dict,),
-    "columns": (dict,),
-    "auth": (dict,),
-    # `petsync reconcile` reads and checks these keys itself (petsync/config/).
-    "jobs": (dict,),
-    "notify": (dict,),
-    "report": (dict,),
-    "log": (dict,),
-    "metrics": (dict,),
-    "tracing": (dict,),
-}
-_OURS = ("url", "profile", "state", "allow_http", "timeout", "service", "columns", "auth")
 AUTH = (
     "issuer",
     "authorize_url",
@@ -160,7 +139,7 @@ class Settings:
                 "; --url and PETSYNC_URL alone do not make its [auth] trusted" if self.auth else ""
             )
             raise SettingsError(
-                f"the {_TOML} of this folder sends secrets to "
+                f"the petsync.toml of this folder sends secrets to "
                 f"{as_written(self.url or '', self.expanded)}, and it is not confirmed",
                 hint="If that is right, confirm it once: `petsync trust`. Otherwise change to "
                 f"another folder{also}.",
@@ -170,83 +149,33 @@ class Settings:
 def resolve(
     arguments: Mapping[str, Any],
     environ: Mapping[str, str],
-    toml: Mapping[str, Any],
-    *,
-    confirmed: bool = True,
+    file: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {},
 ) -> Settings:
     """Return the settings; an argument that is None is ignored. Raises SettingsError, which
     names the key with an invalid value.
 
-    The file's `auth` and `allow_http` apply only to the file's own `url`. Unless the file is
-    `confirmed`, it may use only the allowed variables, its state folder must be below the current
-    folder, and if it decides where secrets go, the settings are `unconfirmed`: no secret is used
-    with them.
+    `file` takes the settings of arguments and environment, and returns the others.
     """
-    values = {name: value for name, value in arguments.items() if value is not None}
-    named = {
-        name: value
-        for name in ("url", "profile", "state", "client_id")
-        if (value := environ.get(f"PETSYNC_{name.upper()}"))
+    names = ("url", "profile", "state", "client_id", *_SECRET)
+    variables = {name: environ.get(f"PETSYNC_{name.upper()}", "") for name in names}
+    explicit: dict[str, Any] = {
+        name: Secret(text.strip()) if name in _SECRET else text
+        for name, text in variables.items()
+        if (text.strip() if name in _SECRET else text)
     }
-    secrets = {
-        name: Secret(value.strip())
-        for name in _SECRET
-        if (value := environ.get(f"PETSYNC_{name.upper()}", "").strip())
-    }
-    explicit = {**named, **secrets, **values}
-    merged = {**_from_file(toml, environ, explicit, confirmed=confirmed), **explicit}
-    for key, value in merged.items():
+    explicit |= {name: value for name, value in arguments.items() if value is not None}
+    for key, value in explicit.items():
         if wanted := _describe_requirement(key, value):
-            shown = as_written(repr(value), merged.get("expanded", {}))
-            raise SettingsError(f"{key} is {shown}, and must be {wanted}")
-    for name in _SECRET:
-        if isinstance(merged.get(name), str):
-            merged[name] = Secret(merged[name].strip())
-    merged["state"] = Path(merged.get("state", ".petsync"))
-    merged["allow_http"] = tuple(merged.get("allow_http", ()))
-    return Settings(**merged)
-
-
-def _from_file(
-    toml: Mapping[str, Any],
-    environ: Mapping[str, str],
-    explicit: Mapping[str, Any],
-    *,
-    confirmed: bool,
-) -> dict[str, Any]:
-    """Return the settings of petsync.toml that are not in `explicit`, with variables expanded."""
-    names = None if confirmed else allowed_names(environ)
-    needed = {key for key in toml if key not in explicit}
-    try:
-        found = {key: _expand_all(toml[key], environ, names) for key in needed}
-    except SettingsError as error:
-        raise SettingsError(f"{_TOML}: {error.message}", hint=error.hint) from None
-    own = found.get("url", _own_url(toml, environ))
-    if own is None or not is_same(own, explicit.get("url", own)):
-        found = {key: value for key, value in found.items() if key not in OF_THE_URL}
-    says_where = "url" not in explicit or bool(found.keys() & OF_THE_URL)
-    if not confirmed and own is not None and says_where:
-        found["unconfirmed"] = True
-    if not confirmed and "state" in found and not _is_below(found["state"]):
-        raise SettingsError(
-            f"{_TOML}: state is {toml['state']!r}, outside of this folder",
-            hint="Confirm the file (`petsync trust`), or name the folder with --state.",
-        )
-    used = names_in({key: toml[key] for key in needed})
-    found["expanded"] = HiddenEnvironment({f"${{{name}}}": environ[name] for name in used})
-    return found
+            raise SettingsError(f"{key} is {value!r}, and must be {wanted}")
+        if key in _SECRET and isinstance(value, str):
+            explicit[key] = Secret(value.strip())
+    explicit |= {"state": Path(explicit["state"])} if "state" in explicit else {}
+    explicit |= {"allow_http": tuple(explicit["allow_http"])} if "allow_http" in explicit else {}
+    return Settings(**{**file(explicit), **explicit})
 
 
 OF_THE_URL = frozenset({"auth", "allow_http"})
 """Settings of petsync.toml that apply only to its own url."""
-
-
-def _own_url(toml: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
-    """Return the file's own url, None if it has none or its variables are not set."""
-    try:
-        return expand_variables(toml["url"], environ) if "url" in toml else None
-    except SettingsError:
-        return None
 
 
 def is_same(one: str, other: str) -> bool:
@@ -258,49 +187,6 @@ def _normalize_url(url: str) -> tuple[str, str]:
     scheme, _, rest = url.strip().partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host}".casefold(), (slash + path).rstrip("/")
-
-
-def _is_below(state: str) -> bool:
-    folder = Path.cwd().resolve()
-    return (folder / Path(state).expanduser()).resolve().is_relative_to(folder)
-
-
-def _expand_all(
-    value: Any, environ: Mapping[str, str], names: Collection[str] | None = None
-) -> Any:
-    if isinstance(value, str):
-        return expand_variables(value, environ, names)
-    if isinstance(value, Mapping):
-        return {key: _expand_all(entry, environ, names) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_expand_all(item, environ, names) for item in value]
-    return value
-
-
-def read_toml(folder: Path) -> Mapping[str, Any]:
-    """Return the checked settings of petsync.toml in `folder`, without the keys that only `petsync
-    reconcile` reads; empty if there is no file.
-
-    Raises SettingsError, which names the file, the key, its value and the type that it should have.
-    """
-    return read_confirmed(folder)[0]
-
-
-def read_confirmed(folder: Path) -> tuple[Mapping[str, Any], bool]:
-    """Return the content as `read_toml` does, and whether the file is confirmed; True if there is
-    no file.
-    """
-    path = folder / _TOML
-    try:
-        content = tomllib.loads(read_file(path))
-    except FileNotFoundError:
-        return {}, True
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}") from None
-    for key, value in content.items():
-        _check(path, key, value)
-    settings = {key: value for key, value in content.items() if key in _OURS}
-    return settings, is_confirmed(path, content)
 
 
 def checked_encoding(name: str) -> str:
@@ -323,33 +209,6 @@ def read_file(path: Path) -> str:
     may never end).
     """
     return read_regular(path).decode("utf-8-sig").replace("\r\n", "\n")
-
-
-def _check(path: Path, key: str, value: object) -> None:
-    _refuse_secret(path, key)
-    expected = _KEYS.get(key)
-    if expected is None:
-        near = find_nearest(key, _KEYS)
-        suggestion = f"Did you mean {near!r}? " if near else ""
-        raise SettingsError(
-            f"{path}: unknown key {key!r}", hint=f"{suggestion}Known: {', '.join(_KEYS)}."
-        )
-    if not isinstance(value, expected) or isinstance(value, bool):
-        types = " or ".join(kind.__name__ for kind in expected)
-        raise SettingsError(f"{path}: {key} is {value!r}, not of type {types}")
-    if requirement := _describe_requirement(key, value):
-        raise SettingsError(f"{path}: {key} is {value!r}, and must be {requirement}")
-    if isinstance(value, dict) and key in _TABLES:
-        for name, entry in value.items():
-            _TABLES[key](path, name, entry)
-
-
-def _refuse_secret(path: Path, key: str) -> None:
-    if key in _SECRET:
-        raise SettingsError(
-            f"{path}: {key} does not belong in a file that is shared",
-            hint=f"Set PETSYNC_{key.upper()}, and revoke the secret: others may have seen it.",
-        )
 
 
 def _describe_requirement(key: str, value: Any) -> str:
@@ -427,22 +286,3 @@ def column_named(text: str) -> str | None:
     """
     loose = re.sub(r"[\s_-]+", "", text).casefold()
     return next((name for name in MAPPED if name.replace("_", "") == loose), None)
-
-
-def _check_column(path: Path, header: str, column: object) -> None:
-    if not isinstance(column, str) or column_named(column) is None:
-        raise SettingsError(
-            f"{path}: [columns] {header} is {column!r}, which is not a column of petsync",
-            hint=f"The columns of petsync are: {', '.join(MAPPED)}.",
-        )
-
-
-def _check_auth(path: Path, name: str, value: object) -> None:
-    _refuse_secret(path, name)
-    if name not in AUTH:
-        raise SettingsError(f"{path}: [auth] {name} is unknown", hint=f"Known: {', '.join(AUTH)}.")
-    if not isinstance(value, str) or not value:
-        raise SettingsError(f"{path}: [auth] {name} is {value!r}, and must be text")
-
-
-_TABLES = {"columns": _check_column, "auth": _check_auth}

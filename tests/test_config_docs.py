@@ -17,7 +17,8 @@ from test_config import ENVIRON, uncommented
 from test_config_mistakes import MISTAKES, Mistake
 
 from petsync.config.load import load
-from petsync.config.model import OPTIONS, on_calendar
+from petsync.config.model import OPTIONS
+from petsync.config.schedule import on_calendar
 from petsync.config.tools import example, schema, schema_text
 
 ROOT = Path(__file__).parents[1]

@@ -95,7 +95,7 @@ def test_a_scheduled_job_runs_once_when_it_is_due(tmp_path: Path) -> None:
     """A scheduled job that missed its time runs once at the start; a job that never ran waits for
     its time.
     """
-    config = configured(tmp_path, PLAIN, NIGHTLY, replace(NIGHTLY, name="fresh"))
+    config = configured(tmp_path, PLAIN, NIGHTLY, NIGHTLY.model_copy(update={"name": "fresh"}))
     long_ago = (datetime.now(UTC) - timedelta(days=3)).isoformat()
     History(config.state).append(build_report(job="nightly", started=long_ago).round)
     stop = Waits()
@@ -182,7 +182,7 @@ def test_ctrl_c_in_a_round_ends_all_with_7(tmp_path: Path) -> None:
     for answer in (interrupt, raised):
         stop = threading.Event()
         runs = Runs(stop, most=9, answer=answer)
-        config = configured(tmp_path, PLAIN, replace(PLAIN, name="b"))
+        config = configured(tmp_path, PLAIN, PLAIN.model_copy(update={"name": "b"}))
         assert every(config, 1000.0, stop=stop, run=runs) == 7
         assert runs.names == ["plain"]
     assert signal.getsignal(signal.SIGINT) is before
@@ -208,7 +208,7 @@ def test_a_changed_configuration_is_used_and_an_invalid_one_is_reported(
         if "broken" in (text := file.read_text()):
             raise ConfigurationError(f"petsync.toml:1: {text.split()[0]}", hint="Mend it.")
         metrics = Metrics(listen="127.0.0.1:9465" if text == "mended" else "")
-        return replace(config, jobs=(replace(PLAIN, name=text),), metrics=metrics)
+        return replace(config, jobs=(PLAIN.model_copy(update={"name": text}),), metrics=metrics)
 
     def between(_: float) -> None:
         path.write_text(next(contents, "mended"))

@@ -14,7 +14,17 @@ import pytest
 import petsync as ps
 
 _SOURCE = ast.parse(Path(ps.__file__).read_text("utf-8"))
-_HEAVY = ("pandas", "openpyxl", "starlette", "uvicorn", "httpx", "aiohttp", "rich", "ipywidgets")
+_HEAVY = (
+    "pandas",
+    "openpyxl",
+    "starlette",
+    "uvicorn",
+    "httpx",
+    "aiohttp",
+    "rich",
+    "ipywidgets",
+    "pydantic",
+)
 
 
 def _typed_names() -> list[str]:

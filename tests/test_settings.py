@@ -14,10 +14,12 @@ from petsync._files import make_state_folder
 from petsync.apply.journal import Journal
 from petsync.cli import main
 from petsync.client import auth
-from petsync.config.load import load, read_variables
+from petsync.config.load import load
+from petsync.config.settings import read_settings
+from petsync.config.variables import read_variables
 from petsync.errors import ConfigurationError, PetsyncError, SettingsError
 from petsync.profile import LIVE, STANDARD, profile_from
-from petsync.settings import Secret, Settings, read_toml, resolve
+from petsync.settings import Secret, Settings, resolve
 
 
 def toml(folder: Path, text: str) -> Path:
@@ -26,20 +28,23 @@ def toml(folder: Path, text: str) -> Path:
     return folder
 
 
-def test_an_argument_stands_before_a_variable_before_the_file_before_the_default() -> None:
+def test_an_argument_stands_before_a_variable_before_the_file_before_the_default(
+    tmp_path: Path,
+) -> None:
     """Each key takes the value of the first source that has it."""
-    file = {"url": "file", "profile": "live", "state": "file-state", "timeout": 5}
+    text = 'url = "https://file.example"\nprofile = "live"\nstate = "file-state"\ntimeout = 5'
     environ = {"PETSYNC_URL": "variable", "PETSYNC_STATE": "variable-state"}
-    settings = resolve({"url": "argument", "profile": None}, environ, file)
+    arguments = {"url": "argument", "profile": None}
+    settings = read_settings(arguments, environ, toml(tmp_path, text))
     assert (settings.url, settings.profile, settings.timeout) == ("argument", "live", 5)
     assert settings.state == Path("variable-state")
-    assert resolve({}, {}, {}) == Settings()
+    assert read_settings({}, {}, tmp_path / "empty") == resolve({}, {}) == Settings()
 
 
 def test_secrets_come_from_the_environment_and_never_show() -> None:
     """Secrets from the environment are trimmed and are masked in every text of the settings."""
     environ = {"PETSYNC_TOKEN": " t0ken\n", "PETSYNC_API_KEY": "k3y"}
-    settings = resolve({}, environ, {})
+    settings = resolve({}, environ)
     assert settings.token == Secret("t0ken")
     assert settings.api_key is not None
     assert settings.api_key.reveal() == "k3y"
@@ -50,49 +55,48 @@ def test_secrets_come_from_the_environment_and_never_show() -> None:
         pickle.dumps(settings)
 
 
-def test_the_environment_completes_the_file() -> None:
+def test_the_environment_completes_the_file(tmp_path: Path) -> None:
     """${NAME} in any text of the file is replaced and $$ is a dollar; an unset variable is an error
     that names it, unless another source overrides the key.
     """
-    file = {"url": "https://${HOST}/v2", "allow_http": ["${HOST}"], "columns": {"$$": "name"}}
-    settings = resolve({}, {"HOST": "shop.example"}, file)
+    text = 'url = "https://${HOST}/v2"\nallow_http = ["${HOST}"]\ncolumns = { "$$" = "name" }'
+    toml(tmp_path, text)
+    environ = {"HOST": "shop.example", "PETSYNC_VARIABLES": "HOST"}
+    settings = read_settings({}, environ, tmp_path)
     assert (settings.url, settings.allow_http) == ("https://shop.example/v2", ("shop.example",))
-    for environ in ({}, {"HOST": ""}):
-        with pytest.raises(SettingsError, match=r"petsync.toml: the environment variable HOST is"):
-            resolve({}, environ, file)
+    for unset in ({}, {"HOST": ""}):
+        says = r"petsync.toml:1: url: the environment variable HOST is"
+        with pytest.raises(SettingsError, match=says):
+            read_settings({}, {**environ, "HOST": "", **unset}, tmp_path)
     given = {"url": "https://a.example", "allow_http": []}
-    assert resolve(given, {}, file).url == "https://a.example"
-
-
-def test_no_file_is_no_settings(tmp_path: Path) -> None:
-    """A missing petsync.toml gives no settings and no error."""
-    assert read_toml(tmp_path) == {}
+    assert read_settings(given, {}, tmp_path).url == "https://a.example"
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("url = 5", "url is 5, not of type str"),
-        ("timeout = true", "timeout is True, not of type int or float"),
-        ("allow_http = 'host'", "not of type list"),
-        ("colour = 'red'", "unknown key 'colour'"),
-        ("token = 'abc123'", "token does not belong in a file"),
-        ("url = ", "cannot be read"),
-        ("timeout = 0", "timeout is 0, and must be"),
-        ("timeout = nan", "timeout is nan, and must be"),
-        ("timeout = inf", "timeout is inf, and must be"),
-        ("state = ''", "state is '', and must be"),
-        ("allow_http = [5]", "allow_http is [5], and must be"),
-        ("columns = { Nr = 5 }", "[columns] Nr is 5"),
-        ("columns = { Nr = 'nummer' }", "[columns] Nr is 'nummer'"),
+        ("url = 5", 'url: is 5, and must be text\n  Write url = "5".'),
+        ("timeout = true", "timeout: is true, and must be a number of seconds above 0"),
+        ("allow_http = 'host'", 'must be a list of hosts\n  Write allow_http = ["host"].'),
+        ("colour = 'red'", "colour: there is no such option\n  Did you mean columns?"),
+        ("token = 'abc123'", "token: it does not belong at the top of a file that is shared"),
+        ("url = ", "there is no value after the ="),
+        ("timeout = 0", "timeout: is 0, and must be a number of seconds above 0"),
+        ("timeout = nan", "timeout: is nan, and must be"),
+        ("timeout = inf", "timeout: is inf, and must be"),
+        ("state = ''", 'state: is "", and must be text that is not empty'),
+        ("allow_http = [5]", "allow_http: has 5, which must be text"),
+        ("columns = { Nr = 5 }", "columns.Nr: is 5, and must be one of the columns id, name"),
+        ("columns = { Nr = 'nummer' }", 'columns.Nr: is "nummer", and must be one of'),
+        ("jobs = 5", "jobs: is 5, and must be a table\n  Write [jobs.NAME] above it."),
     ],
 )
 def test_a_file_that_is_wrong_is_named_with_its_key(tmp_path: Path, text: str, says: str) -> None:
-    """The error names file, key, value and expected type, and shows no token."""
+    """The error names file, line, key, value and expected type, and shows no token."""
     with pytest.raises(SettingsError) as caught:
-        read_toml(toml(tmp_path, text))
+        read_settings({}, {}, toml(tmp_path, text))
     assert says in str(caught.value)
-    assert str(tmp_path / "petsync.toml") in str(caught.value)
+    assert f"{tmp_path / 'petsync.toml'}:1: " in str(caught.value)
     assert "abc123" not in str(caught.value)
     assert caught.value.exit_code == 64
 
@@ -104,21 +108,22 @@ def test_a_mapping_may_name_each_column(tmp_path: Path) -> None:
 
     for column in (*COLUMNS, ACTION, "Photo URLs", "category-id"):
         text = f"[columns]\nNr = '{column}'"
-        assert read_toml(toml(tmp_path, text)) == {"columns": {"Nr": column}}
+        named = read_settings({}, {}, toml(tmp_path, text)).columns["Nr"]
+        assert named == column.lower().replace(" ", "_").replace("-", "_")
 
 
 def test_an_argument_is_checked_as_the_file_is() -> None:
     """An invalid value of an argument is refused like one of the file."""
     for given in ({"timeout": -1.0}, {"state": ""}):
         with pytest.raises(SettingsError, match="must be"):
-            resolve(given, {}, {})
+            resolve(given, {})
 
 
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     """A file in another encoding is an error, not a guess."""
     (tmp_path / "petsync.toml").write_bytes(b"url = '\xff'")
-    with pytest.raises(SettingsError, match="cannot be read"):
-        read_toml(tmp_path)
+    with pytest.raises(SettingsError, match="byte 0xff is not UTF-8"):
+        read_settings({}, {}, tmp_path)
 
 
 def test_single_fields_of_a_profile_can_be_set() -> None:
@@ -170,7 +175,7 @@ def test_a_file_that_never_ends_is_refused(kind: str, tmp_path: Path) -> None:
         path.write_bytes(b"#" * 20_000_000)
     why = "larger than 16 MB" if kind == "large" else "not a regular file"
     with pytest.raises(SettingsError, match=why):
-        read_toml(tmp_path)
+        read_settings({}, {}, tmp_path)
     with pytest.raises(ConfigurationError, match=why):
         load(path, {})
 

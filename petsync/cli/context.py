@@ -31,8 +31,9 @@ import click
 
 from petsync._files import landing
 from petsync.cli.signals import exiting_on_signal, ignore_signals
+from petsync.config.settings import read_settings
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
-from petsync.settings import HiddenEnvironment, Secret, Settings, read_confirmed, read_file, resolve
+from petsync.settings import HiddenEnvironment, Secret, Settings, read_file
 from petsync.trust import allowed_names
 
 if TYPE_CHECKING:
@@ -224,8 +225,7 @@ class Context:
     @property
     def settings(self) -> Settings:
         """The settings from options, environment and petsync.toml. Raises SettingsError."""
-        toml, confirmed = read_confirmed(Path.cwd())
-        return resolve(self._arguments(), os.environ, toml, confirmed=confirmed)
+        return read_settings(self._arguments(), os.environ, Path.cwd())
 
     def connect(self, *, asks_client: bool = False) -> Store:
         """Return the store that the options name. Sends nothing. Raises SettingsError.
@@ -612,12 +612,10 @@ def runs(_: click.Context, __: click.Parameter, prefix: str) -> list[str]:
     """Return the ids of the newest runs and rounds in the state folder, the newest first."""
     from petsync.errors import PetsyncError
     from petsync.reconcile.state import History
-    from petsync.settings import read_confirmed, resolve
     from petsync.store.runs import History as Journal
 
     with suppress(PetsyncError, OSError):
-        toml, confirmed = read_confirmed(Path.cwd())
-        state = resolve({}, os.environ, toml, confirmed=confirmed).state
+        state = read_settings({}, os.environ, Path.cwd()).state
         ids = [run.run_id for run in Journal(state).runs()]
         ids += [round_.id for round_ in History(state).rounds()]
         return sorted((each for each in ids if each.startswith(prefix)), reverse=True)[
@@ -785,7 +783,7 @@ def find_allowed_names(
     petsync's own variables, but those with secrets only in settings for secrets. Raises
     SettingsError.
     """
-    from petsync.config.load import read_variables
+    from petsync.config.variables import read_variables
 
     listed = set(read_variables(file)) if file is not None else set[str]()
     if is_named:
@@ -802,7 +800,7 @@ def read_environment(context: Context, file: Path | None) -> Mapping[str, str]:
     """
     if file is None:
         return os.environ
-    from petsync.config.load import read_variables
+    from petsync.config.variables import read_variables
 
     variables = read_variables(file)
     if os.name == "posix" and file.stat().st_mode & 0o077:

@@ -408,9 +408,9 @@ def _with_log_options(
     """Return the configuration with the log options of the command line; -v counts only if the
     configuration sets no level.
     """
-    log = config.log if form is None else replace(config.log, format=form)
+    log = config.log if form is None else config.log.model_copy(update={"format": form})
     if log.level is None and verbose:
-        log = replace(log, level="info" if verbose == 1 else "debug")
+        log = log.model_copy(update={"level": "info" if verbose == 1 else "debug"})
     return replace(config, log=log)
 
 

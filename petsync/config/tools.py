@@ -6,29 +6,28 @@ import json
 import re
 import shlex
 import textwrap
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
+
 from petsync.config.load import ENVIRONMENT_TOO, NEEDS, SOURCES
 from petsync.config.model import (
     INHERITED,
     TABLES,
-    VARIABLE,
     Configuration,
+    ConfigurationFile,
     Job,
     JobSchedule,
     Option,
-    Table,
     Timetable,
-    ValueType,
-    on_calendar,
     options_of,
 )
-from petsync.config.schedule import next_due
+from petsync.config.schedule import next_due, on_calendar
 from petsync.plan.guard import Guard
 from petsync.settings import as_written
 
@@ -42,7 +41,6 @@ __all__ = [
     "scheduled_jobs",
     "schema",
     "schema_text",
-    "toml_value",
     "units",
     "unscheduled_note",
 ]
@@ -290,11 +288,11 @@ def example() -> str:
     parts = [_HEAD, *_options(options_of("").values(), explained, on=("url",))]
     for job in _JOBS:
         parts += _example_job(job, explained)
-    for table in TABLES.values():
-        if table.name not in ("", "jobs", "guard"):
-            header = table.header.replace("EVENT", "failure")
-            parts.append(f"\n{_comment(table.meaning)}#[{header}]\n")
-            parts += _options(options_of(table.name).values(), set())
+    for name, table in TABLES.items():
+        if name not in ("", "jobs", "guard"):
+            header = table.header().replace("EVENT", "failure")
+            parts.append(f"\n{_comment(table.__doc__ or '')}#[{header}]\n")
+            parts += _options(options_of(name).values(), set())
     return "".join(parts)
 
 
@@ -305,7 +303,7 @@ def _example_job(job: _Job, explained: set[str]) -> Iterator[str]:
     chosen = [options[name] for name in job.options]
     yield from _options(chosen, explained, on=_ON if job.is_on else (), values=job.values)
     if job.guard:
-        yield f"\n{_comment(TABLES['guard'].meaning)}#[jobs.{job.name}.guard]\n"
+        yield f"\n{_comment(TABLES['guard'].__doc__ or '')}#[jobs.{job.name}.guard]\n"
         yield from _options(options_of("guard").values(), explained)
 
 
@@ -446,87 +444,49 @@ def _quote(word: str) -> str:
 # The JSON Schema of petsync.toml, for editors and generators.
 
 
+class _Schema(GenerateJsonSchema):
+    """The schema of a TOML file: it has no null, and an option documents its own default."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Return False: the name of an option says enough."""
+        del schema
+        return False
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> dict[str, Any]:
+        """Return the schema of a value that is not None."""
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:
+        """Return the schema without the default of Python."""
+        return self.generate_inner(schema["schema"])
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> dict[str, Any]:
+        """Return the schema of a table with free keys."""
+        keys, values = schema["keys_schema"], schema["values_schema"]
+        return {
+            "type": "object",
+            "propertyNames": self.generate_inner(keys),
+            "additionalProperties": self.generate_inner(values),
+        }
+
+
 def schema() -> dict[str, Any]:
     """Return the schema, draft 2020-12.
 
     `petsync config check` also checks what a schema cannot: variables, combinations of jobs, and
     the service's statuses.
     """
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "petsync.toml",
-        "description": "Made from petsync's table of options; docs/config.md explains it.",
-        **_table(TABLES[""]),
-    }
+    made = ConfigurationFile.model_json_schema(schema_generator=_Schema)
+    job = made["$defs"]["JobOptions"]
+    for name in INHERITED:
+        job["properties"][name].pop("default", None)
+    job |= _rules()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
 
 
 def schema_text() -> str:
     """Return the schema as the text of a file."""
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-def toml_value(text: str) -> Any:
-    """Return the value of a piece of TOML, None if it is invalid."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return None
-
-
-def _table(table: Table) -> dict[str, Any]:
-    options = options_of(table.name).values()
-    inner = [each for each in TABLES.values() if each.name and each.within == table.name]
-    properties = {option.name: _option(option) for option in options}
-    properties |= {each.name: _named_schema(each) for each in inner}
-    made: dict[str, Any] = {
-        "description": table.meaning,
-        "type": "object",
-        "properties": properties,
-        "additionalProperties": False,
-    }
-    if required := [option.name for option in options if option.is_required]:
-        made["required"] = required
-    return made | (_rules() if table.name == "jobs" else {})
-
-
-def _named_schema(table: Table) -> dict[str, Any]:
-    """Return the schema of the table; tables with names are wrapped in an object."""
-    if table.names is None:
-        return _table(table)
-    return {
-        "type": "object",
-        "propertyNames": dict(table.names.schema),
-        "additionalProperties": _table(table),
-    }
-
-
-def _option(option: Option) -> dict[str, Any]:
-    if option.entry is not None:
-        made = {"type": "object", **option.entry.schema}
-    else:
-        assert option.kind is not None
-        made = _with_variables(option.kind)
-    default, example = toml_value(option.default), toml_value(option.example)
-    return {
-        "description": option.meaning,
-        **made,
-        **({"default": default} if default is not None else {}),
-        "examples": [example],
-    }
-
-
-def _with_variables(kind: ValueType) -> dict[str, Any]:
-    """Return the schema of the type, which also accepts a variable in place of a text."""
-    made = dict(kind.schema)
-    if made.get("type") == "array":
-        of = made["items"]
-        return made | {"items": _or_variable(of) if kind.hides != "whole" else of}
-    return _or_variable(made) if kind.hides != "whole" else made
-
-
-def _or_variable(made: Mapping[str, Any]) -> dict[str, Any]:
-    takes_text = "enum" in made or "anyOf" in made or "pattern" in made
-    return {"anyOf": [made, {"type": "string", "pattern": VARIABLE}]} if takes_text else {**made}
 
 
 def _rules() -> dict[str, Any]:

@@ -329,8 +329,8 @@ def _logging(load: Load, form: Literal["text", "json"] | None) -> Load:
 
     def reload(path: Path, environ: Mapping[str, str]) -> Configuration:
         config = load(path, environ)
-        log = replace(config.log, level=config.log.level or "info")
-        return replace(config, log=replace(log, format=form) if form else log)
+        changes = {"level": config.log.level or "info", "format": form or config.log.format}
+        return replace(config, log=config.log.model_copy(update=changes))
 
     return reload
 

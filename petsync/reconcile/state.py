@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -28,7 +28,6 @@ from petsync._files import (
 )
 from petsync.apply.engine import is_resumable
 from petsync.apply.planfile import load_plan, save_plan
-from petsync.config.model import Reports
 from petsync.errors import PetsyncError, PlanError
 from petsync.models import Pet
 from petsync.plan.base import SETTLED, find_changed_units
@@ -47,6 +46,9 @@ from petsync.table.base import Base, ParcelError, unpack, verify
 from petsync.table.columns import Column
 from petsync.table.frame import has_id_in, lacks_id, plain_values, select, unique_texts
 from petsync.table.sheet import Sheet
+
+if TYPE_CHECKING:
+    from petsync.config.model import Reports
 
 __all__ = [
     "BaseFile",

@@ -20,10 +20,11 @@ from petsync.client.auth.keyring import CredentialStore
 from petsync.client.origin import checked_base
 from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
+from petsync.config.settings import read_settings
 from petsync.errors import MissingServiceError, SettingsError
 from petsync.profile import ServiceProfile, profile_from
 from petsync.samples import sample_data
-from petsync.settings import HiddenEnvironment, Settings, as_written, read_confirmed, resolve
+from petsync.settings import HiddenEnvironment, Settings, as_written, resolve
 from petsync.store.async_store import AsyncStore
 from petsync.store.signin import PendingSignIn
 
@@ -147,8 +148,7 @@ def connect(
         "timeout": timeout,
     }
     environ = HiddenEnvironment(os.environ if environ is None else environ)
-    toml, confirmed = read_confirmed(Path.cwd())
-    settings = resolve(arguments, environ, toml, confirmed=confirmed)
+    settings = read_settings(arguments, environ, Path.cwd())
     if settings.url is None:
         raise MissingServiceError(
             "no service is given",
@@ -213,7 +213,7 @@ def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store
     behaviour = replace(behaviour, capacity=None, unique_ids=True, reuses_ids=False)
     sandbox = owned.enter_context(Sandbox(profile=behaviour, seed=sample_data() / "store.json"))
     arguments: dict[str, Any] = {"url": sandbox.url, "profile": profile, "state": state}
-    settings = resolve(arguments, {}, {})
+    settings = resolve(arguments, {})
     session = Session(
         sandbox.url,
         credentials=auths.bearer(sandbox.token(), api_key=sandbox.api_key),

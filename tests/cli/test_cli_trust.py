@@ -14,8 +14,9 @@ import vault
 from commands import Shell, shop
 
 import petsync as ps
+from petsync.config.settings import read_settings
+from petsync.errors import SettingsError
 from petsync.sandbox import Sandbox
-from petsync.settings import SettingsError, resolve
 from petsync.trust import confirm, is_confirmed, record_path
 
 pytestmark = pytest.mark.slow
@@ -166,12 +167,13 @@ def test_auth_of_a_file_is_for_its_own_url(
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
-def test_allow_http_of_a_file_is_for_its_own_url(confirmed: bool) -> None:
+def test_allow_http_of_a_file_is_for_its_own_url(shell: Shell, confirmed: bool) -> None:
     """allow_http of a file applies only to the file's own service."""
-    file = {"url": "https://shop.example/v2", "allow_http": ["shop.example"]}
-    other = resolve({"url": "http://shop.example/v2"}, {}, file, confirmed=confirmed)
+    _file('url = "https://shop.example/v2"\nallow_http = ["shop.example"]\n')
+    assert not confirmed or shell("trust", "--yes").code == 0
+    other = read_settings({"url": "http://shop.example/v2"}, {}, Path.cwd())
     assert other.allow_http == ()
-    same = resolve({"url": "https://SHOP.example/v2/"}, {}, file, confirmed=confirmed)
+    same = read_settings({"url": "https://SHOP.example/v2/"}, {}, Path.cwd())
     assert same.allow_http == ("shop.example",)
     assert same.unconfirmed is not confirmed
 

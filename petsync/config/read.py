@@ -1,0 +1,406 @@
+"""Read petsync.toml: its tables as models, and the mistakes in single options."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Collection, Iterable, Mapping
+from copy import deepcopy
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from petsync.config.model import (
+    OPTIONS,
+    TABLES,
+    ConfigurationFile,
+    Option,
+    Table,
+    TopOptions,
+    entry_keys,
+    given,
+    options_of,
+    toml_value,
+)
+from petsync.config.syntax import KeyPath, encoding, line_of, lines_of, problem
+from petsync.config.values import VARIABLE, Kind, MisfitError, format_value
+from petsync.errors import ConfigurationError, Problem, SettingsError
+from petsync.settings import Secret, as_written, expand_variables, find_nearest, read_file
+from petsync.trust import SECRETS, names_in
+
+__all__ = ["ConfigMistake", "Document", "Reader", "read_document", "read_top", "refuse"]
+
+
+_AnyTable = TypeVar("_AnyTable", bound=Table)
+_NAMED = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_ENV_FILE = "Use --env-file to read variables from a file."
+_THERE, _OWN_URL = ("PETSYNC_URL",), "${PETSYNC_URL}"
+"""A URL that consists only of this variable may use it without confirmation: the user sets it, and
+no other server gets the value.
+"""
+_MAX_PASSES = 5
+_IN_ENVIRONMENT = ("token", "api_key", "client_secret", "client_id")
+
+
+class ConfigMistake(NamedTuple):
+    """A mistake: the path of its key, the problem, and how to fix it."""
+
+    path: KeyPath
+    message: str
+    suggestion: str
+
+
+class _UnsetError(SettingsError):
+    """A variable in petsync.toml is not set."""
+
+
+class _OpenSecretError(ValueError):
+    """A value in petsync.toml is or has a secret."""
+
+
+class Reader:
+    """Reads tables, and collects mistakes in `found`. It is the context of pydantic's validation.
+
+    If `is_partial`, an option whose variable is not set is left out without a mistake, and `lacks`
+    becomes true. In a schedule, an unset variable is always a mistake. `names` are the variables
+    that may be used, None for all. `secrets` must never be shown; `in_addresses` has the values of
+    variables in URLs. `guessed` are the required options that have no valid value.
+    """
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        is_partial: bool = False,
+        names: Collection[str] | None = None,
+    ) -> None:
+        self.names = names
+        self.found: list[ConfigMistake] = []
+        self.secrets: list[Secret] = []
+        self.lacks = False
+        self.in_addresses: dict[str, str] = {}
+        self.guessed: set[KeyPath] = set()
+        self.shown: dict[str, str] = {}
+        """The values of the variables that were used, by `${NAME}`."""
+        self._environ = environ
+        self._is_partial = is_partial
+
+    def read(self, model: type[_AnyTable], raw: Mapping[str, Any]) -> _AnyTable:
+        """Return a table without its invalid options, which are in `found`."""
+        content = deepcopy(dict(raw))
+        for _ in range(_MAX_PASSES):
+            try:
+                return model.model_validate(content, context=self)
+            except ValidationError as error:
+                for each in error.errors(include_url=False, include_input=False):
+                    path = tuple(map(str, takewhile(_is_key, each["loc"])))
+                    self._note(each, path, raw)
+                    self._leave_out(path[:-1] if path[-1] == "[key]" else path, content)
+        raise AssertionError("an invalid option cannot be left out")
+
+    def as_written(self, text: str) -> str:
+        """Return the text with `${NAME}` instead of the variables' values."""
+        return as_written(text, self.shown)
+
+    # What a Kind asks of the context of a validation.
+
+    def fill(self, raw: Any, kind: Kind) -> Any:
+        """Return the value with its variables expanded. Raises a ValueError for an unset variable,
+        or for a secret in the file.
+        """
+        if kind.hides and _is_open(raw, kind):
+            raise _OpenSecretError
+        is_own = kind.hides == "address" and raw == _OWN_URL
+        also = SECRETS if kind.hides == "whole" else frozenset(_THERE if is_own else ())
+        value = self._expand(raw, also) if kind.is_filled else raw
+        if kind.hides == "address":
+            self.in_addresses |= {f"${{{name}}}": self._environ[name] for name in names_in(raw)}
+        return value
+
+    def keep(self, value: Any, kind: Kind) -> Any:
+        """Return the value; record a secret and any password in it."""
+        if isinstance(value, Secret):
+            password = _password(value.reveal()) if kind.hides else ""
+            self.secrets += [value, *map(Secret, filter(None, [password]))]
+        return value
+
+    def _expand(self, raw: Any, also: Collection[str]) -> Any:
+        """Return the text or texts with variables expanded; the names in `also` are allowed too."""
+        if isinstance(raw, list):
+            return [self._expand(item, also) for item in raw]
+        if not isinstance(raw, str):
+            return raw
+        is_unset = any(not self._environ.get(name) for name in _NAMED.findall(raw) if name)
+        self.lacks = self.lacks or (is_unset and self._is_partial)
+        try:
+            names = None if self.names is None else {*self.names, *also}
+            text = expand_variables(raw, self._environ, names)
+        except SettingsError as error:
+            if not is_unset:
+                raise
+            raise _UnsetError(error.message, hint=f"{error.hint} {_ENV_FILE}") from None
+        self.shown |= {f"${{{name}}}": self._environ[name] for name in names_in(raw)}
+        return text
+
+    # Mistakes.
+
+    def _tell(self, path: KeyPath, message: str, suggestion: str) -> None:
+        mistake = ConfigMistake(path, message, suggestion)
+        self.found += [mistake] if mistake not in self.found else []
+
+    def _leave_out(self, path: KeyPath, content: dict[str, Any]) -> None:
+        """Remove an invalid value; a required option gets its example."""
+        table = _look_up(content, path[:-1])
+        option = _option_at(path)
+        if isinstance(table, dict) and option is not None and option.is_required:
+            self.guessed.add(path)
+            table[path[-1]] = toml_value(option.example)
+        elif isinstance(table, dict):
+            table.pop(path[-1], None)
+
+    def _note(self, error: ErrorDetails, path: KeyPath, raw: Mapping[str, Any]) -> None:
+        """Add the mistake for an error of pydantic at the path."""
+        cause = error.get("ctx", {}).get("error")
+        option = _option_at(path)
+        is_key = path[-1] == "[key]"
+        if error["type"] == "missing" and option is not None:
+            name = option.name
+            advice = f"Write {name} = {option.example}, or another {name}."
+            self._tell(path[:-1], f"{name} is missing", advice)
+        elif error["type"] == "extra_forbidden":
+            self._note_unknown(path, raw)
+        elif is_key and isinstance(cause, MisfitError):
+            advice = f"Did you mean {cause.instead}?" if cause.instead else cause.advice
+            self._tell(path[:-1], f"the name must be {cause.must}", advice)
+        elif option is None or cause is None:
+            self._note_no_table(path, _look_up(raw, path))
+        elif isinstance(cause, _OpenSecretError):
+            self._note_open_secret(path, option, _look_up(raw, path))
+        elif isinstance(cause, MisfitError):
+            self._note_misfit(path, option, cause, _look_up(raw, path), error["loc"][len(path) :])
+        elif isinstance(cause, SettingsError):
+            is_unset = self._is_partial and isinstance(cause, _UnsetError)
+            if not is_unset or option.name == "schedule":
+                self._tell(path, cause.message, cause.hint)
+
+    def _note_misfit(
+        self,
+        path: KeyPath,
+        option: Option,
+        wrong: MisfitError,
+        value: Any,
+        index: tuple[int | str, ...],
+    ) -> None:
+        part = index[0] if index else wrong.part
+        is_part = part is not None
+        if is_part:
+            value = value[part]
+        # Before an @ is a user, and after a ? may be a key.
+        is_plain = option.hides == "address" and not re.search("[@?]", str(value))
+        is_hidden = wrong.is_hidden or (bool(option.hides) and not is_plain)
+        if is_hidden:
+            message = f"must be {wrong.must}"
+        elif is_part:
+            message = f"has {format_value(value)}, which must be {wrong.must}"
+        else:
+            message = f"is {format_value(value)}, and must be {wrong.must}"
+        suggestion = wrong.advice or f"Write, for example, {option.name} = {option.example}."
+        has_variable = isinstance(value, str) and re.search(VARIABLE, value)
+        if has_variable and not wrong.is_hidden and not (is_hidden and wrong.advice):
+            suggestion = "Set the variable to another value, or write the value here."
+        elif wrong.instead and is_part:
+            suggestion = f"Write {wrong.instead} there."
+        elif wrong.instead:
+            suggestion = f"Write {_key(path[-1])} = {wrong.instead}."
+        self._tell(path, message, suggestion)
+
+    def _note_open_secret(self, path: KeyPath, option: Option, raw: object) -> None:
+        advice = "Remove user and password from it; write token or api_key in the job."
+        if option.hides != "address":
+            texts = raw if isinstance(raw, list) else [raw]
+            named = next((name for text in texts if (name := self._named_in(text))), "")
+            example = re.sub(VARIABLE, lambda found: named or found[0], option.example)
+            advice = f"Put it into an environment variable, and write {option.name} = {example}."
+        what = "a secret" if option.hides == "whole" else "a password"
+        self._tell(path, f"{what} does not belong in a file", advice)
+
+    def _named_in(self, text: object) -> str:
+        """Return `${NAME}` if the text is an existing variable in another notation, else ""."""
+        found = re.fullmatch(r"[$%{(]+(?:env[:.])?(\w+)[)}%]*", str(text), re.ASCII)
+        return f"${{{found[1]}}}" if found and found[1] in self._environ else ""
+
+    def _note_no_table(self, path: KeyPath, value: object) -> None:
+        option, key = _option_at(path), path[-1]
+        named = {("jobs",): "jobs", ("notify", "templates"): "templates"}.get(path[:-1])
+        text = "a list of tables" if isinstance(value, list) else format_value(value)
+        if named is not None:
+            is_option = key in options_of(named)
+            header = TABLES[named].header()
+            self._tell(
+                path,
+                f"{key} belongs to one of the {named}" if is_option else "is not a table",
+                f"Write [{header}] above it, with a name in place of the header's last part.",
+            )
+        elif option is not None:
+            advice = f"Write {option.name} = {option.example}."
+            self._tell(path, f"is {format_value(value)}, and must be a table", advice)
+        else:
+            header = _header_of(key, path)
+            self._tell(path, f"is {text}, and must be a table", f"Write [{header}] above it.")
+
+    def _note_unknown(self, path: KeyPath, raw: Mapping[str, Any]) -> None:
+        table, inner = _locate(path)
+        key, options = path[-1], options_of(table)
+        known = {*(TABLES[table] if table else ConfigurationFile).model_fields}
+        if len(inner) > 1:
+            # A key of `service` or `auth`.
+            table, options, known = inner[0], {}, {*entry_keys(inner[0])}
+        also = next((name for name, o in options.items() if key.casefold() in o.also), "")
+        near = also or find_nearest(key, known)
+        homes = [o.table for o in OPTIONS if o.name == key and o.table != table]
+        homes += [key] if key in TABLES else []
+        if key in known:
+            self._note_no_table(path, raw[key])
+        elif not table and key in _IN_ENVIRONMENT:
+            self._tell(
+                path,
+                "it does not belong at the top of a file that is shared",
+                f"Set PETSYNC_{key.upper()}, or write {key} = "
+                f'"${{NAME}}" in a job. If it contains a secret, revoke it.',
+            )
+        elif homes and not also:
+            header = _header_of(homes[0], path)
+            where = f"under [{header}]" if header else "at the top of the file, above the first ["
+            self._tell(path, "there is no such option here", f"It belongs {where}.")
+        elif near:
+            self._tell(path, "there is no such option", f"Did you mean {near}?")
+        elif far := find_nearest(key, [option.name for option in OPTIONS]):
+            home = next(option.table for option in OPTIONS if option.name == far)
+            advice = f"Did you mean {far}, under [{_header_of(home, path)}]?"
+            self._tell(path, "there is no such option", advice)
+        else:
+            advice = f"The options are: {', '.join(sorted(known))}."
+            self._tell(path, "there is no such option", advice)
+
+
+def _is_key(part: int | str) -> bool:
+    return isinstance(part, str)
+
+
+def _locate(path: KeyPath) -> tuple[str, KeyPath]:
+    """Return the name of the table that a key is in, and the path of the key inside it."""
+    if path[:1] == ("jobs",) and len(path) > 2:
+        is_guard = path[2] == "guard" and len(path) > 3
+        return ("guard", path[3:]) if is_guard else ("jobs", path[2:])
+    if path[:2] == ("notify", "templates") and len(path) > 3:
+        return "templates", path[3:]
+    is_inside = len(path) > 1 and path[0] in TABLES and path[0] != "jobs"
+    return (path[0], path[1:]) if is_inside else ("", path)
+
+
+def _option_at(path: KeyPath) -> Option | None:
+    """Return the option that has the path, None for a table."""
+    table, inner = _locate(path)
+    return options_of(table).get(inner[0])
+
+
+def _header_of(table: str, path: KeyPath) -> str:
+    """Return the header of a table for a key with that path, such as `jobs.catalogue.guard`."""
+    header = TABLES[table].header()
+    return header.replace("NAME", path[1]) if path[:1] == ("jobs",) and path[1:] else header
+
+
+def _look_up(content: Any, path: KeyPath) -> Any:
+    """Return the value at the path, None if there is none."""
+    for key in path:
+        content = content.get(key) if isinstance(content, dict) else None
+    return content
+
+
+def _is_open(raw: object, kind: Kind) -> bool:
+    """Return true if a text or a list of texts has a secret that is not a variable."""
+    texts = [text for text in (raw if isinstance(raw, list) else [raw]) if isinstance(text, str)]
+    secrets = texts if kind.hides == "whole" else [_password(text) or "${NONE}" for text in texts]
+    return any(re.fullmatch(VARIABLE, secret) is None for secret in secrets)
+
+
+def _password(address: str) -> str:
+    """Return the password in a URL, "" if there is none. For an invalid URL, return all text before
+    the last @.
+    """
+    try:
+        return urlsplit(address).password or ""
+    except ValueError:
+        return address.rpartition("@")[0]
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+
+
+def read_top(reader: Reader, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the options at the top, without the tables of `petsync reconcile`."""
+    is_table = {key for key in TABLES if isinstance(raw.get(key), dict)}
+    top = reader.read(TopOptions, {k: v for k, v in raw.items() if k not in is_table})
+    return given(top)
+
+
+# The text of the file, and the error with its mistakes.
+
+
+class Document(NamedTuple):
+    """A petsync.toml as it is written: `named` is the given path."""
+
+    named: Path
+    text: str
+    raw: Mapping[str, Any]
+
+
+def read_document(file: Path) -> Document:
+    """Return the content of a file. Raises ConfigurationError if it cannot be read, or is not
+    TOML.
+    """
+    try:
+        text = read_file(file)
+        return Document(file, text, tomllib.loads(text))
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"there is no {file}", hint="`petsync init` writes an example with explanations."
+        ) from None
+    except UnicodeDecodeError as error:
+        raise _error(file, [encoding(str(file), error)]) from None
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise _error(file, [problem(str(file), text, error)]) from None
+
+
+def refuse(document: Document, reader: Reader, mistakes: Iterable[ConfigMistake]) -> None:
+    """Raise ConfigurationError if there are mistakes. It shows no variable's value."""
+    if not (wrong := [*mistakes]):
+        return
+    lines = lines_of(document.text)
+    problems = [
+        Problem(
+            str(document.named),
+            line_of(path, lines),
+            ".".join(path),
+            reader.as_written(message),
+            reader.as_written(suggestion),
+        )
+        for path, message, suggestion in wrong
+    ]
+    raise _error(document.named, sorted(problems, key=lambda problem: problem.line))
+
+
+def _error(file: Path, problems: list[Problem]) -> ConfigurationError:
+    lines: list[str] = []
+    for each in problems:
+        lines += [str(each), *([f"  {each.suggestion}"] if each.suggestion else [])]
+    count = "one mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
+    return ConfigurationError(f"{file} has {count}", problems, hint="\n".join(lines))
