@@ -124,6 +124,8 @@ class _ConfigFile(NamedTuple):
     """The options without the invalid ones; those of the environment replace the top's."""
     drafts: list[_Draft]
     reader: Reader
+    variables: tuple[str, ...]
+    """The variables that replace options at the top."""
 
 
 def _read_file(path: str | Path, environ: Mapping[str, str], reader: Reader) -> _ConfigFile:
@@ -133,16 +135,16 @@ def _read_file(path: str | Path, environ: Mapping[str, str], reader: Reader) -> 
         reader.names = None
     file = reader.read(ConfigurationFile, document.raw)
     own = _from_environ(reader, environ)
-    if environ.get("PETSYNC_URL") and not (
-        file.url and is_same(file.url, own.get("url", file.url))
-    ):
+    is_own = bool(file.url) and is_same(file.url, own.get("url", file.url))
+    if environ.get("PETSYNC_URL") and not is_own:
         # The options for signing in to the file's service do not apply to another service.
         usual = {key: TopOptions.model_fields[key].get_default() for key in OF_THE_URL}
         file = file.model_copy(update=usual)
     file = file.model_copy(update=own)
     where = Path(os.path.abspath(document.named))  # noqa: PTH100 - links in it are kept, because the jobs' paths are relative to it
     drafts = list(_drafts(document.raw, file, _credentials(reader, environ), where.parent, reader))
-    return _ConfigFile(document, where, file, drafts, reader)
+    variables = tuple(f"PETSYNC_{name.upper()}" for name in own)
+    return _ConfigFile(document, where, file, drafts, reader, variables)
 
 
 def _from_environ(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -645,6 +647,7 @@ def _build(read: _ConfigFile) -> Configuration:
         tracing=file.tracing,
         secrets=tuple(dict.fromkeys(read.reader.secrets)),
         in_addresses=HiddenEnvironment(read.reader.in_addresses),
+        variables=read.variables,
     )
 
 
@@ -652,7 +655,8 @@ def _job(draft: _Draft, text: str) -> Job:
     values = dict(draft.job)
     if draft.job.query_file is not None:
         values["query"] = read_file(draft.job.query_file)
-    return Job.model_construct(name=draft.name, line=_line_of(draft.name, text), **values)
+    values |= {"name": draft.name, "line": _line_of(draft.name, text)}
+    return Job.model_construct(draft.own.model_fields_set, **values)
 
 
 def _line_of(job: str, text: str) -> int:

@@ -673,7 +673,10 @@ def entry_keys(option: str) -> tuple[str, ...]:
 
 
 class Job(JobOptions):
-    """One `[jobs.NAME]`. Exactly one of `sheet`, `folder` and `query` is given."""
+    """One `[jobs.NAME]`. Exactly one of `sheet`, `folder` and `query` is given.
+
+    `model_fields_set` has the options that the job itself sets.
+    """
 
     name: str
     line: int = 1
@@ -720,6 +723,8 @@ class Configuration:
         default_factory=lambda: HiddenEnvironment({}), repr=False
     )
     """The values of variables in services' URLs, by `${NAME}`."""
+    variables: tuple[str, ...] = ()
+    """The variables that replace options at the top of the file, such as `PETSYNC_STATE`."""
 
 
 class JobSchedule(NamedTuple):

@@ -74,17 +74,23 @@ def lines(configuration: Configuration, now: datetime) -> Iterator[tuple[str, st
         yield "", ""
         off = "" if job.enabled else ", off"
         yield "", f"{job.name} (line {job.line}{off}): {job.mode}, {_MODES[job.mode]}"
-        address = _address(job, configuration)
-        yield from ((label, text) for label, text in _describe_job(job, address, now) if text)
+        yield from ((name, text) for name, text in _describe_job(job, configuration, now) if text)
     yield "", ""
     yield from ((label, text) for label, text in _rest(configuration) if text)
 
 
-def _describe_job(job: Job, address: str, now: datetime) -> Iterator[tuple[str, str]]:
+def _describe_job(
+    job: Job, configuration: Configuration, now: datetime
+) -> Iterator[tuple[str, str]]:
     yield _source(job)
     secrets = [words for name, words in _SECRETS.items() if getattr(job, name)]
     means = f" with {' and '.join(secrets)}" if secrets else ""
-    yield "store", f"{address}{means}" + ("" if job.profile == "standard" else f" ({job.profile})")
+    yield (
+        "store",
+        f"{_address(job, configuration)}{_origin('url', configuration, job)}{means}"
+        + ("" if job.profile == "standard" else f" ({job.profile})")
+        + _origin("profile", configuration, job),
+    )
     scopes = (("status", job.statuses), ("tagged", job.tags))
     yield (
         "pets",
@@ -94,6 +100,13 @@ def _describe_job(job: Job, address: str, now: datetime) -> Iterator[tuple[str, 
     yield "conflicts", _CONFLICTS[job.on_conflict] if job.mode == "two-way" else ""
     yield "guard", _guard(job.guard) if job.mode != "check" else ""
     yield "when", _when(job, now)
+
+
+def _origin(option: str, configuration: Configuration, job: Job | None = None) -> str:
+    """Return where an option of the top comes from, "" if it comes from the file."""
+    variable = f"PETSYNC_{option.upper()}"
+    is_own = job is not None and option in job.model_fields_set
+    return f" (from {variable})" if variable in configuration.variables and not is_own else ""
 
 
 def _address(job: Job, configuration: Configuration) -> str:
@@ -132,7 +145,7 @@ def _when(job: Job, now: datetime) -> str:
 
 
 def _rest(configuration: Configuration) -> Iterator[tuple[str, str]]:
-    yield "state", str(configuration.state)
+    yield "state", f"{configuration.state}{_origin('state', configuration)}"
     notify, count = configuration.notify, len(configuration.notify.urls)
     where = "1 address" if count == 1 else f"{count} addresses"
     digest = f", from {notify.digest:%H:%M}" if "digest" in notify.on else ""
@@ -153,6 +166,7 @@ def as_data(configuration: Configuration) -> dict[str, Any]:
     return {
         "file": str(configuration.path),
         "state": str(configuration.state),
+        "variables": list(configuration.variables),
         "jobs": [_job_data(job, _address(job, configuration)) for job in configuration.jobs],
         "notify": {
             "addresses": len(configuration.notify.urls),

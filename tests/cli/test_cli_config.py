@@ -103,6 +103,24 @@ def test_the_limits_that_hold_by_default_are_reported(shell: Shell) -> None:
     assert line in " ".join(shell("config", "check").out.split())
 
 
+def test_a_variable_that_replaces_an_option_is_named(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`config check` names the variable of a value that does not come from the file."""
+    own = 'url = "https://own.example/v2"\nprofile = "live"\n'
+    written(f'{JOB}[jobs.own]\nmode = "check"\nsheet = "b.csv"\n{own}')
+    assert "(from" not in shell("config", "check").out
+    monkeypatch.setenv("PETSYNC_URL", "https://other.example/v2")
+    monkeypatch.setenv("PETSYNC_PROFILE", "live")
+    monkeypatch.setenv("PETSYNC_STATE", "kept")
+    text = " ".join(shell("config", "check").out.split())
+    assert "https://other.example/v2 (from PETSYNC_URL) (live) (from PETSYNC_PROFILE)" in text
+    assert "https://own.example/v2 (live) pets" in text
+    assert f"{tmp_path / 'kept'} (from PETSYNC_STATE)" in text
+    names = shell("config", "check", "--json").json["variables"]
+    assert sorted(names) == ["PETSYNC_PROFILE", "PETSYNC_STATE", "PETSYNC_URL"]
+
+
 def test_the_meaning_is_shown_in_json(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """--json explains each job as data; of a secret it has only the name."""
     monkeypatch.setenv("SHOP_TOKEN", "t0ken-of-the-shop")
