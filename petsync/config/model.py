@@ -91,7 +91,9 @@ __all__ = [
 class Table(BaseModel):
     """A table of petsync.toml; its title is its header."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True
+    )
 
     @classmethod
     def header(cls) -> str:
@@ -111,13 +113,13 @@ class _Notes:
         """Add the default, if it is a value, and the example to the option's JSON Schema."""
         default = toml_value(self.default)
         schema |= {"default": default} if default is not None else {}
+        schema["description"] = " ".join(schema["description"].split())
         schema["examples"] = [toml_value(self.example)]
 
 
-def option(
-    meaning: str, example: str, default: Any = None, *, usual: str | None = None, also: str = ""
-) -> Any:
-    """Return the field of an option; the `default` of a required one is `...`.
+def option(example: str, default: Any = None, *, usual: str | None = None, also: str = "") -> Any:
+    """Return the field of an option; its docstring is its meaning. A required one has `...` as its
+    `default`.
 
     `example` is a value as TOML. `usual` is a phrase for a default that is not a value of TOML.
     `also` are wrong names that users may try.
@@ -125,7 +127,7 @@ def option(
     if usual is None:
         usual = "" if default in (None, ..., "") else _as_toml(default)
     notes = _Notes(example, usual, tuple(also.split()))
-    return Field(default, description=meaning, json_schema_extra=notes)
+    return Field(default, json_schema_extra=notes)
 
 
 def _as_toml(value: Any) -> str:
@@ -235,6 +237,9 @@ Auth = _table_of("Auth", dict.fromkeys(AUTH, (AuthText, "")))
 
 Event = Literal["failure", "violation", "recovery", "waiting", "digest"]
 EVENTS: tuple[Event, ...] = get_args(Event)
+_Winner = Literal["ask", "store", "sheet"]
+_Format = Literal["text", "json"]
+_Level = Literal["debug", "info", "warning", "error"]
 _MATCHED = tuple(column for column in COLUMNS if column != "id")
 
 
@@ -242,280 +247,170 @@ class StoreOptions(Table):
     """The options that both the top and a job have."""
 
     url: Url = option(
-        "The service's address.",
-        '"https://shop.example/v2"',
-        "",
-        also="address service_url server host endpoint base_url",
+        '"https://shop.example/v2"', "", also="address service_url server host endpoint base_url"
     )
-    profile: Annotated[str, choice(*PROFILES)] = option(
-        "How the service behaves (profiles.md).", '"live"', "standard"
-    )
-    allow_http: Hosts = option(
-        "Hosts that may receive a token over plain http.", '["shop.internal"]', (), usual="[]"
-    )
-    timeout: Seconds = option("How many seconds to wait for an answer.", "60", 30.0)
+    """The service's address."""
+    profile: Annotated[str, choice(*PROFILES)] = option('"live"', "standard")
+    """How the service behaves (profiles.md)."""
+    allow_http: Hosts = option('["shop.internal"]', (), usual="[]")
+    """Hosts that may receive a token over plain http."""
+    timeout: Seconds = option("60", 30.0)
+    """How many seconds to wait for an answer."""
     service: Annotated[dict[str, Any], Inner(Service, given)] = option(
-        "Fields of the profile with values of your own (profiles.md).",
-        '{ statuses = ["available", "pending", "sold", "adopted"] }',
-        {},
-        usual="",
+        '{ statuses = ["available", "pending", "sold", "adopted"] }', {}, usual=""
     )
+    """Fields of the profile with values of your own (profiles.md)."""
     columns: dict[Header, ColumnName] = option(
-        "The column that each of your own headers stands for.",
-        '{ Tiername = "name" }',
-        {},
-        usual="",
-        also="mapping headers",
+        '{ Tiername = "name" }', {}, usual="", also="mapping headers"
     )
+    """The column that each of your own headers stands for."""
     auth: Annotated[dict[str, str], Inner(Auth, given)] = option(
-        "Where to sign in, if the service does not publish it (sign-in.md).",
-        '{ token_url = "https://login.example/token" }',
-        {},
-        usual="",
+        '{ token_url = "https://login.example/token" }', {}, usual=""
     )
+    """Where to sign in, if the service does not publish it (sign-in.md)."""
 
 
 class TopOptions(StoreOptions):
     """Every command reads these options. They are also the defaults of each job."""
 
-    state: FilePath = option(
-        "The state folder: the journal, and in `reconcile/` the values both sides last agreed"
-        " on, the history and the waiting plans.",
-        '"/var/lib/petsync"',
-        Path(".petsync"),
-        also="state_dir state_folder",
-    )
+    state: FilePath = option('"/var/lib/petsync"', Path(".petsync"), also="state_dir state_folder")
+    """The state folder: the journal, and in `reconcile/` the values both sides last agreed on, the
+    history and the waiting plans.
+    """
 
 
 class GuardOptions(Table, title="jobs.NAME.guard"):
     """The limits of one round, on each side. A plan that exceeds a limit waits for a person."""
 
-    max_delete: Maximum = option(
-        "The maximum number of deletions.",
-        "25",
-        Guard().max_delete,
-        usual='"10%"',
-        also="max_deletes delete",
-    )
+    max_delete: Maximum = option("25", Guard().max_delete, usual='"10%"', also="max_deletes delete")
+    """The maximum number of deletions."""
     max_update: Maximum = option(
-        "The maximum number of changed pets.",
-        '"50%"',
-        Guard().max_update,
-        usual='"30%"',
-        also="max_updates update max_change",
+        '"50%"', Guard().max_update, usual='"30%"', also="max_updates update max_change"
     )
+    """The maximum number of changed pets."""
     max_add: Maximum = option(
-        "The maximum number of new pets.",
         "500",
         Guard().max_add,
         usual="50%, at least 100; no limit in an empty store or sheet",
         also="max_adds add",
     )
-    allow_empty: Flag = option(
-        "Whether to accept an empty sheet, or a plan that deletes everything.", "true", False
-    )
-    sentinels: PetIds = option(
-        "Pets that must exist and must not change; otherwise the round does nothing.",
-        "[1001]",
-        (),
-        usual="none",
-        also="sentinel",
-    )
+    """The maximum number of new pets."""
+    allow_empty: Flag = option("true", False)
+    """Whether to accept an empty sheet, or a plan that deletes everything."""
+    sentinels: PetIds = option("[1001]", (), usual="none", also="sentinel")
+    """Pets that must exist and must not change; otherwise the round does nothing."""
 
 
 class JobOptions(StoreOptions, title="jobs.NAME"):
     """A job: one source of rows, and how to keep it in agreement with the store."""
 
-    mode: Annotated[Mode, choice(*MODES)] = option(
-        "Which side leads. `push`: the sheet. `pull`: the store; nothing is sent to it. "
-        "`two-way`: both are merged. `check`: nothing is changed, differences are reported.",
-        '"two-way"',
-        ...,
-        also="direction type",
-    )
+    mode: Annotated[Mode, choice(*MODES)] = option('"two-way"', ..., also="direction type")
+    """Which side leads. `push`: the sheet. `pull`: the store; nothing is sent to it. `two-way`:
+    both are merged. `check`: nothing is changed, differences are reported.
+    """
     sheet: FilePath | None = option(
-        "The spreadsheet: .xlsx, .xlsm, .csv, .tsv or .txt. A job has exactly one of `sheet`,"
-        " `folder`, `query` and `query_file`.",
-        '"catalogue.xlsx"',
-        also="file path workbook source spreadsheet csv excel",
+        '"catalogue.xlsx"', also="file path workbook source spreadsheet csv excel"
     )
+    """The spreadsheet: .xlsx, .xlsm, .csv, .tsv or .txt. A job has exactly one of `sheet`,
+    `folder`, `query` and `query_file`.
+    """
     tab: Text | None = option(
-        "The worksheet to read; only with `sheet` or `folder`.",
         '"Pets"',
         usual="that of the last round or of the export, else the first",
         also="worksheet sheet_name",
     )
-    encoding: Encoding | None = option(
-        "The encoding of CSV files without a byte order mark; only with `sheet` or `folder`.",
-        '"cp1252"',
-        usual="utf-8",
-        also="charset codepage",
-    )
-    folder: FilePath | None = option(
-        "A folder. Each sheet in it is reconciled by itself.", '"inbox"', also="dir directory"
-    )
-    files: Text = option(
-        "The pattern that a file name in the folder must match.",
-        '"*.csv"',
-        "*",
-        also="pattern glob",
-    )
-    query: Text = option(
-        "An SQL query to the `database`; its rows are the sheet. Only in push and check.",
-        '"SELECT id, name, status FROM pets"',
-        "",
-        also="sql select",
-    )
-    query_file: FilePath | None = option("A file with an SQL query.", '"pets.sql"', also="sql_file")
-    database: Database | None = option(
-        "The SQLAlchemy URL of the database. Take a password in it from the environment.",
-        '"${CATALOGUE_DB}"',
-        also="db dsn connection",
-    )
-    enabled: Flag = option(
-        "Whether the job runs when `--job` does not name it.", "false", True, also="active disabled"
-    )
+    """The worksheet to read; only with `sheet` or `folder`."""
+    encoding: Encoding | None = option('"cp1252"', usual="utf-8", also="charset codepage")
+    """The encoding of CSV files without a byte order mark; only with `sheet` or `folder`."""
+    folder: FilePath | None = option('"inbox"', also="dir directory")
+    """A folder. Each sheet in it is reconciled by itself."""
+    files: Text = option('"*.csv"', "*", also="pattern glob")
+    """The pattern that a file name in the folder must match."""
+    query: Text = option('"SELECT id, name, status FROM pets"', "", also="sql select")
+    """An SQL query to the `database`; its rows are the sheet. Only in push and check."""
+    query_file: FilePath | None = option('"pets.sql"', also="sql_file")
+    """A file with an SQL query."""
+    database: Database | None = option('"${CATALOGUE_DB}"', also="db dsn connection")
+    """The SQLAlchemy URL of the database. Take a password in it from the environment."""
+    enabled: Flag = option("false", True, also="active disabled")
+    """Whether the job runs when `--job` does not name it."""
     token: SecretText | None = option(
-        "An access token.", '"${SHOP_TOKEN}"', usual="`PETSYNC_TOKEN`", also="access_token bearer"
+        '"${SHOP_TOKEN}"', usual="`PETSYNC_TOKEN`", also="access_token bearer"
     )
+    """An access token."""
     api_key: SecretText | None = option(
-        "An API key.", '"${SHOP_API_KEY}"', usual="`PETSYNC_API_KEY`", also="apikey key"
+        '"${SHOP_API_KEY}"', usual="`PETSYNC_API_KEY`", also="apikey key"
     )
-    client_id: Text = option(
-        "The client id with which this job signs in; needs `client_secret`.",
-        '"nightly"',
-        "",
-        usual="`PETSYNC_CLIENT_ID`",
-    )
+    """An API key."""
+    client_id: Text = option('"nightly"', "", usual="`PETSYNC_CLIENT_ID`")
+    """The client id with which this job signs in; needs `client_secret`."""
     client_secret: SecretText | None = option(
-        "The secret of `client_id`.",
-        '"${SHOP_CLIENT_SECRET}"',
-        usual="`PETSYNC_CLIENT_SECRET`",
-        also="secret password",
+        '"${SHOP_CLIENT_SECRET}"', usual="`PETSYNC_CLIENT_SECRET`", also="secret password"
     )
-    statuses: Texts = option(
-        "The scope of the job in the store: pets with one of these statuses.",
-        '["available", "pending"]',
-        (),
-        usual="all",
-        also="status scope",
-    )
-    tags: Texts = option(
-        "The scope of the job in the store: pets with one of these tags.",
-        '["shop"]',
-        (),
-        usual="all",
-        also="tag",
-    )
-    delete_missing: Flag = option(
-        "Whether to delete what is missing on the other side: in the store (push, two-way) "
-        "and in the sheet (pull, two-way).",
-        "true",
-        False,
-        also="delete deletes prune",
-    )
+    """The secret of `client_id`."""
+    statuses: Texts = option('["available", "pending"]', (), usual="all", also="status scope")
+    """The scope of the job in the store: pets with one of these statuses."""
+    tags: Texts = option('["shop"]', (), usual="all", also="tag")
+    """The scope of the job in the store: pets with one of these tags."""
+    delete_missing: Flag = option("true", False, also="delete deletes prune")
+    """Whether to delete what is missing on the other side: in the store (push, two-way) and in the
+    sheet (pull, two-way).
+    """
     match_on: Annotated[
         tuple[Annotated[Column, choice(*_MATCHED)], ...],
         Listed(words=f"a list of {', '.join(_MATCHED)}"),
-    ] = option(
-        "The columns by which to find the pet of a row without an id.",
-        '["name"]',
-        (),
-        usual="none",
-        also="match match_by",
+    ] = option('["name"]', (), usual="none", also="match match_by")
+    """The columns by which to find the pet of a row without an id."""
+    on_conflict: Annotated[_Winner, choice(*get_args(_Winner))] = option(
+        '"store"', "ask", also="conflict conflicts winner"
     )
-    on_conflict: Annotated[Literal["ask", "store", "sheet"], choice("ask", "store", "sheet")] = (
-        option(
-            "Which value to use for a field that both sides changed; only in two-way. `ask`: keep"
-            " both until a person decides. `store`, `sheet`: the value of that side.",
-            '"store"',
-            "ask",
-            also="conflict conflicts winner",
-        )
-    )
-    strict: Flag = option(
-        "Whether an error in the sheet stops the job; if not, only its row is left out.",
-        "true",
-        False,
-    )
+    """Which value to use for a field that both sides changed; only in two-way. `ask`: keep both
+    until a person decides. `store`, `sheet`: the value of that side.
+    """
+    strict: Flag = option("true", False)
+    """Whether an error in the sheet stops the job; if not, only its row is left out."""
     concurrency: Annotated[int, whole_number(1, 128)] = option(
-        "The maximum number of changes at the same time.", "4", 16, also="threads workers parallel"
+        "4", 16, also="threads workers parallel"
     )
-    rate: Rate | None = option(
-        "The maximum number of requests per second.",
-        '"20/s"',
-        usual="no limit",
-        also="rate_limit max_rate",
-    )
-    verify: Flag = option("Whether to read each changed pet again and compare.", "false", True)
-    max_failures: Annotated[int, whole_number(0)] | None = option(
-        "Stop the round after more failed changes than this; the next round does the rest.",
-        "20",
-        usual="no limit",
-    )
-    schedule: Cron = option(
-        "When the job is due: a cron expression with five fields, in local time. `--every`, "
-        "`petsync config schedule` and the history use it.",
-        '"0 2 * * *"',
-        "",
-        usual="none",
-        also="cron every interval when at",
-    )
+    """The maximum number of changes at the same time."""
+    rate: Rate | None = option('"20/s"', usual="no limit", also="rate_limit max_rate")
+    """The maximum number of requests per second."""
+    verify: Flag = option("false", True)
+    """Whether to read each changed pet again and compare."""
+    max_failures: Annotated[int, whole_number(0)] | None = option("20", usual="no limit")
+    """Stop the round after more failed changes than this; the next round does the rest."""
+    schedule: Cron = option('"0 2 * * *"', "", usual="none", also="cron every interval when at")
+    """When the job is due: a cron expression with five fields, in local time. `--every`, `petsync
+    config schedule` and the history use it.
+    """
     guard: Annotated[Guard, Inner(GuardOptions, lambda table: Guard(**given(table)))] = Guard()
 
 
 class Template(Table, title="notify.templates.EVENT"):
     """Your own text for a notice."""
 
-    title: Plain = option(
-        "The title. It may contain placeholders such as `$job` and `$status` (notifications.md).",
-        '"petsync: $job $status"',
-        "",
-        usual="petsync's own",
-        also="subject",
-    )
-    body: Plain = option(
-        "The text. It may contain the same placeholders.",
-        '"$problem"',
-        "",
-        usual="petsync's own",
-        also="text message",
-    )
+    title: Plain = option('"petsync: $job $status"', "", usual="petsync's own", also="subject")
+    """The title. It may contain placeholders such as `$job` and `$status` (notifications.md)."""
+    body: Plain = option('"$problem"', "", usual="petsync's own", also="text message")
+    """The text. It may contain the same placeholders."""
 
 
 class Notify(Table, title="notify"):
     """Who is notified, and of what."""
 
-    urls: Secrets = option(
-        "Where to send notices: apprise URLs (notifications.md). They contain secrets, so "
-        "take them from variables.",
-        '["${PETSYNC_NOTIFY}"]',
-        (),
-        usual="none",
-        also="url to targets apprise",
-    )
+    urls: Secrets = option('["${PETSYNC_NOTIFY}"]', (), usual="none", also="url to targets apprise")
+    """Where to send notices: apprise URLs (notifications.md). They contain secrets, so take them
+    from variables.
+    """
     on: Annotated[
         tuple[Annotated[Event, choice(*EVENTS)], ...],
         Listed(words=f"a list of {', '.join(EVENTS)}", least=0),
-    ] = option(
-        "The events to send notices about.",
-        '["failure", "recovery", "waiting"]',
-        EVENTS,
-        also="events when",
-    )
-    digest: Clock = option(
-        "The time of day from which the daily digest is sent.",
-        '"06:30"',
-        time(7, 0),
-        usual='"07:00"',
-    )
-    remind: Duration = option(
-        "The time after which to repeat a notice about a problem that continues.",
-        '"12h"',
-        86_400.0,
-        usual='"24h"',
-        also="repeat reminder",
-    )
+    ] = option('["failure", "recovery", "waiting"]', EVENTS, also="events when")
+    """The events to send notices about."""
+    digest: Clock = option('"06:30"', time(7, 0), usual='"07:00"')
+    """The time of day from which the daily digest is sent."""
+    remind: Duration = option('"12h"', 86_400.0, usual='"24h"', also="repeat reminder")
+    """The time after which to repeat a notice about a problem that continues."""
     templates: dict[
         Annotated[Event, replace(choice(*EVENTS), is_filled=False)],
         Annotated[tuple[str, str], Inner(Template, lambda table: (table.title, table.body))],
@@ -526,40 +421,26 @@ class ReportOptions(Table, title="report"):
     """The report of each round."""
 
     folder: FilePath | None = option(
-        "The folder for the reports, as HTML and JSON.",
-        '"reports"',
-        usual="`reconcile/reports` in the state folder",
-        also="path dir directory",
+        '"reports"', usual="`reconcile/reports` in the state folder", also="path dir directory"
     )
-    keep: Annotated[int, whole_number(0)] = option(
-        "How many reports of each job to keep; 0 for all.", "30", 90
-    )
+    """The folder for the reports, as HTML and JSON."""
+    keep: Annotated[int, whole_number(0)] = option("30", 90)
+    """How many reports of each job to keep; 0 for all."""
 
 
 class Log(Table, title="log"):
     """The log."""
 
-    format: Annotated[Literal["text", "json"], choice("text", "json")] = option(
-        "Text lines or JSON lines.", '"json"', "text"
+    format: Annotated[_Format, choice(*get_args(_Format))] = option('"json"', "text")
+    """Text lines or JSON lines."""
+    level: Annotated[_Level, choice(*get_args(_Level))] | None = option(
+        '"warning"', usual='"info" or "warning"'
     )
-    level: (
-        Annotated[
-            Literal["debug", "info", "warning", "error"],
-            choice("debug", "info", "warning", "error"),
-        ]
-        | None
-    ) = option(
-        'The lowest level that is logged: by default `"warning"` for text on standard error '
-        'without `-v` and `--every`, otherwise `"info"`.',
-        '"warning"',
-        usual='"info" or "warning"',
-    )
-    file: FilePath | None = option(
-        "The log file; without it, standard error.",
-        '"petsync.log"',
-        usual="none",
-        also="path filename",
-    )
+    """The lowest level that is logged: by default `"warning"` for text on standard error without
+    `-v` and `--every`, otherwise `"info"`.
+    """
+    file: FilePath | None = option('"petsync.log"', usual="none", also="path filename")
+    """The log file; without it, standard error."""
 
     @property
     def least(self) -> str:
@@ -575,31 +456,21 @@ class Log(Table, title="log"):
 class Metrics(Table, title="metrics"):
     """Metrics for Prometheus."""
 
-    textfile: FilePath | None = option(
-        "The file for node_exporter's textfile collector; its name ends in .prom.",
-        '"petsync.prom"',
-        usual="none",
-        also="file path",
-    )
-    listen: Listen = option(
-        "The address at which `petsync reconcile --every` serves metrics.",
-        '"127.0.0.1:9464"',
-        "",
-        usual="nowhere",
-        also="port address bind",
-    )
-    public: Flag = option(
-        "Whether `listen` may be an address that other machines can reach. Anybody who "
-        "reaches it can read the metrics.",
-        "true",
-        False,
-    )
+    textfile: FilePath | None = option('"petsync.prom"', usual="none", also="file path")
+    """The file for node_exporter's textfile collector; its name ends in .prom."""
+    listen: Listen = option('"127.0.0.1:9464"', "", usual="nowhere", also="port address bind")
+    """The address at which `petsync reconcile --every` serves metrics."""
+    public: Flag = option("true", False)
+    """Whether `listen` may be an address that other machines can reach. Anybody who reaches it can
+    read the metrics.
+    """
 
 
 class Tracing(Table, title="tracing"):
     """OpenTelemetry spans, configured by the standard `OTEL_*` variables."""
 
-    enabled: Flag = option("Whether to send spans.", "true", False, also="enable on")
+    enabled: Flag = option("true", False, also="enable on")
+    """Whether to send spans."""
 
 
 class ConfigurationFile(TopOptions, title="petsync.toml"):
@@ -650,7 +521,7 @@ def _describe(table: str, name: str, field: FieldInfo, notes: _Notes) -> Option:
     return Option(
         table,
         name,
-        field.description or "",
+        " ".join((field.description or "").split()),
         "a table" if kind is None else kind.words,
         INHERITED[name] if table == "jobs" and name in INHERITED else notes.default,
         notes.example,
