@@ -48,9 +48,11 @@ __all__ = [
     "check_page",
     "explain_round_names",
     "explain_sheet",
+    "file_option",
     "find_round",
     "find_rounds",
     "keyword_options",
+    "limit_option",
     "plan_from_sheet",
     "plan_options",
     "read_inputs",
@@ -149,13 +151,13 @@ def without_missing_files(round_: Round) -> Round:
     return round_
 
 
-def check_page(path: Path | None) -> None:
+def check_page(path: Path | None, option: str = "--report") -> None:
     """Raise UsageError if the page cannot be written, or its extension is not .html or .htm."""
     if path is None:
         return
     must_be_writable(path)
     if path.suffix.lower() not in _PAGES:
-        raise click.UsageError(f"--html {path}: the file extension must be .html or .htm.")
+        raise click.UsageError(f"{option} {path}: the file extension must be .html or .htm.")
 
 
 def save_history(
@@ -205,6 +207,20 @@ def save_uploaded(report: UploadReport, path: Path) -> None:
     title = f"Pictures of {Path(report.source).name}"
     html = page(uploaded_html(report, limit=None), title)
     write_atomically(path, html.encode(), error=SheetError)
+
+
+# Options of several commands.
+
+
+def file_option(*names: str, **more: Any) -> Callable[[Any], Any]:
+    """Return a decorator that adds an option for a file to a command, as `click.option` does."""
+    kind = click.Path(path_type=Path, dir_okay=False)
+    return click.option(*names, type=kind, metavar="FILE", **more)
+
+
+def limit_option(**more: Any) -> Callable[[Any], Any]:
+    """Return a decorator that adds the option for the number of rows to show to a command."""
+    return click.option("--limit", type=click.IntRange(min=0), metavar="N", **more)
 
 
 # Options that are the keywords of a function, with their documentation.

@@ -26,7 +26,10 @@ from petsync.cli.options import (
     SOME_FAILED,
     CompareOptions,
     as_usage_error,
+    check_page,
     explain_sheet,
+    file_option,
+    limit_option,
     plan_from_sheet,
     plan_options,
     read_inputs,
@@ -71,11 +74,9 @@ petsync check arrivals.csv --json
 @as_command("check", examples=_CHECK_EXAMPLES)
 @click.argument("sheet", type=click.Path(path_type=Path))
 @sheet_options
-@click.option(
+@file_option(
     "--annotate",
     "marked",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="Write a copy of the sheet (.xlsx) in which each cell with a finding is marked; if FILE "
     "exists, the copy gets another name in the same folder.",
 )
@@ -254,13 +255,11 @@ petsync plan catalogue.xlsx --why 4711
 
 @as_command("plan", examples=_PLAN_EXAMPLES)
 @click.argument("sheet", type=click.Path(path_type=Path))
-@click.option(
+@file_option(
     "-o",
     "--output",
     "outputs",
     multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="Save the plan: as .json to apply it later, as .html, .xlsx, .md or .txt to "
     "read it; repeatable.",
 )
@@ -270,10 +269,7 @@ petsync plan catalogue.xlsx --why 4711
     type=click.Choice(FORMATS),
     help="What to print: text, json, html, or md for a pull request; xlsx needs -o.  [text]",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    metavar="N",
+@limit_option(
     help="How many rows of each kind to print; 0 for all (md: as many as fit into a "
     "comment).  [20; md: 100]",
 )
@@ -486,24 +482,18 @@ petsync rehearse plan.json --faults 429=0.05,drop_after=0.02 --seed 7
     help="The maximum number of changes at the same time; with 1, the same requests fail each "
     "time.  [16]",
 )
-@click.option(
+@file_option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="Write the resulting store: .xlsx, .csv, .tsv, .json, .jsonl or .parquet.",
 )
-@click.option(
+@file_option(
     "--keep",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="Save the copy in a new file, for `petsync serve --db FILE`.",
 )
-@click.option(
+@file_option(
     "--report",
     "page",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="Write the result as an HTML page.",
 )
 @plan_options
@@ -651,8 +641,7 @@ def _check_files(source: Path, output: Path | None, keep: Path | None, page: Pat
         raise click.UsageError(
             f"-o {output}: the file extension must be one of {', '.join(_SHEETS)}."
         )
-    if page is not None and page.suffix.lower() not in (".html", ".htm"):
-        raise click.UsageError(f"--report {page}: the file extension must be .html or .htm.")
+    check_page(page)
     if keep is not None and lexists(keep):
         raise click.UsageError(f"--keep {keep}: the file already exists; name a new one.")
 

@@ -20,6 +20,7 @@ from petsync._files import make_folder, write_atomically
 from petsync.cli.context import Context, Group, complete_jobs, find_allowed_names, read_environment
 from petsync.cli.context import command as as_command
 from petsync.cli.context import env_file_option as env_file
+from petsync.cli.options import file_option, limit_option
 from petsync.cli.run import check_outputs
 from petsync.cli.signals import exiting_on_signal
 from petsync.errors import ConfigurationError, SettingsError, SheetError
@@ -324,18 +325,12 @@ petsync reconcile --job catalogue --moved
     help="Run until stopped: jobs with a schedule when they are due, all others at this interval, "
     "such as 15m or 1h.",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    default=None,
-    metavar="N",
+@limit_option(
     help="How many differences of each kind to show; 0 for all.  [5]",
 )
-@click.option(
+@file_option(
     "--report",
     "page",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="Write the result as an HTML page, also of a dry run.",
 )
 @click.option("--log", type=click.Choice(["text", "json"]), help="The format of the log.  [text]")

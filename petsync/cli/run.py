@@ -19,8 +19,11 @@ from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     PENDING,
     CompareOptions,
+    check_page,
     explain_round_names,
+    file_option,
     keyword_options,
+    limit_option,
     plan_from_sheet,
     plan_options,
     read_plan,
@@ -204,10 +207,8 @@ petsync apply plan.json --yes --rate 20 --report report.html
 @as_command("apply", examples=_APPLY_EXAMPLES)
 @click.argument("source", metavar="PLAN.json|SHEET", type=click.Path(path_type=Path))
 @click.option("-y", "--yes", is_flag=True, help="Apply without asking.")
-@click.option(
+@file_option(
     "--results",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="Where to write the sheet with the outcome of each row and the new "
     "ids.  [SHEET.results.xlsx]",
 )
@@ -229,18 +230,13 @@ petsync apply plan.json --yes --rate 20 --report report.html
     flag_value="",
     help="Write nothing into the sheet, and do not ask.",
 )
-@click.option(
+@file_option(
     "--report",
     "page",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="Write the report as an HTML page.",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
+@limit_option(
     default=20,
-    metavar="N",
     help="How many rows of each kind of the plan to show; 0 for all.  [20]",
 )
 @run_options
@@ -610,8 +606,7 @@ def check_outputs(source: Path | None, results: Path | None, page: Path | None) 
             must_be_writable(path)
     if results is not None and page is not None and results.resolve() == page.resolve():
         raise click.UsageError(f"--results and --report are the same file, {page}.")
-    if page is not None and page.suffix.lower() not in (".html", ".htm"):
-        raise click.UsageError(f"--report {page}: the file extension must be .html or .htm.")
+    check_page(page)
 
 
 def _check_fit(plan: Plan, sheet: Sheet | None, results: Path | None, page: Path | None) -> None:
@@ -643,18 +638,14 @@ petsync resume --rate 20
 
 @as_command("resume", examples=_RESUME_EXAMPLES)
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=runs)
-@click.option(
+@file_option(
     "--results",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="Where to write the sheet with the outcome of each row and the new "
     "ids.  [SHEET.results.xlsx]",
 )
-@click.option(
+@file_option(
     "--report",
     "page",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="Write the report as an HTML page.",
 )
 @run_options
@@ -758,13 +749,11 @@ petsync undo 20261121-0930 -o undo.json -o undo.html
     max_add="",
     allow_empty="Permit an undo that deletes every pet.",
 )
-@click.option(
+@file_option(
     "-o",
     "--output",
     "outputs",
     multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="Save the undo and send nothing: as .json for `petsync apply`, as .html, "
     ".xlsx, .md or .txt to read it; repeatable.",
 )
@@ -774,17 +763,12 @@ petsync undo 20261121-0930 -o undo.json -o undo.html
     type=click.Choice(FORMATS),
     help="Print the undo in this format and send nothing; xlsx needs -o.",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    metavar="N",
+@limit_option(
     help="With -o or --format: how many rows of each kind to print; 0 for all.  [20; md: 100]",
 )
-@click.option(
+@file_option(
     "--report",
     "page",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="Write the report as an HTML page.",
 )
 @run_options

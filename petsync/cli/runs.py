@@ -11,8 +11,10 @@ from petsync.cli.context import Context, complete_jobs, runs
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     check_page,
+    file_option,
     find_round,
     find_rounds,
+    limit_option,
     save_history,
     save_report,
     save_results,
@@ -49,11 +51,7 @@ petsync runs --html history.html
     metavar="ID",
     help="List every change of this pet, with the values before and after.",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    default=None,
-    metavar="N",
+@limit_option(
     help="How many runs, rounds, or rows of each kind to list; 0 for all.  [20; --html: 100]",
 )
 @click.option(
@@ -63,11 +61,9 @@ petsync runs --html history.html
     help="Only the rounds and runs of this job.",
     shell_complete=complete_jobs,
 )
-@click.option(
+@file_option(
     "--html",
     "history_page",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="Write the history of the rounds, with plots, as an HTML page.",
 )
 @click.option(
@@ -76,11 +72,9 @@ petsync runs --html history.html
     metavar="FILE.xlsx",
     help="Write the outcome of each row of RUN as a workbook.",
 )
-@click.option(
+@file_option(
     "--report",
     "page",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="Write the report of RUN as an HTML page.",
 )
 @click.pass_obj
@@ -107,7 +101,7 @@ def command(
     if (job or history_page) and (run_id or pet is not None):
         raise click.UsageError("--job and --html are about all runs: leave out RUN and --pet.")
     check_outputs(None, results, page)
-    check_page(history_page)
+    check_page(history_page, "--html")
     rows_shown = _MAX_SHOWN if limit is None else limit
     if results is not None and results.suffix.lower() != ".xlsx":
         raise click.UsageError(f"--results {results}: the file extension must be .xlsx.")

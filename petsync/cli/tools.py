@@ -18,7 +18,7 @@ import petsync as ps
 from petsync._files import make_folder, make_state_folder
 from petsync.cli.context import Context, find_free_path
 from petsync.cli.context import command as as_command
-from petsync.cli.options import save_report, save_results
+from petsync.cli.options import file_option, save_report, save_results
 from petsync.cli.plan import save
 from petsync.cli.run import apply_plan
 from petsync.cli.signals import exiting_on_signal
@@ -477,17 +477,13 @@ petsync serve --no-auth --faults limit=200,latency=0.05
     metavar="N",
     help="The port; 0: a free one.  [8080]",
 )
-@click.option(
+@file_option(
     "--db",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="The database file.  [store.db in --state]",
 )
 @click.option("--auth/--no-auth", default=True, help="Whether requests need a token.  [--auth]")
-@click.option(
+@file_option(
     "--seed",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="A JSON list of pets for a new store.  [the sample catalogue]",
 )
 @click.option(

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from petsync.cli.context import Context, must_be_writable, must_differ
+from petsync.cli.context import Context, must_differ
 from petsync.cli.context import command as as_command
-from petsync.cli.options import PENDING, Rate, keyword_options, save_uploaded
+from petsync.cli.options import (
+    PENDING,
+    Rate,
+    check_page,
+    file_option,
+    keyword_options,
+    save_uploaded,
+)
 from petsync.errors import InterruptedRunError, PetsyncError
 from petsync.plan.options import PictureKeywords
 from petsync.table.options import ReadKeywords
@@ -73,11 +80,9 @@ petsync upload photos --yes --json
     metavar="SECONDS",
     help="How long to wait before an upload without an answer is sent again.  [the timeout, 30]",
 )
-@click.option(
+@file_option(
     "--report",
     "page",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="Write the outcome of each file as an HTML page.",
 )
 @click.pass_obj
@@ -180,10 +185,8 @@ def _check(
     if column is not None and (patterns or recursive):
         raise click.UsageError("--pattern and --recursive are for a FOLDER.")
     if page is not None:
-        if page.suffix.lower() not in (".html", ".htm"):
-            raise click.UsageError(f"--report {page}: the file extension must be .html or .htm.")
         must_differ(page, source)
-        must_be_writable(page)
+        check_page(page)
 
 
 def _confirm(context: Context, pictures: Pictures, yes: bool) -> bool:
