@@ -8,6 +8,7 @@ import tracemalloc
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
@@ -15,6 +16,7 @@ from scripted import ScriptedServer, answer
 from test_transport import do, get
 
 from petsync.client.target import photo
+from petsync.config.settings import read_settings
 from petsync.errors import (
     ApiError,
     InvalidInputError,
@@ -25,7 +27,7 @@ from petsync.errors import (
     SettingsError,
     TransportError,
 )
-from petsync.profile import STANDARD, profile_from
+from petsync.profile import STANDARD
 
 pytestmark = pytest.mark.slow
 
@@ -173,11 +175,12 @@ def test_an_answer_that_drips_ends(transport: type[httpx.AsyncHTTPTransport] | N
 
 
 @pytest.mark.parametrize("name", ["max_answer_mb", "answer_seconds"])
-@pytest.mark.parametrize("value", [0, -1, 1.5, True, "600"])
-def test_bounds_are_whole_numbers_above_zero(name: str, value: object) -> None:
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "true", '"600"'])
+def test_bounds_are_whole_numbers_above_zero(tmp_path: Path, name: str, value: str) -> None:
     """A limit that is not a whole number above zero is refused by name."""
-    with pytest.raises(SettingsError, match=rf"\[service\] {name} .* whole number above 0"):
-        profile_from("standard", {name: value})
+    (tmp_path / "petsync.toml").write_text(f"[service]\n{name} = {value}\n", "utf-8")
+    with pytest.raises(SettingsError, match=rf":2: service.{name}: .* whole number above 0"):
+        read_settings({}, {}, tmp_path)
 
 
 def test_a_redirect_with_a_user_in_it_is_refused() -> None:

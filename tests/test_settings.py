@@ -18,7 +18,7 @@ from petsync.config.load import load
 from petsync.config.settings import read_settings
 from petsync.config.variables import read_variables
 from petsync.errors import ConfigurationError, PetsyncError, SettingsError
-from petsync.profile import LIVE, STANDARD, profile_from
+from petsync.profile import LIVE, STANDARD, ServiceProfile, profile_from
 from petsync.settings import Secret, Settings, resolve
 
 
@@ -126,41 +126,50 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
         read_settings({}, {}, tmp_path)
 
 
-def test_single_fields_of_a_profile_can_be_set() -> None:
+def test_single_fields_of_a_profile_can_be_set(tmp_path: Path) -> None:
     """[service] replaces single fields of the named profile."""
-    profile = profile_from("live", {"array_style": "csv", "statuses": ["new", "old"]})
-    assert (profile.array_style, profile.statuses) == ("csv", ("new", "old"))
-    assert profile.required == LIVE.required
-    assert profile_from("standard") == STANDARD
-    assert profile_from("standard", {"capacity": 50}).capacity == 50
-    assert profile_from("live", {"capacity": 0}).capacity is None
+
+    def profile(text: str) -> ServiceProfile:
+        settings = read_settings({}, {}, toml(tmp_path, text))
+        return profile_from(settings.profile, settings.service)
+
+    own = profile('profile = "live"\nservice = { array_style = "csv", statuses = ["new", "old"] }')
+    assert (own.array_style, own.statuses) == ("csv", ("new", "old"))
+    assert own.required == LIVE.required
+    assert profile("") == STANDARD
+    assert profile("service = { capacity = 50 }").capacity == 50
+    assert profile('profile = "live"\nservice = { capacity = 0 }').capacity is None
 
 
 @pytest.mark.parametrize(
-    ("name", "overrides", "says"),
+    ("service", "says"),
     [
-        ("mine", {}, "profile 'mine' is unknown"),
-        ("standard", {"colour": 1}, "colour is unknown"),
-        ("standard", {"media": "yaml"}, "must be 'json' or 'xml'"),
-        ("standard", {"any_status": "yes"}, "of type bool"),
-        ("standard", {"statuses": "sold"}, "a list of text"),
-        ("standard", {"statuses": ["a", 1]}, "a list of text"),
-        ("standard", {"api_key_header": 5}, "of type str"),
-        ("standard", {"api_key_header": "a b"}, "a header's name"),
-        ("standard", {"api_key_header": ""}, "a header's name"),
-        ("standard", {"statuses": []}, "not empty"),
-        ("standard", {"statuses": ["a,b"]}, "without commas"),
-        ("standard", {"capacity": -1}, "a whole number, 0 for no limit"),
-        ("standard", {"capacity": True}, "a whole number, 0 for no limit"),
-        ("standard", {"assigns_unique_ids": 1}, "of type bool"),
+        ("colour = 1", "service.colour: there is no such option"),
+        ("media = 'yaml'", 'service.media: is "yaml", and must be "json" or "xml"'),
+        ("any_status = 'yes'", "must be true or false\n  Write any_status = true."),
+        ("statuses = 'sold'", 'is "sold", and must be a list of text'),
+        ("statuses = ['a', 1]", "must be a list of text"),
+        ("api_key_header = 5", "is 5, and must be a header's name"),
+        ("api_key_header = 'a b'", 'is "a b", and must be a header\'s name'),
+        ("api_key_header = ''", "must be a header's name"),
+        ("statuses = []", "not empty"),
+        ("statuses = ['a,b']", "without commas"),
+        ("capacity = -1", "is -1, and must be a whole number, 0 for no limit"),
+        ("capacity = true", "a whole number, 0 for no limit"),
+        ("assigns_unique_ids = 1", "must be true or false"),
     ],
 )
-def test_a_field_that_cannot_be_is_named(
-    name: str, overrides: dict[str, object], says: str
-) -> None:
-    """The error of an invalid profile or field names it and its valid values."""
-    with pytest.raises(SettingsError, match=says):
-        profile_from(name, overrides)
+def test_a_field_that_cannot_be_is_named(tmp_path: Path, service: str, says: str) -> None:
+    """The error of an invalid field of the profile names it and its valid values."""
+    with pytest.raises(SettingsError) as caught:
+        read_settings({}, {}, toml(tmp_path, f"[service]\n{service}"))
+    assert says in str(caught.value)
+
+
+def test_an_unknown_profile_is_named() -> None:
+    """The error of an unknown profile names it and the known ones."""
+    with pytest.raises(SettingsError, match="profile 'mine' is unknown\nKnown: standard, live"):
+        profile_from("mine")
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "large"])

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import time
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -21,6 +21,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from petsync.config.schedule import Cron
 from petsync.config.values import (
+    FLAG,
     AuthText,
     Clock,
     ColumnName,
@@ -36,7 +37,6 @@ from petsync.config.values import (
     Listed,
     Listen,
     Maximum,
-    MisfitError,
     PetIds,
     Plain,
     Rate,
@@ -47,15 +47,13 @@ from petsync.config.values import (
     Texts,
     Url,
     choice,
-    custom,
     whole_number,
 )
-from petsync.errors import SettingsError
 from petsync.plan.guard import Guard
 from petsync.plan.options import MergeOptions
 from petsync.plan.rounds import MODES, Mode
-from petsync.profile import PROFILES, STANDARD, ServiceProfile, profile_from
-from petsync.settings import AUTH, HiddenEnvironment, Secret, find_nearest
+from petsync.profile import PROFILES, ServiceProfile
+from petsync.settings import AUTH, HiddenEnvironment, Secret
 from petsync.table.columns import COLUMNS, Column
 
 __all__ = [
@@ -192,30 +190,36 @@ class Option:
 # `[service]` and `[auth]`: their keys come from other modules.
 
 
-def _service(key: str, value: object) -> object:
-    try:
-        profile_from(STANDARD.name, {key: value})
-    except SettingsError as error:
-        options = get_args(_HINTS[key]) if get_origin(_HINTS[key]) is Literal else ()
-        near = find_nearest(str(value), [str(option) for option in options])
-        must = error.message.partition("and must be ")[2]
-        raise MisfitError(must, f'"{near}"' if near else "") from None
-    return value
+_ABOVE_0 = Kind(words="a whole number above 0", core=core_schema.int_schema(strict=True, ge=1))
+_SERVICE = {
+    "statuses": Kind(
+        words="a list of text without commas, and not empty",
+        core=core_schema.tuple_variable_schema(
+            core_schema.str_schema(strict=True, pattern="^[^,]*$"), min_length=1
+        ),
+    ),
+    "required": Kind(
+        words="a list of text",
+        core=core_schema.tuple_variable_schema(core_schema.str_schema(strict=True)),
+    ),
+    "capacity": Kind(
+        words="a whole number, 0 for no limit",
+        core=core_schema.no_info_after_validator_function(
+            lambda number: number or None, core_schema.int_schema(strict=True, ge=0)
+        ),
+    ),
+    "api_key_header": Kind(
+        words="a header's name, as text",
+        core=core_schema.str_schema(strict=True, pattern="^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
+    ),
+    "max_answer_mb": _ABOVE_0,
+    "answer_seconds": _ABOVE_0,
+}
+"""The types of the fields that are neither flags nor choices."""
 
 
-_HINTS = {name: hint for name, hint in get_type_hints(ServiceProfile).items() if name != "name"}
-
-
-def _service_schema(hint: Any) -> Mapping[str, Any]:
-    if get_origin(hint) is tuple:
-        return {"type": "array", "items": {"type": "string"}}
-    if hint == int | None:
-        return {"type": "integer", "minimum": 0}
-    if get_args(hint):
-        return {"enum": list(get_args(hint))}
-    if hint is int:
-        return {"type": "integer", "minimum": 1}
-    return {"type": {bool: "boolean", str: "string"}[hint]}
+def _service_kind(name: str, hint: Any) -> Kind:
+    return FLAG if hint is bool else _SERVICE.get(name) or choice(*get_args(hint))
 
 
 def _table_of(name: str, fields: Mapping[str, Any]) -> type[Table]:
@@ -225,8 +229,9 @@ def _table_of(name: str, fields: Mapping[str, Any]) -> type[Table]:
 Service = _table_of(
     "Service",
     {
-        name: (Annotated[Any, custom("", partial(_service, name), _service_schema(hint))], None)
-        for name, hint in _HINTS.items()
+        name: (Annotated[Any, _service_kind(name, hint)], None)
+        for name, hint in get_type_hints(ServiceProfile).items()
+        if name != "name"
     },
 )
 Auth = _table_of("Auth", dict.fromkeys(AUTH, (AuthText, "")))

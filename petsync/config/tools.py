@@ -179,49 +179,36 @@ def as_data(configuration: Configuration) -> dict[str, Any]:
             "keep": configuration.report.keep,
         },
         "log": {
-            "format": configuration.log.format,
+            **configuration.log.model_dump(mode="json"),
             "level": configuration.log.least,
-            "file": _path(configuration.log.file),
         },
         "metrics": {"textfile": _path(metrics.textfile), "listen": metrics.listen or None},
         "tracing": configuration.tracing,
     }
 
 
+_JOB_DATA = {
+    *("name", "line", "mode", "enabled", "sheet", "tab", "encoding", "folder", "profile"),
+    *("statuses", "tags", "columns", "delete_missing", "match_on", "on_conflict", "strict"),
+    *("concurrency", "rate", "verify", "max_failures"),
+}
+"""The options of a job that are shown as they are; none is a secret."""
+
+
 def _job_data(job: Job, address: str) -> dict[str, Any]:
     guard = job.guard
+    limits = {name: getattr(guard, name) for name in ("max_delete", "max_update", "max_add")}
     return {
-        "name": job.name,
-        "line": job.line,
-        "mode": job.mode,
-        "enabled": job.enabled,
-        "sheet": _path(job.sheet),
-        "tab": job.tab,
-        "encoding": job.encoding,
-        "folder": _path(job.folder),
+        **job.model_dump(mode="json", include=_JOB_DATA),
         "files": job.files if job.folder else None,
         "query": job.query or None,
         "url": address,
-        "profile": job.profile,
         "secrets": [name for name in (*_SECRETS, "database") if getattr(job, name)],
-        "statuses": list(job.statuses),
-        "tags": list(job.tags),
-        "columns": dict(job.columns),
-        "delete_missing": job.delete_missing,
-        "match_on": list(job.match_on),
-        "on_conflict": job.on_conflict,
-        "strict": job.strict,
         "guard": {
-            "max_delete": str(guard.max_delete),
-            "max_update": str(guard.max_update),
-            "max_add": None if guard.max_add is None else str(guard.max_add),
+            **{name: None if limit is None else str(limit) for name, limit in limits.items()},
             "allow_empty": guard.allow_empty,
             "sentinels": list(guard.sentinels),
         },
-        "concurrency": job.concurrency,
-        "rate": job.rate,
-        "verify": job.verify,
-        "max_failures": job.max_failures,
         "schedule": job.schedule or None,
     }
 

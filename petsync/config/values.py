@@ -155,7 +155,7 @@ class Kind:
         except ValidationError as error:
             (wrong, *_) = error.errors(include_url=False, include_input=False)
             cause = wrong.get("ctx", {}).get("error")
-            if wrong["loc"] or cause is not None:
+            if cause is not None or (wrong["loc"] and self.core is None):
                 raise
             must = self.must or self.words
             raise MisfitError(must, self.instead(value), advice=self.advice) from None
