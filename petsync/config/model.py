@@ -99,13 +99,24 @@ class Table(BaseModel):
         return cls.model_config.get("title") or ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Notes:
-    """What the documentation says of an option, beside its meaning."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option of one table, for messages, documentation and the JSON Schema."""
 
-    example: str
+    table: str = ""
+    name: str = ""
+    meaning: str = ""
+    words: str = ""
+    """A description of its values."""
     default: str
+    """The default as TOML, or a phrase if the default is not a value."""
+    example: str
+    """An example of a value, as TOML."""
+    is_required: bool = False
     also: tuple[str, ...]
+    """Wrong names that users may try."""
+    hides: str = ""
+    """What is secret in its value; see Kind."""
 
     def __call__(self, schema: dict[str, Any]) -> None:
         """Add the default, if it is a value, and the example to the option's JSON Schema."""
@@ -124,7 +135,7 @@ def option(example: str, default: Any = None, *, usual: str | None = None, also:
     """
     if usual is None:
         usual = "" if default in (None, ..., "") else _as_toml(default)
-    notes = _Notes(example, usual, tuple(also.split()))
+    notes = Option(example=example, default=usual, also=tuple(also.split()))
     return Field(default, json_schema_extra=notes)
 
 
@@ -165,26 +176,6 @@ class Inner:
 def given(table: Table) -> dict[str, Any]:
     """Return the values that a table sets, by name."""
     return {name: getattr(table, name) for name in table.model_fields_set}
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option of one table, for messages and documentation."""
-
-    table: str
-    name: str
-    meaning: str
-    words: str
-    """A description of its values."""
-    default: str
-    """The default as TOML, or a phrase if the default is not a value."""
-    example: str
-    """An example of a value, as TOML."""
-    is_required: bool
-    also: tuple[str, ...]
-    """Wrong names that users may try."""
-    hides: str
-    """What is secret in its value; see Kind."""
 
 
 # `[service]` and `[auth]`: their keys come from other modules.
@@ -513,26 +504,25 @@ def options_of(table: str) -> dict[str, Option]:
     return {
         name: _describe(table, name, field, field.json_schema_extra)
         for name, field in TABLES[table].model_fields.items()
-        if isinstance(field.json_schema_extra, _Notes)
+        if isinstance(field.json_schema_extra, Option)
     }
 
 
-def _describe(table: str, name: str, field: FieldInfo, notes: _Notes) -> Option:
+def _describe(table: str, name: str, field: FieldInfo, notes: Option) -> Option:
     inner = (
         part for arg in get_args(field.annotation) for part in getattr(arg, "__metadata__", ())
     )
     parts = field.metadata if get_origin(field.annotation) is dict else [*field.metadata, *inner]
     kind = next((part for part in parts if isinstance(part, Kind)), None)
-    return Option(
-        table,
-        name,
-        " ".join((field.description or "").split()),
-        "a table" if kind is None else kind.words,
-        INHERITED[name] if table == "jobs" and name in INHERITED else notes.default,
-        notes.example,
-        field.is_required(),
-        notes.also,
-        "" if kind is None else kind.hides,
+    return replace(
+        notes,
+        table=table,
+        name=name,
+        meaning=" ".join((field.description or "").split()),
+        words="a table" if kind is None else kind.words,
+        default=INHERITED[name] if table == "jobs" and name in INHERITED else notes.default,
+        is_required=field.is_required(),
+        hides="" if kind is None else kind.hides,
     )
 
 

@@ -22,7 +22,6 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     ValidationError,
-    WithJsonSchema,
 )
 from pydantic_core import CoreSchema, core_schema
 
@@ -255,14 +254,14 @@ def _rate(value: object) -> float:
     return float(match[1])
 
 
-def _duration(value: object) -> float:
-    match = re.fullmatch(r"\s*(\d{1,6})\s*([smhd])\s*", str(value), re.ASCII)
-    if match is None or not int(match[1]):
-        digits = re.match(r"\s*(\d{1,6})", str(value), re.ASCII)
-        letter = re.search(r"[smhd]", str(value).casefold())
-        meant = f'"{digits[1]}{letter[0] if letter else "h"}"' if digits else '"24h"'
-        raise MisfitError("a time with its unit, s, m, h or d, such as 15m or 24h", meant)
-    return float(int(match[1]) * _UNITS[match[2]])
+def _duration(text: str) -> float:
+    return float(int(text.strip()[:-1]) * _UNITS[text.strip()[-1]])
+
+
+def _duration_meant(value: object) -> str:
+    digits = re.match(r"\s*(\d{1,6})", str(value), re.ASCII)
+    letter = re.search(r"[smhd]", str(value).casefold())
+    return f'"{digits[1]}{letter[0] if letter else "h"}"' if digits else '"24h"'
 
 
 def _clock(value: object) -> time:
@@ -306,14 +305,9 @@ def _url(value: object) -> str:
         raise MisfitError("the base URL of a service", '"https://shop.example/v2"') from None
 
 
-def _job_name(value: str) -> str:
-    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}", value, re.ASCII):
-        return value
-    near = re.sub(r"[^A-Za-z0-9._-]+", "-", value).strip("-.")[:64] or "catalogue"
-    raise MisfitError(
-        "letters, digits, dots, - and _, at most 64 characters, because files are named after it",
-        advice=f"Write [jobs.{near}].",
-    )
+def _job_meant(value: object) -> str:
+    near = re.sub(r"[^A-Za-z0-9._-]+", "-", str(value)).strip("-.")[:64] or "catalogue"
+    return f"[jobs.{near}]"
 
 
 _FLAGS = {
@@ -444,10 +438,13 @@ Rate = Annotated[
 ]
 Duration = Annotated[
     float,
-    custom(
-        "a time, such as 15m",
-        _duration,
-        {"type": "string", "pattern": r"^\s*0*[1-9][0-9]{0,5}\s*[smhd]\s*$"},
+    Kind(
+        words="a time, such as 15m",
+        core=core_schema.no_info_after_validator_function(
+            _duration, core_schema.str_schema(pattern=r"^\s*0*[1-9][0-9]{0,5}\s*[smhd]\s*$")
+        ),
+        must="a time with its unit, s, m, h or d, such as 15m or 24h",
+        instead=_duration_meant,
     ),
 ]
 Clock = Annotated[
@@ -490,7 +487,12 @@ Secrets = Annotated[tuple[SecretText, ...], Listed(words="a list of ${NAME}", hi
 # The names of tables, which are keys.
 JobName = Annotated[
     str,
-    AfterValidator(_job_name),
-    WithJsonSchema({"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$"}),
+    Kind(
+        words="letters, digits, dots, - and _, at most 64 characters, because files are named "
+        "after it",
+        core=core_schema.str_schema(pattern="^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$"),
+        instead=_job_meant,
+        is_filled=False,
+    ),
 ]
 Header = Annotated[str, AfterValidator(_header)]
