@@ -1001,7 +1001,7 @@ def plan_page(plan: Plan) -> str:
             *([_data(rows)] if rows else ()),
         ]
     )
-    scripts = ("marks.js", "rows.js", "plan.js") if rows else ()
+    scripts = ("dom.js", "marks.js", "table.js", "rows.js", "plan.js") if rows else ()
     return document(body, title, styles=(html.FRAGMENT_STYLE, "plan.css"), scripts=scripts)
 
 

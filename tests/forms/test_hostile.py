@@ -203,6 +203,6 @@ def test_plan_and_report_hold_no_foreign_markup(
     for shown in (plan._repr_html_(), report._repr_html_(), report_html(report)):
         assert strange(shown) == set()
     page = plan_page(plan)
-    assert page.count("<script") == 4
+    assert page.count("<script") == 6
     assert "<img" not in page
     assert "<svg" not in page

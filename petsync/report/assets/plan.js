@@ -92,7 +92,6 @@
 
   const body = document.querySelector("#table > tbody");
   const boxes = all("input[name=kind]");
-  const heads = all("#table > thead th");
   let shown = [];
 
   const pages = () => Math.max(1, Math.ceil(shown.length / state.size));
@@ -113,14 +112,8 @@
     one("field").value = state.field;
     if (one("text").value.trim() !== state.text) one("text").value = state.text;
     one("reset").hidden = !(state.kinds.size || state.field || state.text);
-    for (const head of heads) showOrder(head);
+    showOrder();
     showPage();
-  };
-
-  const showOrder = (head) => {
-    const isSorted = state.sort !== "" && head.dataset.sort === state.sort;
-    if (isSorted) head.setAttribute("aria-sort", state.down ? "descending" : "ascending");
-    else head.removeAttribute("aria-sort");
   };
 
   const showPage = () => {
@@ -128,47 +121,11 @@
     const stop = Math.min(start + state.size, shown.length);
     body.replaceChildren(...shown.slice(start, stop).map((at) => rowOf(rows[at])));
     one("table").hidden = shown.length === 0;
-    const some = shown.length === rows.length ? "" : `, filtered from ${count(rows.length)}`;
-    one("status").textContent = shown.length === 0
-      ? `No row fits; there are ${count(rows.length)} in all.`
-      : `Showing ${count(start + 1)}\u2013${count(stop)} of ${count(shown.length)}${some}`;
-    const isFirst = state.page === 1;
-    const isLast = state.page === pages();
-    for (const button of all("[data-step]")) {
-      const isOff = ["first", "previous"].includes(button.dataset.step) ? isFirst : isLast;
-      button.setAttribute("aria-disabled", String(isOff));
-    }
-    for (const box of all(".ps-page-number")) {
-      box.value = state.page;
-      box.max = pages();
-    }
-    for (const text of all(".ps-page-count")) text.textContent = `of ${count(pages())}`;
+    one("status").textContent = rangeText(start, stop - start, shown.length, rows.length);
+    showPages();
     for (const select of all(".ps-size")) select.value = state.size;
-    highlight();
+    highlight(body, state.text);
     remember();
-  };
-
-  // What was searched for stands out, without a change to the page's elements.
-  const highlight = () => {
-    if (!window.CSS || !CSS.highlights) return;
-    const ranges = [];
-    const words = state.text.toLowerCase().split(/\s+/).filter(Boolean);
-    const texts = document.createTreeWalker(body, NodeFilter.SHOW_TEXT);
-    while (words.length && texts.nextNode()) {
-      const node = texts.currentNode;
-      const text = node.data.toLowerCase();
-      // A few characters change their length with their case; their places would be wrong.
-      if (text.length !== node.data.length || node.parentElement.closest(".ps-hidden")) continue;
-      for (const word of words) {
-        for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + word.length)) {
-          const range = document.createRange();
-          range.setStart(node, at);
-          range.setEnd(node, at + word.length);
-          ranges.push(range);
-        }
-      }
-    }
-    CSS.highlights.set("found", new Highlight(...ranges));
   };
 
   // The address keeps what is shown, so that "back" and a reload lead to the same rows.
@@ -208,12 +165,15 @@
   };
 
   const turn = (page) => {
-    if (page < 1 || page > pages() || page === state.page) return;
     state.page = page;
     showPage();
     const top = one("status").closest(".ps-bar");
     if (top.getBoundingClientRect().top < 0) top.scrollIntoView();
   };
+
+  const highlight = highlighter();
+  let showOrder = () => {};
+  const showPages = turnPages(all(".ps-bar"), () => ({ page: state.page, pages: pages() }), turn);
 
   // On paper are all rows that fit the filters, and not only those of the page on the screen.
   const PRINTED = 2000;
@@ -238,28 +198,13 @@
       });
     }
     one("field").addEventListener("change", (event) => change({ field: event.target.value }));
-    let waiting = 0;
-    one("text").addEventListener("input", (event) => {
-      clearTimeout(waiting);
-      waiting = setTimeout(() => change({ text: event.target.value.trim() }), 150);
-    });
+    searchWith(one("text"), (text) => change({ text }));
     one("reset").addEventListener("click", () => {
       change({ kinds: new Set(), field: "", text: "" });
       one("text").focus();
     });
-    for (const head of heads) if (head.dataset.sort) makeSortable(head);
-    for (const button of all("[data-step]")) {
-      const steps = {
-        first: () => 1, previous: () => state.page - 1, next: () => state.page + 1, last: pages,
-      };
-      button.addEventListener("click", () => turn(steps[button.dataset.step]()));
-    }
-    for (const box of all(".ps-page-number")) {
-      box.addEventListener("change", () => {
-        turn(Math.min(Math.max(1, Math.trunc(box.valueAsNumber) || 1), pages()));
-        box.value = state.page;
-      });
-    }
+    showOrder = sortHeads(all("#table > thead th"), () => state, change);
+    showOrder();
     for (const select of all(".ps-size")) {
       select.addEventListener("change", () => change({ size: Number(select.value) }));
     }
@@ -269,17 +214,6 @@
       show();
       one("rows").scrollIntoView();
       one("rows").focus({ preventScroll: true });
-    });
-  };
-
-  // Once upwards, once downwards, then as the plan has them.
-  const makeSortable = (head) => {
-    const button = make("button", "", { type: "button" }, head.textContent);
-    head.replaceChildren(button);
-    button.addEventListener("click", () => {
-      const sort = head.dataset.sort;
-      if (state.sort !== sort) change({ sort, down: false });
-      else change(state.down ? { sort: "", down: false } : { down: true });
     });
   };
 
