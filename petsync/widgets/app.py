@@ -16,7 +16,7 @@ from petsync.plan.report import Report
 from petsync.report import html
 from petsync.store import Store, connect
 from petsync.widgets.browse import BrowseForm, browse
-from petsync.widgets.components import Heading, Steps
+from petsync.widgets.components import Heading, Steps, button, show
 from petsync.widgets.form import Form
 from petsync.widgets.login import ConnectForm, login
 from petsync.widgets.review import ReviewForm
@@ -166,7 +166,7 @@ class AppForm(Form):
     def _show(self) -> None:
         self._make(self.current)
         for name, part in self._parts.items():
-            part.box.layout.display = None if name == self.current else "none"
+            show(part.box, name == self.current)
 
     def _make(self, name: str) -> None:
         """Make the step's form when the step is first shown: a form may send requests at once."""
@@ -236,8 +236,14 @@ class AppForm(Form):
         if part.form is not None:
             part.form.close()
         sheet_form = self._parts["sheet"].form
-        sheet = sheet_form.received if isinstance(sheet_form, SheetForm) else None
-        form = open_review(plan, self._require_store, sheet=sheet)
+        assert isinstance(sheet_form, SheetForm)
+        assert sheet_form.sheet is not None
+        form = open_review(
+            plan,
+            self._require_store,
+            sheet=sheet_form.received,
+            findings=sheet_form.sheet.problems,
+        )
         self._place(form)
         form.on_report(self.work.wrap_callback(self._show_report))
         part.form = form
@@ -247,7 +253,7 @@ class AppForm(Form):
         self._end("sheet", "review")
 
     def _show_report(self, report: Report) -> None:
-        again = ipywidgets.Button(description="Open another sheet")
+        again = button("Open another sheet")
         again.on_click(self.work.wrap_callback(lambda _: self.go("sheet")))
         shown = ipywidgets.HTML(report._repr_html_())
         review = self._parts["review"].form

@@ -7,6 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
@@ -23,12 +24,22 @@ from petsync.plan.plan import Plan
 from petsync.report import html as markup
 from petsync.report.html import capital
 from petsync.report.images import format_pet
-from petsync.report.words import count, number, shorten, wrap
+from petsync.report.words import number, shorten, wrap
 from petsync.store import Store
 from petsync.table.cells import format_photo_urls, format_tags, make_visible
 from petsync.table.frame import pets_at
 from petsync.widgets import form as forms
-from petsync.widgets.components import Heading, Table
+from petsync.widgets.components import (
+    FILTERS_FROM,
+    Heading,
+    Pages,
+    Row,
+    Table,
+    button,
+    fold_case,
+    show,
+    sort_key,
+)
 from petsync.widgets.form import Form, Work
 
 if TYPE_CHECKING:
@@ -36,8 +47,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMNS",
-    "NONE",
-    "SHOW_ALL",
     "BrowseForm",
     "Catalogue",
     "Editor",
@@ -57,14 +66,16 @@ __all__ = [
 
 Places = npt.NDArray[np.int64]
 COLUMNS: list[dict[str, Any]] = [
-    {"key": "name", "title": "Name"},
-    {"key": "id", "title": "Id"},
-    {"key": "status", "title": "Status"},
-    {"key": "category", "title": "Category"},
-    {"key": "tags", "title": "Tags"},
-    {"key": "photos", "title": "Pictures", "kind": "number"},
+    {"key": "name", "title": "Name", "sorts": True},
+    {"key": "id", "title": "Id", "sorts": True},
+    {"key": "status", "title": "Status", "sorts": True},
+    {"key": "category", "title": "Category", "sorts": True},
+    {"key": "tags", "title": "Tags", "kind": "value"},
+    {"key": "photos", "title": "Pictures", "kind": "number", "sorts": True},
 ]
 """The columns of a table of pets."""
+_MAX_TAG = 60
+"""The maximum width of a tag in a table."""
 
 
 class Catalogue:
@@ -72,6 +83,7 @@ class Catalogue:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
+        self._sort_keys: dict[str, list[Any]] = {}
 
     def __len__(self) -> int:
         return len(self.snapshot)
@@ -97,11 +109,23 @@ class Catalogue:
                 [not selected_tags.isdisjoint(names) for names in self._tags], dtype=bool
             )
         texts = self._names if names_only else self._texts
-        for word in _fold_case(text).split():
+        for word in fold_case(text).split():
             mask &= np.array([word in each for each in texts], dtype=bool) | self._has_id(word)
         found = np.flatnonzero(mask)
         first = self._has_id(text.strip())[found]
         return np.concatenate([found[first], found[~first]])
+
+    def row(self, place: int) -> Row:
+        """The pet at this position as a row of a table."""
+        return row_of(self.pets(np.array([place]))[0])
+
+    def sort_key(self, place: int, column: str) -> Any:
+        """The key to sort the pet at this position by, in one of the `COLUMNS`."""
+        if column not in self._sort_keys:
+            values = self.snapshot.frame["photo_urls" if column == "photos" else column]
+            texts = (str(len(v)) if column == "photos" else str(v or "") for v in values.tolist())
+            self._sort_keys[column] = list(map(sort_key, texts))
+        return self._sort_keys[column][place]
 
     def pets(self, places: Places) -> list[Pet]:
         """The pets at these positions."""
@@ -136,7 +160,7 @@ class Catalogue:
 
     @cached_property
     def _names(self) -> list[str]:
-        return [_fold_case(name) for name in self._column("name")]
+        return [fold_case(name) for name in self._column("name")]
 
     @cached_property
     def _texts(self) -> list[str]:
@@ -148,7 +172,7 @@ class Catalogue:
             strict=True,
         )
         return [
-            _fold_case("\n".join((name, category, status, *sorted(tags))))
+            fold_case("\n".join((name, category, status, *sorted(tags))))
             for name, category, status, tags in columns
         ]
 
@@ -168,27 +192,32 @@ class Catalogue:
         return values
 
 
-def row_of(pet: Pet) -> dict[str, Any]:
+def row_of(pet: Pet) -> Row:
     """Return the pet as a row of a table."""
     cells = {
         "name": pet.name or "",
         "id": str(pet.id),
         "status": pet.status or "",
         "category": (pet.category.name or "") if pet.category else "",
-        "tags": tags_text(pet),
-        "photos": len(pet.photo_urls),
+        "tags": [[shorten(format_tags((tag,)), _MAX_TAG) for tag in _short_tags(pet)]],
+        "photos": str(len(pet.photo_urls)),
     }
     return {"key": str(pet.id), "label": f"{pet.name or 'pet'} ({pet.id})", "cells": cells}
 
 
 def tags_text(pet: Pet) -> str:
-    """Return the pet's tags as the text of a cell, without ids if the names are unique: a tag that
-    is edited by its name keeps its id.
+    """Return the pet's tags as the text of a cell."""
+    return format_tags(_short_tags(pet))
+
+
+def _short_tags(pet: Pet) -> Sequence[Tag]:
+    """Return the pet's tags, without ids if the names are unique: a tag that is edited by its name
+    keeps its id.
     """
     names = [tag.name for tag in pet.tags]
     if all(names) and len(set(map(_fold_case, filter(None, names)))) == len(names):
-        return format_tags(Tag(None, name) for name in names)
-    return format_tags(pet.tags)
+        return [Tag(None, name) for name in names]
+    return pet.tags
 
 
 def _fold_case(text: str) -> str:
@@ -225,10 +254,7 @@ class Editor:
             layout=_WIDE,
             style=_EDITOR_STYLE,
         )
-        self.check = ipywidgets.Button(
-            description="Show what would change", button_style="primary", layout={"width": "auto"}
-        )
-        self.reset = ipywidgets.Button(description="Reset")
+        self.check, self.reset = button("Show what would change", primary=True), button("Reset")
         self.box = ipywidgets.VBox(
             [
                 self.name,
@@ -237,7 +263,8 @@ class Editor:
                 self.tags,
                 self.photo_urls,
                 ipywidgets.HBox([self.check, self.reset]),
-            ]
+            ],
+            layout={"flex": "1 1 24rem"},
         )
         self._shown: dict[str, str] = {}
 
@@ -282,6 +309,8 @@ def _texts(pet: Pet) -> dict[str, str]:
 
 _PHOTOS_A_PAGE = 6
 _AT_A_TIME = 3
+_SIDE = 240
+"""The maximum width and height of a picture, in pixels."""
 _LONGEST = 200
 _PHOTO_COLUMNS = [
     {"key": "picture", "title": "Picture", "kind": "image"},
@@ -290,47 +319,34 @@ _PHOTO_COLUMNS = [
 
 
 class Photos:
-    """A pet's photos in a table, `table`, which is filled page by page."""
+    """A pet's photos in a table, `table`, which is filled page by page. `first` shows the first one
+    that the service serves.
+    """
 
     def __init__(self, store: Store, work: Work) -> None:
         self._store, self._work = store, work
-        self._urls: tuple[str, ...] = ()
         self._sources: dict[str, str] = {}
         self._turn = 0
+        self._whom = ""
+        self.first = ipywidgets.HTML(layout={"width": "max-content"})
         self.table = Table(columns=_PHOTO_COLUMNS, empty="This pet has no pictures.")
-        self.table.observe(work.wrap_callback(lambda _: self._show()), "page")
+        self._pages = Pages(
+            self.table, self._row, work.wrap_callback, size=_PHOTOS_A_PAGE, on_found=self._fetch
+        )
 
     def show(self, pet: Pet | None) -> None:
         """Show the pet's photos, or none."""
-        self._urls = () if pet is None else pet.photo_urls
+        urls = () if pet is None else pet.photo_urls
         self._sources = {
             url: source for url, source in self._sources.items() if source.startswith("data:")
         }
-        name = "" if pet is None else shorten(format_pet(pet.id, pet.name or ""), 100)
-        with self.table.hold_sync():
-            self.table.caption = f"Pictures of {name}" if name else ""
-            self.table.total = len(self._urls)
-            self.table.pages = max(1, -(-len(self._urls) // _PHOTOS_A_PAGE))
-            self.table.page = 0
-        self._show()
+        self._whom = "" if pet is None else shorten(format_pet(pet.id, pet.name or ""), 100)
+        self.table.caption = f"Pictures of {self._whom}" if self._whom else ""
+        self._pages.show(list(enumerate(urls, 1)))
+        self._show_first()
 
-    def _show(self) -> None:
-        self._turn += 1
-        turn, urls = self._turn, self._page()
-        self._draw()
-        unknown = [url for url in urls if url not in self._sources and self._store.serves(url)]
-        if unknown:
-            self._work.start(self._fetch(unknown), lambda sources: self._take(turn, sources))
-
-    def _page(self) -> list[str]:
-        first = self.table.page * _PHOTOS_A_PAGE
-        return list(self._urls[first : first + _PHOTOS_A_PAGE])
-
-    def _draw(self) -> None:
-        self.table.rows = [self._row(n, url) for n, url in enumerate(self._page())]
-
-    def _row(self, number: int, url: str) -> dict[str, Any]:
-        place = self.table.page * _PHOTOS_A_PAGE + number + 1
+    def _row(self, photo: tuple[int, str]) -> Row:
+        place, url = photo
         source = self._sources.get(url)
         picture: dict[str, str] | str = "on another server, not fetched"
         if source is not None and source.startswith("data:"):
@@ -344,7 +360,17 @@ class Photos:
             "cells": {"picture": picture, "address": address},
         }
 
-    async def _fetch(self, urls: list[str]) -> dict[str, str]:
+    def _fetch(self) -> None:
+        """Fetch the photos on the visible page that are not known yet."""
+        urls = [url for _, url in self._pages.shown]
+        unknown = [url for url in urls if url not in self._sources and self._store.serves(url)]
+        if unknown:
+            self._turn += 1
+            turn = self._turn
+            work = self._fetch_all(unknown)
+            self._work.start(work, lambda sources: self._take(turn, sources))
+
+    async def _fetch_all(self, urls: list[str]) -> dict[str, str]:
         gate = asyncio.Semaphore(_AT_A_TIME)
 
         async def one(url: str) -> str:
@@ -353,7 +379,7 @@ class Photos:
                     content = await self._store.aio.photo(url)
                 except PetsyncError as error:
                     return f"cannot be shown: {error.message}"
-                small = await asyncio.to_thread(thumbnail, content)
+                small = await asyncio.to_thread(thumbnail, content, _SIDE)
                 return small or "cannot be shown: it is not a complete picture"
 
         return dict(zip(urls, await asyncio.gather(*map(one, urls)), strict=True))
@@ -361,13 +387,22 @@ class Photos:
     def _take(self, turn: int, sources: dict[str, str]) -> None:
         self._sources |= sources
         if turn == self._turn:
-            self._draw()
+            self._pages.redraw()
+            self._show_first()
+
+    def _show_first(self) -> None:
+        """Show the first picture, if it is known, in full."""
+        sources = (self._sources.get(url, "") for _, url in self._pages.found)
+        first = next((source for source in sources if source.startswith("data:")), "")
+        alt = f"Photo of {self._whom}"
+        self.first.value = f'<img class="ps-photo" src="{first}" alt="{escape(alt)}">' * bool(first)
+        show(self.first, bool(first))
 
 
 # Panel: the widgets of a catalogue.
 
 
-NONE, SHOW_ALL = "No pet matches.", "Press Show all to start again."
+_NONE_MATCHES = "No pet matches. Press Show all to start again."
 _MAX_TAGS = 500
 _READING = "Reading the store …"
 _PANEL_STYLE = {"description_width": "initial"}
@@ -379,30 +414,23 @@ class Panel:
     """
 
     def __init__(self, store: Store, work: Work) -> None:
-        self.search = ipywidgets.Text(
-            description="Search, then Enter",
-            placeholder="name, id, category or tag",
-            continuous_update=False,
-            layout={"width": "min(30rem, 100%)"},
-            style=_PANEL_STYLE,
-        )
         self.status = _several("Status")
         self.tags = _several("Tags")
-        self.clear = ipywidgets.Button(description="Show all")
-        self.again = ipywidgets.Button(description="Read again")
+        self.clear, self.again = button("Show all"), button("Read again")
         self.table = Table(columns=COLUMNS, caption="Pets", empty=_READING, pick="Open")
         self.photos, self.editor = Photos(store, work), Editor()
         self.whom = Heading(level=4)
-        self.pet = ipywidgets.VBox([self.whom, self.photos.table, self.editor.box])
+        fields = ipywidgets.HBox([self.photos.first, self.editor.box])
+        self.pet = ipywidgets.VBox([self.whom, fields, self.photos.table])
         # The open pet is a separate region, named by its heading.
         self.pet.add_class("petsync-form")
-        self.pet.layout.display = "none"
+        show(self.pet, False)
         self.review = ipywidgets.VBox([])
-        filters = [self.status, self.tags, ipywidgets.VBox([self.clear, self.again])]
+        self.filters = ipywidgets.HBox([self.status, self.tags])
         self.box = ipywidgets.VBox(
             [
-                self.search,
-                ipywidgets.HBox(filters, layout={"flex_flow": "row wrap"}),
+                self.filters,
+                ipywidgets.HBox([self.clear, self.again]),
                 self.table,
                 self.pet,
                 self.review,
@@ -422,29 +450,22 @@ class Panel:
     def offer(self, catalogue: Catalogue) -> None:
         """Offer the existing statuses and tags; the selection stays."""
         self.again.disabled = False
+        self.table.empty = _NONE_MATCHES
+        for part in (self.filters, self.clear):
+            show(part, len(catalogue) >= FILTERS_FROM)
         for field, names in ((self.status, catalogue.statuses), (self.tags, catalogue.tags)):
             offered = list(names[:_MAX_TAGS])
             chosen = [name for name in field.value if name in offered]
             field.options = offered
             field.value = chosen
 
-    def show_matches(self, total: int, of: int, a_page: int) -> None:
-        """Show how many pets match, and their first page."""
-        with self.table.hold_sync():
-            self.table.empty = f"{NONE} {SHOW_ALL}"
-            self.table.caption = (
-                f"{count(total, 'pet')} of {of:,}" if total < of else (count(of, "pet"))
-            )
-            self.table.total, self.table.pages = total, max(1, -(-total // a_page))
-            self.table.page = min(self.table.page, self.table.pages - 1)
-
     def clear_filters(self) -> None:
         """Clear all filters."""
-        self.search.value, self.status.value, self.tags.value = "", (), ()
+        self.table.search, self.status.value, self.tags.value = "", (), ()
 
     def open(self, pet: Pet, statuses: Sequence[str], categories: Sequence[str]) -> None:
         """Show one pet."""
-        self.pet.layout.display = None
+        show(self.pet, True)
         self.whom.text = capital(shorten(format_pet(pet.id, pet.name or ""), 100))
         self.photos.show(pet)
         self.editor.show(pet, statuses, categories)
@@ -471,14 +492,8 @@ _MAX_PETS = 10
 _CODE = 'store.snapshot().frame; plan = store.edit(7, status="sold"); store.apply(plan)'
 _HOW = "In a live notebook this is a form. In plain Python:"
 _UNREAD = "The store has not been read yet."
-_PET_COLUMNS = {
-    "Id": "id",
-    "Name": "name",
-    "Status": "status",
-    "Category": "category",
-    "Tags": "tags",
-}
-_WIDTHS = {"id": 8, "name": 22, "status": 10, "category": 12, "tags": 20}
+_WIDTHS = {"Id": 8, "Name": 22, "Status": 10, "Category": 12, "Tags": 20}
+"""The columns of the static table, and their widths as text."""
 
 
 def html(title: str, catalogue: Catalogue | PetsyncError | None, places: Places) -> str:
@@ -487,8 +502,12 @@ def html(title: str, catalogue: Catalogue | PetsyncError | None, places: Places)
     if not isinstance(catalogue, Catalogue):
         parts += [markup.element("p", markup.text(line)) for line in _iter_reasons(catalogue)]
     else:
-        pets = catalogue.pets(places[:_MAX_PETS])
-        table = markup.table(list(_PET_COLUMNS), map(_row, pets)) + _more(len(places) - len(pets))
+        rows = (
+            markup.element("tr", "".join(map(markup.table_cell, _texts_of(pet))))
+            for pet in catalogue.pets(places[:_MAX_PETS])
+        )
+        rest = "".join(markup.element("p", line) for line in _iter_more(places))
+        table = markup.table(list(_WIDTHS), rows) + rest
         parts += [_display.as_html(catalogue.snapshot), markup.fragment([table])]
     code = markup.element("code", markup.text(_CODE))
     return "\n".join([*parts, markup.element("p", f"{markup.text(_HOW)} {code}")])
@@ -501,13 +520,9 @@ def text(title: str, catalogue: Catalogue | PetsyncError | None, places: Places)
         lines += [line for reason in _iter_reasons(catalogue) for line in wrap(reason, 80)]
     else:
         pets = catalogue.pets(places[:_MAX_PETS])
-        lines += [
-            _display.as_text(catalogue.snapshot),
-            "",
-            _line({v: k for k, v in _PET_COLUMNS.items()}),
-        ]
-        lines += [_line(row_of(pet)["cells"]) for pet in pets]
-        lines += [f"... and {number(more)} more"] if (more := len(places) - len(pets)) else []
+        lines += [_display.as_text(catalogue.snapshot), ""]
+        lines += map(_line, [list(_WIDTHS), *map(_texts_of, pets)])
+        lines += _iter_more(places)
     return "\n".join([*lines, "", _HOW, f"  {_CODE}"])
 
 
@@ -517,23 +532,22 @@ def _iter_reasons(problem: PetsyncError | None) -> list[str]:
     return [line for line in (problem.message, problem.hint) if line]
 
 
-def _row(pet: Pet) -> str:
+def _iter_more(places: Places) -> list[str]:
+    more = len(places) - _MAX_PETS
+    return [f"... and {number(more)} more"] if more > 0 else []
+
+
+def _texts_of(pet: Pet) -> list[str]:
     cells = row_of(pet)["cells"]
-    return markup.element(
-        "tr", "".join(markup.table_cell(cells[key]) for key in _PET_COLUMNS.values())
-    )
+    return [cells["id"], cells["name"], cells["status"], cells["category"], tags_text(pet)]
 
 
-def _line(cells: dict[str, str]) -> str:
-    parts = (shorten(make_visible(cells[key]), width) for key, width in _WIDTHS.items())
+def _line(cells: Sequence[str]) -> str:
+    widths = _WIDTHS.values()
+    parts = (shorten(make_visible(cell), width) for cell, width in zip(cells, widths, strict=True))
     return "  ".join(
-        part + " " * (width - cell_len(part))
-        for part, width in zip(parts, _WIDTHS.values(), strict=True)
+        part + " " * (width - cell_len(part)) for part, width in zip(parts, widths, strict=True)
     ).rstrip()
-
-
-def _more(total: int) -> str:
-    return markup.element("p", f"... and {number(total)} more") if total else ""
 
 
 # BrowseForm: the form for the catalogue.
@@ -567,7 +581,6 @@ class BrowseForm(Form):
         self.pet: Pet | None = None
         self.plan: Plan | None = None
         self.review: ReviewForm | None = None
-        self._places: Places = np.empty(0, dtype=np.int64)
         self._panel: Panel | None = None
 
     def html(self) -> str:
@@ -599,18 +612,29 @@ class BrowseForm(Form):
 
     def _body(self) -> ipywidgets.Widget:
         self._panel = panel = Panel(self.store, self.work)
-        self.search, self.status, self.tags = panel.search, panel.status, panel.tags
+        self.status, self.tags = panel.status, panel.tags
         self.again, self.clear, self.table = panel.again, panel.clear, panel.table
         self.photos, self.editor = panel.photos.table, panel.editor
         guarded = self.work.wrap_callback
-        for field in (panel.search, panel.status, panel.tags):
+        self._pages: Pages[int] = Pages(
+            panel.table,
+            lambda place: self._now.row(place),
+            guarded,
+            size=_PETS_A_PAGE,
+            key=lambda place, column: self._now.sort_key(place, column),
+            find=lambda _, text: self._find(text),
+        )
+        for field in (panel.status, panel.tags):
             field.observe(guarded(lambda _: self._filter()), "value")
-        panel.table.observe(guarded(lambda _: self._draw()), "page")
         panel.table.on_pick(guarded(lambda key: self.open(int(key))))
-        panel.again.on_click(guarded(lambda _: self._read_again()))
-        panel.clear.on_click(guarded(lambda _: self._clear()))
-        panel.editor.check.on_click(guarded(lambda _: self._plan()))
-        panel.editor.reset.on_click(guarded(lambda _: self._put_back()))
+        self.work.on_clicks(
+            {
+                panel.again: self._read_again,
+                panel.clear: self._clear,
+                panel.editor.check: self._plan,
+                panel.editor.reset: self._put_back,
+            }
+        )
         self.reload()
         return panel.box
 
@@ -625,7 +649,7 @@ class BrowseForm(Form):
         self.catalogue = Catalogue(snapshot)
         if self._panel is not None:
             self._panel.offer(self.catalogue)
-        self._filter()
+        self._filter(keep=True)
         if failed := snapshot.coverage.failed:
             statuses = ", ".join(each.query for each in failed)
             self.notice.warn(
@@ -638,28 +662,27 @@ class BrowseForm(Form):
             self._panel.show_failure()
         self.fail(error)
 
-    def _filter(self) -> None:
-        if self.catalogue is None or self._panel is None:
-            return
-        self._places = self.catalogue.find(
-            self._panel.search.value,
-            statuses=self._panel.status.value,
-            tags=self._panel.tags.value,
-        )
-        self._panel.show_matches(len(self._places), len(self.catalogue), _PETS_A_PAGE)
-        # The table announces how many pets match; the notice announces that none does.
-        if not len(self._places):
-            self.tell(NONE, SHOW_ALL)
-        elif self.notice.text == NONE:
-            self.notice.clear()
-        self._draw()
+    @property
+    def _places(self) -> Places:
+        """The positions of the pets that the filters leave."""
+        if self.catalogue is None:
+            return np.empty(0, dtype=np.int64)
+        return self.catalogue.find() if self._panel is None else np.array(self._pages.found)
 
-    def _draw(self) -> None:
-        if self.catalogue is None or self._panel is None:
-            return
-        first = self._panel.table.page * _PETS_A_PAGE
-        pets = self.catalogue.pets(self._places[first : first + _PETS_A_PAGE])
-        self._panel.table.rows = [row_of(pet) for pet in pets]
+    @property
+    def _now(self) -> Catalogue:
+        assert self.catalogue is not None
+        return self.catalogue
+
+    def _find(self, text: str = "") -> list[int]:
+        assert self._panel is not None
+        statuses, tags = self._panel.status.value, self._panel.tags.value
+        found: list[int] = self._now.find(text, statuses=statuses, tags=tags).tolist()
+        return found
+
+    def _filter(self, *, keep: bool = False) -> None:
+        if self.catalogue is not None and self._panel is not None:
+            self._pages.show(self._find(), total=len(self.catalogue), keep=keep)
 
     def _clear(self) -> None:
         assert self._panel is not None
@@ -775,5 +798,4 @@ class BrowseForm(Form):
             self.catalogue = Catalogue(self.store.snapshot())
         except PetsyncError as error:
             return error
-        self._places = self.catalogue.find()
         return self.catalogue

@@ -1,4 +1,4 @@
-"""Components of forms that ipywidgets lacks: tables, file drops, notices, secrets, steps."""
+"""Components of all forms: tables, file drops, notices, secrets, steps, buttons and ticks."""
 
 from __future__ import annotations
 
@@ -9,32 +9,45 @@ import tempfile
 import threading
 import unicodedata
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import anywidget
+import ipywidgets
 import traitlets as t
 
+from petsync.report import html
 from petsync.settings import Secret
 
 __all__ = [
+    "FILTERS_FROM",
     "Files",
+    "Fold",
+    "Guarded",
     "Heading",
     "IncomingFile",
     "Link",
     "Meter",
     "Notice",
+    "Pages",
     "Part",
     "ReceivedFile",
+    "Row",
     "SecretField",
     "Steps",
     "Table",
     "asset",
+    "button",
+    "fold_case",
+    "matches",
     "safe_name",
+    "show",
+    "sort_key",
+    "tick",
 ]
 
 
@@ -49,11 +62,75 @@ def asset(name: str) -> str:
 class Part(anywidget.AnyWidget):
     """A widget with its own JavaScript and style sheet. It shows text as text, never as HTML."""
 
-    def __init_subclass__(cls, *, script: str = "", **options: Any) -> None:
+    def __init_subclass__(
+        cls,
+        *,
+        script: str = "",
+        shared: Sequence[str] = (),
+        styles: Sequence[str] = (),
+        **options: Any,
+    ) -> None:
+        """Read the `script`, and what it shares with petsync's pages: scripts and styles."""
         # traitlets creates a subclass for each widget and does not pass `script`.
         if script:
-            cls._esm, cls._css = asset("common.js") + asset(script), asset("parts.css")
+            pages = map(html.asset, ("dom.js", *shared))
+            cls._esm = "".join((*pages, asset("common.js"), asset(script)))
+            cls._css = "".join((*map(_page_style, styles), asset("parts.css")))
         super().__init_subclass__(**options)
+
+
+def _page_style(name: str) -> str:
+    """The style of petsync's pages for forms only, which follow the width of their cell."""
+    style = html.asset(name).replace("@media (max-width:", "@container (max-width:")
+    return f".petsync-form {{{style}}}\n"
+
+
+# Buttons, ticks, and options that are folded at first.
+
+
+def button(text: str, *, primary: bool = False) -> ipywidgets.Button:
+    """Return a button as wide as its text."""
+    style = "primary" if primary else ""
+    return ipywidgets.Button(description=text, button_style=style, layout={"width": "max-content"})
+
+
+def tick(text: str = "", *, value: bool = False) -> ipywidgets.Checkbox:
+    """Return a checkbox."""
+    # Without `indent`, the checkbox is at the left, and its label has enough room.
+    return ipywidgets.Checkbox(
+        description=text, value=value, indent=False, layout={"width": "auto"}
+    )
+
+
+def show(widget: ipywidgets.DOMWidget, is_visible: bool) -> None:
+    """Show or hide the widget."""
+    display = None if is_visible else "none"
+    if widget.layout.display != display:
+        widget.layout.display = display
+
+
+class _FoldButton(Part, script="fold.js"):
+    label = t.Unicode("").tag(sync=True)
+    is_open = t.Bool(False).tag(sync=True)
+
+
+class Fold(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """A button with this title, and the widgets that it shows and hides, which are hidden first."""
+
+    def __init__(self, title: str, children: Sequence[ipywidgets.Widget]) -> None:
+        self._button, self._inner = _FoldButton(label=title), ipywidgets.VBox(children)
+        show(self._inner, False)
+        self._button.observe(lambda change: show(self._inner, change["new"]), "is_open")
+        super().__init__([self._button, self._inner])
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the widgets are shown."""
+        return bool(self._button.is_open)
+
+    def unfold(self) -> None:
+        """Show the widgets."""
+        self._button.is_open = True
 
 
 # Received files: a browser sends each in pieces, into its own folder, under a safe name.
@@ -490,25 +567,38 @@ class Steps(Part, script="steps.js"):
     current = t.Unicode("").tag(sync=True)
 
 
-# Table: one page of rows as a plain HTML table, with ticks, choices and buttons.
+# Table: one page of rows, as the table of a plan's page, with ticks, choices and buttons.
 
 
-class Table(Part, script="table.js"):
-    """One page of a table, with a pager. The owner fills `rows` when `page` changes.
+Row = dict[str, Any]
 
-    `columns` are dicts of `key`, `title` and, except for text columns, `kind`: "number", "change",
-    "image", "link", "mark" or "choice". `rows` are dicts of `key` (unique text), `label` (the row's
-    name for screen readers), `cells` (by the column's key), and optionally `tone` ("add", "update",
-    "delete", "conflict", "problem", "done", "muted") and `fixed` (cannot be ticked).
 
-    A cell is text, also for an id (a browser rounds large numbers); for a "change" it is
-    `{"before", "after"}` (either may be None); for an "image" `{"src", "alt"}` with a data:
-    address; for a "link" `{"href", "text"}` (http and https only); for a "mark" `{"symbol",
-    "text"}`; for a "choice" `{"options": [[value, title], …], "value", "label"}`. All content is
-    shown as text, never as HTML.
+class Table(
+    Part,
+    script="table.js",
+    shared=("marks.js", "table.js"),
+    styles=("fragment.css", "plan.css"),
+):
+    """One page of a table, with titles that sort, a search field, and a pager. The owner fills
+    `rows` when `page`, `search`, `sort` or `down` changes; see `Pages`.
 
-    The user changes `ticked` (keys of this page's rows), `page`, and `chosen` (row key → column
-    key → value). A row's button, whose text is `pick`, sends `picked`.
+    `columns` are dicts of `key`, `title`, `sorts` (whether the user can sort by it) and, except for
+    text columns, `kind`: "number", "value", "fields", "image", "link", "mark" or "choice". `rows`
+    are dicts of `key` (unique text), `label` (the row's name for screen readers), `cells` (by the
+    column's key), and optionally `tone` ("add", "update", "delete", "conflict", "problem", "done",
+    "muted") and `fixed` (cannot be ticked).
+
+    A cell is text, also for an id (a browser rounds large numbers). For a "value" it is a list of
+    one value, or of the values before and after; instead of values it may have lists of items, such
+    as tags: all items, or those added and those removed. For "fields" it is a list of dicts: `text`
+    alone, or `name`, `values` (as for a "value") and optionally `warning`. For an "image" it is
+    `{"src", "alt"}` with a data: address; for a "link" `{"href", "text"}` (http and https only);
+    for a "mark" `{"symbol", "text"}`; for a "choice" `{"options": [[value, title], …], "value",
+    "label"}`. All content is shown as text, never as HTML.
+
+    The user changes `ticked` (keys of this page's rows), `page`, `search`, `sort` (a column's key),
+    `down`, and `chosen` (row key → column key → value). A row's button, whose text is `pick`, sends
+    `picked`. `total` rows match; there are `all` without filters.
     """
 
     caption = t.Unicode("").tag(sync=True)
@@ -518,6 +608,11 @@ class Table(Part, script="table.js"):
     page = t.Int(0).tag(sync=True)
     pages = t.Int(1).tag(sync=True)
     total = t.Int(0).tag(sync=True)
+    all = t.Int(0).tag(sync=True)
+    searchable = t.Bool(False).tag(sync=True)
+    search = t.Unicode("").tag(sync=True)
+    sort = t.Unicode("").tag(sync=True)
+    down = t.Bool(False).tag(sync=True)
     tickable = t.Bool(False).tag(sync=True)
     ticked = t.List(t.Unicode()).tag(sync=True)
     chosen = t.Dict().tag(sync=True)
@@ -546,3 +641,192 @@ class Table(Part, script="table.js"):
         key = content.get("picked")
         if isinstance(key, str):
             self.press(key)
+
+
+# Pages: a Table filled page by page from a long list, sorted and searched as the user asks. Only
+# the page is sent to the browser.
+
+
+T = TypeVar("T")
+Guarded = Callable[[Callable[..., object]], Callable[..., None]]
+FILTERS_FROM = 10
+"""The number of rows from which a table has a search field, and a form has filters."""
+_NUMBER = re.compile(r"-?\d{1,20}")
+_ADDRESS = re.compile(r"(.*!)?([A-Z]{1,3})(\d{1,7})", re.DOTALL)
+
+
+class Pages(Generic[T]):
+    """Fills the table's pages of `size` rows from items. `row` returns an item's row; `key` and
+    `find`, for long lists, replace the sort key of an item in a column and the search for a text,
+    which otherwise use the items' rows. `found` are all items that match, in the order shown, and
+    `on_found` is called after each change of it.
+
+    `ticked` returns whether an item's row is ticked; `on_tick` gets the items that the user ticks
+    or unticks, and true if they are now ticked.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        row: Callable[[T], Row],
+        guarded: Guarded,
+        *,
+        size: int = 25,
+        key: Callable[[T, str], Any] | None = None,
+        find: Callable[[Sequence[T], str], Sequence[T]] | None = None,
+        on_found: Callable[[], object] = lambda: None,
+        ticked: Callable[[T], bool] | None = None,
+        on_tick: Callable[[list[T], bool], object] | None = None,
+    ) -> None:
+        self.table, self._row, self._size = table, row, size
+        self._key, self._find, self._on_found = key, find, on_found
+        self._ticked, self._on_tick = ticked, on_tick
+        self.found: Sequence[T] = ()
+        self._items: Sequence[T] = ()
+        self._filling = False
+        table.observe(guarded(self._show_page), "page")
+        table.observe(guarded(self._show_order), ["search", "sort", "down"])
+        table.observe(guarded(self._take_ticks), "ticked")
+
+    @property
+    def shown(self) -> list[T]:
+        """The items on the visible page."""
+        start = self.table.page * self._size
+        return list(self.found[start : start + self._size])
+
+    def show(self, items: Sequence[T], *, total: int | None = None, keep: bool = False) -> None:
+        """Show the first page of these items, or the current page if `keep`. `total` is their
+        number without the form's filters.
+        """
+        self._items = items
+        self._total = len(items) if total is None else total
+        self._arrange()
+        self._fill(self.table.page if keep else 0)
+
+    def redraw(self) -> None:
+        """Show the visible page again: its rows have changed."""
+        self._fill(self.table.page)
+
+    def _arrange(self) -> None:
+        table, found = self.table, self._items
+        if words := table.search.strip():
+            found = self._find(found, words) if self._find else self._find_in_rows(found, words)
+        if any(each["key"] == table.sort for each in table.columns):
+            keys = self._keys(found, table.sort)
+            order = sorted(range(len(found)), key=keys.__getitem__, reverse=table.down)
+            found = [found[place] for place in order]
+        self.found = found
+
+    def _keys(self, items: Sequence[T], column: str) -> list[Any]:
+        if self._key is not None:
+            return [self._key(item, column) for item in items]
+        return [sort_key(_text_of(self._row(item)["cells"].get(column))) for item in items]
+
+    def _find_in_rows(self, items: Sequence[T], text: str) -> list[T]:
+        return [
+            item
+            for item in items
+            if matches("\n".join(map(_text_of, self._row(item)["cells"].values())), text)
+        ]
+
+    def _show_page(self, _: object) -> None:
+        if not self._filling:
+            self._fill(self.table.page)
+
+    def _show_order(self, _: object) -> None:
+        if not self._filling:
+            self._arrange()
+            self._fill(0)
+
+    def _fill(self, page: int) -> None:
+        pages = max(-(-len(self.found) // self._size), 1)
+        self._filling = True
+        try:
+            with self.table.hold_sync():
+                self.table.page, self.table.pages = min(max(page, 0), pages - 1), pages
+                self.table.total, self.table.all = len(self.found), self._total
+                self.table.searchable = self._total >= FILTERS_FROM
+                self.table.chosen = {}
+                self.table.rows = [self._row(item) for item in self.shown]
+                self._put_ticks()
+        finally:
+            self._filling = False
+        self._on_found()
+
+    def _put_ticks(self) -> None:
+        ticked = self._ticked
+        keys = ((row["key"], item) for row, item in zip(self.table.rows, self.shown, strict=True))
+        self.table.ticked = [key for key, item in keys if ticked(item)] if ticked else []
+
+    def _take_ticks(self, _: object) -> None:
+        if self._filling or self._on_tick is None or self._ticked is None:
+            return
+        shown = {row["key"]: item for row, item in zip(self.table.rows, self.shown, strict=True)}
+        ticked = set(self.table.ticked)
+        if not ticked <= shown.keys():
+            # The ticks include rows of an earlier page; they must not apply to this page.
+            self._refill()
+            return
+        for on in (True, False):
+            changed = [
+                item
+                for key, item in shown.items()
+                if (key in ticked) is on and self._ticked(item) is not on
+            ]
+            if changed:
+                self._on_tick(changed, on)
+
+    def _refill(self) -> None:
+        self._filling = True
+        try:
+            self._put_ticks()
+        finally:
+            self._filling = False
+
+
+def sort_key(text: str) -> tuple[int, int, tuple[str | int, ...]]:
+    """Return the key to sort a cell's text by: numbers by their value, cells of a sheet by their
+    row, other texts by their letters and the numbers in them, empty ones last.
+    """
+    if _NUMBER.fullmatch(text):
+        return 0, int(text), ()
+    if found := _ADDRESS.fullmatch(text):
+        tab, column, row = found.groups()
+        return 1, int(row), (tab or "", len(column), column)
+    parts = re.split(r"(\d{1,18})", fold_case(text))
+    return (
+        2 if text else 3,
+        0,
+        tuple(int(part) if n % 2 else part for n, part in enumerate(parts)),
+    )
+
+
+def matches(text: str, words: str) -> bool:
+    """Whether the text contains each of the words, whatever their case and accents."""
+    text = fold_case(text)
+    return all(word in text for word in fold_case(words).split())
+
+
+def fold_case(text: str) -> str:
+    """Return the text without case and accents, to compare it."""
+    if text.isascii():
+        return text.lower()
+    plain = unicodedata.normalize("NFKD", text)
+    return "".join(char for char in plain if not unicodedata.combining(char)).casefold()
+
+
+def _text_of(cell: Any) -> str:
+    """The text of a cell of any kind, except addresses of pictures and options of a choice."""
+    return "\n".join(_iter_texts(cell))
+
+
+def _iter_texts(cell: Any) -> Iterator[str]:
+    if isinstance(cell, dict):
+        for key, value in cell.items():
+            if key not in ("src", "options", "label", "symbol"):
+                yield from _iter_texts(value)
+    elif isinstance(cell, list | tuple):
+        for each in cell:
+            yield from _iter_texts(each)
+    elif cell is not None:
+        yield str(cell)

@@ -9,7 +9,7 @@ import sys
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -64,6 +64,11 @@ class Work:
                 self._tell(error)
 
         return callback
+
+    def on_clicks(self, acts: Mapping[ipywidgets.Button, Callable[[], object]]) -> None:
+        """Call each function when its button is pressed."""
+        for button, act in acts.items():
+            button.on_click(self.wrap_callback(lambda _, act=act: act()))
 
     def start(
         self,

@@ -19,7 +19,7 @@ from petsync.report.words import wrap
 from petsync.settings import Secret
 from petsync.store import Store, connect, demo
 from petsync.table.cells import make_visible
-from petsync.widgets.components import Link, SecretField
+from petsync.widgets.components import Fold, Link, SecretField, button, show, tick
 from petsync.widgets.form import Form, is_live
 
 if TYPE_CHECKING:
@@ -113,14 +113,16 @@ Field = Literal["client_id", "client_secret", "token", "api_key", "can_write"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginMethod:
-    """One sign-in method: its title in the list, an explanation (`words`), its fields, and the
-    button's text. If it `opens` a page of the service first, `then` says what to do there.
+    """One sign-in method: its title in the list, an explanation (`words`), its fields, those that
+    few services need (`options`), and the button's text. If it `opens` a page of the service first,
+    `then` says what to do there.
     """
 
     name: Literal["browser", "elsewhere", "token", "client", "implicit", "key"]
     title: str
     words: str
     fields: tuple[Field, ...]
+    options: tuple[Field, ...] = ()
     button: str = "Sign in"
     opens: bool = False
     then: str = ""
@@ -133,7 +135,8 @@ SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
         title="In the browser (usual)",
         words="The service's own page asks you whether petsync may use the store on your behalf. "
         "petsync never sees your password.",
-        fields=("can_write", "client_id"),
+        fields=("can_write",),
+        options=("client_id",),
         button="Begin",
         opens=True,
         then=_AGREE
@@ -145,7 +148,8 @@ SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
         title="In the browser, with petsync on another computer",
         words="For a notebook or a page on a server or a hub. The browser cannot reach petsync "
         "there, so you copy an address by hand.",
-        fields=("can_write", "client_id"),
+        fields=("can_write",),
+        options=("client_id",),
         button="Begin",
         opens=True,
         then=_AGREE + "Your browser then ends up on a page that cannot be reached. This is "
@@ -156,21 +160,24 @@ SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
         title="An access token that I have",
         words="For a token that somebody gave you, or that you created at the service. petsync "
         "cannot renew it: when it expires, enter a new one.",
-        fields=("token", "api_key"),
+        fields=("token",),
+        options=("api_key",),
     ),
     LoginMethod(
         name="client",
         title="A client id and its secret",
         words="For programs and teams: the people who run the service issue them. petsync gets a "
         "new token whenever one expires.",
-        fields=("client_id", "client_secret", "can_write", "api_key"),
+        fields=("client_id", "client_secret", "can_write"),
+        options=("api_key",),
     ),
     LoginMethod(
         name="implicit",
         title="In the browser, for a service that offers only a token",
         words="The older method (implicit), for services that offer no other method. The token "
         "comes in the address of a page, cannot be renewed, and expires soon.",
-        fields=("can_write", "client_id"),
+        fields=("can_write",),
+        options=("client_id",),
         button="Begin",
         opens=True,
         then=_AGREE
@@ -204,17 +211,12 @@ class Entries:
         self.client_secret = SecretField(label="Client secret")
         self.token = SecretField(label="Access token")
         self.api_key = SecretField(label="API key")
-        self.can_write = ipywidgets.Checkbox(
-            value=True, description=f"I want to change pets too ({WRITE})", **_tick()
-        )
-        self.keep = ipywidgets.Checkbox(
-            value=False,
-            description="Keep me signed in: in the keyring of the computer petsync runs on",
-            **_tick(),
-        )
+        self.can_write = tick(f"I want to change pets too ({WRITE})", value=True)
+        self.keep = tick("Keep me signed in: in the keyring of the computer petsync runs on")
         self._words = ipywidgets.HTML()
-        self._fields = ipywidgets.VBox()
-        self.box = ipywidgets.VBox([self.way, self._words, self._fields, self.keep])
+        self._fields, self._folded = ipywidgets.VBox(), ipywidgets.VBox()
+        self._more = Fold("Options", [self._folded])
+        self.box = ipywidgets.VBox([self.way, self._words, self._fields, self.keep, self._more])
         self.show()
 
     @property
@@ -240,16 +242,13 @@ class Entries:
         self.client_id.placeholder = "leave it empty if you have none" if way.opens else ""
         self.api_key.hint = "" if way.name == "key" else "only if the service also needs one"
         self._fields.children = [getattr(self, name) for name in way.fields]
+        self._folded.children = [getattr(self, name) for name in way.options]
+        show(self._more, bool(way.options))
 
     def take(self) -> dict[str, Secret]:
         """Return the input of the secret fields, by name, and clear them."""
         names = ("token", "client_secret", "api_key")
         return {name: getattr(self, name).take() for name in names}
-
-
-def _tick() -> dict[str, Any]:
-    # Without `indent`, the checkbox is at the left, and its label has enough room.
-    return {"indent": False, "layout": {"width": "auto"}}
 
 
 # Messages about an account, especially about missing permissions.
@@ -395,14 +394,14 @@ class Panel:
 
     def __init__(self) -> None:
         self.entries = Entries()
-        self.go = _button("", primary=True)
+        self.go = button("", primary=True)
         self.link = Link(label="Open the sign-in page (in a new tab)")
         self.address = SecretField(label="Address", masked=False)
-        self.paste = _button("Continue with this address")
-        self.stop = _button("Cancel")
-        self.check = _button("Check again")
-        self.other = _button("Sign in differently")
-        self.sign_out = _button("Sign out")
+        self.paste = button("Continue with this address")
+        self.stop = button("Cancel")
+        self.check = button("Check again")
+        self.other = button("Sign in differently")
+        self.sign_out = button("Sign out")
         self._who, self._then = ipywidgets.HTML(), ipywidgets.HTML()
         self._entry = ipywidgets.VBox([self.entries.box, self.go])
         self._open = ipywidgets.VBox([self._then, self.link, self.address])
@@ -430,22 +429,13 @@ class Panel:
         self._who.value = "" if account is None else account_html(account)
         self.go.description = self.entries.chosen.button
         self.other.description = "Keep this account" if signs_in_again else "Sign in differently"
-        _set_visible(self.check, account is None or is_in)
-        _set_visible(self.other, is_in and not is_open)
-        _set_visible(self.sign_out, is_in and not is_open)
-        _set_visible(self._entry, not is_open and (signs_in_again or not is_in))
-        _set_visible(self._open, is_open)
-        _set_visible(self.paste, is_open)
-        _set_visible(self.stop, busy or is_open)
-
-
-def _button(words: str, *, primary: bool = False) -> ipywidgets.Button:
-    style = "primary" if primary else ""
-    return ipywidgets.Button(description=words, button_style=style, layout={"width": "max-content"})
-
-
-def _set_visible(widget: ipywidgets.DOMWidget, is_visible: bool) -> None:
-    widget.layout.display = None if is_visible else "none"
+        show(self.check, account is None or is_in)
+        show(self.other, is_in and not is_open)
+        show(self.sign_out, is_in and not is_open)
+        show(self._entry, not is_open and (signs_in_again or not is_in))
+        show(self._open, is_open)
+        show(self.paste, is_open)
+        show(self.stop, busy or is_open)
 
 
 # LoginForm: the form for signing in.
@@ -536,15 +526,16 @@ class LoginForm(Form):
 
     def _wire(self, panel: Panel) -> None:
         guarded, entries = self.work.wrap_callback, panel.entries
-        for button, act in (
-            (panel.go, self._begin),
-            (panel.stop, self._cancel),
-            (panel.check, self.ask),
-            (panel.paste, self._paste),
-            (panel.other, self._differently),
-            (panel.sign_out, self._leave),
-        ):
-            button.on_click(guarded(lambda _, act=act: act()))
+        self.work.on_clicks(
+            {
+                panel.go: self._begin,
+                panel.stop: self._cancel,
+                panel.check: self.ask,
+                panel.paste: self._paste,
+                panel.other: self._differently,
+                panel.sign_out: self._leave,
+            }
+        )
         for field in entries.secrets:
             field.on_enter(guarded(self._begin))
         panel.address.on_enter(guarded(self._paste))

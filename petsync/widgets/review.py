@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,11 @@ from petsync.report import html, words
 from petsync.report.meter import Meter as Reading
 from petsync.store import Store
 from petsync.store.runs import History, IntoSheet, OutputRequest
-from petsync.table.sheet import Sheet
+from petsync.table.sheet import Finding, Sheet
 from petsync.widgets import review_view
-from petsync.widgets.components import Meter
+from petsync.widgets.components import Meter, show
 from petsync.widgets.form import Form
-from petsync.widgets.review_view import Draft, LeftFiles, Panel, ReportView, ReviewTable, show
+from petsync.widgets.review_view import Draft, LeftFiles, Panel, ReportView, ReviewTable
 
 __all__ = ["ActiveRun", "ReviewForm", "await_run_end", "review", "watch_run"]
 
@@ -179,11 +180,19 @@ class ReviewForm(Form):
 
     title = "Review the plan"
 
-    def __init__(self, plan: Plan, store: Store, *, sheet: Sheet | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        store: Store,
+        *,
+        sheet: Sheet | None = None,
+        findings: Iterable[Finding] = (),
+    ) -> None:
         super().__init__()
         self.store = store
         self.plan = plan
         self._left_files = LeftFiles(store, sheet)
+        self._warnings = review_view.warnings_of(findings)
         self.report: Report | None = None
         self.ready: Plan | None = None
         self._draft = Draft(plan)
@@ -224,6 +233,7 @@ class ReviewForm(Form):
     def review(self, plan: Plan) -> None:
         """Review another plan."""
         self.plan, self.report, self.ready = plan, None, None
+        self._warnings = {}
         self._draft = Draft(plan)
         self._turn += 1
         self.heading.text = review_view.title_of(plan)
@@ -246,7 +256,7 @@ class ReviewForm(Form):
     def _body(self) -> ipywidgets.Widget:
         self._panel = panel = Panel()
         self.changes, self.clashes, self.held = panel.changes, panel.clashes, panel.held
-        self.action, self.field, self.search = panel.action, panel.field, panel.search
+        self.action, self.field = panel.action, panel.field
         self.sent, self.tick_all, self.untick_all = panel.sent, panel.tick_all, panel.untick_all
         self.to_sheet, self.to_store = panel.to_sheet, panel.to_store
         self.overrides = panel.overrides
@@ -279,8 +289,7 @@ class ReviewForm(Form):
             panel.finish: self._finish,
             panel.undo: self._undo,
         }
-        for button, act in presses.items():
-            button.on_click(self.work.wrap_callback(lambda _, act=act: act(panel)))
+        self.work.on_clicks({button: partial(act, panel) for button, act in presses.items()})
         panel.sure.observe(self.work.wrap_callback(lambda _: self._may_send(panel)), "value")
 
     # Review ------------------------------------------------------------------------------------
@@ -290,7 +299,7 @@ class ReviewForm(Form):
         self._unfinished = None
         panel.overview.value = review_view.overview(self.plan)
         if self._table is not None:
-            self._table.open(self._draft)
+            self._table.open(self._draft, self._warnings)
         self._phase(panel, "plan")
         self._refresh_tally()
         plan = self.plan
@@ -564,12 +573,14 @@ def _in_buttons(error: PetsyncError) -> PetsyncError:
 # review: the public function for the review form.
 
 
-def review(plan: Plan, store: Store, *, sheet: Sheet | None = None) -> ReviewForm:
+def review(
+    plan: Plan, store: Store, *, sheet: Sheet | None = None, findings: Iterable[Finding] = ()
+) -> ReviewForm:
     """Return a form in which a user reviews a plan, leaves out changes, decides conflicts, and
     applies it. `store.apply(plan)` does the same in code. Raises PlanError if `plan` is not a plan.
 
     The form writes the new ids into the plan's sheet, unless the user clears the checkbox, and
     offers a file with the results. `sheet` is the plan's sheet if it is an uploaded copy, into
-    which nothing is written.
+    which nothing is written. A cell with a warning in the sheet's `findings` has a badge.
     """
-    return ReviewForm(arguments.checked_plan(plan), store, sheet=sheet)
+    return ReviewForm(arguments.checked_plan(plan), store, sheet=sheet, findings=findings)

@@ -19,26 +19,47 @@ import numpy as np
 import numpy.typing as npt
 
 from petsync.errors import PetsyncError
-from petsync.models import Pet
 from petsync.plan.change import Blocked, Change, Clash, Conflict, Delete
-from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, cell, unit_text
+from petsync.plan.fields import UNITS, Unit, cell
 from petsync.plan.guard import CAPACITY_CURE, Limit, Refusal, Verdict
 from petsync.plan.plan import Plan
 from petsync.plan.report import PastRun, Report, Result, left_in
 from petsync.report import html, words
 from petsync.report.html import capital, element, prose, text
-from petsync.report.plan import facts
-from petsync.report.textdiff import shorten_common
+from petsync.report.plan import (
+    KINDS as KINDS_OF_RECORDS,
+)
+from petsync.report.plan import (
+    NAMES,
+    Record,
+    facts,
+    of_blocked,
+    of_change,
+    of_conflict,
+)
 from petsync.report.words import ResultGroup, results_by_cause
 from petsync.sheets import must_take_results, write_results
 from petsync.sheets.read import sheet_of
 from petsync.store import Store
 from petsync.store.runs import Outputs, assigns_ids, default_results_path
-from petsync.table.sheet import Sheet
-from petsync.widgets.components import Meter, Table
+from petsync.table.sheet import Finding, Sheet
+from petsync.widgets.components import (
+    FILTERS_FROM,
+    Guarded,
+    Meter,
+    Pages,
+    Row,
+    Table,
+    button,
+    fold_case,
+    show,
+    sort_key,
+    tick,
+)
 
 __all__ = [
     "ANY",
+    "CHANGE_COLUMNS",
     "KINDS",
     "PLAN_AGAIN",
     "TITLES",
@@ -47,17 +68,14 @@ __all__ = [
     "Finder",
     "LeftFiles",
     "Numbers",
-    "Pages",
     "Panel",
     "ReportView",
     "ReviewTable",
-    "Row",
     "Tally",
+    "Warnings",
     "as_button_text",
-    "blocked_row",
     "box_label",
     "causes",
-    "change_columns",
     "change_row",
     "clash_columns",
     "clash_row",
@@ -65,7 +83,6 @@ __all__ = [
     "describe_tally",
     "finish",
     "guard",
-    "held_columns",
     "held_row",
     "left_to_do",
     "overview",
@@ -74,8 +91,8 @@ __all__ = [
     "result",
     "result_columns",
     "result_row",
-    "show",
     "title_of",
+    "warnings_of",
 ]
 
 
@@ -249,23 +266,29 @@ def _bits(fields: Iterable[str]) -> int:
 _BIT: dict[str, int] = {unit: 1 << n for n, unit in enumerate(UNITS)}
 _BIT["category_id"] = _BIT["category"]
 _BIT["id"] = 0
+_UNIT_OF: dict[str, Unit] = {**{unit: unit for unit in UNITS}, "category_id": "category"}
 
 
 # A plan's changes, conflicts and blocked rows, and a report's results, as rows of a Table.
 
 
-Row = dict[str, Any]
-TITLES = {
+TITLES: dict[str, str] = {
     "name": "Name",
     "status": "Status",
     "category": "Category",
     "tags": "Tags",
     "photo_urls": "Photos",
 }
+CHANGE_COLUMNS: list[Row] = [
+    {"key": "kind", "title": "Kind", "kind": "mark", "sorts": True},
+    {"key": "id", "title": "Id", "sorts": True},
+    {"key": "pet", "title": "Pet", "sorts": True},
+    {"key": "what", "title": "What", "kind": "fields"},
+    {"key": "where", "title": "Where", "sorts": True},
+]
+"""The columns of the rows of a plan, as on its page."""
 _LONGEST = 2_000
-"""The maximum number of characters of a value that are sent to the browser. The part that differs
-is always included.
-"""
+"""The maximum number of characters of a value that are sent to the browser."""
 _TONES = {
     "applied": "done",
     "unchanged": "muted",
@@ -275,45 +298,75 @@ _TONES = {
     "failed": "problem",
     "unknown": "problem",
 }
+Warnings = Mapping[int | None, Mapping[Unit, str]]
+"""The warnings about a sheet's cells, by row and by field."""
 
 
-def change_columns(units: Iterable[Unit]) -> list[Row]:
-    """The columns of changes, with one for each of the units."""
-    return [
-        {"key": "kind", "title": "What", "kind": "mark"},
-        {"key": "id", "title": "Id", "kind": "number"},
-        {"key": "pet", "title": "Pet"},
-        *({"key": unit, "title": TITLES[unit], "kind": "change"} for unit in units),
-        {"key": "where", "title": "Where"},
+def warnings_of(findings: Iterable[Finding]) -> Warnings:
+    """Return the warnings among a sheet's findings."""
+    found: defaultdict[int | None, dict[Unit, str]] = defaultdict(dict)
+    for finding in findings:
+        unit = _UNIT_OF.get(finding.column)
+        if finding.severity == "warning" and unit is not None:
+            told = found[finding.row].get(unit, "")
+            found[finding.row][unit] = words.sentences(told, finding.problem)
+    return found
+
+
+def change_row(number: int, change: Change, warnings: Warnings) -> Row:
+    """The row of a change: the changed fields of an update, or the fields of an add or delete.
+    A cell of the sheet with a warning has a badge.
+    """
+    record = of_change(change)
+    left = dict(warnings.get(change.row, {}))
+    fields: list[Row] = []
+    for unit, *values in record.fields:
+        fields.append({"name": TITLES[UNITS[unit]], "values": values})
+        if text := left.pop(UNITS[unit], ""):
+            fields[-1]["warning"] = text
+    fields += [
+        {"name": TITLES[unit], "values": [""], "warning": text} for unit, text in left.items()
     ]
+    label = f"{words.HEADING[change.kind].lower()} {_name(change.pet_id, record.name)}"
+    return _record_row(str(number), record, fields, label, change.kind)
 
 
-def change_row(number: int, change: Change, units: Sequence[Unit]) -> Row:
-    """The row of a change: the changed fields of an update, or all fields of an add or delete."""
-    pet = words.pet_of(change)
+def held_row(key: str, held: Conflict | Blocked) -> Row:
+    """The row of a conflict that blocks its sheet row or is about a pet without a row, or of a
+    sheet row that an error blocks.
+    """
+    if isinstance(held, Conflict):
+        record, cure, tone = of_conflict(held), held.suggestion, "conflict"
+    else:
+        record, tone = of_blocked(held), "problem"
+        cure = "Correct the cell, and open the sheet again."
+    texts = capital(words.sentences(record.message)), _short(cure)
+    fields: list[Row] = [{"text": text} for text in texts if text]
+    return _record_row(key, record, fields, _name(held.pet_id, held.name), tone)
+
+
+def _record_row(key: str, record: Record, fields: Sequence[Row], label: str, tone: str) -> Row:
+    kind = KINDS_OF_RECORDS[record.kind]
     cells: Row = {
-        "kind": {"symbol": words.SYMBOL[change.kind], "text": words.HEADING[change.kind]},
-        "id": "new" if change.pet_id is None else str(change.pet_id),
-        "pet": _short(pet.name or "(no name)"),
-        "where": words.source_of(change),
+        "kind": {"symbol": words.SYMBOL[kind], "text": NAMES[kind]},
+        "id": record.pet_id,
+        "pet": record.name,
+        "what": fields,
+        "where": record.where,
     }
-    for unit in units:
-        if change.kind == "delete" or any(c in change.fields for c in COLUMNS_OF[unit]):
-            cells[unit] = _sides(change.before, change.after, unit)
-    label = f"{words.HEADING[change.kind].lower()} {_name(change.pet_id, pet.name or '')}"
-    return {"key": str(number), "label": label, "cells": cells, "tone": change.kind}
+    return {"key": key, "label": label, "cells": cells, "tone": tone}
 
 
 def clash_columns() -> list[Row]:
     """The columns of fields that the sheet and the store both changed."""
     return [
-        {"key": "pet", "title": "Pet"},
-        {"key": "field", "title": "Field"},
+        {"key": "pet", "title": "Pet", "sorts": True},
+        {"key": "field", "title": "Field", "sorts": True},
         {"key": "base", "title": "As exported"},
         {"key": "sheet", "title": "Sheet"},
         {"key": "store", "title": "Store"},
         {"key": "winner", "title": "Your choice", "kind": "choice"},
-        {"key": "where", "title": "Where"},
+        {"key": "where", "title": "Where", "sorts": True},
     ]
 
 
@@ -339,53 +392,15 @@ def clash_row(key: str, conflict: Conflict, clash: Clash, winner: str) -> Row:
     return {"key": key, "label": f"{clash.column} of {name}", "cells": cells, "tone": "conflict"}
 
 
-def held_columns() -> list[Row]:
-    """The columns of rows for which nothing is sent."""
-    return [
-        {"key": "kind", "title": "What", "kind": "mark"},
-        {"key": "where", "title": "Where"},
-        {"key": "pet", "title": "Pet"},
-        {"key": "problem", "title": "Why"},
-        {"key": "cure", "title": "What to do"},
-    ]
-
-
-def held_row(key: str, conflict: Conflict) -> Row:
-    """The table row for a conflict that blocks its sheet row, or that is about a pet without a
-    row.
-    """
-    name = _name(conflict.pet_id, conflict.name)
-    cells = {
-        "kind": {"symbol": words.SYMBOL["conflict"], "text": "Conflict"},
-        "where": conflict.source or "in no row",
-        "pet": name,
-        "problem": _short(capital(words.sentences(f"{conflict.subject} {conflict.problem}"))),
-        "cure": _short(conflict.suggestion),
-    }
-    return {"key": key, "label": name, "cells": cells, "tone": "conflict"}
-
-
-def blocked_row(key: str, row: Blocked) -> Row:
-    """The table row for a sheet row that an error blocks."""
-    cells = {
-        "kind": {"symbol": words.SYMBOL["blocked"], "text": "Needs fixing"},
-        "where": row.source,
-        "pet": _name(row.pet_id, row.name),
-        "problem": _short(capital(words.sentences(row.problem))),
-        "cure": "Correct the cell, and open the sheet again.",
-    }
-    return {"key": key, "label": row.source, "cells": cells, "tone": "problem"}
-
-
 def result_columns() -> list[Row]:
     """The columns of a run's results."""
     return [
-        {"key": "outcome", "title": "Outcome", "kind": "mark"},
-        {"key": "where", "title": "Where"},
-        {"key": "kind", "title": "Change"},
-        {"key": "id", "title": "Id", "kind": "number"},
-        {"key": "pet", "title": "Pet"},
+        {"key": "outcome", "title": "Outcome", "kind": "mark", "sorts": True},
+        {"key": "id", "title": "Id", "sorts": True},
+        {"key": "pet", "title": "Pet", "sorts": True},
+        {"key": "kind", "title": "Change", "sorts": True},
         {"key": "message", "title": "What happened"},
+        {"key": "where", "title": "Where", "sorts": True},
     ]
 
 
@@ -403,17 +418,6 @@ def result_row(key: str, result: Result, name: str) -> Row:
     }
     label = _name(pet_id, name)
     return {"key": key, "label": label, "cells": cells, "tone": _TONES[result.outcome]}
-
-
-def _sides(before: Pet | None, after: Pet | None, unit: Unit) -> Row:
-    """The values before and after a change; None where there is no pet."""
-    old, new = (None if p is None else unit_text(p, unit, cell) for p in (before, after))
-    if old is not None and new is not None:
-        old, new = shorten_common(old, new, _LONGEST)
-    return {
-        "before": None if old is None else _short(old),
-        "after": None if new is None else _short(new),
-    }
 
 
 def _name(pet_id: int | None, name: str) -> str:
@@ -506,7 +510,7 @@ class Finder:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
 
-    def numbers(self, *, action: str, field: str, sent: str, text: str) -> Numbers:
+    def numbers(self, *, action: str, field: str, sent: str) -> list[int]:
         """The indexes of the changes that match all filters; `sent` is "in", "out" or ANY."""
         draft = self._draft
         mask = np.ones(len(draft.ticked), dtype=bool)
@@ -516,16 +520,27 @@ class Finder:
             mask &= (draft.units & (1 << UNITS.index(field))) > 0
         if sent:
             mask &= draft.ticked == (sent == "in")
-        numbers = np.flatnonzero(mask)
-        search = text.casefold().strip()
-        if not search:
-            return numbers
+        found: list[int] = np.flatnonzero(mask).tolist()
+        return found
+
+    def search(self, numbers: Iterable[int], text: str) -> list[int]:
+        """The indexes of those changes that contain each word of the text."""
+        sought = fold_case(text).split()
         texts = self._texts
-        return np.array([n for n in numbers.tolist() if search in texts[n]], dtype=np.intp)
+        return [n for n in numbers if all(word in texts[n] for word in sought)]
+
+    def sort_key(self, number: int, column: str) -> Any:
+        """The key to sort a change by, in one of the CHANGE_COLUMNS."""
+        change = self._draft.plan.changes[number]
+        if column == "kind":
+            return number
+        if column == "id":
+            return change.pet_id is None, change.pet_id or 0
+        return sort_key(change.source if column == "where" else words.pet_of(change).name or "")
 
     @cached_property
     def _texts(self) -> list[str]:
-        return [_text(change).casefold() for change in self._draft.plan.changes]
+        return [fold_case(_text(change)) for change in self._draft.plan.changes]
 
 
 def _text(change: Change) -> str:
@@ -626,86 +641,6 @@ def _link(name: str, data: bytes, label: str) -> str:
         download=name,
     )
     return html.element("p", f"{link} {html.text(label)}")
-
-
-# Pages: a Table filled page by page from a long list; only the page is sent to the browser.
-
-
-class Pages:
-    """Fills the table's pages of `size` rows. `row` returns the table row for a number, and
-    `ticked` returns whether that row is ticked. `on_tick` gets the numbers of the rows that the
-    user ticks or unticks, and true if they are now ticked.
-    """
-
-    def __init__(
-        self,
-        table: Table,
-        row: Callable[[int], dict[str, Any]],
-        guarded: Callable[[Callable[..., object]], Callable[..., None]],
-        *,
-        size: int = 25,
-        ticked: Callable[[int], bool] | None = None,
-        on_tick: Callable[[list[int], bool], object] | None = None,
-    ) -> None:
-        self.table, self._row, self._size = table, row, size
-        self._ticked, self._on_tick = ticked, on_tick
-        self._numbers: Sequence[int] | Numbers = ()
-        self._filling = False
-        table.observe(guarded(self._show_page), "page")
-        table.observe(guarded(self._take_ticks), "ticked")
-
-    @property
-    def shown_numbers(self) -> list[int]:
-        """The numbers of the rows on the visible page."""
-        start = self.table.page * self._size
-        return [int(number) for number in self._numbers[start : start + self._size]]
-
-    def show(self, numbers: Sequence[int] | Numbers, *, keep: bool = False) -> None:
-        """Show the first page of these rows, or the current page if `keep`."""
-        self._numbers = numbers
-        pages = max(-(-len(numbers) // self._size), 1)
-        self._fill(min(self.table.page, pages - 1) if keep else 0, pages)
-
-    def _show_page(self, _: object) -> None:
-        if not self._filling:
-            page = min(max(self.table.page, 0), self.table.pages - 1)
-            self._fill(page, self.table.pages)
-
-    def _fill(self, page: int, pages: int) -> None:
-        self._filling = True
-        try:
-            with self.table.hold_sync():
-                self.table.page, self.table.pages = page, pages
-                self.table.total = len(self._numbers)
-                self.table.chosen = {}
-                self.table.rows = [self._row(number) for number in self.shown_numbers]
-                self._put_ticks()
-        finally:
-            self._filling = False
-
-    def _put_ticks(self) -> None:
-        ticked = self._ticked
-        self.table.ticked = [str(n) for n in self.shown_numbers if ticked(n)] if ticked else []
-
-    def _take_ticks(self, _: object) -> None:
-        if self._filling or self._on_tick is None or self._ticked is None:
-            return
-        shown, ticked = self.shown_numbers, set(self.table.ticked)
-        if not ticked <= {str(number) for number in shown}:
-            # The ticks include rows of an earlier page; they must not apply to this page.
-            self._refill()
-            return
-        for on in (True, False):
-            changed = [n for n in shown if (str(n) in ticked) is on and self._ticked(n) is not on]
-            if changed:
-                self._on_tick(changed, on)
-
-    def _refill(self) -> None:
-        self._filling = True
-        try:
-            self._put_ticks()
-        finally:
-            self._filling = False
 
 
 # The texts of the review form, as HTML with escaped text, and as plain sentences.
@@ -945,7 +880,7 @@ class Panel:
     """All widgets of the form; the form decides which of them are visible."""
 
     def __init__(self) -> None:
-        self.overview, self.finish = ipywidgets.HTML(), _button("")
+        self.overview, self.finish = ipywidgets.HTML(), button("")
         self._clashes()
         self._changes()
         self._guard()
@@ -973,68 +908,48 @@ class Panel:
             caption="The sheet and the store both changed these fields: choose a value for each"
         )
         self.clashes.columns = clash_columns()
-        self.to_sheet = _button("Send all values of the sheet")
-        self.to_store = _button("Keep all values of the store")
+        self.to_sheet = button("Send all values of the sheet")
+        self.to_store = button("Keep all values of the store")
         self.sides = ipywidgets.HBox([self.to_store, self.to_sheet])
         self.both = ipywidgets.VBox([self.clashes, self.sides])
-        self.held = Table(caption="Nothing is sent for these")
-        self.held.columns = held_columns()
+        self.held = Table(caption="Nothing is sent for these", columns=CHANGE_COLUMNS)
 
     def _changes(self) -> None:
         fields = [("Any field", ANY), *((title, unit) for unit, title in TITLES.items())]
         self.action = ipywidgets.Dropdown(description="Action", options=_ACTIONS, layout=_HALF)
         self.field = ipywidgets.Dropdown(description="Field", options=fields, layout=_HALF)
         self.sent = ipywidgets.Dropdown(description="Ticks", options=_SENT, layout=_HALF)
-        self.search = ipywidgets.Text(
-            description="Find",
-            placeholder="a name, an id, a value",
-            continuous_update=False,
-            layout=_HALF,
-        )
-        self.tick_all, self.untick_all = _button(""), _button("")
+        self.filters = ipywidgets.HBox([self.action, self.field, self.sent])
+        self.tick_all, self.untick_all = button(""), button("")
         self.ticks = ipywidgets.HBox([self.tick_all, self.untick_all])
-        self.changes = Table(tickable=True, empty="No change matches.")
-        self.look = ipywidgets.VBox(
-            [
-                ipywidgets.HBox([self.action, self.field], layout={"flex_flow": "row wrap"}),
-                ipywidgets.HBox([self.sent, self.search], layout={"flex_flow": "row wrap"}),
-                self.ticks,
-                self.changes,
-            ]
-        )
+        self.changes = Table(caption="Changes", columns=CHANGE_COLUMNS, tickable=True)
+        self.look = ipywidgets.VBox([self.filters, self.changes, self.ticks])
 
     def _guard(self) -> None:
         self.verdict = ipywidgets.HTML()
-        # Without `indent`, the checkbox is at the left, and its label has enough room.
-        self.overrides = {
-            limit: ipywidgets.Checkbox(indent=False, layout={"width": "auto"}) for limit in LIMITS
-        }
+        self.overrides = {limit: tick() for limit in LIMITS}
         self.limits = ipywidgets.VBox([self.verdict, *self.overrides.values()])
 
     def _build_send_controls(self) -> None:
         self.count = ipywidgets.HTML()
-        self.apply = _button("Apply...", primary=True)
+        self.apply = button("Apply...", primary=True)
         self.question = ipywidgets.HTML()
-        self.sure = ipywidgets.Checkbox(indent=False, layout={"width": "auto"})
-        self.send, self.back = _button("", primary=True), _button("Back to the plan")
-        self.write_ids = ipywidgets.Checkbox(indent=False, layout={"width": "auto"})
+        self.sure = tick()
+        self.send, self.back = button("", primary=True), button("Back to the plan")
+        self.write_ids = tick()
         self.ask = ipywidgets.VBox(
             [self.question, self.write_ids, self.sure, ipywidgets.HBox([self.send, self.back])]
         )
         self.meter = Meter(label="Sending changes")
-        self.stop = _button("Stop")
+        self.stop = button("Stop")
 
     def _results(self) -> None:
         self.report, self.causes = ipywidgets.HTML(), ipywidgets.HTML()
         self.outcome = ipywidgets.Dropdown(description="Show", options=[("", -1)])
         self.results = Table(caption="The result of each row")
         self.results.columns = result_columns()
-        self.resume, self.undo = _button("", primary=True), _button("Undo...")
-        self.gentle = ipywidgets.Checkbox(
-            description="Send slowly (5 requests per second)",
-            indent=False,
-            layout={"width": "auto"},
-        )
+        self.resume, self.undo = button("", primary=True), button("Undo...")
+        self.gentle = tick("Send slowly (5 requests per second)")
         row = ipywidgets.HBox([self.resume, self.undo])
         self.files = ipywidgets.HTML()
         self.done = ipywidgets.VBox(
@@ -1063,24 +978,11 @@ class Panel:
         self.count.value = piece(html.summary(text))
 
 
-def _button(words: str, *, primary: bool = False) -> ipywidgets.Button:
-    style = "primary" if primary else ""
-    return ipywidgets.Button(description=words, button_style=style, layout={"width": "max-content"})
-
-
-def show(widget: ipywidgets.DOMWidget, is_visible: bool) -> None:
-    """Show or hide the widget."""
-    display = None if is_visible else "none"
-    if widget.layout.display != display:
-        widget.layout.display = display
-
-
 # ReviewTable: the visible part of a plan or report, and its ticked rows.
 
 
 _FEW = 10
 """The number of rows per page in the tables of conflicts."""
-Guarded = Callable[[Callable[..., object]], Callable[..., None]]
 
 
 class ReviewTable:
@@ -1091,13 +993,20 @@ class ReviewTable:
     def __init__(self, panel: Panel, guarded: Guarded, changed: Callable[[], object]) -> None:
         self._panel, self._tell = panel, changed
         self._filling = False
-        self._changes = Pages(
-            panel.changes, self._change, guarded, ticked=self._is_ticked, on_tick=self._tick
+        self._changes: Pages[int] = Pages(
+            panel.changes,
+            self._change,
+            guarded,
+            key=lambda number, column: self._finder.sort_key(number, column),
+            find=lambda numbers, text: self._finder.search(numbers, text),
+            on_found=self._name_buttons,
+            ticked=self._is_ticked,
+            on_tick=self._tick,
         )
-        self._clashes = Pages(panel.clashes, self._clash, guarded, size=_FEW)
-        self._held_pages = Pages(panel.held, self._held_row, guarded, size=_FEW)
-        self._results = Pages(panel.results, self._result, guarded)
-        for control in (panel.action, panel.field, panel.sent, panel.search):
+        self._clashes: Pages[int] = Pages(panel.clashes, self._clash, guarded, size=_FEW)
+        self._held_pages: Pages[int] = Pages(panel.held, self._held_row, guarded, size=_FEW)
+        self._results: Pages[Result] = Pages(panel.results, self._result, guarded)
+        for control in (panel.action, panel.field, panel.sent):
             control.observe(guarded(lambda _: self._filter()), "value")
         panel.tick_all.on_click(guarded(lambda _: self._tick_all(True)))
         panel.untick_all.on_click(guarded(lambda _: self._tick_all(False)))
@@ -1108,9 +1017,9 @@ class ReviewTable:
         for limit, box in panel.overrides.items():
             box.observe(guarded(lambda _, limit=limit: self._override(limit)), "value")
 
-    def open(self, draft: Draft) -> None:
-        """Show this draft, unfiltered."""
-        self._draft, self._finder = draft, Finder(draft)
+    def open(self, draft: Draft, warnings: Warnings) -> None:
+        """Show this draft, unfiltered, with the warnings about its sheet's cells."""
+        self._draft, self._finder, self._warnings = draft, Finder(draft), warnings
         plan = draft.plan
         self._pairs: list[tuple[Conflict, Clash]] = [
             (conflict, clash) for conflict in plan.conflicts for clash in conflict.clashes
@@ -1119,14 +1028,14 @@ class ReviewTable:
             *(c for c in plan.conflicts if not c.clashes),
             *plan.blocked,
         ]
-        self._units = _units(draft)
         panel = self._panel
-        panel.changes.columns = change_columns(self._units)
         self._filling = True
         for control in (panel.action, panel.field, panel.sent):
             control.value = ANY
-        panel.search.value = ""
+        panel.changes.search = ""
         self._filling = False
+        show(panel.filters, len(plan.changes) >= FILTERS_FROM)
+        panel.changes.empty = "No change matches." if plan.changes else "There are no changes."
         self._clashes.show(range(len(self._pairs)))
         self._held_pages.show(range(len(self._stuck)))
         self._filter()
@@ -1139,12 +1048,13 @@ class ReviewTable:
         self._panel.outcome.options = ended.views
         self._panel.outcome.value = ended.first
         self._filling = False
+        show(self._panel.outcome, len(ended.report.results) >= FILTERS_FROM)
         self._view()
 
     # Changes ------------------------------------------------------------------------------------
 
     def _change(self, number: int) -> Row:
-        return change_row(number, self._draft.plan.changes[number], self._units)
+        return change_row(number, self._draft.plan.changes[number], self._warnings)
 
     def _is_ticked(self, number: int) -> bool:
         return bool(self._draft.ticked[number])
@@ -1157,29 +1067,21 @@ class ReviewTable:
         if self._filling:
             return
         panel = self._panel
-        self._shown = self._finder.numbers(
-            action=panel.action.value,
-            field=panel.field.value,
-            sent=panel.sent.value,
-            text=panel.search.value,
+        numbers = self._finder.numbers(
+            action=panel.action.value, field=panel.field.value, sent=panel.sent.value
         )
-        total, shown = len(self._draft.ticked), len(self._shown)
-        of = f"{words.number(shown)} of {words.count(total, 'change')}"
-        is_all = shown == total
-        panel.changes.caption = f"All {words.count(total, 'change')}" if is_all else of
-        panel.changes.empty = "No change matches." if total else "There are no changes."
-        self._name_buttons(shown)
-        self._changes.show(self._shown)
+        self._changes.show(numbers, total=len(self._draft.ticked))
 
-    def _name_buttons(self, shown: int) -> None:
+    def _name_buttons(self) -> None:
+        shown = len(self._changes.found)
         rows = f"all {words.number(shown)}" if shown != 1 else "the one"
-        for button, verb in ((self._panel.tick_all, "Tick"), (self._panel.untick_all, "Untick")):
-            button.description = f"{verb} {rows} shown"
-            button.disabled = not shown
+        for each, verb in ((self._panel.tick_all, "Tick"), (self._panel.untick_all, "Untick")):
+            each.description = f"{verb} {rows} shown"
+            each.disabled = not shown
 
     def _tick_all(self, on: bool) -> None:
-        self._draft.tick(self._shown, on)
-        self._changes.show(self._shown, keep=True)
+        self._draft.tick(self._changes.found, on)
+        self._changes.redraw()
         self._refresh()
 
     # Conflicts ----------------------------------------------------------------------------------
@@ -1190,10 +1092,7 @@ class ReviewTable:
         return clash_row(str(number), conflict, clash, winner)
 
     def _held_row(self, number: int) -> Row:
-        stuck = self._stuck[number]
-        if isinstance(stuck, Conflict):
-            return held_row(str(number), stuck)
-        return blocked_row(str(number), stuck)
+        return held_row(str(number), self._stuck[number])
 
     def _choose(self) -> None:
         chosen: dict[str, Any] = self._panel.clashes.chosen
@@ -1212,7 +1111,7 @@ class ReviewTable:
     def _choose_all(self, side: Any) -> None:
         for conflict, clash in self._pairs:
             self._draft.choose(conflict, clash, side)
-        self._clashes.show(range(len(self._pairs)), keep=True)
+        self._clashes.redraw()
         self._refresh()
 
     # The guard ----------------------------------------------------------------------------------
@@ -1241,20 +1140,12 @@ class ReviewTable:
 
     def _view(self) -> None:
         if not self._filling:
-            self._shown_results = self._ended.results(self._panel.outcome.value)
-            self._results.show(range(len(self._shown_results)))
+            ended = self._ended
+            shown = ended.results(self._panel.outcome.value)
+            self._results.show(shown, total=len(ended.report.results))
 
-    def _result(self, number: int) -> Row:
-        result: Result = self._shown_results[number]
+    def _result(self, result: Result) -> Row:
         return self._ended.row(result)
-
-
-def _units(draft: Draft) -> list[Unit]:
-    """The units that have a column: those that at least one change affects."""
-    fields = {field for change in draft.plan.changes for field in change.fields}
-    if any(change.kind == "delete" for change in draft.plan.changes):
-        fields |= {"status", "category"}
-    return [unit for unit in UNITS if fields.intersection(COLUMNS_OF[unit])]
 
 
 def _number(key: str, end: int) -> int | None:

@@ -34,7 +34,19 @@ from petsync.table.cells import make_visible
 from petsync.table.columns import COLUMNS
 from petsync.table.options import ReadKeywords
 from petsync.table.sheet import Correction, Finding, Sheet, Suggestion
-from petsync.widgets.components import Files, Meter, Table
+from petsync.widgets.components import (
+    FILTERS_FROM,
+    Files,
+    Fold,
+    Guarded,
+    Meter,
+    Pages,
+    Row,
+    Table,
+    button,
+    show,
+    tick,
+)
 from petsync.widgets.form import Form, on_enter
 
 if TYPE_CHECKING:
@@ -197,9 +209,7 @@ class FileChooser:
         self.path = ipywidgets.Text(
             description="Or its path", placeholder="catalogue.xlsx", continuous_update=False
         )
-        self.open = ipywidgets.Button(
-            description="Open", button_style="primary", layout={"width": "max-content"}
-        )
+        self.open = button("Open", primary=True)
         self.list()
         self.box = ipywidgets.VBox([self.files, self.listed, self.path, self.open])
 
@@ -267,12 +277,10 @@ class Columns:
         self.encoding = ipywidgets.Dropdown(description="Encoding", options=_ENCODINGS)
         self._offered = ipywidgets.HTML()
         self._decoding = ipywidgets.VBox([self._offered, self.encoding])
-        self._decoding.layout.display = "none"
+        show(self._decoding, False)
         self.tab = ipywidgets.Dropdown(description="Worksheet")
         self.headers: dict[str, ipywidgets.Dropdown] = {}
-        self.again = ipywidgets.Button(
-            description="Read it with these columns", layout={"width": "max-content"}
-        )
+        self.again = button("Read it with these columns")
         self._words = ipywidgets.HTML()
         self._chosen = ipywidgets.VBox()
         self.box = ipywidgets.VBox(
@@ -291,15 +299,16 @@ class Columns:
         words = "The file is not UTF-8. Choose the encoding in which it was saved"
         hint = f"{words}; it may be {label}." if label and likely else f"{words}."
         self._offered.value = element("p", text(hint))
-        self._decoding.layout.display = self.box.layout.display = None
+        show(self._decoding, True)
+        show(self.box, True)
 
     def decode(self, encoding: str | None) -> None:
         """Show the encoding of the file, if the user has chosen it."""
         self._offered.value = ""
         self.encoding.value = encoding or ""
-        self._decoding.layout.display = None if encoding else "none"
+        show(self._decoding, bool(encoding))
         if encoding:
-            self.box.layout.display = None
+            show(self.box, True)
 
     def show(self, shown: HeaderChoices, mapping: Mapping[str, str]) -> None:
         """Show the worksheets and the headers; earlier choices stay visible."""
@@ -314,15 +323,15 @@ class Columns:
         for old in self._chosen.children:
             old.close()
         self._chosen.children = list(self.headers.values())
-        self.again.layout.display = None if self.headers else "none"
-        self.box.layout.display = None if self.headers or len(shown.tabs) > 1 else "none"
+        show(self.again, bool(self.headers))
+        show(self.box, bool(self.headers) or len(shown.tabs) > 1)
 
     def _show_tabs(self, shown: HeaderChoices) -> None:
         tabs = [name for name in shown.tabs if name]
         if list(self.tab.options) != tabs:
             self.tab.options = tabs
         self.tab.value = shown.tab or None
-        self.tab.layout.display = None if len(tabs) > 1 else "none"
+        show(self.tab, len(tabs) > 1)
 
 
 def _field(name: str, shown: HeaderChoices, mapping: Mapping[str, str]) -> ipywidgets.Dropdown:
@@ -341,10 +350,10 @@ def _field(name: str, shown: HeaderChoices, mapping: Mapping[str, str]) -> ipywi
 PAGE = 20
 _VALUE = 60
 _FINDING_COLUMNS = [
-    {"key": "where", "title": "Where"},
-    {"key": "severity", "title": "Severity", "kind": "mark"},
-    {"key": "value", "title": "Value"},
-    {"key": "problem", "title": "Problem"},
+    {"key": "where", "title": "Where", "sorts": True},
+    {"key": "severity", "title": "Severity", "kind": "mark", "sorts": True},
+    {"key": "value", "title": "Value", "sorts": True},
+    {"key": "problem", "title": "Problem", "sorts": True},
     {"key": "choice", "title": "Correction", "kind": "choice"},
 ]
 _WHICH = (
@@ -360,8 +369,6 @@ _MARKS = {
 }
 KEEP, SUGGESTED, OWN, CHOSEN = "keep", "suggested", "own", "chosen"
 
-Guarded = Callable[[Callable[..., object]], Callable[..., None]]
-
 
 class Findings:
     """The findings, page by page, in `box`. `chosen` contains, by address, the user's corrections
@@ -371,18 +378,16 @@ class Findings:
     def __init__(self, guarded: Guarded, on_choice: Callable[[], object]) -> None:
         self.chosen: dict[str, str] = {}
         self._look: SheetView | None = None
-        self._rows: list[int] = []
         self._open_address = self._offered = ""
         self._on_choice = on_choice
         self.which = ipywidgets.Dropdown(options=_WHICH, value="all", description="Show")
         self.table = Table(caption="Findings", columns=_FINDING_COLUMNS, empty="No findings.")
+        self._pages: Pages[int] = Pages(self.table, self._row, guarded, size=PAGE)
         self.own = ipywidgets.Text(description="Text", continuous_update=False)
-        self.use = ipywidgets.Button(description="Use this text")
-        self.leave = ipywidgets.Button(description="Cancel")
+        self.use, self.leave = button("Use this text"), button("Cancel")
         self._own = ipywidgets.VBox([self.own, ipywidgets.HBox([self.use, self.leave])])
-        self._own.layout.display = "none"
+        show(self._own, False)
         self.which.observe(guarded(lambda _: self._filter()), "value")
-        self.table.observe(guarded(lambda _: self._draw()), "page")
         self.table.observe(guarded(lambda change: self._on_choices(change["new"])), "chosen")
         self.use.on_click(guarded(lambda _: self.take()))
         self.leave.on_click(guarded(lambda _: self._leave()))
@@ -429,13 +434,14 @@ class Findings:
     def set(self, address: str, text: str) -> None:
         """Choose a text for a cell."""
         self.chosen[address] = text
-        self._draw()
+        self._pages.redraw()
         self._on_choice()
 
     def _filter(self) -> None:
-        self._rows = [n for n, each in enumerate(self._problems) if self._is_wanted(each)]
-        self.table.page = 0
-        self._draw()
+        problems = self._problems
+        wanted = [n for n, each in enumerate(problems) if self._is_wanted(each)]
+        show(self.which, len(problems) >= FILTERS_FROM)
+        self._pages.show(wanted, total=len(problems))
 
     @property
     def _problems(self) -> tuple[Finding, ...]:
@@ -449,16 +455,7 @@ class Findings:
             return self._look is not None and finding.address in self._look.suggestions
         return which == "all" or finding.address in self.chosen
 
-    def _draw(self) -> None:
-        first = self.table.page * PAGE
-        shown = self._rows[first : first + PAGE]
-        with self.table.hold_sync():
-            self.table.chosen = {}
-            self.table.total = len(self._rows)
-            self.table.pages = max(1, -(-len(self._rows) // PAGE))
-            self.table.rows = [self._row(n) for n in shown]
-
-    def _row(self, number: int) -> dict[str, Any]:
+    def _row(self, number: int) -> Row:
         finding = self._problems[number]
         cells: dict[str, Any] = {
             "where": finding.address,
@@ -467,7 +464,7 @@ class Findings:
             "problem": f"{finding.problem} {finding.suggestion}".strip(),
             "choice": self._choice(finding),
         }
-        tone = "problem" if finding.severity == "error" else "conflict"
+        tone = "problem" if finding.severity == "error" else "update"
         return {"key": str(number), "label": finding.address, "cells": cells, "tone": tone}
 
     def _choice(self, finding: Finding) -> Any:
@@ -495,7 +492,7 @@ class Findings:
         for key, choice in chosen.items():
             if key.isdecimal() and int(key) < len(self._problems):
                 self._choose(self._problems[int(key)].address, choice.get("choice"))
-        self._draw()
+        self._pages.redraw()
         self._on_choice()
 
     def _choose(self, address: str, choice: object) -> None:
@@ -516,7 +513,7 @@ class Findings:
     def _ask(self, address: str) -> None:
         """Ask for the user's text for the cell; "" closes the field."""
         self._open_address = address
-        self._own.layout.display = None if address else "none"
+        show(self._own, bool(address))
         if address:
             value = next((p.value for p in self._problems if p.address == address), "")
             self.own.description = f"Text for {address}"
@@ -538,23 +535,24 @@ def _quote_value(text: str) -> str:
 
 
 _CORRECTION_COLUMNS = [
-    {"key": "where", "title": "Where"},
-    {"key": "change", "title": "Value in the file, and value used", "kind": "change"},
+    {"key": "where", "title": "Where", "sorts": True},
+    {"key": "change", "title": "Value in the file, and value used", "kind": "value"},
 ]
+_CORRECTED = 300
+"""The maximum width of a value in the table of corrections."""
 
 
 class CorrectionTable:
     """A table of corrections; `on_back` gets the address of each removed correction."""
 
     def __init__(self, guarded: Guarded, on_back: Callable[[str], object]) -> None:
-        self._made: tuple[Correction, ...] = ()
-        self._on_back = on_back
         self.table = Table(
             caption="Corrections: the file itself stays unchanged",
             columns=_CORRECTION_COLUMNS,
             pick="Remove",
         )
-        self.table.observe(guarded(lambda _: self._draw()), "page")
+        self._pages: Pages[Correction] = Pages(self.table, _row, guarded, size=PAGE)
+        self._on_back = on_back
         self.table.on_pick(guarded(self._back))
         self.box = ipywidgets.VBox([self.table])
         self.show(())
@@ -562,28 +560,20 @@ class CorrectionTable:
     def show(self, made: tuple[Correction, ...]) -> None:
         """Show these corrections."""
         self._made = made
-        self.table.page = 0
-        self.box.layout.display = None if made else "none"
-        self._draw()
-
-    def _draw(self) -> None:
-        first = self.table.page * PAGE
-        with self.table.hold_sync():
-            self.table.total = len(self._made)
-            self.table.pages = max(1, -(-len(self._made) // PAGE))
-            self.table.rows = [_row(each) for each in self._made[first : first + PAGE]]
+        show(self.box, bool(made))
+        self._pages.show(made)
 
     def _back(self, address: str) -> None:
         if any(each.address == address for each in self._made):
             self._on_back(address)
 
 
-def _row(made: Correction) -> dict[str, Any]:
-    change = {"before": made.before, "after": made.after}
+def _row(made: Correction) -> Row:
+    values = [shorten(make_visible(text), _CORRECTED) for text in (made.before, made.after)]
     return {
         "key": made.address,
         "label": made.address,
-        "cells": {"where": made.address, "change": change},
+        "cells": {"where": made.address, "change": values},
     }
 
 
@@ -617,8 +607,8 @@ class Options:
 
     def __init__(self) -> None:
         self.rows = ipywidgets.Dropdown(options=_ROWS, value=(), description="Rows without an id")
-        self.missing = _tick("Delete the pets that are in no row of the sheet")
-        self.two_way = _tick("Compare with the store alone")
+        self.missing = tick("Delete the pets that are in no row of the sheet")
+        self.two_way = tick("Compare with the store alone")
         self.conflict = ipywidgets.RadioButtons(
             options=_CONFLICT, value="store", description="If sheet and store changed a field"
         )
@@ -664,13 +654,6 @@ def _hint(words: str) -> str:
     return element("p", text(words), class_="ps-hint")
 
 
-def _tick(words: str) -> ipywidgets.Checkbox:
-    # Without `indent`, the checkbox is at the left, and its label has enough room.
-    return ipywidgets.Checkbox(
-        value=False, description=words, indent=False, layout={"width": "auto"}
-    )
-
-
 # SaveForm: saves a corrected copy of the file, and a copy with marked findings.
 
 
@@ -680,9 +663,9 @@ class SaveForm:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.corrected_as = ipywidgets.Text(description="Corrected copy")
-        self.corrected = ipywidgets.Button(description="Save it")
+        self.corrected = button("Save it")
         self.marked_as = ipywidgets.Text(description="Copy with the findings marked")
-        self.marked = ipywidgets.Button(description="Save marked copy")
+        self.marked = button("Save marked copy")
         self.box = ipywidgets.VBox(
             [
                 ipywidgets.HBox([self.corrected_as, self.corrected]),
@@ -756,10 +739,10 @@ class Panel:
         self.made = CorrectionTable(guarded, on_back)
         self.saving = SaveForm(folder)
         self.options = Options()
-        self.sure = _button("")
-        self.again = _button("Check again")
-        self.compare = _button("Compare with the store", primary=True)
-        self.stop = _button("Stop")
+        self.sure = button("")
+        self.again = button("Check again")
+        self.compare = button("Compare with the store", primary=True)
+        self.stop = button("Stop")
         self.meter = Meter(label="Progress")
         self.review = ipywidgets.VBox()
         self._status = ipywidgets.HTML()
@@ -785,10 +768,8 @@ class Panel:
                 self.findings.box,
                 buttons,
                 self.made.box,
-                _heading("Copies of the sheet"),
-                self.saving.box,
-                _heading("How to compare it"),
-                self.options.box,
+                Fold("Save a copy of the sheet", [self.saving.box]),
+                Fold("Options: how to compare it", [self.options.box]),
                 self.compare,
             ]
         )
@@ -803,7 +784,7 @@ class Panel:
         self.saving.show(sheet, path)
         self.options.show(sheet)
         self.count(look)
-        self._rest.layout.display = None
+        show(self._rest, True)
 
     def count(self, look: SheetView) -> None:
         """Show how many corrections are sure, and how many are chosen."""
@@ -823,12 +804,12 @@ class Panel:
     def forget(self) -> None:
         """Clear everything about the sheet."""
         self._status.value = ""
-        self._rest.layout.display = "none"
+        show(self._rest, False)
         self.columns.show(HeaderChoices("", (), (), {}), {})
 
     def busy(self, is_busy: bool) -> None:
         """Show whether work is active."""
-        self.stop.layout.display = None if is_busy else "none"
+        show(self.stop, is_busy)
         self.meter.shown = is_busy
         self.meter.text, self.meter.done, self.meter.total = "Reading", 0, 0
 
@@ -836,15 +817,6 @@ class Panel:
         """Show the progress."""
         with self.meter.hold_sync():
             self.meter.text, self.meter.done, self.meter.total = text, done, total
-
-
-def _heading(words: str) -> ipywidgets.HTML:
-    return ipywidgets.HTML(element("h4", text(words)))
-
-
-def _button(words: str, *, primary: bool = False) -> ipywidgets.Button:
-    style = "primary" if primary else ""
-    return ipywidgets.Button(description=words, button_style=style, layout={"width": "max-content"})
 
 
 # The static view of the sheet form, and its messages.
@@ -1059,17 +1031,18 @@ class SheetForm(Form):
             guarded(lambda change: self._change_encoding(change["new"])), "value"
         )
         panel.columns.tab.observe(guarded(lambda change: self._change_tab(change["new"])), "value")
-        for button, act in (
-            (choosing.open, self._open_named),
-            (panel.columns.again, self._read_so),
-            (panel.sure, self._correct_sure),
-            (panel.again, self._check_again),
-            (panel.saving.corrected, self._save_corrected),
-            (panel.saving.marked, self._save_marked),
-            (panel.compare, self._compare),
-            (panel.stop, self._stop),
-        ):
-            button.on_click(guarded(lambda _, act=act: act()))
+        self.work.on_clicks(
+            {
+                choosing.open: self._open_named,
+                panel.columns.again: self._read_so,
+                panel.sure: self._correct_sure,
+                panel.again: self._check_again,
+                panel.saving.corrected: self._save_corrected,
+                panel.saving.marked: self._save_marked,
+                panel.compare: self._compare,
+                panel.stop: self._stop,
+            }
+        )
 
     def _open_received(self, file: ReceivedFile) -> None:
         self.open(file.path)
@@ -1293,7 +1266,8 @@ class SheetForm(Form):
     def _review(self, plan: Plan) -> None:
         from petsync.widgets.review import review
 
-        self.review = review(plan, self.store, sheet=self.received)
+        problems = () if self.sheet is None else self.sheet.problems
+        self.review = review(plan, self.store, sheet=self.received, findings=problems)
         self.review.on_report(lambda _: self.renew())
         if self._panel is not None:
             self._panel.review.children = [self.review.widget]

@@ -12,7 +12,6 @@ from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import ipywidgets
-import numpy as np
 
 from petsync import _display
 from petsync._sync import Task
@@ -39,8 +38,20 @@ from petsync.report.words import count, sentences, shorten, wrap
 from petsync.store import Store
 from petsync.table.cells import CellError, parse_id
 from petsync.widgets import form as forms
-from petsync.widgets.browse import COLUMNS, Catalogue, Photos, Places, row_of
-from petsync.widgets.components import Files, Meter, Notice, ReceivedFile, Table
+from petsync.widgets.browse import COLUMNS, Catalogue, Photos, row_of
+from petsync.widgets.components import (
+    Files,
+    Fold,
+    Meter,
+    Notice,
+    Pages,
+    ReceivedFile,
+    Row,
+    Table,
+    button,
+    show,
+    tick,
+)
 from petsync.widgets.form import Form, Work, on_enter
 
 __all__ = [
@@ -80,8 +91,6 @@ class Finder:
     ) -> None:
         self._store, self._work, self._chosen, self._notice = store, work, chosen, notice
         self._catalogue: Catalogue | None = None
-        self._places: Places = np.empty(0, dtype=np.int64)
-        self._unlisted: list[Pet] = []
         wide = ipywidgets.Layout(width="min(30rem, 100%)")
         given = {"description_width": "initial"}
         self.search = ipywidgets.Text(
@@ -91,22 +100,25 @@ class Finder:
             layout=wide,
             style=given,
         )
-        self.find = ipywidgets.Button(description="Find")
+        self.find = button("Find")
         columns = [column for column in COLUMNS if column["key"] != "tags"]
         self.table = Table(columns=columns, caption=_CAPTION, pick="Choose")
-        self.table.layout.display = "none"
+        # A pet that the catalogue lacks, or a position in it.
+        self._pages: Pages[Pet | int] = Pages(
+            self.table, self._row, work.wrap_callback, size=_PETS_A_PAGE
+        )
+        show(self.table, False)
         self.box = ipywidgets.VBox([ipywidgets.HBox([self.search, self.find]), self.table])
         self.search.observe(work.wrap_callback(lambda _: self.look()), "value")
         self.find.on_click(work.wrap_callback(lambda _: self.look()))
-        self.table.observe(work.wrap_callback(lambda _: self._draw()), "page")
-        self.table.on_pick(work.wrap_callback(self._pick))
+        self.table.on_pick(work.wrap_callback(lambda key: self.by_id(int(key))))
 
     def look(self) -> None:
         """Show the pets that match the input; returns at once."""
         text = self.search.value.strip()
-        self.table.layout.display = None if text else "none"
+        show(self.table, bool(text))
         if not text:
-            self._show(np.empty(0, dtype=np.int64))
+            self._show(())
         elif self._catalogue is None:
             self.table.empty = "Reading the store …"
             self._work.start(self._store.aio.snapshot(), self._show_snapshot, self._show_read_error)
@@ -141,56 +153,40 @@ class Finder:
 
     def _search(self, text: str) -> None:
         assert self._catalogue is not None
-        places = self._catalogue.find(text, names_only=True)
-        self._show(places)
+        self._show(self._catalogue.find(text, names_only=True).tolist())
         number = _number(text)
         if number is not None and self._catalogue.pet(number) is None:
             # A pet with a status that no query includes can be found only by its id.
             self._work.start(self._store.aio.look_up([number]), self._found_by_id)
         else:
-            self._say(len(places))
+            self._say()
 
     def _found_by_id(self, found: dict[int, Pet | FailedLookup | None]) -> None:
         number = _number(self.search.value)
         unlisted = [pet for pet in found.values() if isinstance(pet, Pet) and pet.id == number]
         if unlisted:
-            self._show(self._places, unlisted)
-        self._say(self.table.total)
+            self._show([*unlisted, *(each for each in self._found if isinstance(each, int))])
+        self._say()
 
-    def _say(self, found: int) -> None:
+    def _say(self) -> None:
         """Announce that no pet matches, or clear that notice if pets match; the table itself
         announces the number of matches.
         """
-        if not found:
+        if not self._found:
             self._notice.say(_NONE)
         elif self._notice.text == _NONE:
             self._notice.clear()
 
-    def _show(self, places: Places, unlisted: Sequence[Pet] = ()) -> None:
-        """Show the first page of the pets in `unlisted`, which the catalogue lacks, and of those at
-        these positions.
-        """
-        self._places, self._unlisted = places, [*unlisted]
-        total = len(unlisted) + len(places)
-        with self.table.hold_sync():
-            self.table.empty = _NONE
-            self.table.total = total
-            self.table.pages = max(1, -(-total // _PETS_A_PAGE))
-            self.table.page = 0
-            self._draw()
+    def _show(self, found: Sequence[Pet | int]) -> None:
+        self.table.empty = _NONE
+        self._found = found
+        self._pages.show(found)
 
-    def _draw(self) -> None:
-        if self._catalogue is None:
-            self.table.rows = []
-            return
-        first = self.table.page * _PETS_A_PAGE
-        end, before = first + _PETS_A_PAGE, len(self._unlisted)
-        places = self._places[max(0, first - before) : max(0, end - before)]
-        pets = [*self._unlisted[first:end], *self._catalogue.pets(places)]
-        self.table.rows = [row_of(pet) for pet in pets]
-
-    def _pick(self, key: str) -> None:
-        self.by_id(int(key))
+    def _row(self, found: Pet | int) -> Row:
+        if isinstance(found, Pet):
+            return row_of(found)
+        assert self._catalogue is not None
+        return self._catalogue.row(found)
 
 
 def _number(text: str) -> int | None:
@@ -219,9 +215,9 @@ State = Literal[
 
 _COLUMNS: list[dict[str, Any]] = [
     {"key": "picture", "title": "Picture", "kind": "image"},
-    {"key": "name", "title": "File"},
+    {"key": "name", "title": "File", "sorts": True},
     {"key": "size", "title": "Size"},
-    {"key": "state", "title": "State", "kind": "mark"},
+    {"key": "state", "title": "State", "kind": "mark", "sorts": True},
     {"key": "message", "title": "Message"},
     {"key": "address", "title": "Link", "kind": "link"},
 ]
@@ -332,7 +328,7 @@ class Item:
         self.number = None
 
     @property
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Row:
         """The file's row in a table."""
         symbol, tone = _MARKS[self.state]
         alt = f"Small copy of {self.name}" if self.small else "no picture"
@@ -456,6 +452,7 @@ def _is_plain(path: Path) -> bool:
 
 
 _FILES_A_PAGE = 10
+_OPTIONS = "Options: metadata, size"
 _NO_PET = "No pet is chosen yet: find the pet that these pictures show."
 _KINDS = "JPEG, PNG, GIF or WebP. Drop several at once, or choose them."
 _WIDE = {"width": "min(36rem, 100%)"}
@@ -479,30 +476,30 @@ class Panel:
             listed=False,
         )
         self.path = _text("Or a path on the machine petsync runs on", "photos/bella.jpg")
-        self.add = ipywidgets.Button(description="Add", tooltip="Add the file, or the whole folder")
+        self.add = button("Add")
+        self.add.tooltip = "Add the file, or the whole folder"
         self.metadata = _text("Additional metadata", "sent with each of these pictures")
-        self.smaller = _tick("Make large pictures smaller (at most 2,000 pixels wide or high)")
-        self.keep = _tick("Keep the camera's metadata (place, time, device)")
+        self.smaller = tick("Make large pictures smaller (at most 2,000 pixels wide or high)")
+        self.keep = tick("Keep the camera's metadata (place, time, device)")
+        self.options = Fold(_OPTIONS, [self.metadata, self.smaller, self.keep])
         self.listed = Table(
             columns=columns_for(()), caption="Files", empty="No file yet.", pick="Remove"
         )
-        self.go = ipywidgets.Button(
-            description="Upload", button_style="primary", layout={"width": "auto"}
+        self._pages: Pages[Item] = Pages(
+            self.listed, lambda item: item.row, work.wrap_callback, size=_FILES_A_PAGE
         )
-        self.stop = ipywidgets.Button(description="Stop", disabled=True)
+        self.go, self.stop = button("Upload", primary=True), button("Stop")
         self.one, self.all = Meter(label="This picture"), Meter(label="All pictures")
-        self.photos.table.layout.display = "none"
+        show(self.photos.table, False)
         self.box = ipywidgets.VBox(
             [
                 finder.box,
                 self.no_pet,
                 self.photos.table,
                 self.files,
-                ipywidgets.HBox([self.path, self.add], layout={"flex_flow": "row wrap"}),
+                ipywidgets.HBox([self.path, self.add]),
                 self.listed,
-                self.metadata,
-                self.smaller,
-                self.keep,
+                self.options,
                 ipywidgets.HBox([self.go, self.stop]),
                 self.one,
                 self.all,
@@ -511,8 +508,8 @@ class Panel:
 
     def choose(self, pet: Pet) -> None:
         """Show the pet and its pictures."""
-        self.no_pet.layout.display = "none"
-        self.photos.table.layout.display = None
+        show(self.no_pet, False)
+        show(self.photos.table, True)
         self.photos.show(pet)
 
     def takes(self, limit: int | None) -> None:
@@ -524,13 +521,12 @@ class Panel:
         self, items: Sequence[Item], pet: Pet | None, pictures: Pictures | None, *, is_sending: bool
     ) -> None:
         """Show the files, and enable the controls that can be used."""
-        self.listed.pages = max(1, -(-len(items) // _FILES_A_PAGE))
-        first = min(self.listed.page, self.listed.pages - 1) * _FILES_A_PAGE
         with self.listed.hold_sync():
-            self.listed.total = len(items)
             self.listed.pick = "Cancel" if is_sending else "Remove"
             self.listed.columns = columns_for(items)
-            self.listed.rows = [item.row for item in items[first : first + _FILES_A_PAGE]]
+            self._pages.show(items, keep=True)
+        if any(item.state == "too large" for item in items):
+            self.options.unfold()
         ready = pictures is not None and bool(pictures.items)
         self.go.description = _to_do(pictures, pet)
         self.go.disabled = is_sending or not ready
@@ -575,12 +571,6 @@ def _to_do(pictures: Pictures | None, pet: Pet | None) -> str:
 
 def _text(label: str, example: str) -> ipywidgets.Text:
     return ipywidgets.Text(description=label, placeholder=example, layout=_WIDE, style=_STYLE)
-
-
-def _tick(label: str) -> ipywidgets.Checkbox:
-    return ipywidgets.Checkbox(
-        description=label, indent=False, layout={"width": "auto"}, style=_STYLE
-    )
 
 
 # The static view of an upload form: the pet, its pictures, and the uploaded files.
@@ -773,12 +763,9 @@ class UploadForm(Form):
     def _wire(self, panel: Panel) -> None:
         guarded = self.work.wrap_callback
         panel.files.on_file(guarded(lambda file: self.add_file(file.path, file.name, file)))
-        panel.add.on_click(guarded(lambda _: self._add()))
+        self.work.on_clicks({panel.add: self._add, panel.go: self._send, panel.stop: self._stop})
         on_enter(panel.path, self.work, self._add)
         panel.listed.on_pick(guarded(self.remove))
-        panel.listed.observe(guarded(lambda _: self._draw()), "page")
-        panel.go.on_click(guarded(lambda _: self._send()))
-        panel.stop.on_click(guarded(lambda _: self._stop()))
         for field in (panel.metadata, panel.smaller, panel.keep):
             field.observe(guarded(lambda _: self._look(reset=True)), "value")
 

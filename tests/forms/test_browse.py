@@ -68,7 +68,7 @@ def open_pet(form: BrowseForm, pet_id: int) -> None:
 def test_all_pets_are_listed_first(form: BrowseForm) -> None:
     """The form first shows the whole catalogue and the values of its filters."""
     assert names(form) == ["Bella", "Bello", "Mia"]
-    assert form.table.caption == "3 pets"
+    assert (form.table.total, form.table.all) == (3, 3)
     assert set(form.status.options) == {"available", "sold"}
     assert set(form.tags.options) == {"calm", "old"}
 
@@ -81,26 +81,47 @@ def test_filters_go_together(form: BrowseForm) -> None:
     assert names(form) == ["Bello", "Mia"]
     form.tags.value = ("calm",)
     assert names(form) == ["Mia"]
-    assert form.table.caption == "1 pet of 3"
-    form.search.value = "dogs"
+    assert (form.table.total, form.table.all) == (1, 3)
+    form.table.search = "dogs"
     assert names(form) == []
     form.clear.click()
     assert names(form) == ["Bella", "Bello", "Mia"]
-    form.search.value = "DOGS bell"
+    form.table.search = "DOGS bell"
     assert names(form) == ["Bella", "Bello"]
-    form.search.value = "9"
+    form.table.search = "9"
     assert names(form) == ["Mia"]
 
 
+def test_columns_can_be_sorted(form: BrowseForm) -> None:
+    """The pets are sorted by the values of a column, also after a search."""
+    form.table.sort, form.table.down = "id", True
+    assert names(form) == ["Mia", "Bello", "Bella"]
+    form.table.search = "bell"
+    assert names(form) == ["Bello", "Bella"]
+    form.table.sort, form.table.down = "photos", False
+    assert names(form) == ["Bella", "Bello"]
+
+
+def test_filters_are_for_many_pets(box: Sandbox, form: BrowseForm) -> None:
+    """The form has filters from ten pets on; each tag of a pet is an item of its own."""
+    filters = form._panel.filters  # type: ignore[union-attr]
+    assert filters.layout.display == "none"
+    assert not form.table.searchable
+    assert form.table.rows[2]["cells"]["tags"] == [["calm", "old"]]
+    box.reset(ps.Pet(id=n, name=f"Cat {n}", status="sold") for n in range(1, 11))
+    form.again.click()
+    assert form.work.wait()
+    assert filters.layout.display is None
+    assert form.table.searchable
+
+
 def test_no_match_is_announced(form: BrowseForm) -> None:
-    """The notice, which a screen reader reads, reports that no pet matches, and is cleared when one
-    does.
-    """
-    form.search.value = "nobody"
-    assert form.notice.text == "No pet matches."
-    assert form.table.caption == "0 pets of 3"
-    form.search.value = "bella"
-    assert form.notice.text == ""
+    """The table, whose status a screen reader reads, knows that none of the pets matches."""
+    form.table.search = "nobody"
+    assert (form.table.total, form.table.all) == (0, 3)
+    assert form.table.empty.startswith("No pet matches.")
+    form.table.search = "bella"
+    assert form.table.total == 1
 
 
 def test_the_keyboard_is_kept(box: Sandbox, form: BrowseForm) -> None:
@@ -120,7 +141,7 @@ def test_pages_are_filled_when_they_are_turned(box: Sandbox, form: BrowseForm) -
     assert (form.table.total, form.table.pages) == (30, 3)
     form.table.page = 2
     assert names(form) == [f"Cat {n}" for n in range(25, 31)]
-    form.search.value = "Cat 1"
+    form.table.search = "Cat 1"
     assert form.table.pages == 1
     assert len(names(form)) == 12
 
@@ -132,7 +153,12 @@ def test_a_pet_is_opened_as_it_is_now(box: Sandbox, form: BrowseForm, store: ps.
     open_pet(form, 7)
     assert form.editor.name.value == "Bellina"
     assert form.editor.tags.value == "calm"
-    assert form.photos.rows[0]["cells"]["picture"]["src"].startswith("data:image/png")
+    source = form.photos.rows[0]["cells"]["picture"]["src"]
+    assert source.startswith("data:image/png")
+    photo = form._panel.photos.first  # type: ignore[union-attr]
+    assert f'src="{source}" alt="Photo of pet 7 (Bellina)"' in photo.value
+    open_pet(form, 8)
+    assert (photo.value, photo.layout.display) == ("", "none")
     assert form.editor.changed == {}
 
 

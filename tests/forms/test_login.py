@@ -191,7 +191,7 @@ def test_only_the_fields_of_a_way_are_shown(form: LoginForm, way: object) -> Non
     form.way.value = way.name  # type: ignore[attr-defined]
     seen = list(every(form.widget))
     for name in ("client_id", "client_secret", "token", "api_key", "can_write"):
-        assert (getattr(form, name) in seen) == (name in way.fields)  # type: ignore[attr-defined]
+        assert (getattr(form, name) in seen) == (name in (*way.fields, *way.options))  # type: ignore[attr-defined]
     assert form.go.description == way.button  # type: ignore[attr-defined]
     labelled = (ipywidgets.Text, ipywidgets.Dropdown, ipywidgets.Checkbox, ipywidgets.Button)
     assert all(each.description for each in seen if isinstance(each, labelled))

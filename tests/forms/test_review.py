@@ -21,7 +21,7 @@ from petsync.plan.guard import Guard, Limit
 from petsync.plan.report import Report
 from petsync.sandbox import Sandbox
 from petsync.table.base import Base
-from petsync.table.sheet import Sheet
+from petsync.table.sheet import Finding, Sheet
 from petsync.widgets.review import ReviewForm, review
 
 pytestmark = pytest.mark.slow
@@ -132,10 +132,11 @@ def test_a_plan_is_shown_whole(store: ps.Store, open_form: FormOpener) -> None:
     add, update, delete = form.changes.rows
     assert [row["tone"] for row in (add, update, delete)] == ["add", "update", "delete"]
     assert form.changes.ticked == ["0", "1", "2"]
-    assert update["cells"]["name"] == {"before": "Pet 1", "after": "Rex"}
+    assert update["cells"]["what"] == [{"name": "Name", "values": ["Pet 1", "Rex"]}]
     assert update["cells"]["where"] == "Pets!A3"
-    assert add["cells"]["status"] == {"before": None, "after": "sold"}
-    assert delete["cells"]["name"] == {"before": "Pet 2", "after": None}
+    assert add["cells"]["what"] == [{"name": "Status", "values": ["sold"]}]
+    assert delete["cells"]["pet"] == "Pet 2"
+    assert delete["cells"]["what"] == [{"name": "Status", "values": ["available"]}]
     assert update["label"] == "change 1 Pet 1"
     assert "All 3 changes will be sent" in counted(form)
     assert "1 to add, 1 to change, 1 to delete" in form.overview.value
@@ -243,12 +244,77 @@ def test_filters_and_what_they_show(store: ps.Store, open_form: FormOpener) -> N
     assert form.changes.ticked == ["0", "1"]
     form.sent.value = "out"
     assert [row["cells"]["id"] for row in form.changes.rows] == ["2"]
-    form.sent.value, form.search.value = "", "rex"
+    form.sent.value, form.changes.search = "", "rex"
     assert [row["cells"]["id"] for row in form.changes.rows] == ["1"]
-    form.search.value = "nothing like it"
+    form.changes.search = "nothing like it"
     assert form.changes.rows == []
     assert form.untick_all.disabled
     assert "2 of 3 changes will be sent" in counted(form)
+
+
+def test_filters_are_for_many_changes(store: ps.Store, open_form: FormOpener) -> None:
+    """The form has filters and a search from ten changes on."""
+    few, many = (open_form(store.plan(renaming(*range(1, n)))) for n in (10, 11))
+    assert (few.changes.searchable, shown(few._panel.filters)) == (False, False)  # type: ignore[union-attr]
+    assert (many.changes.searchable, shown(many._panel.filters)) == (True, True)  # type: ignore[union-attr]
+
+
+def test_changes_are_sorted(store: ps.Store, open_form: FormOpener) -> None:
+    """Changes are sorted by kind, id, pet or cell; each tick stays with its change."""
+    sheet = sheet_saying(
+        {"id": 10, "name": "B"}, {"id": 2, "name": "A"}, {"name": "C", "status": "sold"}
+    )
+    form = open_form(store.plan(sheet))
+    form.changes.sort = "id"
+    assert [row["cells"]["id"] for row in form.changes.rows] == ["2", "10", "new"]
+    untick(form, form.changes.rows[0]["key"])
+    form.changes.sort = "where"
+    assert [row["cells"]["where"] for row in form.changes.rows] == ["Pets!B2", "Pets!B3", "Pets!A4"]
+    assert form.changes.ticked == [form.changes.rows[n]["key"] for n in (0, 2)]
+
+
+def test_tags_come_and_go_one_by_one(store: ps.Store, open_form: FormOpener) -> None:
+    """A change of tags shows the added and the removed ones, and not those that stay."""
+    calm, old = ps.Tag(1, "calm"), ps.Tag(2, "old")
+    store.api.update_pet(replace(SHOP[0], tags=(calm, old)))
+    form = open_form(store.plan(sheet_saying({"id": 1, "tags": [calm, ps.Tag(None, "shy")]})))
+    (change,) = form.changes.rows
+    assert change["cells"]["what"] == [{"name": "Tags", "values": [("shy",), ("old",)]}]
+
+
+def test_a_cell_with_a_warning_has_a_badge(store: ps.Store) -> None:
+    """A changed cell that was read with a warning shows the warning, and so does another cell of
+    the same row; other rows and errors have no badge.
+    """
+    sheet = sheet_saying({"id": 1, "name": "Rex"}, {"id": 2, "name": "Max"})
+
+    def finding(row: int, column: str, severity: Any) -> Finding:
+        return Finding(
+            address=f"Pets!X{row}",
+            row=row,
+            column=column,
+            severity=severity,
+            rule="some-rule",
+            value="",
+            problem=f"the {column} looks odd",
+        )
+
+    findings = [
+        finding(2, "name", "warning"),
+        finding(2, "category_id", "warning"),
+        finding(3, "name", "error"),
+        finding(2, "unknown header", "warning"),
+    ]
+    form = review(store.plan(sheet), store, findings=findings)
+    assert form.widget
+    assert form.work.wait()
+    first, second = (row["cells"]["what"] for row in form.changes.rows)
+    assert first == [
+        {"name": "Name", "values": ["Pet 1", "Rex"], "warning": "the name looks odd."},
+        {"name": "Category", "values": [""], "warning": "the category_id looks odd."},
+    ]
+    assert second == [{"name": "Name", "values": ["Pet 2", "Max"]}]
+    form.close()
 
 
 def test_pages_keep_their_ticks(store: ps.Store, open_form: FormOpener) -> None:
@@ -355,8 +421,9 @@ def test_rows_that_are_held_say_why(store: ps.Store, open_form: FormOpener) -> N
     assert shown(form.held)
     (row,) = form.held.rows
     assert row["cells"]["where"] == "Pets!A5"
-    assert "pet 4 has been deleted from the store since the export" in row["cells"]["problem"]
-    assert row["cells"]["cure"].startswith("Write `add`")
+    problem, cure = (each["text"] for each in row["cells"]["what"])
+    assert "pet 4 has been deleted from the store since the export" in problem
+    assert cure.startswith("Write `add`")
 
 
 def test_a_value_that_cannot_be_sent_is_no_choice(store: ps.Store, open_form: FormOpener) -> None:
@@ -533,9 +600,9 @@ def test_taking_a_run_back(store: ps.Store, open_form: FormOpener) -> None:
     assert form.heading.text == "Review the undo of a run"
     assert names(store)[1] == "New 1"
     (change,) = form.changes.rows
-    assert change["cells"]["name"] == {"before": "New 1", "after": "Pet 1"}
+    assert change["cells"]["what"] == [{"name": "Name", "values": ["New 1", "Pet 1"]}]
     (kept,) = form.held.rows
-    assert "2" in kept["cells"]["pet"]
+    assert kept["cells"]["id"] == "2"
     send(form)
     finish(form)
     assert [names(store)[n] for n in (1, 2)] == ["Pet 1", "Theirs"]

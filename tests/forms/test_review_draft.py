@@ -171,5 +171,7 @@ def test_changes_are_found(asked: dict[str, str], found: list[int]) -> None:
     )
     draft = Draft(plan_of([*pets, shy], sheet))
     draft.tick([3], on=False)
-    whole = {"action": "", "field": "", "sent": "", "text": ""}
-    assert Finder(draft).numbers(**{**whole, **asked}).tolist() == found
+    filters = {"action": "", "field": "", "sent": "", **asked}
+    text = filters.pop("text", "")
+    finder = Finder(draft)
+    assert finder.search(finder.numbers(**filters), text) == found

@@ -104,8 +104,11 @@ def test_everything_answers_promptly(form: ReviewForm) -> None:
     steps: list[Callable[[], object]] = [
         lambda: setattr(form.action, "value", "update"),
         lambda: setattr(form.field, "value", "status"),
-        lambda: setattr(form.search, "value", "new 777"),
-        lambda: setattr(form.search, "value", ""),
+        lambda: setattr(form.changes, "search", "new 777"),
+        lambda: setattr(form.changes, "search", ""),
+        lambda: setattr(form.changes, "sort", "pet"),
+        lambda: setattr(form.changes, "down", True),
+        lambda: setattr(form.changes, "sort", ""),
         lambda: setattr(form.changes, "page", 1800),
         lambda: setattr(form.changes, "ticked", form.changes.ticked[1:]),
         form.untick_all.click,

@@ -14,7 +14,7 @@ from sheetmaking import workbook_of
 
 import petsync as ps
 from petsync.plan.plan import Plan
-from petsync.widgets.components import Table
+from petsync.widgets.components import Fold, Table
 from petsync.widgets.sheet import PAGE, SheetForm, open_sheet
 
 pytestmark = pytest.mark.slow
@@ -262,9 +262,45 @@ class TestFindings:
         assert form.sheet.errors == 0
         made = [row["cells"]["change"] for row in form.made.table.rows]
         assert made == [
-            {"before": "solld", "after": "sold"},
-            {"before": "unheard", "after": "pending"},
+            ["solld", "sold"],
+            ["unheard", "pending"],
         ]
+
+    def test_findings_are_sorted(self, form: SheetForm) -> None:
+        """Findings are sorted by cell or by severity; only ten or more have filters."""
+        open_file(form, "pets.xlsx")
+        table = form.findings.table
+        table.sort = "severity"
+        assert [row["cells"]["severity"]["text"] for row in table.rows][:2] == ["error", "error"]
+        table.sort = "where"
+        table.down = True
+        assert [row["cells"]["where"] for row in table.rows][-1] == "Pets!D1"
+        assert form.findings.which.layout.display == "none"
+        assert not table.searchable
+        open_file(form, SAMPLES / "catalogue_edited.xlsx")
+        assert form.findings.which.layout.display is None
+        assert table.searchable
+        assert [column["title"] for column in table.columns][1:3] == ["Severity", "Value"]
+
+    def test_options_are_folded(self, form: SheetForm) -> None:
+        """The options of the comparison and the copies are folded until the user wants them."""
+        open_file(form, "pets.xlsx")
+        folds = [each for each in form._panel._rest.children if isinstance(each, Fold)]  # type: ignore[union-attr]
+        assert [fold.is_open for fold in folds] == [False, False]
+        assert form.options.box in folds[1].children[1].children
+
+    def test_warnings_reach_the_review(self, form: SheetForm, here: Path) -> None:
+        """A changed cell with a warning has a badge in the review of the sheet's plan."""
+        workbook_of([ROWS[0], ["1002", "Rex", "Sold", "", "calm; calm"]]).save(here / "pets.xlsx")
+        open_file(form, "pets.xlsx")
+        press(form, "compare")
+        assert form.review is not None
+        (row,) = form.review.changes.rows
+        warned = {
+            each["name"]: each["warning"] for each in row["cells"]["what"] if "warning" in each
+        }
+        assert "capital letters" in warned["Status"]
+        assert warned["Tags"]
 
     def test_enter_takes_a_text(self, form: SheetForm) -> None:
         """Enter in the text field uses the text, and the focus returns to the row."""

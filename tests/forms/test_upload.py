@@ -454,6 +454,8 @@ def test_too_large_names_the_services_own_limit(box: Sandbox, form: UploadForm) 
     form.go.click()
     assert form.work.wait()
     assert states(form) == {"big.png": "too large", "small.png": "done"}
+    # The message names an option, which is therefore shown.
+    assert form._panel.options.is_open  # type: ignore[union-attr]
     assert form.limit == 10 * 1024 * 1024 + 128 * 1024
     assert "limit is 10.1 MiB" in find_message(form, "big.png")
     assert "smaller" in find_message(form, "big.png")

@@ -1,15 +1,4 @@
-// Helpers of all widgets. External text becomes text nodes, never HTML.
-
-/** Make an element; attributes come from this code only, children are nodes or text. */
-const make = (tag, attributes = {}, ...children) => {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value === true) node.setAttribute(name, "");
-    else if (value !== false && value != null) node.setAttribute(name, String(value));
-  }
-  node.append(...children.filter((child) => child != null));
-  return node;
-};
+// Helpers of all widgets; those of petsync/report/assets/dom.js come first.
 
 const freshId = () => `petsync-${Math.random().toString(36).slice(2, 12)}`;
 
@@ -40,15 +29,20 @@ const short = (value, most = 120) => {
 const shown = (value) => {
   const text = visible(String(value ?? ""));
   if (text.length <= LONG && text.split("\n", MANY_LINES + 1).length <= MANY_LINES)
-    return make("bdi", {}, text);
-  const head = make("summary", {}, make("bdi", {}, short(text, 80)),
-    ` (${text.length.toLocaleString("en-US")} characters)`);
-  return make("details", { class: "ps-long" }, head, make("bdi", {}, text));
+    return make("bdi", "", {}, text);
+  const head = make("summary", "", {}, make("bdi", "", {}, short(text, 80)),
+    ` (${count(text.length)} characters)`);
+  return make("details", "ps-long", {}, head, make("bdi", "", {}, text));
 };
 
-const hidden = (text) => make("span", { class: "ps-hidden" }, text);
-
-const number = (value) => value.toLocaleString("en-US");
+/** Whether an address leads to the web. */
+const isWeb = (address) => {
+  try {
+    return ["http:", "https:"].includes(new URL(address).protocol);
+  } catch {
+    return false;
+  }
+};
 
 /** Make a function that calls `draw` once after all current changes. */
 const soon = (draw) => {

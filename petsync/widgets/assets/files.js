@@ -26,14 +26,14 @@ export default () => {
   const views = new Set();
   let model;
   let queue = Promise.resolve();
-  let count = 0;
+  let begun = 0;
   const redraw = soon(() => views.forEach((draw) => draw()));
 
   const refusal = (file) => {
-    const [accept, most] = [model.get("accept"), model.get("most_bytes")];
+    const [accept, most] = [model.get("accept"), model.get("max_bytes")];
     if (!isWanted(accept, file)) return `Only these kinds are accepted: ${accept.replaceAll(",", ", ")}.`;
     if (!most || file.size <= most) return "";
-    return `It is larger than ${size(most)} (${number(most)} bytes). ${model.get("way_out")}`.trimEnd();
+    return `It is larger than ${size(most)} (${count(most)} bytes). ${model.get("way_out")}`.trimEnd();
   };
 
   const fail = (item, why) => {
@@ -73,8 +73,8 @@ export default () => {
   const take = (files) => {
     const several = model.get("multiple");
     for (const file of several ? files : files.slice(0, 1)) {
-      count += 1;
-      const key = `${Date.now().toString(36)}-${count}-${Math.random().toString(36).slice(2, 8)}`;
+      begun += 1;
+      const key = `${Date.now().toString(36)}-${begun}-${Math.random().toString(36).slice(2, 8)}`;
       const item = { key, file, taken: -1, over: false, why: "", isWaiting: false, wake() {} };
       items.set(key, item);
       const why = refusal(file);
@@ -117,15 +117,15 @@ export default () => {
     },
     render({ model: own, el }) {
       const [labelId, hintId] = [freshId(), freshId()];
-      const label = make("span", { id: labelId, class: "ps-label" });
-      const hint = make("span", { id: hintId, class: "ps-hint" });
-      const input = make("input", { type: "file", hidden: true, tabindex: "-1", "aria-hidden": "true" });
-      const open = make("button", { type: "button", "data-at": "open", "aria-describedby": hintId });
-      const words = make("span", { class: "ps-aside" });
-      const zone = make("div", { class: "ps-drop", role: "group", "aria-labelledby": labelId },
-        label, make("div", {}, open, input, words), hint);
-      const list = make("ul", { "aria-label": "Files" });
-      const status = make("p", { class: "ps-hidden", role: "status" });
+      const label = make("span", "ps-label", { id: labelId });
+      const hint = make("span", "ps-hint", { id: hintId });
+      const input = make("input", "", { type: "file", hidden: true, tabindex: "-1", "aria-hidden": "true" });
+      const open = make("button", "", { type: "button", "data-at": "open", "aria-describedby": hintId });
+      const words = make("span", "ps-aside", {});
+      const zone = make("div", "ps-drop", { role: "group", "aria-labelledby": labelId },
+        label, make("div", "", {}, open, input, words), hint);
+      const list = make("ul", "", { "aria-label": "Files" });
+      const status = make("p", "ps-hidden", { role: "status" });
       el.classList.add("petsync-part", "ps-files");
       el.append(zone, list, status);
 
@@ -144,15 +144,15 @@ export default () => {
       for (const type of ["dragenter", "dragover", "dragleave", "drop"]) zone.addEventListener(type, over);
 
       const entry = (key, name, bytes, state, action, extra) => {
-        const button = make("button", { type: "button", "data-at": `file ${key}` }, action, hidden(` ${short(name)}`));
+        const button = make("button", "", { type: "button", "data-at": `file ${key}` }, action, hidden(` ${short(name)}`));
         button.addEventListener("click", () => drop(key));
-        return make("li", {}, make("span", { class: "ps-name" }, make("bdi", {}, short(name, 80))),
-          make("span", { class: "ps-aside" }, size(bytes)), extra,
-          make("span", { class: state.isBad ? "ps-bad" : "ps-aside" }, state.text), button);
+        return make("li", "", {}, make("span", "ps-name", {}, make("bdi", "", {}, short(name, 80))),
+          make("span", "ps-aside", {}, size(bytes)), extra,
+          make("span", state.isBad ? "ps-bad" : "ps-aside", {}, state.text), button);
       };
       const coming = ({ key, file, taken, why, isWaiting }) => {
         if (why) return entry(key, file.name, file.size, { text: `Not accepted. ${why}`, isBad: true }, "Dismiss");
-        const bar = make("progress", { "aria-label": `Sending ${short(file.name)}`, max: Math.max(file.size, 1) });
+        const bar = make("progress", "", { "aria-label": `Sending ${short(file.name)}`, max: Math.max(file.size, 1) });
         if (taken >= 0) bar.value = taken;
         const text = isWaiting ? "Waiting for the kernel, which is busy" : taken < 0 ? "Waiting" : "Sending";
         return entry(key, file.name, file.size, { text }, "Cancel", bar);

@@ -29,7 +29,7 @@ export default () => {
     render({ model, el }) {
       const id = freshId();
       const level = Math.min(Math.max(model.get("level"), 1), 6);
-      const heading = make(`h${level}`, { id, tabindex: "-1" });
+      const heading = make(`h${level}`, "", { id, tabindex: "-1" });
       el.classList.add("petsync-part", "ps-heading");
       el.append(heading);
       follow(model, ["text"], () => heading.replaceChildren(visible(model.get("text"))));

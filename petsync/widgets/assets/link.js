@@ -1,22 +1,14 @@
 // A link to another tab, and its address to copy. The address comes as a message.
-const isWeb = (url) => {
-  try {
-    return ["http:", "https:"].includes(new URL(url).protocol);
-  } catch {
-    return false;
-  }
-};
-
 export default {
   render({ model, el }) {
     const id = freshId();
-    const link = make("a", { class: "ps-link-open", target: "_blank", rel: "noopener noreferrer" });
-    const field = make("input", { id, class: "ps-field-input", type: "text", readonly: true });
-    const copy = make("button", { class: "ps-button", type: "button" }, "Copy");
-    const status = make("span", { class: "ps-field-hint", role: "status" });
-    const label = make("label", { class: "ps-field-label", for: id }, "Or copy the link");
+    const link = make("a", "ps-link-open", { target: "_blank", rel: "noopener noreferrer" });
+    const field = make("input", "ps-field-input", { id, type: "text", readonly: true });
+    const copy = make("button", "ps-button", { type: "button" }, "Copy");
+    const status = make("span", "ps-field-hint", { role: "status" });
+    const label = make("label", "ps-field-label", { for: id }, "Or copy the link");
     el.classList.add("petsync-part", "ps-link");
-    el.append(link, make("div", { class: "ps-field" }, label, field, copy, status));
+    el.append(link, make("div", "ps-field", {}, label, field, copy, status));
     const lead = (url) => {
       const good = isWeb(url);
       el.hidden = !good;

@@ -2,9 +2,9 @@
 export default {
   render({ model, el }) {
     const id = freshId();
-    const label = make("span", { id, class: "ps-label" });
-    const bar = make("progress", { "aria-labelledby": id });
-    const text = make("span", { class: "ps-aside" });
+    const label = make("span", "ps-label", { id });
+    const bar = make("progress", "", { "aria-labelledby": id });
+    const text = make("span", "ps-aside", {});
     el.classList.add("petsync-part", "ps-meter");
     el.append(label, bar, text);
     follow(model, ["label", "text", "done", "total", "shown"], soon(() => {

@@ -2,13 +2,9 @@
 export default {
   render({ model, el }) {
     const id = freshId();
-    const label = make("label", { class: "ps-field-label", for: id });
-    const input = make("input", {
-      id,
-      class: "ps-field-input",
-      autocomplete: "off",
-      autocapitalize: "off",
-      spellcheck: "false",
+    const label = make("label", "ps-field-label", { for: id });
+    const input = make("input", "ps-field-input", {
+      id, autocomplete: "off", autocapitalize: "off", spellcheck: "false",
     });
     let sent = "";
     const send = (more) => {

@@ -1,67 +1,71 @@
-// One page of a table, in plain HTML: rows with ticks, choices and buttons.
+// The table of the forms: one page of rows, which the kernel sorts and searches.
 const TONES = ["add", "update", "delete", "conflict", "problem", "done", "muted"];
-const NAMELESS = ["mark", "image", "choice", "number"];
+const NAMELESS = ["mark", "image", "choice", "number", "value", "fields"];
 const PICTURE = /^data:image\/(png|jpeg|gif|webp);base64,[\w+/=]*$/;
+const CLASSES = { mark: "ps-kind", fields: "ps-what", number: "ps-number", image: "ps-image" };
 
-const web = (address) => {
-  try {
-    return ["http:", "https:"].includes(new URL(address).protocol);
-  } catch {
-    return false;
-  }
-};
-
-const side = (tag, word, value) =>
-  value == null ? null : make(tag, {}, hidden(word), value === "" ? make("em", {}, "(empty)") : shown(value));
+const seen = (value) => Array.isArray(value) ? value.map(seen)
+  : typeof value === "string" ? visible(value) : value;
 
 /** The content of a cell, by its column's kind. Other values are shown as text. */
 const CELLS = {
-  change: ({ before, after }) => [
-    side("del", "before: ", before),
-    before != null && after != null ? make("span", { "aria-hidden": "true" }, " → ") : null,
-    side("ins", "after: ", after),
-  ],
+  value: (values) => saidOf(seen(values)),
+  fields: (fields) => fields.map(({ text, warning, name, values }) =>
+    text != null ? make("p", "", {}, shown(text))
+      : make("dl", "ps-fields", {}, fieldOf(short(name), seen(values), warning ? warningOf(warning) : null))),
   image: ({ src, alt }) =>
-    PICTURE.test(src ?? "") ? [make("img", { src, alt: short(alt) })] : [shown(alt)],
+    PICTURE.test(src ?? "") ? [make("img", "", { src, alt: short(alt) })] : [shown(alt)],
   link: ({ href, text }) =>
-    web(href)
-      ? [make("a", { href, target: "_blank", rel: "noopener noreferrer" }, shown(text || href),
+    isWeb(href)
+      ? [make("a", "", { href, target: "_blank", rel: "noopener noreferrer" }, shown(text || href),
           hidden(" (opens in a new tab)"))]
       : [shown(text || href)],
-  mark: ({ symbol, text }) => [
-    make("span", { class: "ps-symbol", "aria-hidden": "true" }, visible(symbol ?? "")), shown(text)],
+  mark: ({ symbol, text }) => [badgeOf(visible(symbol ?? ""), shown(text))],
 };
+const warningOf = (warning) =>
+  make("div", "ps-warned", {}, badgeOf("!", "Warning"), " ", shown(warning));
 
 const contents = (kind, value) => {
   if (value == null) return [];
   if (typeof value !== "object") return [shown(value)];
-  return (CELLS[kind] ?? ((other) => [shown(other)]))(value).filter((child) => child != null);
+  return (CELLS[kind] ?? ((other) => [shown(other)]))(value);
 };
 
 export default {
   render({ model, el }) {
     const get = (name) => model.get(name);
-    const put = (name, value) => {
-      model.set(name, value);
+    const put = (changes) => {
+      for (const [name, value] of Object.entries(changes)) model.set(name, value);
       model.save_changes();
     };
     const id = freshId();
-    const caption = make("caption", { id });
-    const head = make("thead");
-    const body = make("tbody");
-    const region = make("div", { class: "ps-scroll", role: "group", tabindex: "-1", "aria-labelledby": id },
-      make("table", {}, caption, head, body));
-    const none = make("p", { class: "ps-empty" });
-    const pager = makePager(get, put);
-    el.classList.add("petsync-part", "ps-table");
-    el.append(region, none, pager.node);
+    const title = make("p", "ps-caption", { id });
+    const head = make("thead", "", { role: "rowgroup" });
+    const body = make("tbody", "", { role: "rowgroup" });
+    const region = make("div", "ps-scroll", { role: "group", tabindex: "-1", "aria-labelledby": id },
+      make("table", "ps-table", { role: "table", "aria-labelledby": id }, head, body));
+    const none = make("p", "ps-none-said", {});
+    el.classList.add("petsync-part", "petsync", "ps-page", "ps-grid");
+
+    const field = make("input", "", { type: "search", id: freshId(), autocomplete: "off", spellcheck: "false" });
+    const tools = make("div", "ps-search", { role: "search" },
+      make("label", "", { for: field.id }, "Search"), " ", field);
+    const status = make("p", "", { role: "status" });
+    const nav = makePages();
+    const bar = make("div", "ps-bar", {}, title, status, tools, nav);
+    el.append(bar, region, none);
+    const order = () => ({ sort: get("sort"), down: get("down") });
+    const pages = () => ({ page: get("page") + 1, pages: Math.max(get("pages"), 1) });
+    const showPages = turnPages([bar], pages, (page) => put({ page: page - 1 }));
+    searchWith(field, (search) => put({ search, page: 0 }));
+    const highlight = highlighter();
 
     const boxes = () => [...body.querySelectorAll("input[type=checkbox]")];
     const tick = (keys, on) => {
       const others = get("ticked").filter((key) => !keys.includes(key));
-      put("ticked", on ? [...others, ...keys] : others);
+      put({ ticked: on ? [...others, ...keys] : others });
     };
-    const all = make("input", { type: "checkbox", "data-at": "all", "aria-label": "All rows of this page" });
+    const all = make("input", "", { type: "checkbox", "data-at": "all", "aria-label": "All rows of this page" });
     all.addEventListener("change", () =>
       tick(get("rows").filter((row) => !row.fixed).map((row) => row.key), all.checked));
     const showTicks = () => {
@@ -75,24 +79,24 @@ export default {
     };
 
     const box = (row) => {
-      const input = make("input", {
+      const input = make("input", "", {
         type: "checkbox", value: row.key, "data-at": `tick ${row.key}`,
         "aria-label": `Select ${short(row.label)}`, disabled: get("disabled") || row.fixed,
       });
       input.addEventListener("change", () => tick([row.key], input.checked));
-      return make("td", { class: "ps-tick" }, input);
+      return make("td", "ps-tick", { role: "cell" }, input);
     };
     const choice = (row, column, { options, value, label }) => {
-      const select = make("select", {
+      const select = make("select", "", {
         "data-at": `choice ${column.key} ${row.key}`, disabled: get("disabled"),
         "aria-label": short(label || `${column.title}: ${row.label}`),
-      }, ...(options ?? []).map(([option, title]) => make("option", { value: option }, short(title))));
+      }, ...(options ?? []).map(([option, name]) => make("option", "", { value: option }, short(name))));
       select.dataset.row = row.key;
       select.dataset.column = column.key;
       select.dataset.first = value ?? "";
       select.addEventListener("change", () => {
         const chosen = get("chosen");
-        put("chosen", { ...chosen, [row.key]: { ...chosen[row.key], [column.key]: select.value } });
+        put({ chosen: { ...chosen, [row.key]: { ...chosen[row.key], [column.key]: select.value } } });
       });
       return select;
     };
@@ -103,50 +107,76 @@ export default {
       }
     };
     const button = (row) => {
-      const pick = make("button", { type: "button", "data-at": `pick ${row.key}`, disabled: get("disabled") },
+      const pick = make("button", "", { type: "button", "data-at": `pick ${row.key}`, disabled: get("disabled") },
         visible(get("pick")), hidden(` ${short(row.label)}`));
       pick.addEventListener("click", () => model.send({ picked: row.key }));
-      return make("td", { class: "ps-pick" }, pick);
+      return make("td", "ps-pick", { role: "cell" }, pick);
     };
+    const classOf = (column, name) => column === name ? "ps-name"
+      : CLASSES[column.kind] ?? (["id", "where"].includes(column.key) ? `ps-${column.key}` : "ps-cell");
     const cell = (row, column, name) => {
       const value = row.cells?.[column.key];
-      const given = { class: `ps-${column.kind ?? "text"}`, scope: column === name ? "row" : null };
-      const tag = column === name ? "th" : "td";
-      return column.kind === "choice" && value?.options
-        ? make(tag, given, choice(row, column, value))
-        : make(tag, given, ...contents(column.kind, value));
+      const isName = column === name;
+      const given = {
+        scope: isName ? "row" : null, role: isName ? "rowheader" : "cell",
+        "data-title": value == null || value === "" ? null : short(column.title),
+      };
+      return make(isName ? "th" : "td", classOf(column, name), given,
+        ...(column.kind === "choice" && value?.options
+          ? [choice(row, column, value)] : contents(column.kind, value)));
     };
     const line = (row, name) =>
-      make("tr", { class: TONES.includes(row.tone) ? `ps-tone-${row.tone}` : null },
+      make("tr", TONES.includes(row.tone) ? `ps-tone-${row.tone}` : "", { role: "row" },
         get("tickable") ? box(row) : null,
         ...get("columns").map((column) => cell(row, column, name)),
         get("pick") ? button(row) : null);
 
-    const titles = () =>
-      make("tr", {},
-        get("tickable") ? make("th", { scope: "col", class: "ps-tick" }, all) : null,
-        ...get("columns").map((column) =>
-          make("th", { scope: "col", class: `ps-${column.kind ?? "text"}` }, short(column.title))),
-        get("pick") ? make("th", { scope: "col" }, hidden("Action")) : null);
+    const titleOf = (column, name) => make("th", classOf(column, name), {
+      scope: "col", role: "columnheader", "data-sort": get("total") > 1 && column.sorts ? column.key : null,
+    }, short(column.title));
+    const titles = (name) => {
+      const heads = get("columns").map((column) => titleOf(column, name));
+      sortHeads(heads, order, (change) => put({ ...change, page: 0 }))();
+      return make("tr", "", { role: "row" },
+        get("tickable") ? make("th", "ps-tick", { scope: "col", role: "columnheader" }, all) : null,
+        ...heads,
+        get("pick") ? make("th", "ps-pick", { scope: "col", role: "columnheader" }, hidden("Action")) : null);
+    };
 
+    const showRange = (here) => {
+      const { page, pages: most } = pages();
+      const found = Math.max(get("total"), here);
+      const total = Math.max(get("all"), found);
+      const start = page === most ? found - here : (page - 1) * here;
+      const words = total ? rangeText(start, here, found, total) : "";
+      if (status.textContent !== words) status.textContent = words;
+      nav.setAttribute("aria-label", `Pages of ${short(get("caption")) || "the table"}`);
+      nav.hidden = most === 1;
+      showPages();
+    };
     const draw = () => {
       const rows = get("rows");
-      const name = get("columns").find((column) => !NAMELESS.includes(column.kind));
+      const texts = get("columns").filter((column) => !NAMELESS.includes(column.kind));
+      const name = texts.find((column) => ["name", "pet"].includes(column.key)) ?? texts[0];
       keepingFocus(el, region, () => {
-        caption.replaceChildren(short(get("caption"), 300) || hidden("Table"));
-        head.replaceChildren(titles());
+        title.replaceChildren(short(get("caption"), 300) || hidden("Table"));
+        tools.hidden = !get("searchable");
+        if (field !== document.activeElement) field.value = get("search");
+        head.replaceChildren(titles(name));
         body.replaceChildren(...rows.map((row) => line(row, name)));
+        region.hidden = rows.length === 0;
         none.textContent = rows.length ? "" : visible(get("empty"));
         showTicks();
         showChoices();
-        pager.draw(rows.length);
+        showRange(rows.length);
+        highlight(body, get("search"));
       });
     };
     const drawSoon = soon(draw);
     model.on("change:ticked", showTicks);
     model.on("change:chosen", showChoices);
-    follow(model, ["caption", "empty", "columns", "rows", "page", "pages", "total", "tickable", "pick", "disabled"],
-      drawSoon);
+    follow(model, ["caption", "empty", "columns", "rows", "page", "pages", "total", "all", "searchable",
+      "search", "sort", "down", "tickable", "pick", "disabled"], drawSoon);
 
     const lead = ({ focus }) => {
       if (typeof focus !== "string" || !el.isConnected) return;
@@ -164,49 +194,17 @@ export default {
     return () => {
       model.off("msg:custom", lead);
       sizes.disconnect();
+      highlight(body, "");
     };
   },
 };
 
-/** The pager keeps its elements, so that the focus stays on a button that is pressed again. */
-function makePager(get, put) {
-  const go = (page) => put("page", Math.min(Math.max(page, 0), get("pages") - 1));
-  const turn = (title, to) => {
-    const button = make("button", { type: "button" }, title);
-    button.addEventListener("click", () => button.getAttribute("aria-disabled") || go(to()));
-    return button;
-  };
-  const back = [turn("First", () => 0), turn("Previous", () => get("page") - 1)];
-  const on = [turn("Next", () => get("page") + 1), turn("Last", () => get("pages") - 1)];
-  const field = make("input", { type: "number", min: 1, inputmode: "numeric" });
-  const wanted = () => {
-    const page = Math.round(Number(field.value));
-    if (Number.isFinite(page) && field.value !== "") go(page - 1);
-    field.value = get("page") + 1;
-  };
-  field.addEventListener("change", wanted);
-  const of = make("span", {});
-  const controls = make("nav", { class: "ps-pager" }, ...back,
-    make("label", {}, "Page ", field), of, ...on);
-  const count = make("p", { class: "ps-count", role: "status" });
-  const bar = make("div", { class: "ps-bar" }, count, controls);
-  const draw = (here) => {
-    const [page, pages] = [get("page"), Math.max(get("pages"), 1)];
-    const total = Math.max(get("total"), here);
-    const first = page >= pages - 1 ? total - here + 1 : page * here + 1;
-    const words = pages === 1 ? (total ? `${number(total)} ${total === 1 ? "row" : "rows"}` : "")
-      : `Rows ${number(first)} to ${number(first + here - 1)} of ${number(total)}`;
-    if (count.textContent !== words) count.textContent = words;
-    controls.setAttribute("aria-label", `Pages of ${short(get("caption")) || "the table"}`);
-    controls.hidden = pages === 1;
-    field.max = pages;
-    if (field !== document.activeElement) field.value = page + 1;
-    of.textContent = `of ${number(pages)}`;
-    for (const button of back) mark(button, page <= 0);
-    for (const button of on) mark(button, page >= pages - 1);
-  };
-  return { node: bar, draw };
+/** The controls of the pages, which keep the focus while the rows change. */
+function makePages() {
+  const step = (name, text) => make("button", "", { type: "button", "data-step": name }, text);
+  const box = make("input", "ps-page-number", { type: "number", id: freshId(), min: 1, value: 1 });
+  return make("nav", "ps-pages", {},
+    step("first", "First"), step("previous", "Previous"),
+    make("span", "", {}, make("label", "", { for: box.id }, "Page"), " ", box, " ", make("span", "ps-page-count", {})),
+    step("next", "Next"), step("last", "Last"));
 }
-
-const mark = (button, isOff) =>
-  isOff ? button.setAttribute("aria-disabled", "true") : button.removeAttribute("aria-disabled");
