@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMNS",
+    "READING",
+    "UNREADABLE",
     "BrowseForm",
     "Catalogue",
     "Editor",
@@ -55,6 +57,7 @@ __all__ = [
     "Places",
     "browse",
     "html",
+    "look_up",
     "row_of",
     "tags_text",
     "text",
@@ -192,6 +195,18 @@ class Catalogue:
         return values
 
 
+async def look_up(store: Store, pet_id: int, problem: str, hint: str) -> Pet:
+    """Return the pet with this id and any status. Raises NotFoundError with this problem if there
+    is none.
+    """
+    found = (await store.aio.look_up([pet_id]))[pet_id]
+    if isinstance(found, FailedLookup):
+        raise ApiError(f"pet {pet_id} could not be looked up: {found.problem}")
+    if found is None:
+        raise NotFoundError(problem, pet_id=pet_id, hint=hint)
+    return found
+
+
 def row_of(pet: Pet) -> Row:
     """Return the pet as a row of a table."""
     cells = {
@@ -227,8 +242,6 @@ def _fold_case(text: str) -> str:
 # Editor: one pet's fields, and the user's changes.
 
 
-_WIDE = {"width": "min(36rem, 100%)"}
-_EDITOR_STYLE = {"description_width": "9rem"}
 _NONE = "(none)"
 
 
@@ -236,23 +249,17 @@ class Editor:
     """A field for each column, in `box`. `changed` has the fields that differ from the pet."""
 
     def __init__(self) -> None:
-        self.name = ipywidgets.Text(description="Name", layout=_WIDE, style=_EDITOR_STYLE)
-        self.status = ipywidgets.Dropdown(description="Status", layout=_WIDE, style=_EDITOR_STYLE)
+        self.name = ipywidgets.Text(description="Name")
+        self.status = ipywidgets.Dropdown(description="Status")
         self.category = ipywidgets.Combobox(
             description="Category",
             placeholder="an existing or a new one",
-            layout=_WIDE,
-            style=_EDITOR_STYLE,
         )
-        self.tags = ipywidgets.Text(
-            description="Tags", placeholder="calm; old", layout=_WIDE, style=_EDITOR_STYLE
-        )
+        self.tags = ipywidgets.Text(description="Tags", placeholder="calm; old")
         self.photo_urls = ipywidgets.Textarea(
             description="Picture addresses",
             placeholder="one per line",
             rows=3,
-            layout=_WIDE,
-            style=_EDITOR_STYLE,
         )
         self.check, self.reset = button("Show what would change", primary=True), button("Reset")
         self.box = ipywidgets.VBox(
@@ -404,7 +411,7 @@ class Photos:
 
 _NONE_MATCHES = "No pet matches. Press Show all to start again."
 _MAX_TAGS = 500
-_READING = "Reading the store …"
+READING, UNREADABLE = "Reading the store …", "The store could not be read."
 _PANEL_STYLE = {"description_width": "initial"}
 
 
@@ -417,10 +424,10 @@ class Panel:
         self.status = _several("Status")
         self.tags = _several("Tags")
         self.clear, self.again = button("Show all"), button("Read again")
-        self.table = Table(columns=COLUMNS, caption="Pets", empty=_READING, pick="Open")
+        self.table = Table(columns=COLUMNS, caption="Pets", empty=READING, pick="Open")
         self.photos, self.editor = Photos(store, work), Editor()
         self.whom = Heading(level=4)
-        fields = ipywidgets.HBox([self.photos.first, self.editor.box])
+        fields = ipywidgets.HBox([self.photos.first, self.editor.box], layout={"grid_gap": "1rem"})
         self.pet = ipywidgets.VBox([self.whom, fields, self.photos.table])
         # The open pet is a separate region, named by its heading.
         self.pet.add_class("petsync-form")
@@ -440,12 +447,12 @@ class Panel:
     def loading(self) -> None:
         """Show that the store is being read."""
         self.again.disabled = True
-        self.table.empty = _READING
+        self.table.empty = READING
 
     def show_failure(self) -> None:
         """Show that the store could not be read."""
         self.again.disabled = False
-        self.table.empty = "The store could not be read."
+        self.table.empty = UNREADABLE
 
     def offer(self, catalogue: Catalogue) -> None:
         """Offer the existing statuses and tags; the selection stays."""
@@ -600,7 +607,7 @@ class BrowseForm(Form):
     def open(self, pet_id: int) -> None:
         """Read a pet and open it; returns at once."""
         self._require_idle()
-        self.work.start(self._pet(pet_id), self._open)
+        self.work.start(self._look_up(pet_id), self._open)
 
     def close(self) -> None:
         """Stop the work, and remove the widgets."""
@@ -691,17 +698,9 @@ class BrowseForm(Form):
 
     # One pet
 
-    async def _pet(self, pet_id: int) -> Pet:
-        found = (await self.store.aio.look_up([pet_id]))[pet_id]
-        if isinstance(found, FailedLookup):
-            raise ApiError(f"pet {pet_id} could not be looked up: {found.problem}")
-        if found is None:
-            raise NotFoundError(
-                f"pet {pet_id} is no longer in the store",
-                pet_id=pet_id,
-                hint="Press Read again to see the current pets.",
-            )
-        return found
+    def _look_up(self, pet_id: int) -> Coroutine[Any, Any, Pet]:
+        problem = f"pet {pet_id} is no longer in the store"
+        return look_up(self.store, pet_id, problem, "Press Read again to see the current pets.")
 
     def _open(self, pet: Pet) -> None:
         self._require_idle()
@@ -770,7 +769,7 @@ class BrowseForm(Form):
     def _reload_pet(self, _: Any) -> None:
         """Read the pet and the list again after a run or an undo."""
         if self.pet is not None and self.pet.id is not None:
-            self.work.start(self._pet(self.pet.id), self._show_pet)
+            self.work.start(self._look_up(self.pet.id), self._show_pet)
         self.reload()
 
     def _show_pet(self, pet: Pet) -> None:

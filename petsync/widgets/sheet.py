@@ -791,14 +791,10 @@ class Panel:
         sure, chosen = len(look.sure), len(self.findings.chosen)
         self.sure.disabled = not sure
         self.sure.description = (
-            f"Make the {sure:,} sure {'correction' if sure == 1 else 'corrections'}"
-            if sure
-            else "No sure corrections"
+            f"Make the {count(sure, 'sure correction')}" if sure else "No sure corrections"
         )
-        self.again.description = (
-            f"Check again, with {chosen:,} {'correction' if chosen == 1 else 'corrections'}"
-            if chosen
-            else "Check again"
+        self.again.description = "Check again" + f", with {count(chosen, 'correction')}" * bool(
+            chosen
         )
 
     def forget(self) -> None:

@@ -15,7 +15,7 @@ import ipywidgets
 
 from petsync import _display
 from petsync._sync import Task
-from petsync.errors import ApiError, InterruptedRunError, NotFoundError, PetsyncError, SettingsError
+from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
 from petsync.images.find import MAX_FILE_BYTES, Candidate, content_of
 from petsync.images.inspect import inspect_files, thumbnail
 from petsync.images.upload import UploadCanceller
@@ -38,7 +38,15 @@ from petsync.report.words import count, sentences, shorten, wrap
 from petsync.store import Store
 from petsync.table.cells import CellError, parse_id
 from petsync.widgets import form as forms
-from petsync.widgets.browse import COLUMNS, Catalogue, Photos, row_of
+from petsync.widgets.browse import (
+    COLUMNS,
+    READING,
+    UNREADABLE,
+    Catalogue,
+    Photos,
+    look_up,
+    row_of,
+)
 from petsync.widgets.components import (
     Files,
     Fold,
@@ -91,14 +99,10 @@ class Finder:
     ) -> None:
         self._store, self._work, self._chosen, self._notice = store, work, chosen, notice
         self._catalogue: Catalogue | None = None
-        wide = ipywidgets.Layout(width="min(30rem, 100%)")
-        given = {"description_width": "initial"}
         self.search = ipywidgets.Text(
             description="Pet, by name or id",
             placeholder="Bella, or 1001",
             continuous_update=False,
-            layout=wide,
-            style=given,
         )
         self.find = button("Find")
         columns = [column for column in COLUMNS if column["key"] != "tags"]
@@ -120,35 +124,27 @@ class Finder:
         if not text:
             self._show(())
         elif self._catalogue is None:
-            self.table.empty = "Reading the store …"
+            self.table.empty = READING
             self._work.start(self._store.aio.snapshot(), self._show_snapshot, self._show_read_error)
         else:
             self._search(text)
 
     def by_id(self, pet_id: int) -> None:
         """Choose the pet with this id and any status; returns at once."""
-        self._work.start(self._pet(pet_id), self._chosen)
+        problem = f"the store has no pet {pet_id}"
+        found = look_up(self._store, pet_id, problem, "Check the number.")
+        self._work.start(found, self._chosen)
 
     def forget(self) -> None:
         """Read the store again before the next search."""
         self._catalogue = None
-
-    async def _pet(self, pet_id: int) -> Pet:
-        found = (await self._store.aio.look_up([pet_id]))[pet_id]
-        if isinstance(found, FailedLookup):
-            raise ApiError(f"pet {pet_id} could not be looked up: {found.problem}")
-        if found is None:
-            raise NotFoundError(
-                f"the store has no pet {pet_id}", pet_id=pet_id, hint="Check the number."
-            )
-        return found
 
     def _show_snapshot(self, snapshot: Snapshot) -> None:
         self._catalogue = Catalogue(snapshot)
         self.look()
 
     def _show_read_error(self, error: Exception) -> None:
-        self.table.empty = "The store could not be read."
+        self.table.empty = UNREADABLE
         raise error
 
     def _search(self, text: str) -> None:
@@ -455,8 +451,6 @@ _FILES_A_PAGE = 10
 _OPTIONS = "Options: metadata, size"
 _NO_PET = "No pet is chosen yet: find the pet that these pictures show."
 _KINDS = "JPEG, PNG, GIF or WebP. Drop several at once, or choose them."
-_WIDE = {"width": "min(36rem, 100%)"}
-_STYLE = {"description_width": "initial"}
 
 
 class Panel:
@@ -475,10 +469,14 @@ class Panel:
             max_bytes=MAX_FILE_BYTES,
             listed=False,
         )
-        self.path = _text("Or a path on the machine petsync runs on", "photos/bella.jpg")
+        self.path = ipywidgets.Text(
+            description="Or a path on the machine petsync runs on", placeholder="photos/bella.jpg"
+        )
         self.add = button("Add")
         self.add.tooltip = "Add the file, or the whole folder"
-        self.metadata = _text("Additional metadata", "sent with each of these pictures")
+        self.metadata = ipywidgets.Text(
+            description="Additional metadata", placeholder="sent with each of these pictures"
+        )
         self.smaller = tick("Make large pictures smaller (at most 2,000 pixels wide or high)")
         self.keep = tick("Keep the camera's metadata (place, time, device)")
         self.options = Fold(_OPTIONS, [self.metadata, self.smaller, self.keep])
@@ -567,10 +565,6 @@ def _to_do(pictures: Pictures | None, pet: Pet | None) -> str:
     whom = shorten(format_pet(pet.id, pet.name or ""), 60)
     picture_count = count(len(pictures.items), "picture")
     return f"Upload {picture_count} ({size(pictures.total_bytes)}) to {whom}"
-
-
-def _text(label: str, example: str) -> ipywidgets.Text:
-    return ipywidgets.Text(description=label, placeholder=example, layout=_WIDE, style=_STYLE)
 
 
 # The static view of an upload form: the pet, its pictures, and the uploaded files.

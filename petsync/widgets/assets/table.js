@@ -112,7 +112,7 @@ export default {
       pick.addEventListener("click", () => model.send({ picked: row.key }));
       return make("td", "ps-pick", { role: "cell" }, pick);
     };
-    const classOf = (column, name) => column === name ? "ps-name"
+    const classOf = (column, name) => column === name ? (column.kind === "link" ? "ps-name ps-wide" : "ps-name")
       : CLASSES[column.kind] ?? (["id", "where"].includes(column.key) ? `ps-${column.key}` : "ps-cell");
     const cell = (row, column, name) => {
       const value = row.cells?.[column.key];

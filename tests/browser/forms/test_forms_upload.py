@@ -43,6 +43,7 @@ def test_three_pictures_less_one(
     chosen.value.set_files(pictures)
     expect(form.get_by_role("img", name=re.compile("red|blue|green"))).to_have_count(3)
     expect(form).to_contain_text("letter.jpg")
+    form.get_by_role("button", name="Options").click()
     form.get_by_label("Additional metadata").fill("taken in the garden")
     assert serious(view) == []
 
