@@ -25,6 +25,7 @@ from load import answer
 
 from petsync.plan.change import Coverage, Snapshot
 from petsync.plan.compare import compare, find_unproved_ids
+from petsync.plan.decide import SheetComparison
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
@@ -145,7 +146,7 @@ def petsync(inputs: Inputs, *, is_three_way: bool = False) -> Work:
 
     def plan(_: object) -> Plan:
         found = dict.fromkeys(find_unproved_ids(sheet.frame, snapshot.frame))
-        return compare(snapshot, sheet, found=found, created=COMPARED, options=options)
+        return compare(SheetComparison(snapshot, sheet, found), created=COMPARED, options=options)
 
     return Work(plan, _of_plan)
 

@@ -17,6 +17,7 @@ from playwright.sync_api import Browser
 
 from petsync.plan.change import Coverage, Snapshot
 from petsync.plan.compare import compare, find_unproved_ids
+from petsync.plan.decide import SheetComparison
 from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
 from petsync.report.plan import plan_page
@@ -63,7 +64,7 @@ def sample_plan() -> Plan:
         taken_at=_PLANNED,
     )
     found = dict.fromkeys(find_unproved_ids(sheet.frame, snapshot.frame))
-    return compare(snapshot, sheet, found=found, created=_PLANNED.isoformat())
+    return compare(SheetComparison(snapshot, sheet, found), created=_PLANNED.isoformat())
 
 
 def _changed(frame: pd.DataFrame) -> pd.DataFrame:

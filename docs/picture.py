@@ -11,6 +11,7 @@ import pandas as pd
 import petsync.report  # noqa: F401 - so that plans can show themselves
 from petsync.plan.change import Coverage, Snapshot
 from petsync.plan.compare import compare, find_unproved_ids
+from petsync.plan.decide import SheetComparison
 from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
 from petsync.report.show import show_plan, terminal_svg
@@ -50,7 +51,7 @@ def sample_plan() -> Plan:
         base=Base(frame=exported, store=_STORE, taken_at=_EXPORTED.isoformat()),
     )
     found = dict.fromkeys(find_unproved_ids(sheet.frame, snapshot.frame))
-    return compare(snapshot, sheet, found=found, created=_PLANNED.isoformat())
+    return compare(SheetComparison(snapshot, sheet, found), created=_PLANNED.isoformat())
 
 
 def _changed(frame: pd.DataFrame) -> pd.DataFrame:

@@ -20,6 +20,7 @@ from test_sheets_round_trip import TEXT, as_sheet_values
 from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.plan.change import Coverage, Snapshot
 from petsync.plan.compare import compare
+from petsync.plan.decide import SheetComparison
 from petsync.sheets import read_sheet, write_sheet
 from petsync.sheets.base import BASE_TAB
 from petsync.sheets.exact import FRAGILE_TEXT, find_resaved_forms
@@ -145,7 +146,7 @@ def test_a_base_that_was_deleted_is_missed_after_a_save(resaved_once, office, tm
 def test_a_workbook_is_in_sync(resaved_once, snapshot):
     """A saved workbook without edits plans no change."""
     sheet = read(resaved_once, snapshot)
-    plan = compare(snapshot, sheet, found={}, created="2026-11-21T00:00:00+00:00")
+    plan = compare(SheetComparison(snapshot, sheet, {}), created="2026-11-21T00:00:00+00:00")
     assert (plan.changes, plan.conflicts, plan.blocked) == ((), (), ())
     assert plan.unchanged == len(snapshot)
 
@@ -171,7 +172,7 @@ def test_an_edit_is_still_an_edit(exported, office, snapshot, tmp_path):
     edited = tmp_path / "edited.xlsx"
     book.save(edited)
     sheet = read(office(edited), snapshot)
-    plan = compare(snapshot, sheet, found={}, created="2026-11-21T00:00:00+00:00")
+    plan = compare(SheetComparison(snapshot, sheet, {}), created="2026-11-21T00:00:00+00:00")
     assert [(change.after.id, change.fields) for change in plan.changes] == [(5, ("name",))]
 
 

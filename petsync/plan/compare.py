@@ -27,7 +27,7 @@ from petsync.models import Pet
 from petsync.plan import match
 from petsync.plan.base import categories_of, restore_missing_columns
 from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, Snapshot, Update
-from petsync.plan.decide import Decisions, FoundPets
+from petsync.plan.decide import Decisions, SheetComparison
 from petsync.plan.fields import (
     COLUMNS_OF,
     UNITS,
@@ -41,13 +41,10 @@ from petsync.plan.fields import (
     photo_keys,
     unit_key,
 )
-from petsync.plan.guard import Guard, Verdict
+from petsync.plan.guard import NO_GUARD, Guard, Verdict
 from petsync.plan.lineage import (
     Match,
-    RenumberedPet,
-    RestoredPet,
     Slot,
-    Suspect,
     VacantId,
     actions_of,
     find_lost_rows,
@@ -58,7 +55,6 @@ from petsync.plan.match import Alignment, names_among, pets_of
 from petsync.plan.notes import first_items
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan, notes_of, refuse_changed_sentinels
-from petsync.plan.uploads import Uploads
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, COLUMNS, Column
@@ -1638,78 +1634,44 @@ def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
 _ORDER = {"add": 0, "update": 2, "delete": 3}
 _CORRECTED = 200
 _DEFAULT_OPTIONS = PlanOptions()
-_DEFAULT_GUARD = Guard()
 
 find_unproved_ids = match.find_unproved_ids
 
 
 def compare(
-    snapshot: Snapshot,
-    sheet: Sheet,
+    compared: SheetComparison,
     *,
-    found: FoundPets,
     created: str,
     options: PlanOptions = _DEFAULT_OPTIONS,
-    guard: Guard = _DEFAULT_GUARD,
+    guard: Guard = NO_GUARD,
     profile: ServiceProfile = STANDARD,
-    uploads: Uploads | None = None,
-    matches: Mapping[int, Match] | None = None,
-    undone: Mapping[int, str] | None = None,
-    restored: Mapping[int, RestoredPet] | None = None,
-    renumbered: Mapping[int, RenumberedPet] | None = None,
-    suspects: Mapping[int, Suspect] | None = None,
-    outside: Collection[int] = (),
 ) -> Plan:
     """Return the plan that changes the store to agree with the sheet.
 
-    `found` has the result of getPetById for every id of `find_unproved_ids(sheet.rows,
-    snapshot.frame)`: the pet, None for a 404, or a failure. `created` is the time, ISO 8601. A
-    sheet that does not list photos from `uploads` does not remove them. A pet that is `outside` of
-    the caller's scope is not deleted as missing.
-
-    From earlier runs: `matches` has rows without an id, as `identify` finds them; `undone` has the
-    undone run of each pet that an undo deleted; `restored` has the pets that undos changed, in the
-    state after the undo; `renumbered` has the pets whose id in the store differs from the id in
-    their add; `suspects` has the rows whose id the service has since assigned to another row's pet.
+    `created` is the time, ISO 8601. `compared.found` must have the result of getPetById for every
+    id of `find_unproved_ids(sheet.rows, snapshot.frame)`. A sheet that does not list photos from
+    uploads does not remove them.
 
     The sheet's base shows which values were edited since the export. Raises PlanError if the base
     cannot be used, unless `options.two_way` is set.
     """
     with no_collection():
-        known = {} if matches is None else matches
-        base = base_of(sheet, snapshot.source, two_way=options.two_way)
-        decisions = Decisions(
-            snapshot,
-            sheet,
-            found,
-            options,
-            profile,
-            base,
-            uploads,
-            known,
-            undone,
-            restored,
-            renumbered,
-            suspects,
-        )
-        plan = _build_plan(
-            snapshot, sheet, decisions, created, options, guard, profile, base, known, outside
-        )
-        return msgspec.structs.replace(plan, vacant=_find_vacant_ids(plan, sheet, decisions, found))
+        base = base_of(compared.sheet, compared.snapshot.source, two_way=options.two_way)
+        decisions = Decisions(compared, options, profile, base)
+        plan = _build_plan(compared, decisions, created, options, guard, profile, base)
+        return msgspec.structs.replace(plan, vacant=_find_vacant_ids(plan, compared, decisions))
 
 
 def _build_plan(
-    snapshot: Snapshot,
-    sheet: Sheet,
+    compared: SheetComparison,
     decisions: Decisions,
     created: str,
     options: PlanOptions,
     guard: Guard,
     profile: ServiceProfile,
     base: Base | None,
-    matches: Mapping[int, Match],
-    outside: Collection[int],
 ) -> Plan:
+    snapshot, sheet = compared.snapshot, compared.sheet
     decided, lookalikes = split_misplaced(
         decisions.changes(), sheet, snapshot.frame, base, is_all=options.delete_missing
     )
@@ -1752,7 +1714,7 @@ def _build_plan(
         in_doubt={
             each for pets in decisions.may_be.values() for each in pets if isinstance(each, int)
         },
-        outside=outside,
+        outside=compared.outside,
         elsewhere=sheet.ids_elsewhere,
     )
     decisions.forget(
@@ -1793,7 +1755,7 @@ def _build_plan(
         unchanged=decisions.unchanged,
         recognised=decisions.remarks.recognised,
         categories=categories_of(sheet, changes, conflicts),
-        slots=_build_slots(sheet, decided, decisions, matches),
+        slots=_build_slots(sheet, decided, decisions, compared.matches),
         older=tuple(sorted(decisions.remarks.older)),
         deleted_in_store=tuple(sorted(decisions.remarks.deleted_in_store)),
         undone=decisions.remarks.undone
@@ -1882,13 +1844,14 @@ def _build_slots(
 
 
 def _find_vacant_ids(
-    plan: Plan, sheet: Sheet, decisions: Decisions, found: FoundPets
+    plan: Plan, compared: SheetComparison, decisions: Decisions
 ) -> tuple[VacantId, ...]:
     """Return the rows whose id no pet has, if the plan adds pets to which the service assigns ids.
     Rows with a change are omitted, because the change has the id.
     """
     if not any(add.pet_id is None for add in plan.adds):
         return ()
+    sheet = compared.sheet
     changed = {change.row for change in plan.changes}
     ids = sheet.rows["id"].dropna() if "id" in sheet.rows else pd.Series(dtype="Int64")
     ids_by_row = {**dict(zip(ids.index.tolist(), ids.tolist(), strict=True)), **sheet.blocked_pets}
@@ -1896,7 +1859,7 @@ def _find_vacant_ids(
     lacking = {
         row: pet_id
         for (row, pet_id), place in zip(ids_by_row.items(), places.tolist(), strict=True)
-        if place < 0 and row not in changed and not isinstance(found.get(pet_id), Pet)
+        if place < 0 and row not in changed and not isinstance(compared.found.get(pet_id), Pet)
     }
     named = [row for row in lacking if row not in sheet.blocked_pets]
     row_pets = read_row_pets(sheet, named, decisions.vocabulary)

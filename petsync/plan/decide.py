@@ -76,7 +76,7 @@ from petsync.table.columns import ADDING, CLEAR, CLEARED, Column
 from petsync.table.frame import ids_of, lacks_id, pets_from_frame, unique_texts
 from petsync.table.sheet import Sheet
 
-__all__ = ["Decisions", "FieldRule", "FoundPets", "Judge", "Judgement"]
+__all__ = ["Decisions", "FieldRule", "FoundPets", "Judge", "Judgement", "SheetComparison"]
 
 
 # Judge: compare each unit of a pet in base, sheet and store, and decide its result.
@@ -334,6 +334,30 @@ failure.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class SheetComparison:
+    """The input of a plan: the store's records, the sheet, and the look-ups for them."""
+
+    snapshot: Snapshot
+    sheet: Sheet
+    found: FoundPets
+    """The results of the look-ups, by id, for ids that the snapshot lacks."""
+    uploads: Uploads = field(default_factory=Uploads)
+    """Photos that uploads added."""
+    matches: Mapping[int, Match] = field(default_factory=dict)
+    """By row, the results of matching rows without an id with the records of earlier runs."""
+    undone: Mapping[int, str] = field(default_factory=dict)
+    """The ids of pets that undos removed, each with the id of the undone run."""
+    restored: Mapping[int, RestoredPet] = field(default_factory=dict)
+    """Pets that undos changed, with their values after the undo."""
+    renumbered: Mapping[int, RenumberedPet] = field(default_factory=dict)
+    """Pets that got an id other than the one they were added with."""
+    outside: frozenset[int] = frozenset()
+    """The ids of pets outside the caller's scope; they are not deleted as missing."""
+    suspects: Mapping[int, Suspect] = field(default_factory=dict)
+    """Rows whose id may refer to an earlier pet, not to the pet that has this id now."""
+
+
 class _RowConflict(Exception):  # noqa: N818 - a decision for the caller, not an error
     """The decision that the whole row becomes a conflict."""
 
@@ -368,33 +392,21 @@ class Decisions:
 
     def __init__(
         self,
-        snapshot: Snapshot,
-        sheet: Sheet,
-        found: FoundPets,
+        compared: SheetComparison,
         options: PlanOptions,
         profile: ServiceProfile,
         base: Base | None = None,
-        uploads: Uploads | None = None,
-        matches: Mapping[int, Match] | None = None,
-        undone: Mapping[int, str] | None = None,
-        restored: Mapping[int, RestoredPet] | None = None,
-        renumbered: Mapping[int, RenumberedPet] | None = None,
-        suspects: Mapping[int, Suspect] | None = None,
     ) -> None:
-        self._sheet, self._found, self._options, self._profile = sheet, found, options, profile
+        self._sheet, self._found, snapshot = compared.sheet, compared.found, compared.snapshot
+        self._options, self._profile = options, profile
         self._words = snapshot.words
         self.vocabulary = Vocabulary(self._words)
         self._unheard = snapshot.unheard
-        self.judge = Judge(
-            self.vocabulary,
-            options.sheet_wins,
-            Uploads() if uploads is None else uploads,
-            base,
-        )
-        self._matches = {} if matches is None else matches
-        self._suspects = self._select_suspects(suspects or {})
-        self.sides = Alignment(sheet, snapshot.frame, base, self._suspects)
-        self.uncertain = [*_find_untrusted_ids(sheet), *self._ignored_without_id()]
+        self.judge = Judge(self.vocabulary, options.sheet_wins, compared.uploads, base)
+        self._matches = compared.matches
+        self._suspects = self._select_suspects(compared.suspects)
+        self.sides = Alignment(self._sheet, snapshot.frame, base, self._suspects)
+        self.uncertain = [*_find_untrusted_ids(self._sheet), *self._ignored_without_id()]
         self.unchanged = self.sides.unchanged
         self.conflicts: list[Conflict] = []
         self.may_be: dict[int, tuple[Identity, ...]] = {}
@@ -403,8 +415,8 @@ class Decisions:
         self._usual_tags: dict[str, tuple[str, str]] = {}
         self._has_base = base is not None
         self._missing_since = {} if base is None else base.missing_since
-        self._undone, self._restored = undone or {}, restored or {}
-        self._renumbered = renumbered or {}
+        self._undone, self._restored = compared.undone, compared.restored
+        self._renumbered = compared.renumbered
         self._known = self._claim_places()
 
     def changes(self) -> list[Change]:

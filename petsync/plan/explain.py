@@ -10,17 +10,14 @@ import msgspec
 
 from petsync._display import as_html, as_text
 from petsync.models import Pet
-from petsync.plan.change import Add, Blocked, Change, Conflict, Snapshot, Update
+from petsync.plan.change import Add, Blocked, Change, Conflict, Update
 from petsync.plan.compare import base_of
-from petsync.plan.decide import FoundPets, Judge
+from petsync.plan.decide import Judge, SheetComparison
 from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, cell
-from petsync.plan.lineage import Match
 from petsync.plan.match import Row, build_pet, iter_rows, pet_of
 from petsync.plan.plan import Plan
-from petsync.plan.uploads import Uploads
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, COLUMNS, Column
-from petsync.table.sheet import Sheet
 
 __all__ = ["FIELD_RULES", "PET_RULES", "Explanation", "Explanations", "Reason", "explain"]
 
@@ -147,41 +144,24 @@ PET_RULES: Mapping[str, str] = {
 """The result of a pet without a conflict, by its rule."""
 
 
-def explain(
-    plan: Plan,
-    snapshot: Snapshot,
-    sheet: Sheet,
-    found: FoundPets,
-    pet_ids: Iterable[int],
-    *,
-    uploads: Uploads | None = None,
-    matches: Mapping[int, Match] | None = None,
-) -> Explanations:
+def explain(plan: Plan, compared: SheetComparison, pet_ids: Iterable[int]) -> Explanations:
     """Return why the plan has its results for these pets: an explanation for each row of a pet, or
-    one for a pet without a row.
-
-    The other arguments are those from which the plan was made. `found` has the answers of
-    getPetById for ids that the snapshot lacks. `uploads` has the photos that uploads added, and
-    `matches` the rows without an id that earlier runs recorded.
+    one for a pet without a row. The plan was made from the comparison.
     """
-    base = base_of(sheet, snapshot.source, two_way=plan.options.two_way)
-    known = Uploads() if uploads is None else uploads
-    judge = Judge(Vocabulary(snapshot.words), plan.options.sheet_wins, known, base)
-    rows = {} if matches is None else matches
-    cases = (_Case(plan, snapshot, sheet, base, judge, found, one, rows) for one in pet_ids)
+    snapshot, options = compared.snapshot, plan.options
+    base = base_of(compared.sheet, snapshot.source, two_way=options.two_way)
+    judge = Judge(Vocabulary(snapshot.words), options.sheet_wins, compared.uploads, base)
+    cases = (_Case(plan, compared, base, judge, one) for one in pet_ids)
     return Explanations(one for case in cases for one in case.explanations())
 
 
 @dataclass(frozen=True)
 class _Case:
     plan: Plan
-    snapshot: Snapshot
-    sheet: Sheet
+    compared: SheetComparison
     base: Base | None
     judge: Judge
-    found: FoundPets
     pet_id: int
-    matches: Mapping[int, Match]
 
     def explanations(self) -> Iterator[Explanation]:
         old = None if self.base is None else pet_of(self.pet_id, self.base.frame)
@@ -197,7 +177,7 @@ class _Case:
         """Return the exported pet or, for a row whose pet a run added or recognised, the row's
         values in that run. None if neither is known.
         """
-        match = self.matches.get(row.number)
+        match = self.compared.matches.get(row.number)
         if old is not None or self.base is None or match is None:
             return old
         if match.kind != "certain" or row.number not in self.plan.recognised:
@@ -205,13 +185,13 @@ class _Case:
         return match.record.row_pet if match.record.base else None
 
     def _find_current_pet(self) -> Pet | None:
-        listed = pet_of(self.pet_id, self.snapshot.frame)
-        looked_up = self.found.get(self.pet_id)
+        listed = pet_of(self.pet_id, self.compared.snapshot.frame)
+        looked_up = self.compared.found.get(self.pet_id)
         return looked_up if listed is None and isinstance(looked_up, Pet) else listed
 
     def _rows(self) -> Iterator[Row]:
         """Yield the rows that name the pet, and those that were recognised as its rows."""
-        frame = self.sheet.rows
+        frame = self.compared.sheet.rows
         known = {row for row, pet_id in self.plan.recognised.items() if pet_id == self.pet_id}
         mask = frame.index.isin(known)
         if "id" in frame:
@@ -229,7 +209,7 @@ class _Case:
             name=_name(current, after, old),
             decision=decision,
             row=row.number,
-            source=self.sheet.address(row.number),
+            source=self.compared.sheet.address(row.number),
             rule=rule,
             sentence=sentence,
             fields=tuple(self._reasons(row, current, old, after, is_held=is_held)),
@@ -257,7 +237,7 @@ class _Case:
         slot = self.plan.slots.get(row.number)
         if slot is None or not slot.run:
             return ""
-        match = self.matches.get(row.number)
+        match = self.compared.matches.get(row.number)
         how = "added" if match is None else match.record.how
         return f" The row has no id: run {slot.run} {how} its pet on {slot.on}."
 
@@ -297,7 +277,7 @@ class _Case:
     def _why_kept(self, current: Pet, old: Pet | None) -> str:
         if self.plan.base and old is None:
             return "not-exported"
-        if current.status not in self.snapshot.coverage:
+        if current.status not in self.compared.snapshot.coverage:
             return "uncovered"
         return "uncertain" if self.plan.options.delete_missing else "left-alone"
 
@@ -351,7 +331,7 @@ class _Case:
             return rule
         if unit == "category" and any(each in row.values for each in COLUMNS_OF[unit]):
             return "together"
-        return "blank" if column in self.sheet.rows else "no-column"
+        return "blank" if column in self.compared.sheet.rows else "no-column"
 
 
 def _reason(

@@ -25,6 +25,7 @@ from petsync.plan.base import (
     with_unknown,
 )
 from petsync.plan.change import Add, Change, Conflict, FailedLookup, Snapshot
+from petsync.plan.compare import compare
 from petsync.plan.fields import Vocabulary, cell, content, differing_columns, normalize
 from petsync.plan.guard import Verdict
 from petsync.plan.intake import build_inbound
@@ -316,9 +317,10 @@ class Comparer:
             )
             moved = {**moved, **older}
         compared = replace(compared, matches={**compared.matches, **moved, **doubts})
-        plan = replace(compared, sheet=replace(compared.sheet, base=plan_base)).plan(
-            self._plan_options(base, may_delete),
-            self.job.guard,
+        plan = compare(
+            replace(compared, sheet=replace(compared.sheet, base=plan_base)),
+            options=self._plan_options(base, may_delete),
+            guard=self.job.guard,
             profile=self.store.api.aio.session.profile,
             created=_now(),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Unpack
@@ -18,15 +18,12 @@ from petsync.models import Pet
 from petsync.plan import arguments
 from petsync.plan.change import Snapshot
 from petsync.plan.compare import compare, find_unproved_ids, must_have_columns
-from petsync.plan.decide import FoundPets
+from petsync.plan.decide import FoundPets, SheetComparison
 from petsync.plan.explain import Explanations, explain
 from petsync.plan.fields import Vocabulary
 from petsync.plan.guard import NO_GUARD, Guard
 from petsync.plan.lineage import (
     Match,
-    RenumberedPet,
-    RestoredPet,
-    Suspect,
     find_rows_of_removed_pets,
     find_suspects,
     identify,
@@ -39,69 +36,11 @@ from petsync.plan.plan import Plan
 from petsync.plan.uploads import (
     Uploads,
 )
-from petsync.profile import ServiceProfile
 from petsync.store.runs import History
 from petsync.table.frame import frame_from_pets, unique_texts
 from petsync.table.sheet import Sheet
 
-__all__ = ["SheetComparer", "SheetComparison"]
-
-
-@dataclass(frozen=True, slots=True)
-class SheetComparison:
-    """The input of a plan: the store's records, the sheet, and the look-ups for them."""
-
-    snapshot: Snapshot
-    sheet: Sheet
-    found: FoundPets
-    """The results of the look-ups, by id, for ids that the snapshot lacks."""
-    uploads: Uploads = field(default_factory=Uploads)
-    """Photos that uploads added."""
-    matches: Mapping[int, Match] = field(default_factory=dict)
-    """By row, the results of matching rows without an id with the records of earlier runs."""
-    undone: Mapping[int, str] = field(default_factory=dict)
-    """The ids of pets that undos removed, each with the id of the undone run."""
-    restored: Mapping[int, RestoredPet] = field(default_factory=dict)
-    """Pets that undos changed, with their values after the undo."""
-    renumbered: Mapping[int, RenumberedPet] = field(default_factory=dict)
-    """Pets that got an id other than the one they were added with."""
-    outside: frozenset[int] = frozenset()
-    """The ids of pets outside the caller's scope; they are not deleted as missing."""
-    suspects: Mapping[int, Suspect] = field(default_factory=dict)
-    """Rows whose id may refer to an earlier pet, not to the pet that has this id now."""
-
-    def plan(
-        self, options: PlanOptions, guard: Guard, *, profile: ServiceProfile, created: str
-    ) -> Plan:
-        """Return the plan that brings the store into agreement with the sheet."""
-        return compare(
-            self.snapshot,
-            self.sheet,
-            found=self.found,
-            created=created,
-            options=options,
-            guard=guard,
-            profile=profile,
-            uploads=self.uploads,
-            matches=self.matches,
-            undone=self.undone,
-            restored=self.restored,
-            renumbered=self.renumbered,
-            outside=self.outside,
-            suspects=self.suspects,
-        )
-
-    def why(self, plan: Plan, pet_ids: Iterable[int]) -> Explanations:
-        """Return the explanations of what the plan does with the pets."""
-        return explain(
-            plan,
-            self.snapshot,
-            self.sheet,
-            self.found,
-            pet_ids,
-            uploads=self.uploads,
-            matches=self.matches,
-        )
+__all__ = ["SheetComparer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +87,8 @@ class SheetComparer:
         petsync looks up the ids that the snapshot lacks; `on_progress` gets their number.
         """
         request = plan_options_from(options, guard)
-        compared = await self._compare_for(request[0], sheet, snapshot, strict, on_progress)
-        return compared.plan(*request, profile=self.api.session.profile, created=_now())
+        _, plan = await self._plan(request, sheet, snapshot, strict, on_progress)
+        return plan
 
     @show_keywords(PlanKeywords, PlanOptions)
     async def why(
@@ -170,9 +109,8 @@ class SheetComparer:
         """
         request = plan_options_from(options, guard, function="why")
         ids = arguments.pet_ids(pet_id)
-        compared = await self._compare_for(request[0], sheet, snapshot, strict, on_progress, ids)
-        plan = compared.plan(*request, profile=self.api.session.profile, created=_now())
-        return compared.why(plan, ids)
+        compared, plan = await self._plan(request, sheet, snapshot, strict, on_progress, ids)
+        return explain(plan, compared, ids)
 
     async def compare(
         self,
@@ -235,23 +173,27 @@ class SheetComparer:
             suspects=suspect_rows,
         )
 
-    async def _compare_for(
+    async def _plan(
         self,
-        options: PlanOptions,
+        request: tuple[PlanOptions, Guard],
         sheet: Sheet | pd.DataFrame | str | Path,
         snapshot: Snapshot | None,
         strict: bool,
         on_progress: Callable[[Lookups], None] | None,
         ids: Iterable[int] = (),
-    ) -> SheetComparison:
-        """Return the comparison for a plan with these options. Raises the same errors as `plan`."""
+    ) -> tuple[SheetComparison, Plan]:
+        """Return the comparison and the plan. Raises the same errors as `plan`."""
+        options, guard = request
         compared = await self.compare(
             sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
         )
         compared = await self._continue_base(compared)
         if not options.two_way:
             must_have_columns(compared.sheet, matches_rows=bool(options.match_on))
-        return compared
+        profile = self.api.session.profile
+        return compared, compare(
+            compared, options=options, guard=guard, profile=profile, created=_now()
+        )
 
     async def _continue_base(self, compared: SheetComparison) -> SheetComparison:
         """Return the comparison, with the sheet's base updated by the changes that the sheet's runs

@@ -16,6 +16,7 @@ from petsync.errors import NotFoundError, TransportError
 from petsync.models import ApiResponse, Pet
 from petsync.plan.change import Coverage, Snapshot
 from petsync.plan.compare import compare, find_unproved_ids
+from petsync.plan.decide import SheetComparison
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
@@ -112,9 +113,7 @@ def plan_of(
     snapshot = snapshot_of(pets, coverage=coverage)
     found = {i: (elsewhere or {}).get(i) for i in find_unproved_ids(sheet.frame, snapshot.frame)}
     return compare(
-        snapshot,
-        sheet,
-        found=found,
+        SheetComparison(snapshot, sheet, found),
         created="2026-11-20T00:00:00+00:00",
         options=PlanOptions(
             delete_missing=delete_missing,

@@ -20,6 +20,7 @@ from shop import base_of, plan_of, sheet_saying, snapshot_of
 
 from petsync.models import Category, Pet, Tag
 from petsync.plan.change import Coverage, FailedLookup
+from petsync.plan.decide import SheetComparison
 from petsync.plan.explain import Explanation, explain
 from petsync.plan.plan import Plan
 from petsync.table.columns import CLEARED
@@ -115,7 +116,7 @@ class Triple:
         """Return the explanations of a pet in the plan."""
         snapshot = snapshot_of(self.listed.values(), coverage=self.coverage)
         found = {number: self.elsewhere.get(number)}
-        return explain(plan, snapshot, self.sheet, found, (number,))
+        return explain(plan, SheetComparison(snapshot, self.sheet, found), (number,))
 
     def expected(self, **changed: Any) -> Expected:
         """Return the plan that the reference expects."""
