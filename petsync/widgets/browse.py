@@ -401,8 +401,8 @@ class Photos:
         """Show the first picture, if it is known, in full."""
         sources = (self._sources.get(url, "") for _, url in self._pages.found)
         first = next((source for source in sources if source.startswith("data:")), "")
-        alt = f"Photo of {self._whom}"
-        self.first.value = f'<img class="ps-photo" src="{first}" alt="{escape(alt)}">' * bool(first)
+        alt = escape(make_visible(f"Photo of {self._whom}"))
+        self.first.value = f'<img class="ps-photo" src="{first}" alt="{alt}">' * bool(first)
         show(self.first, bool(first))
 
 
