@@ -423,3 +423,13 @@ def test_a_variable_of_petsync_is_checked_too(tmp_path: Path) -> None:
         load(file_with(tmp_path, JOB), {"PETSYNC_PROFILE": "alive"})
     (result,) = caught.value.problems
     assert (result.key, result.line) == ("PETSYNC_PROFILE", 1)
+
+
+def test_the_address_of_a_variable_is_not_shown(tmp_path: Path) -> None:
+    """A mistake in PETSYNC_URL is reported without its value, which may be a misplaced secret."""
+    with pytest.raises(ConfigurationError) as caught:
+        load(file_with(tmp_path, JOB), {"PETSYNC_URL": SECRET})
+    (result,) = caught.value.problems
+    assert (result.key, result.line) == ("PETSYNC_URL", 1)
+    assert "base URL of a service" in result.message
+    assert SECRET not in f"{caught.value} {result!r}"

@@ -151,6 +151,8 @@ def _from_environ(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of PETSYNC_URL etc., which override the top of the file."""
     texts = {name: environ.get(f"PETSYNC_{name.upper()}", "") for name in _FROM_ENVIRON}
     raw = {name: text.replace("$", "$$") for name, text in texts.items() if text}
+    # A mistake names the variable: its value may be a secret in the wrong place.
+    reader.shown |= {"${PETSYNC_URL}": raw["url"]} if "url" in raw else {}
     before = len(reader.found)
     values = read_top(reader, raw)
     reader.found[before:] = [
