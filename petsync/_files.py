@@ -32,6 +32,7 @@ __all__ = [
     "open_private",
     "read_regular",
     "try_lock",
+    "user_folder",
     "write_atomically",
 ]
 
@@ -306,6 +307,15 @@ def _check_regular(mode: int) -> None:
 
 def _without_waiting(name: str, flags: int) -> int:
     return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def user_folder(variable: str, on_windows: str, default: str) -> Path:
+    """Return a folder of the user's own: that of the environment variable (`on_windows` there), or
+    `default` in the home folder. Raises RuntimeError if the user has no home folder.
+    """
+    given = Path(os.environ.get(on_windows if os.name == "nt" else variable, ""))
+    # As the XDG specification requires, ignore a relative path.
+    return given if given.is_absolute() else Path.home() / default
 
 
 def make_folder(path: Path) -> None:

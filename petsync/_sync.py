@@ -13,7 +13,7 @@ from concurrent.futures import Future, wait
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
-__all__ = ["LoopThread", "Task", "delegate", "in_thread", "make_synchronous"]
+__all__ = ["LoopThread", "Task", "delegate", "in_thread", "make_synchronous", "run_to_end"]
 
 
 P = ParamSpec("P")
@@ -212,3 +212,17 @@ def delegate(part: str, method: Callable[Concatenate[A, P], R]) -> Callable[Conc
         return method(getattr(whole, part), *args, **kwargs)
 
     return call
+
+
+async def run_to_end(work: Coroutine[Any, Any, None], on_cancel: Callable[[], None]) -> None:
+    """Wait until the work has ended, even after a cancellation, which calls `on_cancel` instead of
+    ending the work. Raises what the work raises.
+    """
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                on_cancel()
+    task.result()

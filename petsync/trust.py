@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from petsync._files import make_private_folder, read_regular, write_atomically
+from petsync._files import make_private_folder, read_regular, user_folder, write_atomically
 from petsync.errors import SettingsError
 
 __all__ = [
@@ -132,14 +132,8 @@ def record_path() -> Path:
     """Return the path of the file with the confirmations, in the user's own configuration
     folder.
     """
-    configured = os.environ.get("APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME", "")
-    # Ignore a relative path, as XDG requires: the checked folder itself could contain the file.
-    base = (
-        Path(configured)
-        if configured and Path(configured).is_absolute()
-        else Path.home() / ".config"
-    )
-    return base / "petsync" / "trusted.json"
+    # A relative path is ignored: the checked folder itself could contain the file.
+    return user_folder("XDG_CONFIG_HOME", "APPDATA", ".config") / "petsync" / "trusted.json"
 
 
 def _key(file: Path) -> str:

@@ -30,6 +30,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
+from petsync._sync import run_to_end
 from petsync.apply.options import ApplyOptions, Recheck
 from petsync.errors import (
     ApiError,
@@ -434,17 +435,6 @@ class Stopper:
             self._end(())
         else:
             self.stop("interrupted")
-
-    async def run_to_end(self, work: Coroutine[Any, Any, None]) -> None:
-        """Wait until the work has ended. A cancellation interrupts the work."""
-        task = asyncio.ensure_future(work)
-        while not task.done():
-            try:
-                await asyncio.shield(task)
-            except asyncio.CancelledError:
-                if not task.cancelled():
-                    self.interrupt()
-        task.result()
 
     def check(self) -> None:
         """Raise StoppedError if the run is stopping."""
@@ -1390,7 +1380,7 @@ class _Engine:
 
     async def run(self) -> str:
         """Run until the end or a stop; return why it stopped, "" if it did not."""
-        await self._stopper.run_to_end(self._run_guarded())
+        await run_to_end(self._run_guarded(), self._stopper.interrupt)
         return self._stopper.reason
 
     def results(self) -> Iterator[Result]:

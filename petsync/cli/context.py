@@ -56,6 +56,7 @@ __all__ = [
     "ask_text",
     "command",
     "complete_jobs",
+    "confirm",
     "env_file_option",
     "exit_code",
     "find_allowed_names",
@@ -133,6 +134,18 @@ def ask_text(what: str) -> str:
     if not text:
         raise SettingsError(f"no {what} was given", hint=_INPUT_HINT)
     return text
+
+
+def confirm(context: Context, question: str, refusal: str, without_terminal: str) -> bool:
+    """Ask the user, and return true for yes. Else say `refusal`; if nobody can be asked, with
+    `without_terminal` after it.
+    """
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        if click.confirm(question, err=True):
+            return True
+        without_terminal = "."
+    context.say(f"{refusal}{without_terminal}", "bold")
+    return False
 
 
 def _read_line() -> str:

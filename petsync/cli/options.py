@@ -59,6 +59,7 @@ __all__ = [
     "read_plan",
     "run_options",
     "save_history",
+    "save_page",
     "save_report",
     "save_results",
     "save_uploaded",
@@ -191,22 +192,26 @@ def save_results(report: Report, sheet: Sheet | None, path: Path, *, is_named: b
 
 def save_report(report: Report, path: Path) -> None:
     """Write the report as an HTML page. Raises SheetError."""
-    from petsync.report.html import page
     from petsync.report.run import report_html
 
-    title = f"Report on {Path(report.plan.source).name}"
-    html = page(report_html(report, limit=None), title)
-    write_atomically(path, html.encode(), like=report.plan.source, error=SheetError)
+    source = report.plan.source
+    save_page(path, report_html(report, limit=None), f"Report on {Path(source).name}", like=source)
 
 
 def save_uploaded(report: UploadReport, path: Path) -> None:
     """Write an upload's report as an HTML page. Raises SheetError."""
-    from petsync.report.html import page
     from petsync.report.images import uploaded_html
 
-    title = f"Pictures of {Path(report.source).name}"
-    html = page(uploaded_html(report, limit=None), title)
-    write_atomically(path, html.encode(), error=SheetError)
+    save_page(path, uploaded_html(report, limit=None), f"Pictures of {Path(report.source).name}")
+
+
+def save_page(path: Path, fragment: str, title: str, *, like: str | None = None) -> None:
+    """Write the HTML fragment as a page; with `like`, with the permissions of that sheet. Raises
+    SheetError.
+    """
+    from petsync.report.html import page
+
+    write_atomically(path, page(fragment, title).encode(), like=like, error=SheetError)
 
 
 # Options of several commands.

@@ -33,6 +33,7 @@ from petsync.cli.options import (
     plan_from_sheet,
     plan_options,
     read_inputs,
+    save_page,
     sheet_options,
     verdict_code,
 )
@@ -318,16 +319,23 @@ def plan_command(
     with context.connect() as store, progress.show_lookups(context.err, text) as step:
         plan, _ = plan_from_sheet(store, sheet, compare_options, step)
     warn_of_coverage(context, plan.coverage)
-    kinds = [save(plan, path, form, limit) for path in outputs]
-    if context.as_json or form not in kinds or form in ("text", "json"):
-        print_plan(context, plan, form, limit)
-    for path in outputs:
-        context.say(f"Saved {path}.")
+    save_and_print(context, plan, outputs, form, limit)
     code = verdict_code(plan)
     if code == GuardError.exit_code:
         context.say("error: the guard refuses this plan; it would not be applied", "bold red")
         return code
     return code if exit_code else 0
+
+
+def save_and_print(
+    context: Context, plan: Plan, outputs: Sequence[Path], form: str, limit: int | None
+) -> None:
+    """Save the plan in the files, and print it unless a file shows the same to people."""
+    kinds = [save(plan, path, form, limit) for path in outputs]
+    if context.as_json or form not in kinds or form in ("text", "json"):
+        print_plan(context, plan, form, limit)
+    for path in outputs:
+        context.say(f"Saved {path}.")
 
 
 def save(plan: Plan, path: Path, form: str = "text", limit: int | None = 0) -> str:
@@ -621,12 +629,11 @@ def _write_results(
 
 
 def _save_page(rehearsal: Rehearsal, path: Path) -> None:
-    from petsync.report.html import page
     from petsync.report.rehearsal import rehearsal_html
 
-    title = f"Rehearsal of {Path(rehearsal.plan.source).name}"
-    html = page(rehearsal_html(rehearsal, limit=None), title)
-    write_atomically(path, html.encode(), like=rehearsal.plan.source, error=SheetError)
+    source = rehearsal.plan.source
+    title = f"Rehearsal of {Path(source).name}"
+    save_page(path, rehearsal_html(rehearsal, limit=None), title, like=source)
 
 
 def _check_files(source: Path, output: Path | None, keep: Path | None, page: Path | None) -> None:

@@ -14,7 +14,14 @@ from msgspec.structs import replace
 
 from petsync.cli import context as progress
 from petsync.cli import signals
-from petsync.cli.context import Context, interruptible_run, must_be_writable, must_differ, runs
+from petsync.cli.context import (
+    Context,
+    confirm,
+    interruptible_run,
+    must_be_writable,
+    must_differ,
+    runs,
+)
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     PENDING,
@@ -31,7 +38,7 @@ from petsync.cli.options import (
     save_report,
     save_results,
 )
-from petsync.cli.plan import FORMATS, check_output, choose_format, print_plan, save
+from petsync.cli.plan import FORMATS, check_output, choose_format, save_and_print
 from petsync.errors import GuardError, InterruptedRunError, PetsyncError
 from petsync.plan.guard import GuardKeywords
 
@@ -159,16 +166,13 @@ def _show(context: Context, inbound: Inbound, limit: int | None) -> None:
 
 
 def _confirm_sheet_plan(context: Context, inbound: Inbound) -> bool:
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        if click.confirm(f"Write this into {inbound.source}?", err=True):
-            return True
-        context.say("Nothing was written.", "bold")
-    else:
-        context.say(
-            "Nothing was written: petsync can ask only on a terminal. Use --yes to write without "
-            "asking.",
-            "bold",
-        )
+    if confirm(
+        context,
+        f"Write this into {inbound.source}?",
+        "Nothing was written",
+        ": petsync can ask only on a terminal. Use --yes to write without asking.",
+    ):
+        return True
     if context.as_json:
         rows = inbound.counts.total
         document = {"dry_run": True, "sheet": inbound.source, "rows": rows, "exit_code": PENDING}
@@ -404,16 +408,15 @@ def confirm_plan(context: Context, plan: Plan, yes: bool, limit: int | None = 20
     plan.require_ok()
     if yes or not plan.changes:
         return True
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        total = len(plan.changes)
-        changes = "this change" if total == 1 else f"these {total:,} changes"
-        question = f"Send {changes} to {plan.store}?"
-        if click.confirm(question, err=True):
-            return True
-        message = "Nothing was sent."
-    else:
-        message = "Nothing was sent: without a terminal this is a dry run. --yes applies the plan."
-    context.say(message, "bold")
+    total = len(plan.changes)
+    changes = "this change" if total == 1 else f"these {total:,} changes"
+    if confirm(
+        context,
+        f"Send {changes} to {plan.store}?",
+        "Nothing was sent",
+        ": without a terminal this is a dry run. --yes applies the plan.",
+    ):
+        return True
     if context.as_json:
         kinds = {"adds": plan.adds, "updates": plan.updates, "deletes": plan.deletes}
         counts = {name: len(changes) for name, changes in kinds.items()}
@@ -839,11 +842,7 @@ def _save_undo(
     context: Context, plan: Plan, outputs: tuple[Path, ...], form: str, limit: int | None
 ) -> int:
     """Save and print the plan, and return the exit code."""
-    kinds = [save(plan, path, form, limit) for path in outputs]
-    if context.as_json or form not in kinds or form in ("text", "json"):
-        print_plan(context, plan, form, limit)
-    for path in outputs:
-        context.say(f"Saved {path}.")
+    save_and_print(context, plan, outputs, form, limit)
     if plan.verdict.ok:
         return 0
     context.say("error: the guard refuses this undo; it would not be applied", "bold red")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from petsync.cli.context import Context, must_differ
+from petsync.cli.context import Context, confirm, must_differ
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     PENDING,
@@ -199,16 +198,14 @@ def _confirm(context: Context, pictures: Pictures, yes: bool) -> bool:
     total = len(pictures.to_send)
     if yes or not total:
         return True
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        pictures_text = "this picture" if total == 1 else f"these {total:,} pictures"
-        if click.confirm(f"Upload {pictures_text} to {pictures.store}?", err=True):
-            return True
-        message = "Nothing was sent."
-    else:
-        message = (
-            "Nothing was sent: without a terminal this is a dry run. --yes uploads the pictures."
-        )
-    context.say(message, "bold")
+    pictures_text = "this picture" if total == 1 else f"these {total:,} pictures"
+    if confirm(
+        context,
+        f"Upload {pictures_text} to {pictures.store}?",
+        "Nothing was sent",
+        ": without a terminal this is a dry run. --yes uploads the pictures.",
+    ):
+        return True
     if context.as_json:
         document = {"dry_run": True, "store": pictures.store, "pictures": total}
         blocked = len(pictures.blocked)

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from petsync._sync import run_to_end
 from petsync.apply.engine import StoppedError, Stopper, Target, cause_of
 from petsync.apply.journal import Journal
 from petsync.apply.options import is_number
@@ -610,7 +611,7 @@ class _Engine:
     async def run(self) -> str:
         """Upload everything; return why the run stopped early, "" if it did not."""
         self._canceller.listen(self._sender.cancel)
-        await self._stopper.run_to_end(self._work())
+        await run_to_end(self._work(), self._stopper.interrupt)
         return self._stopper.reason
 
     def results(self) -> dict[int, UploadedFile]:

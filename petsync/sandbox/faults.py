@@ -74,23 +74,19 @@ async def drop(scope: Scope, receive: Receive) -> None:
     await _wait_for_disconnect(receive)
 
 
+async def _swallow(_: Message) -> None:
+    """Send nothing."""
+
+
 async def do_and_drop(app: ASGIApp, scope: Scope, receive: Receive) -> None:
     """Carry out the request, then end the connection without a response."""
-
-    async def swallow(_: Message) -> None:
-        return
-
-    await app(scope, receive, swallow)
+    await app(scope, receive, _swallow)
     await drop(scope, receive)
 
 
 async def do_and_show_a_page(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
     """Carry out the request, then respond as a gateway might: with 200 and a web page."""
-
-    async def swallow(_: Message) -> None:
-        return
-
-    await app(scope, receive, swallow)
+    await app(scope, receive, _swallow)
     await _PAGE(scope, receive, send)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, NamedTuple
@@ -659,6 +659,13 @@ async def body(request: Request, limit: int = MAX_BODY) -> bytes:
     return await Request(request.scope, limit_body(request, limit)).body()
 
 
+_Check = Callable[[bytes, Collection[str] | None], None]
+_READERS: Mapping[str, tuple[Callable[[bytes], Bound], Callable[[bytes], Pet], _Check]] = {
+    JSON: (bind_json, json.decode_pet, check_json),
+    XML: (bind_xml, xml.decode_pet, check_xml),
+}
+
+
 async def pet(request: Request, behaviour: Behaviour) -> Bound:
     """Return the pet that was sent as JSON or XML. Raises RefusedError for any other body."""
     media = sent_media_type(request.headers.get("content-type"))
@@ -669,27 +676,15 @@ async def pet(request: Request, behaviour: Behaviour) -> Bound:
     if behaviour.imitates_original and content.strip() in (b"", b"null"):
         raise RefusedError(405, "no data")
     try:
-        return _from_json(content, behaviour) if media == JSON else _from_xml(content, behaviour)
+        bind, decode, check = _READERS[media]
+        if behaviour.imitates_original:
+            return bind(content)
+        found = decode(content)
+        if behaviour.strict_pets:
+            check(content, behaviour.statuses)
+        return Bound(found)
     except (ResponseError, msgspec.DecodeError, RecursionError, ValueError) as error:
         raise _body_error(error, media, behaviour) from None
-
-
-def _from_json(content: bytes, behaviour: Behaviour) -> Bound:
-    if behaviour.imitates_original:
-        return bind_json(content)
-    found = json.decode_pet(content)
-    if behaviour.strict_pets:
-        check_json(content, behaviour.statuses)
-    return Bound(found)
-
-
-def _from_xml(content: bytes, behaviour: Behaviour) -> Bound:
-    if behaviour.imitates_original:
-        return bind_xml(content)
-    found = xml.decode_pet(content)
-    if behaviour.strict_pets:
-        check_xml(content, behaviour.statuses)
-    return Bound(found)
 
 
 def _body_error(error: Exception, media: str, behaviour: Behaviour) -> RefusedError:

@@ -214,7 +214,7 @@ class StoreImages:
                     on_file=on_file,
                     cancelling=cancelling,
                 )
-                report = await _finish_run(run_session, report)
+                report = await run_session.finish_report(report)
             finally:
                 session.pace.rate = None
                 with suppress(PetsyncError):
@@ -316,18 +316,6 @@ def _begin(
         payload=payload.to_json(),
         options=msgspec.to_builtins(options),
     )
-
-
-async def _finish_run(run_session: RunSession, report: UploadReport) -> UploadReport:
-    """Record the run's end, and return the report.
-
-    If the journal cannot be written, the report is marked as stopped.
-    """
-    try:
-        await run_session.finish(stopped=report.stopped)
-    except PetsyncError as error:
-        return msgspec.structs.replace(report, stopped=report.stopped or str(error))
-    return report
 
 
 def _build_stopped_error(report: UploadReport) -> InterruptedRunError:

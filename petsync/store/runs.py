@@ -39,7 +39,7 @@ from petsync.apply.engine import (
     settle_overtaken,
     settle_superseded,
 )
-from petsync.apply.journal import Journal, RunSession, row_payload
+from petsync.apply.journal import Journal, RunSession, row_payload, runs_named
 from petsync.apply.options import ApplyKeywords, ApplyOptions
 from petsync.apply.undo import (
     CurrentPet,
@@ -142,8 +142,7 @@ class History:
         the matching runs, or else the newest ones.
         """
         runs = self.runs()
-        found = [run for run in runs if run.run_id == name]
-        found = found or [run for run in runs if name and run.run_id.startswith(name)]
+        found = runs_named(runs, name)
         matches = [run for run in found if store in (None, run.store)]
         if len(matches) == 1:
             return matches[0]
@@ -702,7 +701,7 @@ class Runs:
                 earlier=earlier,
                 on_progress=on_progress,
             )
-            report = await _finish_run(run_session, report)
+            report = await run_session.finish_report(report)
         finally:
             session.pace.rate, session.gate.most = None, max_concurrent
             with suppress(PetsyncError):
@@ -818,18 +817,6 @@ def _build_undone_hint(runs: Sequence[PastRun], undone: Mapping[str, PastRun]) -
         f"Run {past.run_id} was undone, and the outcome of {changes} is unknown: `petsync resume "
         f"{past.run_id}` determines it, and sends nothing."
     )
-
-
-async def _finish_run(run_session: RunSession, report: Report) -> Report:
-    """Record the run's end, and return the report.
-
-    If the journal cannot be written, the report is marked as stopped.
-    """
-    try:
-        await run_session.finish(stopped=report.stopped)
-    except PetsyncError as error:
-        return msgspec.structs.replace(report, stopped=report.stopped or str(error))
-    return report
 
 
 def _build_stopped_error(report: Report) -> InterruptedRunError:

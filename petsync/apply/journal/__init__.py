@@ -7,8 +7,8 @@ started.
 
 from __future__ import annotations
 
-from petsync.apply.journal.journal import Journal
+from petsync.apply.journal.journal import Journal, runs_named
 from petsync.apply.journal.rows import row_payload
 from petsync.apply.journal.writer import RunSession
 
-__all__ = ["Journal", "RunSession", "row_payload"]
+__all__ = ["Journal", "RunSession", "row_payload", "runs_named"]

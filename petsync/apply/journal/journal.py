@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from operator import itemgetter
 from pathlib import Path
@@ -63,7 +63,7 @@ from petsync.plan.lineage import RemovedPet, RenumberedPet, RestoredPet, ReusedI
 from petsync.plan.plan import Plan
 from petsync.plan.report import Entry, PastRun, Report, RunKind
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "runs_named"]
 
 
 T = TypeVar("T")
@@ -122,9 +122,7 @@ class Journal:
         such run, or if there are several.
         """
         runs = self.runs(store)
-        found = [run for run in runs if run.run_id == name] or [
-            run for run in runs if name and run.run_id.startswith(name)
-        ]
+        found = runs_named(runs, name)
         if len(found) == 1:
             return found[0]
         raise _not_found(name, found, runs)
@@ -411,6 +409,12 @@ def _build_stale_error(run: str, undoes: str) -> StalePlanError:
         f"this plan was already applied, in run {run}",
         hint=f"{suggestion} If that run was stopped, `petsync resume {run}` finishes it.",
     )
+
+
+def runs_named(runs: Iterable[PastRun], name: str) -> list[PastRun]:
+    """Return the runs whose id is the name, else those whose id begins with it."""
+    similar = [run for run in runs if name and run.run_id.startswith(name)]
+    return [run for run in similar if run.run_id == name] or similar
 
 
 def _not_found(name: str, found: list[PastRun], runs: list[PastRun]) -> PlanError:

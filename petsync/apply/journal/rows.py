@@ -20,7 +20,13 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from petsync._files import check_state_folder, make_private_folder, read_regular, write_atomically
+from petsync._files import (
+    check_state_folder,
+    make_private_folder,
+    read_regular,
+    user_folder,
+    write_atomically,
+)
 from petsync.apply.engine import result_from
 from petsync.apply.journal.schema import (
     NAME,
@@ -155,13 +161,10 @@ def other_journals(store: str, state: Path) -> Iterator[Path]:
 
 def _find_notes_folder() -> Path | None:
     """Return the folder for the notes; None if the user has no home folder."""
-    given = Path(os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_STATE_HOME", ""))
-    # As the XDG specification requires, ignore a relative path.
     try:
-        base = given if given.is_absolute() else Path.home() / ".local" / "state"
+        return user_folder("XDG_STATE_HOME", "LOCALAPPDATA", ".local/state") / "petsync/journals"
     except RuntimeError:
         return None
-    return base / "petsync" / "journals"
 
 
 def _read_notes(folder: Path, pattern: str) -> Iterator[tuple[Path, _Note]]:

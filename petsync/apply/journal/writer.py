@@ -9,14 +9,15 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Collection, Coroutine, Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from petsync._sync import run_to_end
 from petsync.apply.journal.rows import (
     INSERT_INTENT,
     INSERT_REPLACEMENT,
@@ -47,7 +48,8 @@ from petsync.apply.journal.schema import (
 from petsync.errors import LockedError, PetsyncError
 from petsync.models import Pet
 from petsync.plan.change import Change
-from petsync.plan.report import Entry, Result
+from petsync.plan.report import Entry, Report, Result
+from petsync.plan.uploads import UploadReport
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -359,6 +361,9 @@ def _resolve(waiters: list[Waiter], error: PetsyncError | None) -> None:
 _STANDSTILL_S = 2.5 * HEARTBEAT_S
 
 
+ReportT = TypeVar("ReportT", Report, UploadReport)
+
+
 class RunSession:
     """A Recorder of one run; no other process can work on the run's store until the session is
     closed.
@@ -439,7 +444,17 @@ class RunSession:
 
         `stopped` is "" for a complete run. A cancellation only shortens the waits.
         """
-        await self._await_to_end(self._write_and_wait(Finish(time.time(), stopped)))
+        await run_to_end(self._write_and_wait(Finish(time.time(), stopped)), self.stop_waiting)
+
+    async def finish_report(self, report: ReportT) -> ReportT:
+        """Record the end of the run, and return its report, which is marked as stopped if the
+        journal cannot be written.
+        """
+        try:
+            await self.finish(stopped=report.stopped)
+        except PetsyncError as error:
+            return msgspec.structs.replace(report, stopped=report.stopped or str(error))
+        return report
 
     async def close(self) -> None:
         """Write what is left, and release the lock.
@@ -449,17 +464,7 @@ class RunSession:
         report would be lost.
         """
         self._closed = True
-        await self._await_to_end(asyncio.to_thread(self._end))
-
-    async def _await_to_end(self, work: Coroutine[Any, Any, None]) -> None:
-        """Await the work to its end, even after a cancellation."""
-        task = asyncio.ensure_future(work)
-        while not task.done():
-            try:
-                await asyncio.shield(task)
-            except asyncio.CancelledError:
-                self.stop_waiting()
-        task.result()
+        await run_to_end(asyncio.to_thread(self._end), self.stop_waiting)
 
     async def _write_and_wait(self, item: Item | None) -> None:
         if self._closed:

@@ -1083,6 +1083,15 @@ _AT_END_CURE = "Write {}; if all of it is the address, put it in double quotes."
 Known = Callable[[], Collection[str]]
 
 
+def _known(base: Base | None, texts: Callable[[Base], Collection[str]]) -> Known:
+    """Return a function that returns the texts of the base, which it collects only once."""
+    return cache(lambda: () if base is None else texts(base))
+
+
+def _base_items(base: Base, column: str) -> Iterator[Any]:
+    return (item for items in base.frame[column] for item in items or ())
+
+
 def note_separators(
     tags: Cells | None, photos: Cells | None, marker: str, base: Base | None, notes: Notes
 ) -> None:
@@ -1092,7 +1101,8 @@ def note_separators(
 
     A tag or URL in the `base` is a single one, because it was exported as one.
     """
-    known_tags, known_urls = _known_tags(base), _known_photos(base)
+    known_tags = _known(base, lambda each: {tag.name or "" for tag in _base_items(each, "tags")})
+    known_urls = _known(base, lambda each: {*_base_items(each, "photo_urls")})
     for name, cells, known in (("tags", tags, known_tags), ("photo_urls", photos, known_urls)):
         for at, text in markers_among_items(cells, marker) if cells is not None else ():
             notes.add(at, name, Note("clear-beside-others", text))
@@ -1179,16 +1189,6 @@ def _parts(tag: Any, item: str, known_tags: Known) -> list[tuple[str, bool]]:
         return [(part, True) for part in parts]
 
 
-def _known_tags(base: Base | None) -> Known:
-    @cache
-    def list_names() -> Collection[str]:
-        if base is None:
-            return ()
-        return {tag.name or "" for tags in base.frame["tags"] for tag in tags or ()}
-
-    return list_names
-
-
 def _doubtful_tags(text: Any) -> Rows:
     cell_bytes = text_bytes(text)
     rows = cell_bytes.rows(cell_bytes.places(lambda data: np.isin(data, tuple(_ASCII))))
@@ -1221,16 +1221,6 @@ def _photo_separators(text: Any, known_urls: Known) -> Iterator[tuple[int, str, 
             parts = [URL_SEPARATOR.split(url) if url in joined_urls else [url] for url, _ in items]
             urls = [part for split in parts for url in split if (part := trim(url))]
             yield at, cell, format_photo_urls(urls)
-
-
-def _known_photos(base: Base | None) -> Known:
-    @cache
-    def list_urls() -> Collection[str]:
-        if base is None:
-            return ()
-        return {url for urls in base.frame["photo_urls"] for url in urls or ()}
-
-    return list_urls
 
 
 def _doubtful_photos(text: Any) -> Rows:

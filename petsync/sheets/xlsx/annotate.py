@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import NamedTuple
 
-from openpyxl import Workbook
 from openpyxl.styles import Font, PatternFill
 from openpyxl.worksheet.worksheet import Worksheet
 
@@ -32,7 +31,7 @@ from petsync.sheets.xlsx.edit_parts import (
     start_tag,
     xml_text,
 )
-from petsync.sheets.xlsx.write import OWN_RULE, name_base
+from petsync.sheets.xlsx.write import OWN_RULE, hide_lines, name_base
 from petsync.sheets.xlsx.xml import MarkupError, column_number
 from petsync.table.cells import make_visible
 from petsync.table.sheet import Finding, Sheet
@@ -96,7 +95,11 @@ def convert_to_workbook(source: Source, sheet: Sheet) -> Source:
     with bulk_workbook() as bulk:
         tab = bulk.book.create_sheet(TAB)
         body, head = _lay_out(tab, rows, sheet.header_row)
-        _hide(bulk.book, sidecar_lines(source))
+        if (base_lines := sidecar_lines(source)) is not None:
+            # A damaged base is refused in the copy, too, so replaced characters do no harm.
+            lines = (_UNWRITABLE.sub("?", line[:MAX_CELL]) for line in base_lines)
+            hide_lines(bulk.book, base.BASE_TAB, lines)
+            name_base(bulk.book)
         columns = max(len(texts) for _, texts in rows)
         # Without a fixed height, photo URLs on several lines would make the rows high.
         height = height_xml(15, is_fixed=True)
@@ -105,11 +108,11 @@ def convert_to_workbook(source: Source, sheet: Sheet) -> Source:
             is_head: [CellStyle(each, style, style) for each in letters]
             for is_head, style in ((False, body), (True, head))
         }
-        lines = (
+        marked = (
             row_xml(number, texts, styles[number == sheet.header_row], height)
             for number, texts in rows
         )
-        bulk.add_rows(tab, lines, columns=columns, last_row=rows[-1][0])
+        bulk.add_rows(tab, marked, columns=columns, last_row=rows[-1][0])
         file = io.BytesIO()
         bulk.save(file, with_seal=True)
     return Source(source.path, "workbook", file.getvalue())
@@ -150,19 +153,6 @@ def _lay_out(sheet: Worksheet, rows: _Rows, header_row: int) -> tuple[int, int]:
         lengths = (len(texts[column]) for _, texts in rows[:_SAMPLE] if column < len(texts))
         dimension.width = min(max(_NARROW, 2 + max(lengths)), _WIDE)
     return styles
-
-
-def _hide(book: Workbook, base_lines: Sequence[str] | None) -> None:
-    """Add the lines of the CSV file's base to the copy, in a hidden worksheet."""
-    if base_lines is None:
-        return
-    hidden = book.create_sheet(base.BASE_TAB)
-    hidden.sheet_state = "veryHidden"
-    name_base(book)
-    for number, line in enumerate(base_lines, 1):
-        # A damaged base is refused in the copy, too, so replaced characters do no harm.
-        text = _UNWRITABLE.sub("?", line[:MAX_CELL])
-        hidden.cell(number, 1, text).data_type = "s"
 
 
 # A worksheet's comments: petsync's are added or removed, all others stay.

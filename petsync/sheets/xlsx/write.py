@@ -41,7 +41,7 @@ from petsync.workbook import (
     style_header,
 )
 
-__all__ = ["LISTS", "OWN_RULE", "SPARE", "height_of", "name_base", "workbook_bytes"]
+__all__ = ["LISTS", "OWN_RULE", "SPARE", "height_of", "hide_lines", "name_base", "workbook_bytes"]
 
 
 # Drop-downs that suggest values; users can still type any other value that petsync accepts.
@@ -380,10 +380,10 @@ def workbook_bytes(contents: Contents) -> bytes:
         add_guide(bulk.book, contents)
         offer(bulk.book, sheet, contents)
         if contents.base is not None:
-            _hide(bulk.book, BASE_TAB, [base_notice(contents.base), *contents.base.to_lines()])
+            hide_lines(bulk.book, BASE_TAB, [base_notice(contents.base), *contents.base.to_lines()])
             name_base(bulk.book)
         if contents.exact and (lines := exact.exact_lines(contents.by_name)):
-            _hide(bulk.book, exact.TEXTS_TAB, lines)
+            hide_lines(bulk.book, exact.TEXTS_TAB, lines)
         _describe(bulk.book, contents.base)
         texts = f"A2:{_last()}{contents.rows + 1 + SPARE}"
         rows = _rows(contents.columns, styles)
@@ -414,11 +414,12 @@ def _describe(book: Workbook, base: Base | None) -> None:
     book.properties.title = "Pets" if base is None else f"Pets of {without_invisible(base.store)}"
 
 
-def _hide(book: Workbook, name: str, lines: Sequence[str]) -> None:
+def hide_lines(book: Workbook, name: str, lines: Iterable[str]) -> None:
+    """Add the lines as texts of a worksheet that programs do not show."""
     hidden = book.create_sheet(name)
     hidden.sheet_state = "veryHidden"
     for number, line in enumerate(lines, 1):
-        hidden.cell(number, 1, line)
+        hidden.cell(number, 1, line).data_type = "s"
 
 
 def _checked_name(tab: str) -> str:
