@@ -7,7 +7,6 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,7 +21,15 @@ from petsync.sheets.grid import CellKind, Cells, Grid, letter
 from petsync.sheets.headers import Mapper
 from petsync.sheets.xlsx.contents import GUIDE
 from petsync.sheets.xlsx.package import MAX_SEARCHED, Package, Tab
-from petsync.sheets.xlsx.survey import Survey, extent, find_misplaced, is_irregular, survey, view
+from petsync.sheets.xlsx.survey import (
+    Survey,
+    extent,
+    find_misplaced,
+    is_irregular,
+    survey,
+    translate_damage,
+    view,
+)
 from petsync.sheets.xlsx.xml import first_rows
 from petsync.table.base import Base
 
@@ -351,7 +358,7 @@ def _open_tab(package: Package, tab: Tab, where: str, large: int) -> _WorksheetD
 
 
 def _sheet(package: Package, data: bytes, texts: Mapping[str, bytes], where: str) -> CalamineSheet:
-    with _naming_damage(where):
+    with translate_damage(where):
         return load_workbook(package.extract_sheet(data, texts)).get_sheet_by_index(0)
 
 
@@ -376,23 +383,6 @@ def _rows_of_sheets(sheets: Sequence[CalamineSheet]) -> Iterator[list[Any]]:
         # calamine also returns the rows above a part, as blank rows.
         yield from itertools.islice(sheet.iter_rows(), done, None)
         done = (sheet.end or (0, 0))[0] + 1
-
-
-@contextmanager
-def _naming_damage(where: str) -> Iterator[None]:
-    try:
-        yield
-    except SheetError:
-        raise
-    except BaseException as error:
-        # A panic in calamine derives from BaseException; it means a damaged file, as other
-        # exceptions do.
-        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-            raise SheetError(
-                f"{where}: the worksheet is damaged: {error}",
-                hint="Save the workbook again, or take it from a backup.",
-            ) from None
-        raise
 
 
 def _count_filled(rows: Sequence[Sequence[Any]], columns: Sequence[Cells]) -> int:

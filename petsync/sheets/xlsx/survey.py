@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,7 @@ __all__ = [
     "is_irregular",
     "lines_of",
     "survey",
+    "translate_damage",
     "view",
 ]
 
@@ -300,13 +302,25 @@ def _rows_of_workbook(workbook: io.BytesIO, where: str) -> list[list[Any]]:
     # calamine is loaded when a workbook is read.
     from python_calamine import load_workbook
 
-    try:
+    with translate_damage(where):
         return load_workbook(workbook).get_sheet_by_index(0).to_python()
+
+
+@contextmanager
+def translate_damage(where: str) -> Iterator[None]:
+    """Convert errors of calamine to SheetError, which names the worksheet."""
+    try:
+        yield
+    except SheetError:
+        raise
     except BaseException as error:
         # A panic in calamine derives from BaseException; it means a damaged file, as other
         # exceptions do.
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-            raise SheetError(f"{where}: the worksheet is damaged") from None
+            raise SheetError(
+                f"{where}: the worksheet is damaged: {error}",
+                hint="Save the workbook again, or take it from a backup.",
+            ) from None
         raise
 
 
