@@ -134,13 +134,9 @@ def option(example: str, default: Any = None, *, usual: str | None = None, also:
     `also` are wrong names that users may try.
     """
     if usual is None:
-        usual = "" if default in (None, ..., "") else _as_toml(default)
+        usual = "" if default in (None, ..., "") else json.dumps(default, default=str)
     notes = Option(example=example, default=usual, also=tuple(also.split()))
     return Field(default, json_schema_extra=notes)
-
-
-def _as_toml(value: Any) -> str:
-    return json.dumps(value, default=str)
 
 
 def toml_value(text: str) -> Any:
@@ -174,8 +170,8 @@ class Inner:
 
 
 def given(table: Table) -> dict[str, Any]:
-    """Return the values that a table sets, by name."""
-    return {name: getattr(table, name) for name in table.model_fields_set}
+    """Return the values that a table sets, by name, in the order of its fields."""
+    return {name: value for name, value in table if name in table.model_fields_set}
 
 
 # `[service]` and `[auth]`: their keys come from other modules.
