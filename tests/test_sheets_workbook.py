@@ -1,6 +1,8 @@
 """Exported workbooks: drop-downs, guide, print layout and exact texts."""
 
+import io
 import re
+import tracemalloc
 import zipfile
 
 import openpyxl
@@ -13,8 +15,8 @@ from petsync.errors import SheetError
 from petsync.models import Category, Pet, Tag
 from petsync.sheets import exact, read_sheet, write_sheet
 from petsync.sheets.exact import find_resaved_forms
-from petsync.sheets.xlsx.contents import GUIDE
-from petsync.sheets.xlsx.write import LISTS, SPARE
+from petsync.sheets.xlsx.contents import GUIDE, Contents
+from petsync.sheets.xlsx.write import LISTS, SPARE, workbook_bytes
 from petsync.table.columns import ACTIONS, COLUMNS
 from petsync.table.frame import frame_from_pets
 
@@ -147,6 +149,21 @@ def test_no_green_triangles_and_no_tall_rows(path, book):
     heights = [book["Pets"].row_dimensions[row].height for row in range(2, 7)]
     assert heights == [(lines * 12.75) + 3 for lines in (1, 1, 7, 2, 7)]
     assert book["Pets"]["G4"].alignment.wrap_text
+
+
+def test_many_rows_take_no_memory():
+    """Of the rows of an export only a few are in memory as XML at a time."""
+    rows = 20_000
+    columns = [[f"{name} {n}" for n in range(rows)] for name in (*COLUMNS, "action")]
+    contents = Contents(columns=columns, tab="Pets", file="a.xlsx", exact=False)
+    tracemalloc.start()
+    data = workbook_bytes(contents)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        part = archive.read("xl/worksheets/sheet1.xml")
+    assert part.count(b"<row ") == rows + 1
+    assert peak < 0.8 * len(part)
 
 
 def test_long_addresses_have_their_lines(tmp_path):
