@@ -256,11 +256,18 @@ class BulkWorkbook:
         """Add rows from `row_xml` to the worksheet, below the rows that it has; return how many.
 
         `last_row` is the number of the last row, if rows are left out; `texts` are the cells in
-        which Excel shows no warning for a number stored as text.
+        which Excel shows no warning for a number stored as text. Raises SheetError if the temporary
+        file cannot be written.
         """
         start, number, rows = self._rows.tell(), 0, iter(rows)
         while batch := [*islice(rows, _BATCH)]:
-            self._rows.write("".join(batch).encode())
+            try:
+                self._rows.write("".join(batch).encode())
+            except OSError as error:
+                raise SheetError(
+                    f"a temporary file for the rows cannot be written: {error.strerror}",
+                    hint="Free space in the folder for temporary files, or name another in TMPDIR.",
+                ) from None
             number += len(batch)
         last_row = sheet.max_row + number if last_row is None else last_row
         area = f"A1:{get_column_letter(columns)}{last_row}"

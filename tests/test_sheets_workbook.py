@@ -2,6 +2,7 @@
 
 import io
 import re
+import tempfile
 import tracemalloc
 import zipfile
 
@@ -11,6 +12,7 @@ import pytest
 from openpyxl.utils import get_column_letter
 from test_sheets_base import a_snapshot
 
+from petsync import workbook
 from petsync.errors import SheetError
 from petsync.models import Category, Pet, Tag
 from petsync.sheets import exact, read_sheet, write_sheet
@@ -164,6 +166,18 @@ def test_many_rows_take_no_memory():
         part = archive.read("xl/worksheets/sheet1.xml")
     assert part.count(b"<row ") == rows + 1
     assert peak < 0.8 * len(part)
+
+
+def test_no_room_for_temporary_files_is_an_error_with_a_way_out(tmp_path, monkeypatch):
+    """If the rows do not fit into the folder for temporary files, the error names TMPDIR, and no
+    file is written.
+    """
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    monkeypatch.setattr(workbook, "_IN_MEMORY", 10)
+    with pytest.raises(SheetError, match="temporary file") as caught:
+        write_sheet(frame_from_pets(CATALOGUE), tmp_path / "a.xlsx")
+    assert "TMPDIR" in caught.value.hint
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_long_addresses_have_their_lines(tmp_path):
