@@ -11,9 +11,10 @@ from picture import sample_plan
 
 from petsync.plan.change import Change
 from petsync.plan.report import Cause, Outcome, Report, Result, result_of, without_request
-from petsync.report.html import page
-from petsync.report.run import report_html
-from petsync.report.show import show_report, terminal_svg
+from petsync.report.html import document_page
+from petsync.report.show import terminal_svg
+from petsync.report.text import show
+from petsync.report.views.run import report_page_view, report_view
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "browser"))
 
@@ -57,7 +58,7 @@ def terminal() -> str:
     """Return the report in a terminal of 80 columns as SVG."""
     report = sample_report()
     return terminal_svg(
-        lambda console: show_report(report, console, limit=1), title="petsync apply"
+        lambda console: show(report_view(report, limit=1), console), title="petsync apply"
     )
 
 
@@ -67,7 +68,7 @@ def draw(folder: Path) -> Iterator[Path]:
     svg.write_text(terminal(), encoding="utf-8")
     yield svg
     title = "Report on catalogue.xlsx"
-    html.write_text(page(report_html(sample_report(), limit=None), title), encoding="utf-8")
+    html.write_text(document_page(report_page_view(sample_report()), title), encoding="utf-8")
     with open_chromium() as chromium:
         tab = chromium.new_page(color_scheme="light", viewport={"width": 1180, "height": 1010})
         tab.goto(html.as_uri())

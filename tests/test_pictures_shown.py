@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from rendering import pictures_html, pictures_text, uploaded_html, uploaded_text
 
 import petsync as ps
 import petsync.report
@@ -14,14 +15,7 @@ from petsync.errors import PlanError
 from petsync.plan.options import PictureOptions
 from petsync.plan.report import OUTCOMES
 from petsync.plan.uploads import UPLOAD_DECISIONS, result_of, result_of_problem, treatment
-from petsync.report.images import (
-    DECISION_TITLES,
-    pictures_html,
-    pictures_text,
-    size,
-    uploaded_html,
-    uploaded_text,
-)
+from petsync.report.views.images import DECISION_TITLES, size
 
 EVIL = "<script>alert(1)</script>\x1b[31m\u202e"
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rendering import rounds_text
 from scenarios import PETS, Scenario, changed, kinds
 
 import petsync as ps
 from petsync.cli import main
 from petsync.plan.guard import Guard, Limit
-from petsync.report.show import rounds_text
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow

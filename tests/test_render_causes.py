@@ -10,10 +10,11 @@ from typing import get_args
 import pytest
 from effort import growth, steps
 from render_samples import HOSTILE, UPDATE, large_plan, plan_with, report_of, result
+from rendering import report_html, report_text
 
 from petsync.plan.report import OUTCOMES, Cause, Report
-from petsync.report.run import report_html, report_lines
-from petsync.report.show import report_text
+from petsync.report.text import document_lines
+from petsync.report.views.run import report_view
 from petsync.report.words import CAUSES, describe_cause, results_by_cause
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -138,7 +139,7 @@ def test_what_was_not_begun_is_counted_and_not_listed() -> None:
     assert report_text(report).count("  * Pets!B18") == 3
     assert "... and 47 more" in report_text(report)
     assert report_text(report, limit=None).count("  * Pets!B18") == 50
-    assert "<details><summary>50 not sent: not started</summary>" in report_html(report)
+    assert "<details>\n<summary>50 not sent: not started</summary>" in report_html(report)
 
 
 def test_a_large_report_is_shown_at_once() -> None:
@@ -146,8 +147,10 @@ def test_a_large_report_is_shown_at_once() -> None:
     hundred, and the whole report is linear.
     """
     report, few = mixed(MANY), mixed(100)
-    assert next(report_lines(report)).plain == "petsync run 20261120-093100-4f2a"
-    assert steps(lambda: next(report_lines(report))) == steps(lambda: next(report_lines(few)))
+    assert next(document_lines(report_view(report))).plain == "petsync run 20261120-093100-4f2a"
+    assert steps(lambda: next(document_lines(report_view(report)))) == steps(
+        lambda: next(document_lines(report_view(few)))
+    )
     reports = {size: mixed(size) for size in (1_300, 5_200)}
     assert growth(lambda size: report_text(reports[size]), 1_300) < 5
     shown = len(report_text(report).splitlines())
@@ -160,7 +163,7 @@ def test_a_large_report_in_html_is_short() -> None:
     """A large report in HTML has the first rows of each cause, folded if there are many."""
     html = report_html(mixed(2_100))
     assert len(html) < 400_000
-    assert html.count('<tr class="ps-blocked">') == len(CAUSES) * 20 - 4 * 17
+    assert html.count('<tr class="ps-blocked" role="row">') == len(CAUSES) * 20 - 4 * 17
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import pytest
 from render_samples import CLASHING, HOSTILE, UPDATE, plan_with, replace, small_plan
@@ -10,8 +11,9 @@ from rich.cells import cell_len
 
 import petsync.report  # noqa: F401 - what is tested: values show themselves once it is imported
 from petsync.plan.explain import Explanation, Explanations, Reason
-from petsync.report.explain import explanations_html
-from petsync.report.show import explanations_text, summary_text
+from petsync.report.html import document_html
+from petsync.report.text import plain_text
+from petsync.report.views.explain import explanations_view
 
 TEXT = """\
 ~ Pet 17, Bella (Pets!B18): it will be changed.
@@ -41,6 +43,11 @@ petsync plan, in numbers
   pets              1,200  in the store
 
 The guard refuses this plan: nothing will be sent."""
+
+
+def explanations_text(explanations: Iterable[Explanation], *, width: int = 80) -> str:
+    """Return the explanations as text."""
+    return plain_text(explanations_view(explanations), width=width)
 
 
 def reason(column: str, *values: str | None, rule: str = "edited", sentence: str = "So.") -> Reason:
@@ -201,10 +208,12 @@ def test_no_name_breaks_out_of_an_explanation(name: str, width: int) -> None:
     text = explanations_text([result], width=width)
     assert all(cell_len(line) <= width for line in text.split("\n"))
     assert text.replace("\n", "").replace("\u200d", "").isprintable()
-    html = explanations_html([result])
+    html = document_html(explanations_view([result]))
     inner = html.partition("</style>")[2]
     assert set(re.findall(r"<(\w+)", inner)) <= {
         "div",
+        "details",
+        "summary",
         "p",
         "bdi",
         "table",
@@ -235,7 +244,7 @@ def test_an_explanation_as_html() -> None:
 def test_a_summary_as_text() -> None:
     """The text and the repr of a summary have exactly this form, with aligned numbers."""
     summary = small_plan().summary()
-    assert summary_text(summary) == SUMMARY
+    assert str(summary) == SUMMARY
     assert repr(summary) == SUMMARY
 
 
@@ -245,7 +254,7 @@ def test_a_summary_says_who_won_and_what_is_left_out() -> None:
     """
     won = replace(CLASHING, winner="sheet")
     plan = plan_with(UPDATE, conflicts=(CLASHING, won, won), left_out=12)
-    text = summary_text(plan.summary())
+    text = str(plan.summary())
     assert re.search(r"conflicts +3  2 that the sheet wins\n", text)
     assert re.search(r"left out +12  by a selection\n", text)
     assert text.endswith("Guard: the plan is within every limit.")
@@ -258,7 +267,7 @@ def test_rows_that_the_store_left_behind_are_no_agreement() -> None:
     plan = plan_with(
         UPDATE, base="2026-11-19T08:00:00Z", unchanged=870, older=(3, 4), deleted_in_store=(5,)
     )
-    text = summary_text(plan.summary())
+    text = str(plan.summary())
     assert re.search(r"in agreement +867\n  older +2  not edited", text)
     assert re.search(r"\n  deleted in store +1  not edited", text)
     shown = repr(plan).replace("\n", " ")

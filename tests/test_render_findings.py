@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from render_samples import HOSTILE, finding, sheet_with
+from rendering import findings_html, findings_text, sheet_html, table_text
 from rich.cells import cell_len
 from sheetmaking import csv_of
 
 from petsync import sample_data
-from petsync.report.html import page
-from petsync.report.sheet import findings_html, sheet_html
-from petsync.report.show import findings_text, table_text
+from petsync.report.html import document_page
+from petsync.report.views.sheet import sheet_view
 from petsync.report.words import Place, format_places, group_findings
 from petsync.sheets import read_sheet, write_sheet
 from petsync.table.sheet import FINDING_FIELDS, Finding, Findings, cell_address
@@ -125,7 +125,7 @@ def test_findings_show_themselves_by_rule() -> None:
     errors = findings[findings["severity"] == "error"]
     assert "1 error: unknown-status" in repr(errors)
     assert "status-spelling" not in repr(errors)
-    assert repr(findings.query("row == 2").reset_index(drop=True)).startswith("\n1 warning")
+    assert repr(findings.query("row == 2").reset_index(drop=True)).startswith("1 warning")
 
 
 def test_findings_without_all_columns_show_themselves_as_any_table() -> None:
@@ -190,13 +190,14 @@ def test_a_page_of_findings_names_each_rule_and_its_first_cells() -> None:
     it.
     """
     findings = [spelt(n, value=f"S{n}") for n in range(0, 60, 2)]
-    html = sheet_html(sheet_with(*findings, finding("unknown-status", 3)))
+    sheet = sheet_with(*findings, finding("unknown-status", 3))
+    html = sheet_html(sheet)
     assert "30 warnings: status-spelling" in html
     assert "Pets!C0; Pets!C2; Pets!C4 ...: The store has no such status." in html
     assert "<details>" in html
     assert "... and 10 more" in html
     assert "explains each code" in html
-    assert "<main>" in page(html, "Findings")
+    assert "<h2>30 warnings: status-spelling</h2>" in document_page(sheet_view(sheet), "Findings")
 
 
 def test_the_columns_that_are_listed_are_those_of_the_file(tmp_path: Path) -> None:
@@ -217,7 +218,7 @@ def test_tabs_that_are_not_read_are_named(tmp_path: Path) -> None:
     sheet = read_sheet(tmp_path / "copied.xlsx")
     assert sheet.tabs == ("Pets (2)",)
     assert "  not read  tab Pets (2)\n" in findings_text(sheet)
-    assert "<span>not read: <bdi>tab Pets (2)</bdi></span>" in sheet_html(sheet)
+    assert "<dt>not read</dt><dd><bdi>tab Pets (2)</bdi></dd>" in sheet_html(sheet)
     other = read_sheet(tmp_path / "copied.xlsx", tab="Pets (2)")
     assert (other.tab, other.tabs) == ("Pets (2)", ("Pets",))
 

@@ -35,16 +35,18 @@ from render_samples import (
     small_report,
     small_snapshot,
 )
+from rendering import report_html, sheet_html, snapshot_html
 
 from petsync.models import Tag
 from petsync.plan.change import Coverage
 from petsync.plan.guard import Refusal, Verdict
-from petsync.plan.report import OUTCOMES
-from petsync.report.html import page
+from petsync.plan.report import OUTCOMES, Report
+from petsync.report.html import document_page
 from petsync.report.plan import plan_html, plan_page
-from petsync.report.run import report_html
-from petsync.report.sheet import sheet_html, snapshot_html
 from petsync.report.textdiff import mark_differences
+from petsync.report.views.run import report_page_view
+from petsync.report.views.sheet import sheet_view
+from petsync.report.words import results_by_cause
 
 VOID = {"br", "input", "meta"}
 ATTRIBUTES = {"class", "scope", "open", "role", "aria-hidden"}
@@ -126,7 +128,7 @@ def test_values_show_themselves_in_a_notebook() -> None:
 def test_totals_of_a_report_add_up_in_html() -> None:
     """The table of totals has every outcome, and its last row is their sum."""
     html = report_html(small_report())
-    pattern = r"<bdi>([a-z ]+)</bdi></th><td class=\"ps-number\">([\d,]+)</td>"
+    pattern = r"<bdi>([a-z ]+)</bdi></th><td class=\"ps-number\" role=\"cell\"><bdi>([\d,]+)</bdi>"
     counts = {name: int(n.replace(",", "")) for name, n in re.findall(pattern, html)}
     assert list(counts) == [*OUTCOMES, "total"]
     assert counts.pop("total") == sum(counts.values())
@@ -137,6 +139,42 @@ def test_a_report_names_why_it_stopped() -> None:
     text = Reader(report_html(report_of(stopped="the token expired\nLog in."))).text
     assert text.index("the token expired") < text.index("applied", text.index("Outcome"))
     assert "Log in." in text
+
+
+def test_a_reports_page_lists_every_change() -> None:
+    """A report's page holds each change, conflict and blocked row with its outcome, the worst
+    first, counts them, and says what to do about each cause.
+    """
+    report = small_report()
+    html = document_page(report_page_view(report), "Report on edited.xlsx")
+    data = _data(html)
+    names = [name for name, *_ in data["kinds"]]
+    shown = Counter(names[row[0]] for row in data["rows"])
+    assert shown == Counter(each.outcome.replace(" ", "-") for each in report.results)
+    assert [row[0] for row in data["rows"]] == sorted(row[0] for row in data["rows"])
+    assert {f"#kind={name}" for name in names} == set(re.findall(r'href="(#kind=[^"]*)"', html))
+    text = Reader(html).text
+    for group in results_by_cause(report, 0):
+        assert group.is_plain or group.title in text
+    assert words_of(report) <= set(text.split())
+
+
+def words_of(report: Report) -> set[str]:
+    """Return the words of the report's messages."""
+    return {word for each in report.results for word in each.message.rstrip(".").split()[:-1]}
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "</script>", "<!--<script>"])
+def test_no_name_becomes_markup_on_a_reports_page(name: str) -> None:
+    """With any names, the page of a report has only its own tags, and its data no markup."""
+    failed = result(1, "failed", source=name, message=name)
+    html = document_page(
+        report_page_view(report_of(failed, stopped=name, plan=hostile_plan(name))), name
+    )
+    reader = Reader(html)
+    assert reader.tags["script"] == 6
+    assert not reader.tags.keys() & {"img", "b", "iframe", "svg"}
+    assert len(_data(html)["rows"]) == 1
 
 
 def test_findings_in_html() -> None:
@@ -202,7 +240,7 @@ def test_a_page_stands_alone(title: str) -> None:
     """A page has a title, forbids scripts and loading, supports light and dark themes, and links to
     no address.
     """
-    whole = page(plan_html(plan_with(UPDATE, store="shop")), title)
+    whole = document_page(sheet_view(sheet_with(finding("unknown-status", 4))), title)
     reader = Reader(whole)
     assert reader.tags["html"] == reader.tags["title"] == reader.tags["h1"] == 1
     assert "default-src 'none'" in whole

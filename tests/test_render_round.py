@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from render_samples import HOSTILE, plan_with
+from rendering import round_html, round_text, rounds_html, rounds_text
 from rich.cells import cell_len
 from round_samples import OPENS, build_full_report, build_hostile_report, replace, round_of
 from test_render_html import Reader
@@ -21,8 +22,7 @@ from petsync.plan.report import RoundReport, Rounds
 from petsync.plan.rounds import Counts, Difference, Round, SheetChange
 from petsync.report import round as report_round
 from petsync.report.json import FORMAT, round_json, rounds_json
-from petsync.report.round import round_html, round_page, rounds_html
-from petsync.report.show import round_text, rounds_text
+from petsync.report.round import round_page
 from petsync.report.text import wrap_keeping_paths
 
 WELL = RoundReport(round=round_of(job="orders", status="in-sync"))

@@ -18,24 +18,21 @@ from render_samples import (
     small_report,
     small_snapshot,
 )
+from rendering import report_text, snapshot_text
 from rich.cells import cell_len
 from rich.console import Console
 
 from petsync.plan.explain import Explanation
 from petsync.report.plan import plan_lines
 from petsync.report.show import (
-    explanations_text,
-    findings_text,
     plan_text,
-    report_text,
-    show_explanations,
-    show_findings,
     show_plan,
-    show_report,
-    show_snapshot,
-    snapshot_text,
     terminal_svg,
 )
+from petsync.report.text import plain_text, show
+from petsync.report.views.explain import explanations_view
+from petsync.report.views.run import report_view
+from petsync.report.views.sheet import sheet_view, snapshot_view
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -54,14 +51,18 @@ def written(out: Console) -> str:
 def test_without_a_terminal_it_is_the_plain_text() -> None:
     """Without a terminal the output is the plain text, byte for byte, for each kind of value."""
     sheet = sheet_with(finding("unknown-status", 4))
-    for show, value, text in (
+    for show_value, value, text in (
         (show_plan, small_plan(), plan_text(small_plan())),
-        (show_report, small_report(), report_text(small_report())),
-        (show_findings, sheet, findings_text(sheet)),
-        (show_snapshot, small_snapshot(), snapshot_text(small_snapshot())),
+        (show, report_view(small_report()), report_text(small_report())),
+        (show, sheet_view(sheet), plain_text(sheet_view(sheet))),
+        (
+            show,
+            snapshot_view(small_snapshot()),
+            snapshot_text(small_snapshot()),
+        ),
     ):
         out = console()
-        show(value, out)
+        show_value(value, out)
         assert written(out) == text + "\n"
 
 
@@ -95,9 +96,9 @@ def test_explanations_on_a_terminal() -> None:
         sentence="Gone.",
     )
     out = console(force_terminal=True, color_system="standard")
-    show_explanations([result], out)
+    show(explanations_view([result]), out)
     assert written(out).startswith("\x1b[31m- \x1b[0m\x1b[1mPet 7, Rex: it will be deleted.")
-    assert _STYLE.sub("", written(out)) == explanations_text([result]) + "\n"
+    assert _STYLE.sub("", written(out)) == plain_text(explanations_view([result])) + "\n"
 
 
 def test_a_huge_plan_is_on_the_screen_at_once() -> None:

@@ -33,6 +33,7 @@ from render_samples import (
     small_snapshot,
     stopped_report,
 )
+from rendering import findings_text, report_text, snapshot_text
 from rich.cells import cell_len
 
 import petsync.report  # noqa: F401 - what is tested: values show themselves once it is imported
@@ -41,7 +42,7 @@ from petsync.plan.change import Change, Coverage
 from petsync.plan.guard import Refusal, Verdict
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report
-from petsync.report.show import findings_text, plan_text, report_text, snapshot_text
+from petsync.report.show import plan_text
 
 pytestmark = pytest.mark.slow
 
@@ -94,14 +95,14 @@ petsync run 20261120-093100-4f2a
   sheet  edited.xlsx
   begun  2026-11-20 09:31:00 UTC, took 3.2 s
 
-  applied        1
-  unchanged    873
-  not sent       1
-  conflict       1
-  needs fixing   0
-  failed         1
-  unknown        1
-  total        878
+  applied         1
+  unchanged     873
+  not sent        1
+  conflict        1
+  needs fixing    0
+  failed          1
+  unknown         1
+  total         878
 
 1 failed: an error in the service
   The service reported an internal error. Requests that are safe to repeat were

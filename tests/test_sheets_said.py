@@ -6,10 +6,10 @@ from pathlib import Path
 
 import openpyxl
 import pytest
+from rendering import findings_text, table_text
 from sheetmaking import csv_of, list_findings, sheet_of, workbook_of
 
 from petsync.models import MAX_ID, Tag
-from petsync.report.show import findings_text, table_text
 from petsync.sheets import annotate_sheet, read_sheet
 from petsync.sheets.xlsx.annotate import Mark
 from petsync.table.columns import CLEAR

@@ -362,7 +362,7 @@ def test_account_shows_itself(store: ps.Store, box: Sandbox) -> None:
     assert max(map(len, str(account).splitlines())) <= 80
     assert f"You are signed in as {box.client_id}." in str(account)
     assert "write" not in account.problem
-    assert "<table" in account._repr_html_()
+    assert "<dl" in account._repr_html_()
     assert "Sort" not in account._repr_html_()
 
 

@@ -9,6 +9,7 @@ import msgspec
 import openpyxl
 import pytest
 from render_samples import BELLA, DELETE, HOSTILE, UPDATE, plan_with, report_of, result
+from rendering import report_html, report_text
 from rich.text import Text
 from test_undo_rules import ADDED, DELETED, REX, RUN, SHOWN, entry
 
@@ -17,8 +18,8 @@ from petsync.plan.plan import Plan
 from petsync.plan.report import Entry, PastRun
 from petsync.report.markdown import plan_markdown
 from petsync.report.plan import plan_html, plan_page
-from petsync.report.run import pet_lines, report_html, run_details_lines, runs_lines
-from petsync.report.show import plan_text, report_text, summary_text
+from petsync.report.show import plan_text
+from petsync.report.views.run import pet_lines, run_details_lines, runs_lines
 from petsync.report.workbook import plan_workbook
 
 replace = msgspec.structs.replace
@@ -109,7 +110,7 @@ def test_nothing_to_undo(rows: int, message: str) -> None:
 
 def test_the_numbers_of_an_undo() -> None:
     """The rows of an undo's summary are the pets that the run changed."""
-    text = summary_text(SMALL.summary())
+    text = str(SMALL.summary())
     assert f"4  that run {RUN} changed" in text
     assert "as before" in text
 

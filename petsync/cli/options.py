@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from petsync.plan.change import Snapshot
     from petsync.plan.explain import Explanations
     from petsync.plan.plan import Plan
+    from petsync.report.document import Document
     from petsync.plan.report import PastRun, Report, RoundReport
     from petsync.plan.rounds import Round
     from petsync.plan.uploads import UploadReport
@@ -192,26 +193,26 @@ def save_results(report: Report, sheet: Sheet | None, path: Path, *, is_named: b
 
 def save_report(report: Report, path: Path) -> None:
     """Write the report as an HTML page. Raises SheetError."""
-    from petsync.report.run import report_html
+    from petsync.report.views.run import report_page_view
 
     source = report.plan.source
-    save_page(path, report_html(report, limit=None), f"Report on {Path(source).name}", like=source)
+    save_page(path, report_page_view(report), f"Report on {Path(source).name}", like=source)
 
 
 def save_uploaded(report: UploadReport, path: Path) -> None:
     """Write an upload's report as an HTML page. Raises SheetError."""
-    from petsync.report.images import uploaded_html
+    from petsync.report.views.images import uploaded_view
 
-    save_page(path, uploaded_html(report, limit=None), f"Pictures of {Path(report.source).name}")
+    save_page(path, uploaded_view(report, limit=None), f"Pictures of {Path(report.source).name}")
 
 
-def save_page(path: Path, fragment: str, title: str, *, like: str | None = None) -> None:
-    """Write the HTML fragment as a page; with `like`, with the permissions of that sheet. Raises
+def save_page(path: Path, document: Document, title: str, *, like: str | None = None) -> None:
+    """Write the document as a page; with `like`, with the permissions of that sheet. Raises
     SheetError.
     """
-    from petsync.report.html import page
+    from petsync.report.html import document_page
 
-    write_atomically(path, page(fragment, title).encode(), like=like, error=SheetError)
+    write_atomically(path, document_page(document, title).encode(), like=like, error=SheetError)
 
 
 # Options of several commands.

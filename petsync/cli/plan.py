@@ -112,9 +112,10 @@ def check_command(
 
         context.show(findings_json(read))
     else:
-        from petsync.report.show import show_findings
+        from petsync.report.text import show
+        from petsync.report.views.sheet import sheet_view
 
-        show_findings(read, context.out)
+        show(sheet_view(read, limit=5), context.out)
     if marked is not None:
         # An earlier copy may have been edited by hand.
         _annotate(context, read, find_free_path(marked))
@@ -425,9 +426,10 @@ def _explain(
 
         context.show(explanations_json(explanations))
     else:
-        from petsync.report.show import show_explanations
+        from petsync.report.text import show
+        from petsync.report.views.explain import explanations_view
 
-        show_explanations(explanations, context.out)
+        show(explanations_view(explanations), context.out)
     return 0
 
 
@@ -619,9 +621,10 @@ def _write_results(
 
         context.show(rehearsal_json(rehearsal))
     else:
-        from petsync.report.show import show_rehearsal
+        from petsync.report.text import show
+        from petsync.report.views.rehearsal import rehearsal_view
 
-        show_rehearsal(rehearsal, context.out)
+        show(rehearsal_view(rehearsal, limit=5), context.out)
     if output is not None:
         context.say(f"The resulting store is in {output}.")
     if page is not None:
@@ -629,11 +632,11 @@ def _write_results(
 
 
 def _save_page(rehearsal: Rehearsal, path: Path) -> None:
-    from petsync.report.rehearsal import rehearsal_html
+    from petsync.report.views.rehearsal import rehearsal_view
 
     source = rehearsal.plan.source
     title = f"Rehearsal of {Path(source).name}"
-    save_page(path, rehearsal_html(rehearsal, limit=None), title, like=source)
+    save_page(path, rehearsal_view(rehearsal, limit=None), title, like=source)
 
 
 def _check_files(source: Path, output: Path | None, keep: Path | None, page: Path | None) -> None:

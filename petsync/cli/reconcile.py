@@ -446,8 +446,9 @@ def _show(context: Context, rounds: Rounds, limit: int | None) -> None:
 
         context.show(rounds_json(rounds))
     elif rounds:
-        from petsync.report.show import show_rounds
+        from petsync.report.text import show
+        from petsync.report.views.round import rounds_view
 
-        show_rounds(rounds, context.out, limit=limit)
+        show(rounds_view(rounds, limit=limit), context.out)
     else:
         context.say("No job is enabled; nothing was done.", "bold")

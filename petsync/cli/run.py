@@ -430,9 +430,10 @@ def _print(context: Context, report: Report, exit_code: int) -> None:
 
         context.show(report_json(report, exit_code=exit_code))
     else:
-        from petsync.report.show import show_report
+        from petsync.report.text import show
+        from petsync.report.views.run import report_view
 
-        show_report(report, context.out)
+        show(report_view(report), context.out)
 
 
 Lines = list[tuple[str, str]]
@@ -828,7 +829,7 @@ def undo_command(
 def _show_undone_run(context: Context, store: Store, plan: Plan) -> None:
     """Print the run that is undone, as in the list of runs."""
     from petsync.reconcile.state import History
-    from petsync.report.run import run_line
+    from petsync.report.views.run import run_line
 
     past = store.aio.history.find(plan.undoes)
     context.say(f"Undo of run {past.run_id}, {run_line(past)}.")

@@ -166,10 +166,12 @@ def _show_runs(
         round_data = {"rounds": rounds[:limit]} if rounds else {}
         context.show_json({"runs": runs[:limit], **round_data})
         return
-    from petsync.report.show import show_past_rounds, show_runs
+    from petsync.report.show import show_runs
+    from petsync.report.text import show
+    from petsync.report.views.round import past_rounds_view
 
     if rounds:
-        show_past_rounds(rounds, context.out, limit=limit)
+        show(past_rounds_view(rounds, limit=limit), context.out)
         context.out.print()
     show_runs(runs, context.out, limit=limit)
     unfinished = next(_iter_unfinished(runs), None)
@@ -246,9 +248,10 @@ def _show_run(
 
         context.show(report_json(report))
     else:
-        from petsync.report.show import show_report
+        from petsync.report.text import show
+        from petsync.report.views.run import report_view
 
-        show_report(report, context.out, limit=limit)
+        show(report_view(report, limit=limit), context.out)
     for path in (results, page):
         if path is not None:
             context.say(f"Saved {path}.")
@@ -265,9 +268,10 @@ def _show_round(
 
         context.show(round_json(report))
         return
-    from petsync.report.show import show_round
+    from petsync.report.text import show
+    from petsync.report.views.round import round_view
 
-    show_round(report, context.out, limit=limit)
+    show(round_view(report, limit=limit), context.out)
 
 
 def _show_upload(

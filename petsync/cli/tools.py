@@ -220,7 +220,7 @@ class _Demo:
         }
 
     def _check(self) -> Sheet:
-        from petsync.report.sheet import sheet_summary
+        from petsync.report.views.sheet import sheet_summary
 
         self._say("Checking the workbook that the shop has edited")
         path = self.folder / "catalogue.xlsx"
@@ -242,13 +242,14 @@ class _Demo:
         return plan
 
     def _apply(self, plan: Plan, sheet: Sheet) -> Report:
-        from petsync.report.show import show_report
+        from petsync.report.text import show
+        from petsync.report.views.run import report_view
 
         self._say(f"Applying the plan: {len(plan.changes)} changes")
         report, stopped = apply_plan(self.context, self.store, plan)
         if stopped is not None:
             raise stopped
-        show_report(report, self.context.text_console, limit=2)
+        show(report_view(report, limit=2), self.context.text_console)
         save_results(report, sheet, self.folder / "catalogue.results.xlsx", is_named=False)
         save_report(report, self.folder / "report.html")
         return report

@@ -192,9 +192,10 @@ def _confirm(context: Context, pictures: Pictures, yes: bool) -> bool:
     """Show the pictures, and return true if they are to be uploaded: `yes` is set, the user agrees,
     or there are none.
     """
-    from petsync.report.images import show_pictures
+    from petsync.report.text import show
+    from petsync.report.views.images import pictures_view
 
-    show_pictures(pictures, context.err)
+    show(pictures_view(pictures), context.err)
     total = len(pictures.to_send)
     if yes or not total:
         return True
@@ -246,6 +247,7 @@ def _print(context: Context, report: UploadReport, exit_code: int) -> None:
     if context.as_json:
         context.show(report.to_json(exit_code=exit_code))
     else:
-        from petsync.report.images import show_uploaded
+        from petsync.report.text import show
+        from petsync.report.views.images import uploaded_view
 
-        show_uploaded(report, context.out)
+        show(uploaded_view(report), context.out)

@@ -14,11 +14,8 @@ from petsync.plan.report import PastRun, find_undoing_runs, runs_of
 from petsync.plan.rounds import Counts, Round, Status, exit_code_of
 from petsync.report import html, words
 from petsync.report import round as round_view
-from petsync.report import run as run_view
-from petsync.report.html import bdi, capital, document, element, prose, text
-from petsync.report.plan import badge, page_line
+from petsync.report.html import badge, bdi, document, element, page_line, prose, text
 from petsync.report.round import (
-    STYLES,
     more_html,
     records_table,
     render_command,
@@ -26,7 +23,8 @@ from petsync.report.round import (
     section,
     two_columns,
 )
-from petsync.report.words import count, duration, format_timestamp, number
+from petsync.report.views import run as run_view
+from petsync.report.words import capital, count, duration, format_timestamp, number
 from petsync.table.cells import make_visible
 
 __all__ = [
@@ -989,7 +987,7 @@ def history_page(
         _runs_section(runs, limit),
         "</main>",
     )
-    return document("\n".join(filter(None, body)), title, styles=(*STYLES, "history.css"))
+    return document("\n".join(filter(None, body)), title, styles=("history.css",))
 
 
 def _by_job(rounds: Iterable[Round]) -> dict[str, list[RoundGroup]]:
@@ -1053,7 +1051,7 @@ def _round_alert(round_: Round) -> str:
     reason = round_view.reason(round_)
     lines = [prose(line_) for line_ in reason.splitlines()]
     lines += [
-        f"{text(html.capital(purpose))}: {render_command(each)}"
+        f"{text(capital(purpose))}: {render_command(each)}"
         for purpose, each in _release_commands(round_)
         if each not in reason
     ]
@@ -1152,7 +1150,7 @@ def _run_row(run: PastRun, undo: PastRun | None) -> str:
     undo_text = run_view.describe_undo(run, undo)
     return page_line(
         level,
-        badge(sign, html.capital(run.state)),
+        badge(sign, capital(run.state)),
         words.duration(run.seconds),
         run.run_id,
         element("p", text("; ".join(filter(None, (sentence, undo_text))))),

@@ -1,34 +1,59 @@
-"""HTML: elements, pages, and inline assets."""
+"""HTML: documents, pages, elements, and inline assets."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from petsync.report.words import SYMBOL, Listing, Mark, number, shorten
+import msgspec
+
+from petsync.report.document import (
+    UNITS,
+    Alert,
+    Block,
+    Document,
+    Field,
+    Record,
+    Records,
+    RowKind,
+    Summary,
+    Table,
+    Value,
+)
+from petsync.report.textdiff import Piece, mark_differences
+from petsync.report.words import SYMBOL, Listing, Mark, capital, number, shorten
 from petsync.table.cells import make_visible
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 __all__ = [
     "FRAGMENT_STYLE",
+    "TABLE_SCRIPTS",
     "alert",
     "asset",
+    "badge",
     "bdi",
-    "capital",
     "collapsible",
     "document",
+    "document_html",
+    "document_page",
     "element",
     "facts",
-    "fold_limit",
     "fragment",
     "listing",
-    "page",
+    "page_line",
+    "page_row",
     "prose",
+    "record_html",
+    "records_html",
     "row",
     "row_head",
     "script",
@@ -71,6 +96,8 @@ def source_hash(name: str) -> str:
 
 T = TypeVar("T")
 FRAGMENT_STYLE = "fragment.css"
+TABLE_SCRIPTS = ("dom.js", "marks.js", "table.js", "rows.js", "plan.js")
+"""The scripts of a page with filters, order, search and pages of its rows."""
 _MAX_TEXT_CELLS = 2_000
 """The maximum number of cells of one text that are shown."""
 _MARK_TITLE = '<span class="ps-hidden">Sort</span>'
@@ -84,12 +111,6 @@ def text(value: str) -> str:
 def prose(value: str) -> str:
     """Return the escaped text, with `<code>` around parts between backticks."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(value))
-
-
-def capital(value: str) -> str:
-    """Return the text with a capital first letter; a name such as updatePet stays as it is."""
-    word = value.split(maxsplit=1)[:1]
-    return value[:1].upper() + value[1:] if word == [each.lower() for each in word] else value
 
 
 def element(tag: str, inner: str, **attributes: str) -> str:
@@ -185,13 +206,6 @@ def collapsible(title: str, inner: str, *, aside: str = "", open_: bool = False)
     return f"{start}<summary>{text(title)}{aside_html}</summary>\n{inner}\n</details>"
 
 
-def fold_limit(limit: int | None) -> int:
-    """Return the number of rows above which a part is collapsed: 10 if there is a `limit`, else
-    1,000.
-    """
-    return 10 if limit is not None else 1_000
-
-
 def fragment(parts: Iterable[str]) -> str:
     """Return the parts as one element with its own style."""
     inner = "\n".join(part for part in parts if part)
@@ -201,15 +215,7 @@ def fragment(parts: Iterable[str]) -> str:
 # A standalone page: one file, light or dark as the reader prefers, which loads nothing.
 
 
-_STYLE = "page.css"
-
-
-def page(fragment: str, title: str) -> str:
-    """Return a complete HTML document with a fragment (HTML) under a title (text).
-
-    It has no scripts and loads nothing; its content security policy forbids both.
-    """
-    return document(f"<main>\n<h1>{text(title)}</h1>\n{fragment}\n</main>", title)
+_STYLES = (FRAGMENT_STYLE, "plan.css", "page.css")
 
 
 def document(
@@ -218,27 +224,21 @@ def document(
     """Return a complete HTML document with a body (HTML) and a title (text); `styles` and `scripts`
     are names in the `assets` folder.
 
-    It loads nothing. Its content security policy allows only these styles and scripts, and the
-    style of fragments, by their hashes, and prevents scripts from turning text into markup.
+    It loads nothing. Its content security policy allows only its styles and scripts, by their
+    hashes, and prevents scripts from turning text into markup.
     """
-    style_tags = "\n".join(map(style, (_STYLE, *styles)))
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n{_meta(_policy(styles, scripts))}\n'
-        f"<title>{text(title)}</title>\n{style_tags}\n</head>\n<body>\n{body}\n"
-        f"{''.join(map(script, scripts))}</body>\n</html>\n"
+    return _render(
+        "page.html",
+        title=title,
+        body=body,
+        policy=_policy(styles, scripts),
+        styles=list(map(asset, (*_STYLES, *styles))),
+        scripts=list(map(asset, scripts)),
     )
 
 
-def _meta(policy: str) -> str:
-    return f"""<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">"""
-
-
 def _policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
-    style_names = dict.fromkeys((_STYLE, FRAGMENT_STYLE, *styles))
+    style_names = (*_STYLES, *styles)
     rules = [
         "default-src 'none'",
         f"style-src {' '.join(map(source_hash, style_names))}",
@@ -249,3 +249,251 @@ def _policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
         "trusted-types 'none'",
     ]
     return "; ".join(rules)
+
+
+# Documents as HTML, by the templates in the `assets` folder.
+
+
+def document_html(document: Document) -> str:
+    """Return the document as an HTML fragment with its own style, for a notebook's cell."""
+    return _render(
+        "fragment.html",
+        title=document.title,
+        blocks=_order_blocks(document),
+        style=asset(FRAGMENT_STYLE),
+    )
+
+
+def document_page(value: Document, heading: str) -> str:
+    """Return the document as a complete HTML page under a heading (text)."""
+    blocks = _order_blocks(value)
+    has_rows = any(isinstance(block, Records) for block in blocks)
+    main = _render(
+        "document.html",
+        title=value.title,
+        heading=heading,
+        top=[block for block in blocks if isinstance(block, Summary)],
+        blocks=[block for block in blocks if not isinstance(block, Summary)],
+        has_rows=has_rows,
+    )
+    return document(main, heading, scripts=TABLE_SCRIPTS if has_rows else ())
+
+
+def _order_blocks(document: Document) -> list[Block]:
+    """Return the blocks: the summary, then the alerts, then the others."""
+    return sorted(
+        document.blocks,
+        key=lambda block: 0 if isinstance(block, Summary) else 1 + (not isinstance(block, Alert)),
+    )
+
+
+def _render(template: str, **values: object) -> str:
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    """Return the templates. jinja2 is imported only when HTML is made."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FunctionLoader(lambda name: asset(name).lstrip()),
+        autoescape=True,
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters |= {
+        "capital": capital,
+        "filled_columns": _find_filled_columns,
+        "code_parts": _split_code,
+        "records": records_html,
+        "kind": lambda block: type(block).__name__,
+        "symbol": lambda mark: SYMBOL[mark] if mark else "",
+        "visible": _visible,
+    }
+    return environment
+
+
+def _visible(value: str) -> str:
+    return shorten(make_visible(value), _MAX_TEXT_CELLS)
+
+
+def _split_code(value: str) -> list[str]:
+    """Return the parts of a printable text; every second one was between backticks."""
+    return re.split(r"`([^`]+)`", _visible(value))
+
+
+def _find_filled_columns(table: Table) -> list[int]:
+    """Return the positions of the columns that have a text in some row."""
+    return [
+        n
+        for n in range(len(table.columns))
+        if table.layout in ("grid", "totals") or any(row.cells[n] for row in table.rows)
+    ]
+
+
+# The rows of a page's table. `assets/rows.js` makes the same HTML for rows on other pages.
+
+
+_SIDES_CELL = ("As exported", "Sheet", "Store")
+_WINS_CELL = {"store": "stays", "sheet": "is sent"}
+_EMPTY = element("span", "(empty)", class_="ps-empty")
+_ARROW_CELL = element("span", " &rarr; ", aria_hidden="true")
+
+
+def page_row(record: Record, kind: RowKind, content: str = "") -> str:
+    """Return the record as a row of a page's table; `content` (HTML) replaces its description."""
+    badge_html = badge(SYMBOL[kind.mark], kind.title)
+    what = content or record_html(record)
+    return page_line(kind.mark, badge_html, record.pet_id, record.name, what, record.where)
+
+
+def badge(sign: str, title: str, *, kind: str = "") -> str:
+    """Return a sign and its title (texts), in the colour of its row, or of `kind` if given."""
+    symbol = element("span", text(sign), class_="ps-sign", aria_hidden="true")
+    return element("span", f"{symbol}{text(title)}", class_=f"ps-badge {kind}".rstrip())
+
+
+def page_line(kind: str, badge_html: str, pet_id: str, name: str, content: str, where: str) -> str:
+    """Return a row of a page's table: a badge (HTML), a pet, its description (HTML), and its
+    address in the sheet.
+    """
+    cells = (
+        _cell("td", badge_html, "ps-kind"),
+        _cell("td", bdi(pet_id), "ps-id"),
+        _cell("th", bdi(name), "ps-name") if name else _cell("td", "", "ps-name"),
+        _cell("td", content, "ps-what"),
+        _cell("td", bdi(where), "ps-where"),
+    )
+    return element("tr", "".join(cells), class_=f"ps-{kind}", role="row")
+
+
+def record_html(record: Record) -> str:
+    """Return the description of a record: its message, clashes, cure and fields."""
+    clashes = [field for field in record.fields if len(field) == 4]
+    fields = [field for field in record.fields if len(field) != 4]
+    return "".join(
+        [
+            element("p", prose(record.message)) if record.message else "",
+            _clashes(clashes, record.winner) if clashes else "",
+            element("p", prose(record.cure), class_="ps-cure") if record.cure else "",
+            element("dl", "".join(map(_field, fields)), class_="ps-fields") if fields else "",
+        ]
+    )
+
+
+def _cell(tag: str, inner: str, kind: str) -> str:
+    if tag == "th":
+        return element("th", inner, class_=kind, scope="row", role="rowheader")
+    return element("td", inner, class_=kind, role="cell")
+
+
+def _field(field: Field) -> str:
+    name = element("dt", text(UNITS[field[0]]))
+    return element("div", name + element("dd", _field_value(field)))
+
+
+def _field_value(field: Field) -> str:
+    values = field[1:]
+    if len(values) == 1:
+        return _single_value(values[0])
+    before, after = values[0], values[1]
+    if isinstance(before, str) and isinstance(after, str):
+        return _change_cell(before, after)
+    added, removed = (
+        _items_cell("ins", "+", "added", before),
+        _items_cell("del", "-", "removed", after),
+    )
+    return element("ul", "".join([*added, *removed]), class_="ps-items")
+
+
+def _single_value(value: Value) -> str:
+    if isinstance(value, str):
+        return bdi(value)
+    return element("ul", "".join(_items_cell("span", "", "", value)), class_="ps-items")
+
+
+def _items_cell(tag: str, sign: str, word: str, items: Value) -> Iterator[str]:
+    for item in items:
+        if isinstance(item, int):
+            yield element("li", f"and {number(item)} more {word}".rstrip())
+            continue
+        signs = element("span", sign, class_="ps-sign", aria_hidden="true") if sign else ""
+        hidden_word = _screen_reader_text(f"{word} ") if word else ""
+        yield element("li", element(tag, signs + hidden_word + bdi(item), class_="ps-item"))
+
+
+def _change_cell(before: str, after: str) -> str:
+    old, new = mark_differences(before, after)
+    left = element("span", _screen_reader_text("from ") + _value_cell("del", old), class_="ps-old")
+    right = element("span", _screen_reader_text("to ") + _value_cell("ins", new), class_="ps-new")
+    return left + _ARROW_CELL + right
+
+
+def _value_cell(tag: str, pieces: Iterable[Piece]) -> str:
+    parts = [element(tag, text(part)) if is_marked else text(part) for part, is_marked in pieces]
+    return element("bdi", "".join(parts)) if parts else _EMPTY
+
+
+def _clashes(clashes: Iterable[Field], winner: str) -> str:
+    heads = [element("th", "Field", scope="col"), *(_side(side, winner) for side in _SIDES_CELL)]
+    body = "".join(_conflict_cell(clash, winner) for clash in clashes)
+    inner = f"<thead><tr>{''.join(heads)}</tr></thead><tbody>{body}</tbody>"
+    return element("table", inner, class_="ps-clash")
+
+
+def _side(side: str, winner: str) -> str:
+    if side.lower() != winner:
+        return element("th", side, scope="col")
+    return element(
+        "th", f"{side} {element('span', _WINS_CELL[winner], class_='ps-tag')}", scope="col"
+    )
+
+
+def _conflict_cell(clash: Field, winner: str) -> str:
+    texts = zip(_SIDES_CELL, clash[1:], strict=True)
+    cells = (_clash_cell(str(value), side.lower() == winner) for side, value in texts)
+    return element("tr", element("th", text(UNITS[clash[0]]), scope="row") + "".join(cells))
+
+
+def _clash_cell(value: str, wins: bool) -> str:
+    return element("td", bdi(value) if value else _EMPTY, class_="ps-wins" if wins else "")
+
+
+def _screen_reader_text(words_: str) -> str:
+    return element("span", words_, class_="ps-hidden")
+
+
+# Only these characters can end a `<script>` or start other markup; in JSON they can be escaped.
+_SCRIPT_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+
+def records_html(part: Records) -> str:
+    """Return every row with filters, order, search and pages, which need `TABLE_SCRIPTS`."""
+    data = {
+        "kinds": [[kind.name, SYMBOL[kind.mark], kind.title, kind.mark] for kind in part.kinds],
+        "units": UNITS,
+        "rows": part.rows,
+    }
+    return _render(
+        "rows.html",
+        part=part,
+        units=UNITS,
+        first_rows=_first_rows(part),
+        data=msgspec.json.encode(data).decode().translate(_SCRIPT_ESCAPES),
+    )
+
+
+def _first_rows(part: Records) -> list[str]:
+    """Return the first rows of each kind; the very first is the target of links to its kind."""
+    counts: Counter[int] = Counter()
+    rows = []
+    for record in part.rows:
+        kind = part.kinds[record.kind]
+        counts[record.kind] += 1
+        if counts[record.kind] <= kind.first:
+            row = page_row(record, kind)
+            is_target = counts[record.kind] == 1
+            rows.append(row.replace("<tr ", f'<tr id="kind={kind.name}" ', 1) if is_target else row)
+    return rows

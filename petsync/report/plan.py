@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 
-import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -19,11 +18,11 @@ from petsync.plan.plan import Inbound, Plan, Summary
 from petsync.plan.rounds import SheetChange
 from petsync.report import html, words
 from petsync.report import text as lines
-from petsync.report.html import bdi, document, element, prose, table_cell, text
+from petsync.report.document import UNITS, Field, Record, Records, RowKind, Value, fold_limit
+from petsync.report.html import bdi, document, element, prose, record_html, table_cell, text
 from petsync.report.textdiff import (
     Cell,
     Detail,
-    Piece,
     SideBySide,
     details,
     fit_texts,
@@ -34,7 +33,6 @@ from petsync.report.textdiff import (
     traits,
 )
 from petsync.report.words import (
-    SYMBOL,
     ClashesByRow,
     Listing,
     changes_by_kind,
@@ -50,17 +48,12 @@ from petsync.table.columns import Column
 __all__ = [
     "KINDS",
     "NAMES",
-    "UNITS",
-    "Field",
+    "ROW_KINDS",
     "Kind",
-    "Record",
-    "Value",
     "alerts",
-    "badge",
     "change_lines",
     "conflict_lines",
     "facts",
-    "filter_form",
     "intake_lines",
     "intake_text",
     "of_blocked",
@@ -68,17 +61,11 @@ __all__ = [
     "of_conflict",
     "of_sheet_change",
     "one_change",
-    "page_line",
-    "page_row",
-    "pager",
     "plan_html",
     "plan_lines",
     "plan_page",
-    "record_html",
     "records",
-    "summary_lines",
     "summary_rows",
-    "table_head",
 ]
 
 
@@ -307,10 +294,14 @@ def _line(change: SheetChange) -> str:
 Kind = words.Mark
 KINDS: tuple[Kind, ...] = ("conflict", "blocked", "add", "update", "delete")
 """The kinds in the order of a page: those that need attention come first."""
-UNITS: tuple[Column, ...] = ("name", "status", "category", "tags", "photo_urls")
-"""The columns that stand for the units of a change: `category` includes `category_id`, which
-changes with the name.
-"""
+NAMES: Mapping[Kind, str] = {
+    "conflict": "Conflict",
+    "blocked": "Needs fixing",
+    "add": "Add",
+    "update": "Change",
+    "delete": "Delete",
+}
+ROW_KINDS = [RowKind(kind, NAMES[kind], kind) for kind in KINDS]
 _NUMBER = {unit: n for n, unit in enumerate(UNITS)}
 _MAX_CELLS = 500
 _NARROW_LENGTH = _MAX_CELLS // 2
@@ -319,32 +310,6 @@ _MAX_CHARACTERS = 2 * _MAX_CELLS
 draw.
 """
 _MAX_VALUE_ITEMS = 50
-
-Value = str | tuple[str | int, ...]
-"""Text; or the items of a list, followed by the number of items left out."""
-Field = (
-    tuple[int, Value] | tuple[int, str, str] | tuple[int, Value, Value] | tuple[int, str, str, str]
-)
-"""A unit's number and its value; or its values before and after; or the added and the removed items
-of a list; or, for a clash, its texts in export, sheet and store.
-"""
-
-
-class Record(msgspec.Struct, array_like=True, frozen=True):
-    """A row of the plan, with invisible characters replaced by their names. A conflict has a
-    `message`, a `cure` and a `winner`, a blocked row only a `message`. The `message` of a change
-    names the fields of its row that are in conflict, if there are any.
-    """
-
-    kind: int
-    """The number of the kind in `KINDS`."""
-    pet_id: str
-    name: str
-    where: str
-    fields: tuple[Field, ...] = ()
-    message: str = ""
-    cure: str = ""
-    winner: str = ""
 
 
 def records(plan: Plan) -> Iterator[Record]:
@@ -365,7 +330,7 @@ def of_change(change: Change, clash: Conflict | None = None) -> Record:
         _text(pet.name or "(no name)"),
         _text(words.source_of(change)),
         tuple(_iter_changed_fields(change) if change.kind == "update" else _iter_pet_fields(pet)),
-        "" if clash is None else f"{html.capital(words.describe_clashes(clash))}.",
+        "" if clash is None else f"{words.capital(words.describe_clashes(clash))}.",
     )
 
 
@@ -416,7 +381,7 @@ def of_sheet_change(change: SheetChange) -> Record:
 def _conflict_problem(conflict: Conflict) -> str:
     if conflict.clashes:
         return "Changed in the sheet and in the store since the export."
-    return words.sentences(html.capital(f"{conflict.subject} {conflict.problem}"))
+    return words.sentences(words.capital(f"{conflict.subject} {conflict.problem}"))
 
 
 def _clash_field(clash: Clash) -> Field:
@@ -527,147 +492,6 @@ def _unit(column: Column) -> int:
     return _NUMBER["category" if column == "category_id" else column]
 
 
-# A plan's rows as HTML. `assets/rows.js` makes the same HTML for rows on other pages.
-
-
-NAMES: Mapping[Kind, str] = {
-    "conflict": "Conflict",
-    "blocked": "Needs fixing",
-    "add": "Add",
-    "update": "Change",
-    "delete": "Delete",
-}
-_SIDES_CELL = ("As exported", "Sheet", "Store")
-_WINS_CELL = {"store": "stays", "sheet": "is sent"}
-_EMPTY = element("span", "(empty)", class_="ps-empty")
-_ARROW_CELL = element("span", " &rarr; ", aria_hidden="true")
-
-
-def page_row(record: Record, content: str = "") -> str:
-    """Return the record as a row of the page's table; `content` (HTML) replaces its description."""
-    kind = KINDS[record.kind]
-    badge_html = badge(words.SYMBOL[kind], NAMES[kind])
-    return page_line(
-        kind, badge_html, record.pet_id, record.name, content or record_html(record), record.where
-    )
-
-
-def badge(sign: str, title: str, *, kind: str = "") -> str:
-    """Return a sign and its title (texts), in the colour of its row, or of `kind` if given."""
-    symbol = element("span", text(sign), class_="ps-sign", aria_hidden="true")
-    return element("span", f"{symbol}{text(title)}", class_=f"ps-badge {kind}".rstrip())
-
-
-def page_line(kind: str, badge_html: str, pet_id: str, name: str, content: str, where: str) -> str:
-    """Return a row of a page's table: a badge (HTML), a pet, its description (HTML), and its
-    address in the sheet.
-    """
-    cells = (
-        _cell("td", badge_html, "ps-kind"),
-        _cell("td", bdi(pet_id), "ps-id"),
-        _cell("th", bdi(name), "ps-name") if name else _cell("td", "", "ps-name"),
-        _cell("td", content, "ps-what"),
-        _cell("td", bdi(where), "ps-where"),
-    )
-    return element("tr", "".join(cells), class_=f"ps-{kind}", role="row")
-
-
-def record_html(record: Record) -> str:
-    """Return the description of a record: its message, clashes, cure and fields."""
-    clashes = [field for field in record.fields if len(field) == 4]
-    fields = [field for field in record.fields if len(field) != 4]
-    return "".join(
-        [
-            element("p", prose(record.message)) if record.message else "",
-            _clashes(clashes, record.winner) if clashes else "",
-            element("p", prose(record.cure), class_="ps-cure") if record.cure else "",
-            element("dl", "".join(map(_field, fields)), class_="ps-fields") if fields else "",
-        ]
-    )
-
-
-def _cell(tag: str, inner: str, kind: str) -> str:
-    if tag == "th":
-        return element("th", inner, class_=kind, scope="row", role="rowheader")
-    return element("td", inner, class_=kind, role="cell")
-
-
-def _field(field: Field) -> str:
-    name = element("dt", text(UNITS[field[0]]))
-    return element("div", name + element("dd", _field_value(field)))
-
-
-def _field_value(field: Field) -> str:
-    values = field[1:]
-    if len(values) == 1:
-        return _single_value(values[0])
-    before, after = values[0], values[1]
-    if isinstance(before, str) and isinstance(after, str):
-        return _change_cell(before, after)
-    added, removed = (
-        _items_cell("ins", "+", "added", before),
-        _items_cell("del", "-", "removed", after),
-    )
-    return element("ul", "".join([*added, *removed]), class_="ps-items")
-
-
-def _single_value(value: Value) -> str:
-    if isinstance(value, str):
-        return bdi(value)
-    return element("ul", "".join(_items_cell("span", "", "", value)), class_="ps-items")
-
-
-def _items_cell(tag: str, sign: str, word: str, items: Value) -> Iterator[str]:
-    for item in items:
-        if isinstance(item, int):
-            yield element("li", f"and {words.number(item)} more {word}".rstrip())
-            continue
-        signs = element("span", sign, class_="ps-sign", aria_hidden="true") if sign else ""
-        hidden_word = _screen_reader_text(f"{word} ") if word else ""
-        yield element("li", element(tag, signs + hidden_word + bdi(item), class_="ps-item"))
-
-
-def _change_cell(before: str, after: str) -> str:
-    old, new = mark_differences(before, after)
-    left = element("span", _screen_reader_text("from ") + _value_cell("del", old), class_="ps-old")
-    right = element("span", _screen_reader_text("to ") + _value_cell("ins", new), class_="ps-new")
-    return left + _ARROW_CELL + right
-
-
-def _value_cell(tag: str, pieces: Iterable[Piece]) -> str:
-    parts = [element(tag, text(part)) if is_marked else text(part) for part, is_marked in pieces]
-    return element("bdi", "".join(parts)) if parts else _EMPTY
-
-
-def _clashes(clashes: Iterable[Field], winner: str) -> str:
-    heads = [element("th", "Field", scope="col"), *(_side(side, winner) for side in _SIDES_CELL)]
-    body = "".join(_conflict_cell(clash, winner) for clash in clashes)
-    inner = f"<thead><tr>{''.join(heads)}</tr></thead><tbody>{body}</tbody>"
-    return element("table", inner, class_="ps-clash")
-
-
-def _side(side: str, winner: str) -> str:
-    if side.lower() != winner:
-        return element("th", side, scope="col")
-    return element(
-        "th", f"{side} {element('span', _WINS_CELL[winner], class_='ps-tag')}", scope="col"
-    )
-
-
-def _conflict_cell(clash: Field, winner: str) -> str:
-    texts = zip(_SIDES_CELL, clash[1:], strict=True)
-    cells = (_clash_cell(str(value), side.lower() == winner) for side, value in texts)
-    return element("tr", element("th", text(UNITS[clash[0]]), scope="row") + "".join(cells))
-
-
-def _clash_cell(value: str, wins: bool) -> str:
-    return element("td", bdi(value) if value else _EMPTY, class_="ps-wins" if wins else "")
-
-
-def _screen_reader_text(words_: str) -> str:
-    return element("span", words_, class_="ps-hidden")
-
-
 # The top of a plan's HTML: alerts and facts.
 
 
@@ -696,12 +520,12 @@ def _refusal(refusal: Refusal) -> str:
     cure = words.refusal_cure(refusal)
     if refusal.override:
         cure = cure.replace(refusal.override, f"`{refusal.override}`")
-    return f"{prose(words.sentences(html.capital(refusal.problem)))} {prose(cure)}"
+    return f"{prose(words.sentences(words.capital(refusal.problem)))} {prose(cure)}"
 
 
 def _unanswered_alert(question: tuple[str, str]) -> str:
     problem, consequence = question
-    first = element("strong", text(words.sentences(html.capital(problem))))
+    first = element("strong", text(words.sentences(words.capital(problem))))
     return f"{first} {prose(consequence)}"
 
 
@@ -718,7 +542,7 @@ def plan_html(plan: Plan, *, limit: int | None = 20) -> str:
 
 
 def _parts(plan: Plan, limit: int | None) -> Iterator[str]:
-    fold_over = html.fold_limit(limit)
+    fold_over = fold_limit(limit)
     changes = changes_by_kind(plan, limit)
     conflicts = conflicts_by_winner(plan, limit)
     blocked, notes = first(plan.blocked, limit), first(plan.notes, limit)
@@ -867,113 +691,13 @@ def _notes_text(listing: Listing[str], width: int) -> Iterator[Text]:
     yield from lines.more(listing.more)
 
 
-# The controls of a plan's page: filters, order, pages. They are hidden until its script runs.
-
-
-_SORTED = (("kind", "Kind"), ("id", "Id"), ("name", "Pet"), ("", "What"), ("where", "Where"))
-_SIZES = (25, 50, 100, 250)
-_SIZE = 50
-_STEPS = (("first", "First"), ("previous", "Previous"), ("next", "Next"), ("last", "Last"))
-
-
-def filter_form() -> str:
-    """Return the form with the filters."""
-    return element(
-        "form",
-        "".join([_kinds(), _fields(), _search()]),
-        id="tools",
-        class_="ps-tools",
-        role="search",
-        aria_label="Filter the rows",
-        hidden="hidden",
-    )
-
-
-def table_head() -> str:
-    """Return the table's head; the script turns the titles of sortable columns into buttons."""
-    cells = (
-        element(
-            "th",
-            title,
-            scope="col",
-            role="columnheader",
-            data_sort=key,
-            class_=f"ps-{key or 'what'}",
-        )
-        for key, title in _SORTED
-    )
-    row = element("tr", "".join(cells), role="row")
-    return element("thead", row, role="rowgroup")
-
-
-def pager(place: str) -> str:
-    """Return the buttons for changing the page; those above the rows also have the number of
-    rows.
-    """
-    inner = "".join(_pager(place))
-    nav = element("nav", inner, aria_label=f"Pages, {place} the rows", class_="ps-pages")
-    status = _status() if place == "above" else ""
-    return element("div", status + nav, class_="ps-bar", hidden="hidden")
-
-
-def _status() -> str:
-    status = element("p", "", id="status", role="status")
-    reset = element("button", "Show all", type="button", id="reset", hidden="hidden")
-    return element("div", status + reset, class_="ps-status")
-
-
-def _kinds() -> str:
-    boxes = "".join(map(_kind, KINDS))
-    return element("fieldset", element("legend", "Kind") + boxes, class_="ps-kinds")
-
-
-def _kind(kind: Kind) -> str:
-    box = f'<input type="checkbox" name="kind" value="{kind}">'
-    name = NAMES[kind]
-    sign = element("span", text(SYMBOL[kind]), class_="ps-sign", aria_hidden="true")
-    count = element("span", "", class_="ps-count")
-    return element("label", f"{box}{sign}{name} {count}", class_=f"ps-chip ps-{kind}")
-
-
-def _fields() -> str:
-    options = "".join(element("option", text(unit), value=unit) for unit in UNITS)
-    select = f'<select id="field"><option value="">any</option>{options}</select>'
-    return element("p", f'<label for="field">Changed field</label>{select}')
-
-
-def _search() -> str:
-    box = '<input type="search" id="text" autocomplete="off" spellcheck="false" '
-    box += 'aria-describedby="hint">'
-    hint = element("span", "id, name, value or cell", id="hint", class_="ps-hint")
-    return element("p", f'<label for="text">Search {hint}</label>{box}', class_="ps-search")
-
-
-def _pager(place: str) -> Iterator[str]:
-    for step, title in _STEPS[:2]:
-        yield _step(step, title)
-    number = f'<input type="number" class="ps-page-number" id="page-{place}" min="1" value="1">'
-    page_count = element("span", "", class_="ps-page-count")
-    yield element("span", f'<label for="page-{place}">Page</label> {number} {page_count}')
-    for step, title in _STEPS[2:]:
-        yield _step(step, title)
-    sizes = "".join(
-        f"<option{' selected' if size == _SIZE else ''}>{size}</option>" for size in _SIZES
-    )
-    select = f'<select id="size-{place}" class="ps-size">{sizes}</select>'
-    yield element("span", f'<label for="size-{place}">Rows per page</label> {select}')
-
-
-def _step(step: str, title: str) -> str:
-    return element("button", title, type="button", data_step=step)
-
-
 # A plan as a page: the summary first, then every row, with filters and pages.
 #
 # The page contains the data of its script as JSON; without scripts, it shows the first rows of each
 # kind.
 
 
-_STATIC_ROWS = 20
+_ADVICE = "save the plan as a workbook: petsync plan -o plan.xlsx."
 _MAX_NOTES = 100
 _TILES = {
     "conflict": ("conflict", "conflicts"),
@@ -982,8 +706,6 @@ _TILES = {
     "update": ("to change", "to change"),
     "delete": ("to delete", "to delete"),
 }
-# Only these characters can end a `<script>` or start other markup; in JSON they can be escaped.
-_SCRIPT_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def plan_page(plan: Plan) -> str:
@@ -996,13 +718,11 @@ def plan_page(plan: Plan) -> str:
             element("a", "Skip to the rows", class_="ps-skip", href="#rows") if rows else "",
             '<main class="petsync ps-page">',
             *_top(plan, title, counts),
-            *(_details(rows) if rows else ()),
+            html.records_html(Records("Kind", ROW_KINDS, rows, _ADVICE)) if rows else "",
             "</main>",
-            *([_data(rows)] if rows else ()),
         ]
     )
-    scripts = ("dom.js", "marks.js", "table.js", "rows.js", "plan.js") if rows else ()
-    return document(body, title, styles=(html.FRAGMENT_STYLE, "plan.css"), scripts=scripts)
+    return document(body, title, scripts=html.TABLE_SCRIPTS if rows else ())
 
 
 def _top(plan: Plan, title: str, counts: Counter[str]) -> Iterator[str]:
@@ -1045,81 +765,7 @@ def _notes_page(notes: Sequence[str]) -> str:
     return element("section", inner, class_="ps-notes", aria_labelledby="notes")
 
 
-def _details(rows: Sequence[Record]) -> Iterator[str]:
-    static_records = list(_first(rows))
-    yield '<section aria-labelledby="rows" class="ps-rows">'
-    yield element("h2", "Row by row", id="rows", tabindex="-1")
-    yield filter_form()
-    yield _without_script(len(static_records), len(rows))
-    yield pager("above")
-    yield '<table role="table" aria-labelledby="rows" id="table" class="ps-table">'
-    yield table_head()
-    yield f'<tbody role="rowgroup">{_static_rows(static_records)}</tbody></table>'
-    yield pager("below")
-    yield "</section>"
-
-
-def _first(rows: Iterable[Record]) -> Iterator[Record]:
-    counts: Counter[int] = Counter()
-    for row in rows:
-        counts[row.kind] += 1
-        if counts[row.kind] <= _STATIC_ROWS:
-            yield row
-
-
-def _static_rows(records: Sequence[Record]) -> str:
-    """Return the rows; the first row of each kind is the target of its tile's link."""
-    firsts = {row.kind: n for n, row in reversed(list(enumerate(records)))}
-    lines = [page_row(row) for row in records]
-    for kind, n in firsts.items():
-        lines[n] = lines[n].replace("<tr ", f'<tr id="kind={KINDS[kind]}" ', 1)
-    return "\n".join(lines)
-
-
-def _without_script(shown: int, total: int) -> str:
-    partial_note = (
-        f"These are the first rows of each kind, {words.number(shown)} of {words.number(total)}. "
-        "The rest needs JavaScript, which this page runs without a network; or save the plan as "
-        "a workbook: petsync plan -o plan.xlsx."
-    )
-    complete_note = (
-        "Filtering and sorting the rows needs JavaScript, which this page runs without a network."
-    )
-    return element(
-        "noscript", element("p", text(complete_note if shown == total else partial_note))
-    )
-
-
-def _data(rows: Sequence[Record]) -> str:
-    page_data = {
-        "kinds": [[kind, words.SYMBOL[kind], NAMES[kind]] for kind in KINDS],
-        "units": UNITS,
-        "rows": rows,
-    }
-    body = msgspec.json.encode(page_data).decode().translate(_SCRIPT_ESCAPES)
-    return f'<script type="application/json" id="data">{body}</script>'
-
-
-# A plan's numbers as aligned lines.
-
-
-def summary_lines(summary: Summary, *, width: int = 80) -> Iterator[Text]:
-    """Yield the plan's numbers, each with its name and a note."""
-    rows = [(name, words.number(total), note) for name, total, note in summary_rows(summary)]
-    names = max(cell_len(name) for name, _, _ in rows)
-    column = max(len(total) for _, total, _ in rows)
-    yield Text("petsync plan, in numbers", "bold")
-    for name, total, note in rows:
-        start = f"  {name:<{names}}  {total:>{column}}"
-        style = "dim" if total == "0" else ""
-        room = width - len(start) - 2
-        for n, line in enumerate(lines.paragraph(note, room) if note else [Text()]):
-            yield Text.assemble((start if n == 0 else " " * len(start), style), "  ", line)
-    yield lines.BLANK
-    yield Text(
-        words.LIMITS_KEPT if summary.ok else f"{words.PLAN_REFUSED}.",
-        "" if summary.ok else "bold red",
-    )
+# A plan's numbers.
 
 
 def summary_rows(summary: Summary) -> Iterator[tuple[str, int, str]]:

@@ -1,34 +1,33 @@
-"""A round as text, HTML and cells."""
+"""The words of rounds, and a round as a page."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Literal, NamedTuple
-
-from rich.cells import cell_len
-from rich.text import Text
 
 from petsync.plan.change import Change, Conflict
 from petsync.plan.options import JOB_WINNER
 from petsync.plan.report import OUTCOMES, Result, RoundReport
 from petsync.plan.rounds import Counts, Difference, Mode, Round, Status
 from petsync.report import html, words
-from petsync.report import text as lines
-from petsync.report.html import alert, bdi, capital, document, element, prose, table_cell, text
-from petsync.report.plan import (
-    alerts,
+from petsync.report.html import (
+    alert,
     badge,
-    of_change,
-    of_sheet_change,
+    bdi,
+    document,
+    element,
     page_line,
     page_row,
+    prose,
     record_html,
+    text,
 )
+from petsync.report.plan import ROW_KINDS, alerts, of_change, of_sheet_change
 from petsync.report.words import (
     Mark,
+    capital,
     clashes_by_row,
     count,
     duration,
@@ -49,7 +48,6 @@ __all__ = [
     "MODE_WORDS",
     "OPEN_FIELDS",
     "STATUS_WORDS",
-    "STYLES",
     "Command",
     "DifferenceGroups",
     "Kind",
@@ -73,7 +71,6 @@ __all__ = [
     "headline",
     "is_from_query",
     "kind_meaning",
-    "list_lines",
     "more_html",
     "open_counts",
     "open_title",
@@ -82,11 +79,7 @@ __all__ = [
     "records_table",
     "render_command",
     "round_badge",
-    "round_html",
-    "round_lines",
     "round_page",
-    "rounds_html",
-    "rounds_lines",
     "rounds_page",
     "section",
     "side_facts",
@@ -545,7 +538,6 @@ def subject_of(each: Difference) -> str:
 # A round's report as a page: the status first, then the actions, then the details.
 
 
-STYLES = (html.FRAGMENT_STYLE, "plan.css", "round.css")
 _MAX_ROWS = 1_000
 """The maximum number of rows of each kind on a page; the JSON beside it has all."""
 _MAX_SINGLE = 20
@@ -565,7 +557,7 @@ def round_page(round_report: RoundReport) -> str:
     """Return the round as a complete HTML document that loads nothing and has no links."""
     title = f"{round_report.round.name}: {STATUS_WORDS[round_report.round.status].title}"
     body = ('<main class="petsync ps-page">', *_parts_page(round_report), "</main>")
-    return document("\n".join(filter(None, body)), title, styles=STYLES)
+    return document("\n".join(filter(None, body)), title)
 
 
 def rounds_page(rounds: Sequence[RoundReport]) -> str:
@@ -581,7 +573,7 @@ def rounds_page(rounds: Sequence[RoundReport]) -> str:
     )
     inner = parts if rounds else (html.summary("No rounds were run."),)
     body = ('<main class="petsync ps-page">', *inner, "</main>")
-    return document("\n".join(filter(None, body)), "petsync rounds", styles=STYLES)
+    return document("\n".join(filter(None, body)), "petsync rounds")
 
 
 def _parts_page(round_report: RoundReport, prefix: str = "") -> Iterator[str]:
@@ -713,7 +705,7 @@ def _change_row(change: Change, conflict: Conflict | None, result: Result | None
     """Return the change, with its result if that differs from the plan."""
     record = of_change(change, conflict if change.kind == "update" else None)
     if result is None or (result.outcome == "applied" and not result.message):
-        return page_row(record)
+        return page_row(record, ROW_KINDS[record.kind])
     round_report = words.sentences(
         f"{result.outcome}: {result.message}" if result.message else result.outcome
     )
@@ -721,14 +713,15 @@ def _change_row(change: Change, conflict: Conflict | None, result: Result | None
     content = record_html(record) + element(
         "p", prose(capital(round_report)), class_=f"ps-became ps-{mark}"
     )
-    return page_row(record, content)
+    return page_row(record, ROW_KINDS[record.kind], content)
 
 
 def _sheet_section(round_report: RoundReport) -> str:
     if not round_report.sheet:
         return ""
     listing = first(round_report.sheet, _MAX_ROWS)
-    rows = (page_row(of_sheet_change(each)) for each in listing.shown)
+    records = map(of_sheet_change, listing.shown)
+    rows = (page_row(record, ROW_KINDS[record.kind]) for record in records)
     inner = element("p", text(describe_sheet_result(round_report)))
     return (
         inner + records_table(_HEADS_PAGE, rows, "Changes for the sheet") + more_html(listing.more)
@@ -749,233 +742,3 @@ def records_table(heads: Sequence[str], rows: Iterable[str], caption: str) -> st
         + f'<thead role="rowgroup"><tr role="row">{titles}</tr></thead>\n'
         + f'<tbody role="rowgroup">\n{"".join(rows)}</tbody></table>'
     )
-
-
-# Rounds as HTML fragments for a notebook's cell.
-
-
-_OPEN = ("", "Id", "Pet", "Problem", "Where")
-_ROUNDS = ("", "Status", "Job", "For the store", "For the sheet", "Difference", "Took")
-
-
-def round_html(round_report: RoundReport, *, limit: int | None = 20) -> str:
-    """Return the round as HTML, with the first `limit` of each kind of difference that it left."""
-    return html.fragment(_parts_html(round_report, limit))
-
-
-def rounds_html(rounds: Sequence[RoundReport], *, limit: int | None = 5) -> str:
-    """Return a table of the rounds as HTML, and below it each round that needs attention."""
-    return html.fragment(_rounds(rounds, limit))
-
-
-def _parts_html(round_report: RoundReport, limit: int | None) -> Iterator[str]:
-    round_ = round_report.round
-    yield html.summary(f"{round_.name}. {headline(round_)}")
-    yield reason_cell(round_)
-    yield html.facts([*facts(round_report), *side_facts(round_)])
-    for kind, differences in by_kind(round_report.open).items():
-        yield _differences_html(kind, differences, round_, limit)
-    for command in commands(round_):
-        yield element("p", f"{text(capital(command.purpose))}: {render_command(command.line)}")
-
-
-def _differences_html(
-    kind: Kind, differences: Sequence[Difference], round_: Round, limit: int | None
-) -> str:
-    title = f"{open_title(kind, len(differences))}: {kind_meaning(kind)}"
-    cure = element("p", prose(cure_of_kind(kind, round_)), class_="ps-kept")
-    listing = first(differences, limit)
-    table = html.table(_OPEN, map(partial(_difference_fragment_row, kind), listing.shown))
-    is_open = len(listing.shown) <= html.fold_limit(limit) and kind != "note"
-    return html.collapsible(title, cure + table + more_html(listing.more), open_=is_open)
-
-
-def _difference_fragment_row(kind: Kind, each: Difference) -> str:
-    return html.row(
-        MARKS[kind],
-        table_cell("" if each.pet_id is None else str(each.pet_id), kind="ps-number"),
-        html.row_head(each.name) if each.name else table_cell(""),
-        element("td", difference_html(each), class_="ps-what"),
-        table_cell(each.address, kind="ps-where"),
-    )
-
-
-def _rounds(rounds: Sequence[RoundReport], limit: int | None) -> Iterator[str]:
-    if not rounds:
-        yield html.summary("No rounds were run.")
-        return
-    yield html.table(_ROUNDS, (_round(round_report.round) for round_report in rounds))
-    for round_report in rounds:
-        if not round_report.round.is_well:
-            inner = "\n".join(filter(None, _parts_html(round_report, limit)))
-            yield html.collapsible(round_report.round.name, inner)
-
-
-def _round(round_: Round) -> str:
-    end = STATUS_WORDS[round_.status]
-    return html.row(
-        LEVELS[end.level],
-        table_cell(end.title),
-        html.row_head(round_.name),
-        table_cell(format_planned(round_, round_.to_store)),
-        table_cell(format_planned(round_, round_.to_sheet)),
-        table_cell(format_open(round_)),
-        table_cell(words.duration(round_.seconds), kind="ps-number"),
-    )
-
-
-# Rounds as lines: one round with its differences, or a table of several rounds.
-
-
-_MAX_FILES = 20
-_JOB = 12
-_ID = 22
-"""The length of the timestamp in an id; the start of an id is enough to find a round."""
-_HEADS_TEXT = ("status", "job", "to store", "to sheet", "took")
-_PLANNED_NOTE = "(in brackets: planned, not applied)"
-_SHOW_ALL_HINT = "To see everything: `--limit 0`, or as a page with `--report FILE.html`."
-_NOTHING_OPEN = "No action is needed."
-
-
-def round_lines(
-    round_report: RoundReport, width: int = 80, *, limit: int | None = 20
-) -> Iterator[Text]:
-    """Yield the round as lines, with the first `limit` of each kind of difference that it left."""
-    round_ = round_report.round
-    yield Text(f"petsync round of {shorten(make_visible(round_.name), width - 17)}", "bold")
-    yield from lines.facts(facts(round_report), width)
-    yield lines.BLANK
-    yield from lines.facts(side_facts(round_), width)
-    yield from _difference_lines(round_report, limit, width)
-    yield from _command_lines(round_, width)
-    yield lines.BLANK
-    yield from _end_lines(round_, width)
-    yield from _file_lines([round_report], width)
-
-
-def rounds_lines(
-    rounds: Sequence[RoundReport], width: int = 80, *, limit: int | None = 5
-) -> Iterator[Text]:
-    """Yield a table of the rounds, and the first `limit` differences of each kind for each round.
-
-    A command is always one line, however long it is.
-    """
-    yield from list_lines([round_report.round for round_report in rounds], width)
-    for round_report in rounds:
-        if round_report.round.is_well and not round_report.open:
-            continue
-        yield from lines.heading(make_visible(round_report.round.name), width)
-        yield from _end_lines(round_report.round, width, indent=2)
-        yield from _difference_lines(round_report, limit, width)
-        if not round_report.round.is_well:
-            yield from _command_lines(round_report.round, width)
-    if rounds and all(round_report.round.is_well for round_report in rounds):
-        yield lines.BLANK
-        yield Text(_NOTHING_OPEN)
-    if any(round_report.round.dry_run and _is_long(round_report, limit) for round_report in rounds):
-        yield from lines.heading(_SHOW_ALL_HINT, width, style="dim")
-    yield from _file_lines(rounds, width)
-
-
-def _is_long(round_report: RoundReport, limit: int | None) -> bool:
-    groups = by_kind(round_report.open).values()
-    return limit is not None and any(len(differences) > limit for differences in groups)
-
-
-def _file_lines(rounds: Sequence[RoundReport], width: int) -> Iterator[Text]:
-    """Yield the changes written into sheets, the paths of their backups, and the reports."""
-    for each in rounds:
-        if each.round.backup:
-            heading = f"The sheet of {make_visible(each.round.name)}: {describe_written(each)}. "
-            yield from lines.heading(f"{heading}Backup:", width, style="")
-            yield from lines.wrap_keeping_paths(make_visible(each.round.backup), width, indent=2)
-    if pages := [each.round.report for each in rounds if each.round.report]:
-        yield from lines.heading(f"Report{'' if len(pages) == 1 else 's'}:", width, style="")
-    for page in pages[:_MAX_FILES]:
-        yield from lines.wrap_keeping_paths(make_visible(page), width, indent=2)
-    yield from lines.more(len(pages[_MAX_FILES:]))
-
-
-def list_lines(
-    rounds: Sequence[Round], width: int = 80, *, show_start: bool = False
-) -> Iterator[Text]:
-    """Yield a table of the rounds, one line each; with `show_start`, it has the start of each
-    round, and the beginning of its id.
-    """
-    if not rounds:
-        yield Text("No rounds were run.")
-        return
-    rows = [_cells(round_, show_start=show_start) for round_ in rounds]
-    heads = (*(["round (started, UTC)"] if show_start else []), *_HEADS_TEXT)
-    widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
-    job = heads.index("job")
-    spare = width - 2 * len(heads) - (sum(widths) - widths[job])
-    widths[job] = min(widths[job], max(spare, _JOB))
-    yield _line(heads, widths, "dim")
-    for round_, row in zip(rounds, rows, strict=True):
-        yield _line(row, widths, _style(round_))
-    if any(cell.startswith("(") for row in rows for cell in row[-3:-1]):
-        yield Text(f"  {_PLANNED_NOTE}", "dim")
-
-
-def _cells(round_: Round, *, show_start: bool) -> tuple[str, ...]:
-    end = STATUS_WORDS[round_.status]
-    return (
-        *([shorten(make_visible(round_.id[:_ID]), _ID)] if show_start else []),
-        f"{end.sign} {end.title}{' (dry run)' if round_.dry_run else ''}",
-        make_visible(round_.name),
-        format_planned(round_, round_.to_store),
-        format_planned(round_, round_.to_sheet),
-        words.duration(round_.seconds),
-    )
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], style: str) -> Text:
-    short_cells = [shorten(text, width) for text, width in zip(cells, widths, strict=True)]
-    padded = (t + " " * (w - cell_len(t)) for t, w in zip(short_cells, widths, strict=True))
-    return Text(f"  {'  '.join(padded)}".rstrip(), style)
-
-
-def _style(round_: Round) -> str:
-    return lines.STYLE[LEVELS[STATUS_WORDS[round_.status].level]]
-
-
-def _end_lines(round_: Round, width: int, *, indent: int = 0) -> Iterator[Text]:
-    style = "bold" if round_.is_well else f"bold {_style(round_)}"
-    yield from lines.paragraph(headline(round_), width, indent=indent, style=style)
-    if reason_text := reason(round_):
-        for line in reason_text.splitlines():
-            yield from lines.wrap_keeping_paths(line, width, indent=indent)
-
-
-def _difference_lines(round_report: RoundReport, limit: int | None, width: int) -> Iterator[Text]:
-    for kind, differences in by_kind(round_report.open).items():
-        title = f"{open_title(kind, len(differences))}: {kind_meaning(kind)}"
-        yield from lines.heading(title, width)
-        yield from lines.paragraph(
-            cure_of_kind(kind, round_report.round), width, indent=2, style="dim"
-        )
-        large_groups, others = group_alike(differences, _MAX_FILES if limit is None else limit)
-        for problem, group in large_groups:
-            yield from lines.item(MARKS[kind], f"{group_sentence(problem, group)}.", width)
-        listing = first(others, limit)
-        for each in listing.shown:
-            yield from lines.item(MARKS[kind], make_visible(_describe_difference(each)), width)
-        yield from lines.more(listing.more)
-
-
-def _describe_difference(each: Difference) -> str:
-    """Format the difference: `Pets!B18, pet 17 (Bella), name: the problem. The cure`."""
-    parts = [each.address, subject_of(each), fields_of(each)]
-    place = ", ".join(dict.fromkeys(filter(None, parts)))
-    return ": ".join(filter(None, (place, words.sentences(each.problem, each.hint))))
-
-
-def _command_lines(round_: Round, width: int) -> Iterator[Text]:
-    round_commands = list(commands(round_))
-    if not round_commands:
-        return
-    yield from lines.heading(COMMANDS_TITLE, width, style="")
-    for command in round_commands:
-        yield Text(f"  {command.line}", "bold")
-        yield from lines.paragraph(command.purpose, width, indent=6, style="dim")

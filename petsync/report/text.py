@@ -1,4 +1,4 @@
-"""Lines of a terminal: the building blocks of every text view.
+"""Lines of a terminal: the building blocks of every text view, and documents as text.
 
 A line is a rich Text that fits the width. A terminal shows it with its styles; without them it is
 plain text. Nothing in it is interpreted as markup.
@@ -7,21 +7,42 @@ plain text. Nothing in it is interpreted as markup.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TextIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, TextIO
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from petsync.report.textdiff import Piece
-from petsync.report.words import SYMBOL, Mark, number, shorten, wrap
+from petsync.report.document import (
+    Alert,
+    Block,
+    Column,
+    Comparison,
+    ComparisonRow,
+    Details,
+    Document,
+    Facts,
+    Note,
+    Role,
+    Row,
+    Snippets,
+    Summary,
+    Table,
+)
+from petsync.report.textdiff import Piece, SideBySide, fold_items
+from petsync.report.words import SYMBOL, Mark, capital, number, sentences, shorten, wrap
 from petsync.table.cells import make_visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = [
     "BLANK",
     "NEW_STYLE",
     "OLD_STYLE",
     "STYLE",
+    "document_lines",
     "facts",
     "flow",
     "heading",
@@ -29,6 +50,9 @@ __all__ = [
     "log_text",
     "more",
     "paragraph",
+    "plain_text",
+    "print_lines",
+    "show",
     "spread_item",
     "style_pieces",
     "wrap_keeping_paths",
@@ -149,3 +173,267 @@ def more(left_out: int) -> Iterator[Text]:
     """Yield a line with the number of items left out; none for 0."""
     if left_out:
         yield Text(f"{_INDENT}... and {number(left_out)} more", "dim")
+
+
+# Documents as lines, as plain text, and on a console.
+
+
+_NARROW, _WIDE = 60, 100
+_NAME = 30
+"""The maximum number of cells of a pet's name within a line."""
+_LABEL = 13
+"""The width of `category_id` and a gap."""
+_MAX_LINES, _MAX_ITEMS = 6, 60
+"""The approximate number of lines of a long value, and the number of items of a list that are
+shown.
+"""
+_GAP = 2
+_INNER = 6
+"""The indent of what is below a line with a sign."""
+_NO_VALUE = "-"
+
+
+def show(document: Document, console: Console) -> None:
+    """Print the document, in colour if the console has colours, in 60 to 100 columns."""
+    print_lines(document_lines(document, min(max(console.width, _NARROW), _WIDE)), console)
+
+
+def print_lines(lines: Iterable[Text], console: Console) -> None:
+    """Print the lines without spaces at their ends."""
+    for line in lines:
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+
+def plain_text(document: Document, *, width: int = 80) -> str:
+    """Return the document as text without colour, in lines of at most `width` cells."""
+    return "\n".join(line.plain.rstrip() for line in document_lines(document, width))
+
+
+def document_lines(document: Document, width: int = 80) -> Iterator[Text]:
+    """Yield the document in lines of at most `width` cells."""
+    previous: Block | None = None
+    if document.title:
+        previous = Summary(document.title)
+        yield from paragraph(make_visible(document.title), width, style="bold")
+    for block in document.blocks:
+        if isinstance(block, Details) and block.is_extra:
+            continue
+        if previous is not None and _is_apart(block, previous):
+            yield BLANK
+        yield from _block_lines(block, width)
+        previous = block
+
+
+def _is_apart(block: Block, previous: Block) -> bool:
+    """Return true if a blank line separates the block from the one above it."""
+    match block:
+        case Facts() | Table():
+            return not isinstance(previous, Summary)
+        case Note():
+            return not isinstance(previous, Summary | Note)
+        case Alert():
+            return bool(block.lines)
+    return True
+
+
+def _block_lines(block: Block, width: int, indent: int = 0) -> Iterator[Text]:
+    match block:
+        case Summary(sentence, mark):
+            style = f"bold {STYLE[mark]}" if mark else "bold"
+            yield from paragraph(make_visible(sentence), width, indent=indent, style=style)
+        case Note():
+            yield from _note_lines(block, width, indent)
+        case Alert():
+            yield from _alert_lines(block, width, indent)
+        case Facts(pairs):
+            yield from facts(((name, make_visible(value)) for name, value in pairs), width)
+        case Table():
+            yield from _table_lines(block, width, indent)
+        case Snippets():
+            yield from _snippet_lines(block, width, indent)
+        case Comparison():
+            yield BLANK
+            yield from _comparison_lines(block, width)
+        case Details():
+            yield from _details_lines(block, width, indent)
+
+
+def _note_lines(note: Note, width: int, indent: int) -> Iterator[Text]:
+    text = make_visible(note.text)
+    if note.mark:
+        yield from item(note.mark, text, width)
+    else:
+        style = {"": "", "quiet": "dim", "strong": "bold"}[note.tone]
+        yield from paragraph(text, width, indent=indent, style=style)
+
+
+def _alert_lines(alert: Alert, width: int, indent: int) -> Iterator[Text]:
+    title = make_visible(alert.title)
+    if not alert.lines:
+        yield from item(
+            "blocked" if alert.is_refusal else "warning", sentences(capital(title)), width
+        )
+        return
+    style = f"bold {STYLE['blocked']}" if alert.is_refusal else "bold"
+    yield from paragraph(title, width, indent=indent, style=style)
+    for line in map(make_visible, alert.lines):
+        if alert.has_paths:
+            yield from wrap_keeping_paths(line, width, indent=indent + len(_INDENT))
+        elif alert.is_refusal:
+            yield from item("blocked", line, width)
+        else:
+            yield from paragraph(line, width, indent=len(_INDENT))
+
+
+def _snippet_lines(snippets: Snippets, width: int, indent: int) -> Iterator[Text]:
+    yield from paragraph(make_visible(snippets.title), width, indent=indent)
+    for purpose, line in snippets.lines:
+        text = make_visible(line)
+        if purpose:
+            yield Text(f"{_INDENT}{text}", "bold")
+            yield from paragraph(purpose, width, indent=_INNER, style="dim")
+        else:
+            yield from wrap_keeping_paths(text, width, indent=len(_INDENT))
+    if snippets.more:
+        yield Text(f"{_INDENT}{snippets.more}", "dim")
+
+
+def _details_lines(details: Details, width: int, indent: int) -> Iterator[Text]:
+    title, mark = make_visible(details.title), details.mark
+    inner = indent or len(_INDENT)
+    if indent and mark:
+        yield from item(mark, title, width)
+        inner = _INNER
+    elif mark:
+        for n, line in enumerate(paragraph(title, width - 2)):
+            sign = f"{SYMBOL[mark]} " if n == 0 else "  "
+            yield Text.assemble((sign, STYLE[mark]), (line.plain, "bold"))
+    else:
+        yield from paragraph(title, width, indent=indent, style="" if indent else "bold")
+    for n, block in enumerate(details.blocks):
+        is_part = isinstance(block, Snippets) or (isinstance(block, Details) and not block.mark)
+        if is_part and n:
+            yield BLANK
+        yield from _block_lines(block, width, inner)
+
+
+def _table_lines(table: Table, width: int, indent: int) -> Iterator[Text]:
+    if table.layout in ("grid", "totals"):
+        yield from _grid_lines(table, width)
+    elif table.layout == "records":
+        yield from _record_lines(table, width)
+    else:
+        for row in table.rows:
+            text = _row_sentence(row, table.columns)
+            if row.mark and indent <= len(_INDENT):
+                yield from item(row.mark, text, width)
+            else:
+                yield from paragraph(text, width, indent=indent)
+    if table.more:
+        yield Text(f"{_INDENT}{table.more}", "dim")
+
+
+def _cells(row: Row, columns: Sequence[Column]) -> dict[Role, str]:
+    """Return the texts of the row by role; the columns of one role are joined."""
+    cells: dict[Role, str] = {}
+    for column, cell in zip(columns, row.cells, strict=True):
+        text = make_visible(cell if isinstance(cell, str) else " ".join(filter(None, cell)))
+        cells[column.role] = " ".join(filter(None, (cells.get(column.role), text)))
+    return cells
+
+
+def _row_sentence(row: Row, columns: Sequence[Column]) -> str:
+    """Return the row as `Pets!B18, update of pet 17 (Bella): what`."""
+    cells = _cells(row, columns)
+    name = shorten(cells.get("name", ""), _NAME)
+    pet = f"pet {cells['id']}" if cells.get("id") else ""
+    subject = f"{pet} ({name})" if pet and name else pet or name
+    change = " of ".join(filter(None, (cells.get("change"), subject)))
+    where = " ".join(filter(None, (cells.get("where"), cells.get("value"))))
+    place = ", ".join(filter(None, (where, change, cells.get("field"))))
+    return ": ".join(filter(None, (place, cells.get("what"))))
+
+
+def _record_lines(table: Table, width: int) -> Iterator[Text]:
+    rows = [(row, _cells(row, table.columns)) for row in table.rows]
+    column = max((len(cells["id"]) for _, cells in rows), default=0)
+    for row, cells in rows:
+        number = f"pet {cells['id']:>{column}}"
+        yield spread_item(row.mark or "note", number, cells["name"], cells["where"], width)
+        if what := cells.get("what"):
+            yield from paragraph(what, width, indent=_INNER, style="dim")
+
+
+def _grid_lines(table: Table, width: int) -> Iterator[Text]:
+    """Yield the rows in aligned columns; a text that does not fit is wrapped in its column."""
+    shown_columns = [n for n, column in enumerate(table.columns) if column.role != "extra"]
+    columns = [table.columns[n] for n in shown_columns]
+    rows = [[make_visible(str(row.cells[n])) for n in shown_columns] for row in table.rows]
+    titles = [column.title.lower() for column in columns]
+    shown = [titles, *rows] if table.has_titles else rows
+    widths = [max(map(cell_len, texts), default=0) for texts in zip(*shown, strict=True)]
+    texts = [n for n, column in enumerate(columns) if column.role != "number"]
+    widest = max(texts, key=lambda n: widths[n])
+    excess = len(_INDENT) + sum(widths) + _GAP * (len(widths) - 1) - width
+    widths[widest] = max(widths[widest] - max(excess, 0), min(widths[widest], _LABEL))
+    if table.has_titles:
+        yield from _grid_row(titles, widths, columns, "dim")
+    for row, cells in zip(table.rows, rows, strict=True):
+        style = {"quiet": "dim", "strong": "bold"}.get(row.tone) or (
+            STYLE[row.mark] if row.mark else ""
+        )
+        yield from _grid_row(cells, widths, columns, style)
+
+
+def _grid_row(
+    cells: Sequence[str], widths: Sequence[int], columns: Sequence[Column], style: str
+) -> Iterator[Text]:
+    wrapped = [
+        wrap(shorten(cell, _MAX_LINES * width), width) if width else [""]
+        for cell, width in zip(cells, widths, strict=True)
+    ]
+    for texts in zip_longest(*wrapped, fillvalue=""):
+        padded = [
+            " " * (width - cell_len(text)) + text
+            if column.role == "number"
+            else text + " " * (width - cell_len(text))
+            for text, width, column in zip(texts, widths, columns, strict=True)
+        ]
+        yield Text(f"{_INDENT}{(' ' * _GAP).join(padded)}".rstrip(), style)
+
+
+def _comparison_lines(comparison: Comparison, width: int) -> Iterator[Text]:
+    indent = len(_INDENT) + _LABEL
+    differing = [row.sides for row in comparison.rows if _common_value(row) is None]
+    table = SideBySide(comparison.sides, differing, width - indent)
+    if any(map(table.fits, differing)):
+        yield Text.assemble(" " * indent, table.head)
+    for row in comparison.rows:
+        common = _common_value(row)
+        if common is None:
+            styles = ["bold" if n == row.strong else "" for n in range(len(row.sides))]
+            lines = table.lines(row.sides, styles)
+        else:
+            lines = _value_lines(common, width - indent)
+        for n, line in enumerate(lines):
+            yield Text.assemble(f"{_INDENT}{row.name if n == 0 else '':<{_LABEL}}", line)
+        if row.reason:
+            yield from paragraph(make_visible(row.reason), width, indent=indent, style="dim")
+
+
+def _common_value(row: ComparisonRow) -> Sequence[str] | None:
+    """Return the value that all sides with a value have; None if the sides differ."""
+    values = {tuple(side) for side in row.sides} - {(_NO_VALUE,)}
+    if row.strong is not None or len(values) > 1:
+        return None
+    return values.pop() if values else (_NO_VALUE,)
+
+
+def _value_lines(value: Sequence[str], room: int) -> Iterator[Text]:
+    """Yield the value as lines; a short list as one line."""
+    joined = "; ".join(value)
+    cell = [joined] if cell_len(joined) <= room else value
+    shown = [shorten(each, _MAX_LINES * room) for each in cell[:_MAX_ITEMS]]
+    more = len(cell) - _MAX_ITEMS
+    yield from map(Text, fold_items([*shown, *([f"and {more:,} more"] if more > 0 else [])], room))

@@ -49,6 +49,7 @@ __all__ = [
     "Place",
     "ResultGroup",
     "Winner",
+    "capital",
     "changes_by_kind",
     "clashes_by_row",
     "conflicts_by_winner",
@@ -717,6 +718,12 @@ def sentences(*parts: str) -> str:
     """Return the parts that are not empty, each with a full stop, joined by spaces."""
     filled = (part.strip() for part in parts)
     return " ".join(part if part[-1] in ".!?" else f"{part}." for part in filled if part)
+
+
+def capital(value: str) -> str:
+    """Return the text with a capital first letter; a name such as updatePet stays as it is."""
+    word = value.split(maxsplit=1)[:1]
+    return value[:1].upper() + value[1:] if word == [each.lower() for each in word] else value
 
 
 def source_of(change: Change) -> str:

@@ -22,9 +22,8 @@ from petsync.models import Pet, Tag
 from petsync.plan.change import FailedLookup, Snapshot
 from petsync.plan.plan import Plan
 from petsync.report import html as markup
-from petsync.report.html import capital
-from petsync.report.images import format_pet
-from petsync.report.words import number, shorten, wrap
+from petsync.report.views.images import format_pet
+from petsync.report.words import capital, number, shorten, wrap
 from petsync.store import Store
 from petsync.table.cells import format_photo_urls, format_tags, make_visible
 from petsync.table.frame import pets_at

@@ -25,19 +25,19 @@ from petsync.plan.guard import CAPACITY_CURE, Limit, Refusal, Verdict
 from petsync.plan.plan import Plan
 from petsync.plan.report import PastRun, Report, Result, left_in
 from petsync.report import html, words
-from petsync.report.html import capital, element, prose, text
+from petsync.report.document import Record
+from petsync.report.html import element, prose, text
 from petsync.report.plan import (
     KINDS as KINDS_OF_RECORDS,
 )
 from petsync.report.plan import (
     NAMES,
-    Record,
     facts,
     of_blocked,
     of_change,
     of_conflict,
 )
-from petsync.report.words import ResultGroup, results_by_cause
+from petsync.report.words import ResultGroup, capital, results_by_cause
 from petsync.sheets import must_take_results, write_results
 from petsync.sheets.read import sheet_of
 from petsync.store import Store

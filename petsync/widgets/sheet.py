@@ -18,9 +18,9 @@ from petsync.errors import LockedError, PetsyncError, SheetError
 from petsync.plan.options import PlanKeywords
 from petsync.plan.plan import Plan
 from petsync.report import html as markup
-from petsync.report.html import capital, element, facts, fragment, summary, text
-from petsync.report.sheet import sheet_facts, sheet_summary
-from petsync.report.words import count, shorten
+from petsync.report.html import element, facts, fragment, summary, text
+from petsync.report.views.sheet import sheet_facts, sheet_summary
+from petsync.report.words import capital, count, shorten
 from petsync.sheets import (
     EncodingError,
     HeaderNotFoundError,

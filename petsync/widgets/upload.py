@@ -32,9 +32,8 @@ from petsync.plan.uploads import (
     UploadReport,
 )
 from petsync.report import html as markup
-from petsync.report.html import capital
-from petsync.report.images import format_pet, size
-from petsync.report.words import count, sentences, shorten, wrap
+from petsync.report.views.images import format_pet, size
+from petsync.report.words import capital, count, sentences, shorten, wrap
 from petsync.store import Store
 from petsync.table.cells import CellError, parse_id
 from petsync.widgets import form as forms
@@ -624,7 +623,7 @@ def _about(pet: Pet | PetsyncError | None, pet_id: int | None) -> Iterator[str]:
         total = len(pet.photo_urls)
         more = f"; the first {_MAX_URLS} are listed" if total > _MAX_URLS else ""
         photos = f"{count(total, 'picture')}{more}" if total else "no picture yet"
-        whom = markup.capital(format_pet(pet.id, shorten(pet.name or "", 60)))
+        whom = capital(format_pet(pet.id, shorten(pet.name or "", 60)))
         yield f"{whom} has {photos}."
 
 

@@ -9,17 +9,17 @@ from browsing import chip, everything, plan_of, rows, together
 from playwright.sync_api import Page, expect
 from render_samples import HOSTILE, finding, sheet_with, small_report
 
-from petsync.report.html import page as whole
+from petsync.report.html import document, document_page
 from petsync.report.plan import plan_html, plan_page
-from petsync.report.run import report_html
-from petsync.report.sheet import sheet_html
+from petsync.report.views.run import report_page_view
+from petsync.report.views.sheet import sheet_view
 
 Show = Callable[..., Page]
 DOCUMENTS = {
     "plan": plan_page(everything()),
-    "fragment": whole(plan_html(everything()), "A notebook's cell"),
-    "report": whole(report_html(small_report()), "Report"),
-    "sheet": whole(sheet_html(sheet_with(finding("unknown-status", 4))), "Sheet"),
+    "fragment": document(f"<main><h1>Cell</h1>{plan_html(everything())}</main>", "Cell"),
+    "report": document_page(report_page_view(small_report()), "Report"),
+    "sheet": document_page(sheet_view(sheet_with(finding("unknown-status", 4))), "Sheet"),
 }
 CONTRASTS = """() => {
   const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });

@@ -12,7 +12,8 @@ from browsing import Opener, chip, everything, expect_status, plan_of, rows, sta
 from playwright.sync_api import Page, expect
 from render_samples import BELLA, HOSTILE, UPDATE, plan_with, replace
 
-from petsync.report.plan import page_row, plan_page, records
+from petsync.report.html import page_row
+from petsync.report.plan import ROW_KINDS, plan_page, records
 from petsync.table.cells import make_visible
 
 Show = Callable[..., Page]
@@ -123,7 +124,7 @@ def test_marks_are_the_same_in_both_languages(show: Show) -> None:
     page.get_by_role("combobox", name="Rows per page").first.select_option("250")
     expect_status(page, "Showing 1\u2013250 of 250")
     made = [row.inner_html() for row in rows(page).all()]
-    ours = [page_row(record) for record in records(plan)]
+    ours = [page_row(record, ROW_KINDS[record.kind]) for record in records(plan)]
     assert sum("<del>" in row for row in ours) > 150
     for row, own in zip(made, ours, strict=True):
         assert f"<tr {own.partition('<tr ')[2].partition('>')[0]}>{row}</tr>" == _as_browsers_do(

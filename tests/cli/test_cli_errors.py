@@ -133,7 +133,7 @@ def test_unexpected_failure_is_one_line(shell: Shell, monkeypatch: pytest.Monkey
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("one\ntwo")
 
-    monkeypatch.setattr("petsync.report.show.show_findings", broken)
+    monkeypatch.setattr("petsync.report.views.sheet.sheet_view", broken)
     done = shell("check", "a.csv")
     assert done.code == 1
     assert done.err.startswith("error: unexpected: ZeroDivisionError: one two\n")

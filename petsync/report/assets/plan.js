@@ -1,5 +1,5 @@
 "use strict";
-// Filters, sorts and pages a plan's rows.
+// Filters, sorts and pages the rows.
 (() => {
   const one = (id) => document.getElementById(id);
   const all = (query) => [...document.querySelectorAll(query)];
@@ -11,10 +11,10 @@
 
   const state = { kinds: new Set(), field: "", text: "", sort: "", down: false, page: 1, size: 50 };
 
-  // A change of a field, for plan.select as for this page, is an update's; a clash is none.
-  const update = names.indexOf("update");
-  const masks = Uint8Array.from(rows, (row) => row[KIND] !== update ? 0
-    : row[FIELDS].reduce((mask, [unit]) => mask | 1 << unit, 0));
+  // A change of a field, for plan.select as for this page, has a value before and after; a clash
+  // and the values of a new pet are none.
+  const masks = Uint8Array.from(rows, (row) => row[FIELDS].reduce(
+    (mask, field) => field.length === CHANGED ? mask | 1 << field[0] : mask, 0));
 
   const folded = (text) => (/^[\x00-\x7f]*$/.test(text)
     ? text : text.normalize("NFKD").replace(/\p{M}+/gu, "")).toLowerCase();

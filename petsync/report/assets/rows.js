@@ -1,7 +1,7 @@
 "use strict";
-// A plan's rows, as petsync/report/plan.py writes them; it calls each a record.
+// The rows of a page, as petsync/report/html.py writes them; document.py calls each a record.
 const KIND = 0, ID = 1, NAME = 2, WHERE = 3, FIELDS = 4, SAID = 5, CURE = 6, WINNER = 7;
-const CLASHES = 4;
+const CHANGED = 3, CLASHES = 4;
 
 const rowMaker = (kinds, units) => {
   // What stands between backticks is to be typed.
@@ -9,9 +9,9 @@ const rowMaker = (kinds, units) => {
     n % 2 ? make("code", "", {}, part) : part).filter((part) => part !== "");
 
   const rowOf = (row) => {
-    const [kind, symbol, title] = kinds[row[KIND]];
+    const [, symbol, title, mark] = kinds[row[KIND]];
     const cell = (kind, ...inner) => make("td", kind, { role: "cell" }, ...inner);
-    return make("tr", `ps-${kind}`, { role: "row" },
+    return make("tr", `ps-${mark}`, { role: "row" },
       cell("ps-kind", badgeOf(symbol, title)),
       cell("ps-id", bdi(row[ID])),
       row[NAME] ? make("th", "ps-name", { scope: "row", role: "rowheader" }, bdi(row[NAME]))

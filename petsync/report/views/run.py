@@ -1,197 +1,231 @@
-"""A run and the list of runs as text and HTML."""
+"""The views of a run's report, and past runs as lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 from rich.text import Text
 
-from petsync.plan.change import Add, Change, Delete, Update
+from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, Update
 from petsync.plan.fields import find_filled_columns
-from petsync.plan.report import OUTCOMES, Entry, PastRun, Report, Result, find_undoing_runs
+from petsync.plan.report import OUTCOMES, Entry, Outcome, PastRun, Report, Result, find_undoing_runs
 from petsync.plan.uploads import UploadedFile
-from petsync.report import html, text, words
-from petsync.report.html import element, table_cell
-from petsync.report.plan import one_change
+from petsync.report import text, words
+from petsync.report.document import (
+    Alert,
+    Block,
+    Column,
+    Details,
+    Document,
+    Facts,
+    Note,
+    Record,
+    Records,
+    Row,
+    RowKind,
+    Summary,
+    Table,
+    fold_limit,
+    format_more,
+)
+from petsync.report.plan import of_blocked, of_change, of_conflict, one_change
 from petsync.report.words import (
     BRIEF_CAUSES,
     ResultGroup,
+    capital,
     count,
     format_timestamp,
     number,
     results_by_cause,
-    shorten,
+    sentences,
 )
 from petsync.table.cells import make_visible
 
 __all__ = [
     "DONE_WORDS",
-    "causes_html",
     "change_of_entry",
     "describe_counts",
     "describe_entry",
     "describe_file",
     "describe_undo",
-    "outcome_lines",
+    "outcome_blocks",
     "pet_lines",
-    "report_html",
-    "report_lines",
+    "report_page_view",
+    "report_view",
     "run_details_lines",
     "run_line",
     "runs_lines",
     "source_words",
+    "stop_alert",
+    "totals_table",
 ]
 
 
-# A report as HTML.
+# A report.
 
 
-_COLUMNS = ("", "Where", "Change", "Id", "Pet", "What happened")
+_COLUMNS = (
+    Column("Where", "where"),
+    Column("Change", "change"),
+    Column("Id", "id"),
+    Column("Pet", "name"),
+    Column("What happened"),
+)
+_FIRST, _FIRST_DONE = 1_000, 20
+"""The number of rows that a page shows without its script: of outcomes that need attention, and of
+others.
+"""
+_ADVICE = "save the results as a workbook: petsync apply --results results.xlsx."
 
 
-def report_html(report: Report, *, limit: int | None = 20) -> str:
-    """Return the report as HTML, with the first `limit` rows of each outcome and cause that needs
+def report_view(report: Report, *, limit: int | None = 20) -> Document:
+    """Return the totals, and the first `limit` rows of each outcome and cause that needs
     attention.
     """
-    return html.fragment(_parts(report, limit))
+    return Document(f"petsync run {report.run_id}", _blocks(report, limit))
 
 
-def _parts(report: Report, limit: int | None) -> Iterator[str]:
-    yield html.summary(words.report_summary(report))
-    yield html.facts([("run", report.run_id), *words.report_facts(report)])
-    if report.stopped:
-        yield html.alert(words.STOPPED_TITLE, map(html.text, report.stopped.splitlines()))
-    yield _totals_html(report)
-    yield from causes_html(report, limit)
+def report_page_view(report: Report) -> Document:
+    """Return the totals, what needs attention, and every change with its outcome, for a page."""
+    return Document(f"petsync run {report.run_id}", _page_blocks(report))
+
+
+def _blocks(report: Report, limit: int | None) -> Iterator[Block]:
+    yield Facts(list(words.report_facts(report)))
+    yield totals_table(report.counts, "Rows")
+    yield from outcome_blocks(report, limit)
+    yield Summary(words.report_summary(report))
     if undo := words.undo_hint(report):
-        yield element("p", html.prose(undo), class_="ps-kept")
+        yield Note(undo, "quiet")
 
 
-def causes_html(report: Report, limit: int | None, *, is_over: bool = False) -> Iterator[str]:
-    """Yield the results that need attention, in a collapsible part for each cause. With `is_over`,
-    the actions to take are left out.
-    """
-    row = partial(_row, names=words.result_names(report.plan))
-    fold_over = html.fold_limit(limit)
-    for group in results_by_cause(report, limit, is_over=is_over):
+def _page_blocks(report: Report) -> Iterator[Block]:
+    kinds = [outcome for outcome in words.RANK if any(r.outcome == outcome for r in report.results)]
+    yield Summary(words.report_summary(report))
+    yield from stop_alert(report.stopped)
+    yield totals_table(report.counts, "Rows", linked=kinds)
+    yield Facts(list(words.report_facts(report)))
+    if undo := words.undo_hint(report):
+        yield Note(undo, "quiet")
+    for group in results_by_cause(report, 0):
         if not group.is_plain:
-            yield _group_html(group, map(row, group.listing.shown), fold_over)
+            yield Details(group.title, [Note(group.text.meaning, "quiet"), Note(group.text.cure)])
+    if kinds:
+        rows = sorted(report.results, key=lambda result: kinds.index(result.outcome))
+        plan = report.plan
+        planned = dict(enumerate((*plan.changes, *plan.open_conflicts, *plan.blocked)))
+        records = [
+            _record(result, planned.get(result.number), kinds.index(result.outcome), report)
+            for result in rows
+        ]
+        yield Records("Outcome", list(map(_row_kind, kinds)), records, _ADVICE)
 
 
-def _group_html(group: ResultGroup, rows: Iterable[str], fold_over: int) -> str:
-    inner = element("p", html.prose(group.text.meaning), class_="ps-kept")
-    if group.text.cure:
-        inner += element("p", html.prose(group.text.cure))
-    inner += html.table(_COLUMNS, rows)
-    if group.listing.more:
-        inner += f"\n<p>... and {words.number(group.listing.more)} more</p>"
-    is_open = group.cause not in BRIEF_CAUSES and len(group.listing.shown) <= fold_over
-    return html.collapsible(group.title, inner, open_=is_open)
+def _row_kind(outcome: Outcome) -> RowKind:
+    first = _FIRST_DONE if outcome in ("applied", "unchanged") else _FIRST
+    return RowKind(_kind_name(outcome), capital(outcome), words.OUTCOME_MARK[outcome], first)
 
 
-def _totals_html(report: Report) -> str:
-    counts = report.counts
-    rows = [(outcome, counts[outcome]) for outcome in OUTCOMES]
-    lines = [_total(name, value) for name, value in (*rows, ("total", sum(counts.values())))]
-    return html.table(("Outcome", "Rows"), lines, small=True)
+def _kind_name(outcome: Outcome) -> str:
+    return outcome.replace(" ", "-")
 
 
-def _total(name: str, value: int) -> str:
-    number = element("td", words.number(value), class_="ps-number")
-    return element("tr", html.row_head(name) + number)
-
-
-def _row(result: Result, *, names: Sequence[str]) -> str:
-    return html.row(
-        words.OUTCOME_MARK[result.outcome],
-        table_cell(result.source, kind="ps-where"),
-        table_cell("" if result.kind == "none" else result.kind),
-        table_cell("" if result.pet_id is None else str(result.pet_id), kind="ps-number"),
-        table_cell(names[result.number] if result.number < len(names) else ""),
-        table_cell(result.message),
+def _record(
+    result: Result, planned: Change | Conflict | Blocked | None, kind: int, report: Report
+) -> Record:
+    """Return what was planned and what became of it. `kind` is the position of the outcome."""
+    if isinstance(planned, Conflict):
+        return msgspec.structs.replace(of_conflict(planned), kind=kind)
+    if isinstance(planned, Blocked):
+        return msgspec.structs.replace(of_blocked(planned), kind=kind)
+    pet_id = result.pet_id if result.assigned_id is None else result.assigned_id
+    shown_id = "" if pet_id is None else str(pet_id)
+    record = Record(kind, shown_id, "", make_visible(result.source))
+    if planned is not None:
+        record = of_change(planned)
+        record = msgspec.structs.replace(record, kind=kind, pet_id=shown_id or record.pet_id)
+    cause = words.describe_cause(
+        result.outcome, result.cause, report.run_id, report.plan.undoes
+    ).title
+    if result.kind == "none":
+        message = result.message or cause
+    elif result.outcome == "applied" and not result.message:
+        message, cause = DONE_WORDS[result.kind], ""
+    else:
+        message = f"{result.kind}: {result.message or cause}"
+    return msgspec.structs.replace(
+        record,
+        message=make_visible(sentences(capital(message))),
+        cure=f"{capital(cause)}." if cause and result.message else "",
     )
 
 
-# A report as lines: the totals, the rows that need attention, and the summary.
-
-
-_NAME = 30
-
-
-def report_lines(report: Report, *, limit: int | None = 20, width: int = 80) -> Iterator[Text]:
-    """Yield the report as lines, with the first `limit` rows of each outcome and cause that needs
-    attention.
+def totals_table(
+    counts: Mapping[Outcome, int],
+    things: str,
+    names: Mapping[Outcome, str] | None = None,
+    *,
+    linked: Collection[Outcome] = (),
+) -> Table:
+    """Return the number of things with each outcome, and their sum. `names` has other words for
+    outcomes; `linked` has the outcomes of which a page has the rows.
     """
-    yield Text.assemble(("petsync run ", "bold"), (make_visible(report.run_id), "bold"))
-    yield from text.facts(words.report_facts(report), width)
-    yield text.BLANK
-    yield from outcome_lines(report, limit=limit, width=width)
-    yield text.BLANK
-    yield from text.paragraph(words.report_summary(report), width, style="bold")
-    if undo := words.undo_hint(report):
-        yield from text.paragraph(undo, width, style="dim")
+    names = names or {}
+    columns = (Column("Outcome", "head"), Column(things, "number"))
+    rows = [
+        Row(
+            (names.get(outcome, outcome), number(total)),
+            words.OUTCOME_MARK[outcome],
+            "" if total else "quiet",
+            _kind_name(outcome) if outcome in linked else "",
+        )
+        for outcome, total in counts.items()
+    ]
+    total = Row(("total", number(sum(counts.values()))), tone="strong")
+    return Table(columns, [*rows, total], "totals")
 
 
-def outcome_lines(
-    report: Report, *, limit: int | None, width: int, is_over: bool = False
-) -> Iterator[Text]:
-    """Yield the number of rows with each outcome, the reason if the run stopped early, and, by
-    cause, the results that need attention. With `is_over`, the actions to take are left out.
+def outcome_blocks(report: Report, limit: int | None, *, is_over: bool = False) -> Iterator[Block]:
+    """Yield the reason if the run stopped early, and, by cause, the results that need attention.
+    With `is_over`, the actions to take are left out.
     """
-    yield from _totals_text(report)
-    yield from _stop(report, width)
+    yield from stop_alert(report.stopped)
     names = words.result_names(report.plan)
     for group in results_by_cause(report, limit, is_over=is_over):
         if not group.is_plain:
-            yield from _group_text(group, names, width)
+            yield _group_details(group, names, limit)
 
 
-def _totals_text(report: Report) -> Iterator[Text]:
-    counts = report.counts
-    totals = [
-        *((outcome, counts[outcome]) for outcome in OUTCOMES),
-        ("total", sum(counts.values())),
-    ]
-    column = max(len(words.number(value)) for _, value in totals)
-    for name, value in totals:
-        yield Text(f"  {name:<13}{words.number(value):>{column}}", _style(name, value))
+def stop_alert(stopped: str) -> Iterator[Alert]:
+    """Yield the reason why a run stopped early, if it did."""
+    if stopped:
+        yield Alert(words.STOPPED_TITLE, stopped.splitlines())
 
 
-def _style(name: str, value: int) -> str:
-    if name == "total" or not value:
-        return "bold" if name == "total" else "dim"
-    return {"applied": "green", "unchanged": "", "not sent": "yellow"}.get(name, "red")
+def _group_details(group: ResultGroup, names: Sequence[str], limit: int | None) -> Details:
+    listing, cure = group.listing, group.text.cure
+    rows = [_row(result, names) for result in listing.shown]
+    return Details(
+        group.title,
+        [
+            Note(group.text.meaning, "quiet"),
+            *([Note(cure)] if cure else []),
+            Table(_COLUMNS, rows, more=format_more(listing.more)),
+        ],
+        is_open=group.cause not in BRIEF_CAUSES and len(rows) <= fold_limit(limit),
+    )
 
 
-def _group_text(group: ResultGroup, names: Sequence[str], width: int) -> Iterator[Text]:
-    yield from text.heading(group.title, width)
-    yield from text.paragraph(group.text.meaning, width, indent=2, style="dim")
-    if group.text.cure:
-        yield from text.paragraph(group.text.cure, width, indent=2)
-    for result in group.listing.shown:
-        mark = words.OUTCOME_MARK[group.outcome]
-        yield from text.item(mark, make_visible(_describe_result(result, names)), width)
-    yield from text.more(group.listing.more)
-
-
-def _describe_result(result: Result, names: Sequence[str]) -> str:
-    """Format the result: `Pets!B18, update of pet 17 (Bella): the message`."""
-    verb = "" if result.kind == "none" else result.kind
-    pet = "" if result.pet_id is None else f"pet {result.pet_id}"
-    name = shorten(make_visible(names[result.number]), _NAME) if result.number < len(names) else ""
-    subject = f"{pet} ({name})" if pet and name else pet or name
-    change = " of ".join(part for part in (verb, subject) if part)
-    where = ", ".join(part for part in (result.source, change) if part)
-    return ": ".join(part for part in (where, result.message) if part)
-
-
-def _stop(report: Report, width: int) -> Iterator[Text]:
-    if report.stopped:
-        yield from text.heading(words.STOPPED_TITLE, width)
-        for line in report.stopped.splitlines():
-            yield from text.paragraph(make_visible(line), width, indent=2)
+def _row(result: Result, names: Sequence[str]) -> Row:
+    cells = (
+        result.source,
+        "" if result.kind == "none" else result.kind,
+        "" if result.pet_id is None else str(result.pet_id),
+        names[result.number] if result.number < len(names) else "",
+        result.message,
+    )
+    return Row(cells, words.OUTCOME_MARK[result.outcome])
 
 
 # The words of past runs, for every format.

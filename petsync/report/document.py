@@ -1,0 +1,250 @@
+"""Documents: what a view makes of a value, and what text and HTML are made from.
+
+A view lists the blocks in the order of a terminal, where the end is seen first. HTML moves the
+summary and the alerts to the top. Texts are plain and of any length: the renderers escape, wrap and
+shorten them, and make invisible characters visible. A part between backticks is a command or a
+name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from petsync.report.words import Mark, number
+from petsync.table.columns import Column as SheetColumn
+
+__all__ = [
+    "UNITS",
+    "Alert",
+    "Block",
+    "Cell",
+    "Column",
+    "Comparison",
+    "ComparisonRow",
+    "Details",
+    "Document",
+    "Facts",
+    "Field",
+    "Layout",
+    "Note",
+    "Record",
+    "Records",
+    "Role",
+    "Row",
+    "RowKind",
+    "Snippets",
+    "Summary",
+    "Table",
+    "Tone",
+    "Value",
+    "fold_limit",
+    "format_more",
+]
+
+
+Tone = Literal["", "quiet", "strong"]
+Layout = Literal["grid", "lines", "records", "totals"]
+Role = Literal["head", "number", "where", "id", "name", "change", "field", "value", "what", "extra"]
+"""The kind of a column; `extra` is shown only in HTML."""
+Cell = str | Sequence[str]
+"""A text, or several paragraphs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The sentence that states the result, in the colour of `mark`."""
+
+    text: str
+    mark: Mark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A paragraph."""
+
+    text: str
+    tone: Tone = ""
+    mark: Mark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A problem that stands above everything else."""
+
+    title: str
+    lines: Sequence[str] = ()
+    is_refusal: bool = False
+    """Whether nothing can be done until the problem is solved."""
+    has_paths: bool = False
+    """Whether the lines have paths, which users copy: a terminal does not break them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names with their values."""
+
+    pairs: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Snippets:
+    """Commands with their purposes, or paths with "": what users copy is on one line."""
+
+    title: str
+    lines: Sequence[tuple[str, str]]
+    more: str = ""
+    """The number of lines that are left out, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table. Its role decides where a terminal shows its cells, and how wide it is in
+    HTML.
+    """
+
+    title: str
+    role: Role = "what"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table: a cell for each column."""
+
+    cells: Sequence[Cell]
+    mark: Mark | None = None
+    tone: Tone = ""
+    kind: str = ""
+    """The kind of a page's records that a total counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells. HTML leaves out columns without a text.
+
+    In a terminal, a `grid` has aligned columns, and so have `totals`, which a page shows as tiles;
+    of `lines`, each is a sentence, `place, change of pet 7 (Rex): what`; a row of `records` begins
+    with the pet and ends with the place, and the rest is below it.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    layout: Layout = "lines"
+    has_titles: bool = False
+    """Whether a terminal shows the titles of a grid."""
+    more: str = ""
+    """The number of rows that are left out, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """A field with its value on each side, as the items of a list or one text."""
+
+    name: str
+    sides: Sequence[Sequence[str]]
+    strong: int | None = None
+    """The position of the side that is emphasised."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Fields with their values on several sides. A side without a value has the item `-`."""
+
+    sides: Sequence[str]
+    rows: Sequence[ComparisonRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """Blocks under a title, which HTML can fold."""
+
+    title: str
+    blocks: Sequence[Block]
+    is_open: bool = True
+    aside: str = ""
+    """A text after the title of the folded part."""
+    mark: Mark | None = None
+    is_extra: bool = False
+    """Whether only HTML shows the part."""
+
+
+UNITS: tuple[SheetColumn, ...] = ("name", "status", "category", "tags", "photo_urls")
+"""The columns that stand for the units of a change: `category` includes `category_id`, which
+changes with the name.
+"""
+
+Value = str | tuple[str | int, ...]
+"""Text; or the items of a list, followed by the number of items left out."""
+Field = (
+    tuple[int, Value] | tuple[int, str, str] | tuple[int, Value, Value] | tuple[int, str, str, str]
+)
+"""A unit's number and its value; or its values before and after; or the added and the removed items
+of a list; or, for a clash, its texts in export, sheet and store.
+"""
+
+
+class Record(msgspec.Struct, array_like=True, frozen=True):
+    """A row of a page's table, with invisible characters replaced by their names. A conflict has a
+    `message`, a `cure` and a `winner`.
+    """
+
+    kind: int
+    """The position of its kind in the kinds of the table."""
+    pet_id: str
+    name: str
+    where: str
+    fields: tuple[Field, ...] = ()
+    message: str = ""
+    cure: str = ""
+    winner: str = ""
+
+
+class RowKind(NamedTuple):
+    """A kind of rows: its name in addresses, its title, its mark, and the number of its rows that a
+    page shows without its script.
+    """
+
+    name: str
+    title: str
+    mark: Mark
+    first: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Every row of a value, which only a page shows: with filters, order, search and pages."""
+
+    kind_title: str
+    kinds: Sequence[RowKind]
+    rows: Sequence[Record]
+    advice: str
+    """Where else all rows are: the end of a sentence."""
+
+
+Block = Summary | Note | Alert | Facts | Snippets | Table | Comparison | Details | Records
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A value as blocks under a title, which may be empty. It is rendered once, and the blocks may
+    be made while it is rendered.
+    """
+
+    title: str
+    blocks: Iterable[Block]
+
+
+def format_more(total: int) -> str:
+    """Return the number of things that are left out, in words; "" for 0."""
+    return f"... and {number(total)} more" if total else ""
+
+
+def fold_limit(limit: int | None) -> int:
+    """Return the number of rows above which a part is collapsed: 10 if there is a `limit`, else
+    1,000.
+    """
+    return 10 if limit is not None else 1_000

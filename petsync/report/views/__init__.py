@@ -1,0 +1,1 @@
+"""Views: functions that turn a value into a document."""

@@ -1,0 +1,192 @@
+"""The views of a sheet, of its findings, and of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from petsync.plan.change import Snapshot
+from petsync.report.document import (
+    Block,
+    Column,
+    Details,
+    Document,
+    Facts,
+    Note,
+    Row,
+    Summary,
+    Table,
+    fold_limit,
+)
+from petsync.report.words import (
+    FindingGroup,
+    Mark,
+    corrections_fact,
+    count,
+    format_need_fixing,
+    format_timestamp,
+    group_findings,
+    iter_findings,
+    number,
+    sentences,
+    totals,
+)
+from petsync.table.sheet import Finding, Findings, Sheet
+
+__all__ = ["findings_view", "sheet_facts", "sheet_summary", "sheet_view", "snapshot_view"]
+
+
+_STATUSES = 12
+_TABS = 5
+_OPEN_RULES = 3
+"""The maximum number of rules whose findings are expanded."""
+_SHOWN_PLACES = 3
+_COLUMNS = (
+    Column("Where", "where"),
+    Column("Value", "value"),
+    Column("Problem"),
+    Column("Suggestion"),
+)
+
+
+def sheet_view(sheet: Sheet, *, limit: int | None = 20) -> Document:
+    """Return the sheet and its findings by rule, the most frequent first, each with the first
+    `limit` findings; cells with equal findings count as one.
+    """
+    return Document("petsync sheet", _sheet_blocks(sheet, limit))
+
+
+def findings_view(findings: Findings, *, limit: int | None = 20) -> Document:
+    """Return a table of findings, grouped by rule as for a sheet."""
+    each = list(iter_findings(findings))
+    return Document("", [*_groups(each, limit), Summary(totals(each))])
+
+
+def snapshot_view(snapshot: Snapshot) -> Document:
+    """Return the snapshot's time, its pets by status, and its coverage."""
+    rows = [Row((number(total), status)) for status, total in _status_counts(snapshot)]
+    columns = (Column("Pets", "number"), Column("Status", "head"))
+    return Document(
+        "petsync snapshot",
+        [
+            Facts(list(_snapshot_facts(snapshot))),
+            Table(columns, rows, "grid"),
+            Summary(_describe_coverage(snapshot)),
+        ],
+    )
+
+
+def _sheet_blocks(sheet: Sheet, limit: int | None) -> Iterator[Block]:
+    yield Facts(list(sheet_facts(sheet)))
+    yield from _groups(sheet.problems, limit)
+    yield Summary(sheet_summary(sheet))
+    if sheet.problems:
+        yield Note(_next_step(sheet.problems))
+
+
+def _groups(findings: Iterable[Finding], limit: int | None) -> Iterator[Details]:
+    for n, group in enumerate(group_findings(findings)):
+        common = sentences(group.problem, group.suggestion)
+        same = group.same[:limit]
+        mark: Mark = "blocked" if group.severity == "error" else "warning"
+        rows = [
+            Row((each.where, each.shown, sentences(each.problem), sentences(each.suggestion)), mark)
+            for each in same
+        ]
+        table = Table(_COLUMNS, rows, more=group.more(len(same)))
+        yield Details(
+            group.title,
+            [*([Note(common)] if common else []), table],
+            is_open=n < _OPEN_RULES and len(same) <= fold_limit(limit),
+            aside=_describe_start(group),
+        )
+
+
+def _describe_start(group: FindingGroup) -> str:
+    """Return the places of the group's first findings, and the problem if all findings have the
+    same one.
+    """
+    places = "; ".join(same.where for same in group.same[:_SHOWN_PLACES])
+    more = " ..." if len(group.same) > _SHOWN_PLACES else ""
+    return f"{places}{more}: {group.problem}" if group.problem else f"{places}{more}"
+
+
+def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
+    """Yield the file, its tabs that are not read, its corrected cells, and its columns: first those
+    of petsync, then the others.
+    """
+    tab = f", tab {sheet.tab}" if sheet.tab else ""
+    yield "file", f"{sheet.source}{tab}"
+    if sheet.tabs:
+        more = f" and {len(sheet.tabs) - _TABS} more" if len(sheet.tabs) > _TABS else ""
+        yield "not read", f"{_format_tabs(sheet.tabs[:_TABS])}{more}"
+    yield from corrections_fact(sheet)
+    # The frame has the column `action` even if the file does not.
+    known_columns = (str(name) for name in sheet.rows.columns if str(name) in sheet.columns)
+    yield "columns", ", ".join(known_columns)
+    if len(sheet.others.columns):
+        yield "kept", ", ".join(map(str, sheet.others.columns))
+
+
+def _format_tabs(tabs: Sequence[str]) -> str:
+    return f"{'tab' if len(tabs) == 1 else 'tabs'} {', '.join(tabs)}"
+
+
+def sheet_summary(sheet: Sheet) -> str:
+    """Return one sentence with the numbers of usable rows and of findings."""
+    if not sheet.problems:
+        return f"Checked: {count(len(sheet), 'row')}, no findings."
+    warnings = len(sheet.problems) - sheet.errors
+    return (
+        f"Checked: {count(len(sheet), 'row')} can be used, "
+        f"{format_need_fixing(len(sheet.blocked))}; {count(sheet.errors, 'error')}, "
+        f"{count(warnings, 'warning')}."
+    )
+
+
+def _next_step(findings: Sequence[Finding]) -> str:
+    """Return the next step for these findings, and the page that explains each code."""
+    where = "docs/findings.md explains each code."
+    if any(finding.severity == "error" for finding in findings):
+        return (
+            "A plan leaves these rows and their pets alone: fix the cells, and check again. "
+            f"{where}"
+        )
+    return f"Every row can be used: warnings show how cells were read. {where}"
+
+
+def _snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Yield the store and the time of the snapshot, and the number of pets that were listed in
+    different versions and read again.
+    """
+    yield "store", snapshot.source
+    yield "taken", format_timestamp(snapshot.taken_at)
+    if snapshot.reread:
+        pets = count(len(snapshot.reread), "pet")
+        yield "read again", f"{pets} by id, because the lists had different versions of them"
+
+
+def _status_counts(snapshot: Snapshot) -> list[tuple[str, int]]:
+    """Return the number of pets with each status, the most frequent first; the rare statuses are
+    combined.
+    """
+    counts = snapshot.frame["status"].value_counts(dropna=False)
+    pairs = [(_status_words(status), int(total)) for status, total in counts.items()]
+    rest = sum(total for _, total in pairs[_STATUSES:])
+    return [*pairs[:_STATUSES], *([("(other statuses)", rest)] if rest else [])]
+
+
+def _describe_coverage(snapshot: Snapshot) -> str:
+    """Return the statuses that the snapshot covers, and those that it does not cover."""
+    statuses = ", ".join(snapshot.coverage.statuses) or "none"
+    missing = (
+        f" The pets of the status {lookup.query} are missing: {lookup.problem}."
+        for lookup in snapshot.coverage.failed
+    )
+    return (
+        f"{count(len(snapshot), 'pet')}. Covers the statuses {statuses}; a pet of another status "
+        f"may exist without being listed here.{''.join(missing)}"
+    )
+
+
+def _status_words(status: object) -> str:
+    return (status or "(empty)") if isinstance(status, str) else "(no status)"
