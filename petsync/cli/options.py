@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from petsync.plan.change import Snapshot
     from petsync.plan.explain import Explanations
     from petsync.plan.plan import Plan
-    from petsync.report.document import Document
     from petsync.plan.report import PastRun, Report, RoundReport
     from petsync.plan.rounds import Round
     from petsync.plan.uploads import UploadReport
+    from petsync.report.document import Document
     from petsync.store import Store
     from petsync.table.sheet import Sheet
 

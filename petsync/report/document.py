@@ -141,7 +141,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """A field with its value on each side, as the items of a list or one text."""
+    """A field with its value on each side, as the items of a list or one printable text."""
 
     name: str
     sides: Sequence[Sequence[str]]

@@ -13,6 +13,7 @@ from petsync.plan.plan import Inbound, Plan
 from petsync.plan.report import Entry, PastRun
 from petsync.plan.uploads import UploadedFile
 from petsync.report.plan import intake_lines, plan_html, plan_lines, plan_page
+from petsync.report.text import print_lines, usable_width
 from petsync.report.views.run import pet_lines, run_details_lines, runs_lines
 
 __all__ = [
@@ -31,27 +32,24 @@ __all__ = [
 # Values in a terminal: the lines of the plain text, in colour if the console has colours.
 
 
-_NARROW, _WIDE = 60, 100
-
-
 def show_plan(plan: Plan, console: Console, *, limit: int | None = 20) -> None:
     """Print the plan with the first `limit` rows of each kind."""
-    _show(plan_lines(plan, limit=limit, width=_width(console)), console)
+    print_lines(plan_lines(plan, limit=limit, width=usable_width(console)), console)
 
 
 def show_intake(inbound: Inbound, console: Console, *, limit: int | None = 20) -> None:
     """Print the first `limit` changes from the store for the sheet."""
-    _show(intake_lines(inbound, width=_width(console), limit=limit), console)
+    print_lines(intake_lines(inbound, width=usable_width(console), limit=limit), console)
 
 
 def show_runs(runs: Sequence[PastRun], console: Console, *, limit: int | None = 20) -> None:
     """Print the first `limit` runs, and their outcomes."""
-    _show(runs_lines(runs, limit=limit, width=_width(console)), console)
+    print_lines(runs_lines(runs, limit=limit, width=usable_width(console)), console)
 
 
 def show_pet(pet_id: int, entries: Sequence[tuple[PastRun, Entry]], console: Console) -> None:
     """Print the changes that runs made to a pet, with the values before and after."""
-    _show(pet_lines(pet_id, entries, width=_width(console)), console)
+    print_lines(pet_lines(pet_id, entries, width=usable_width(console)), console)
 
 
 def show_run_details(
@@ -63,8 +61,8 @@ def show_run_details(
     files: Sequence[UploadedFile] = (),
 ) -> None:
     """Print a run, and the outcomes of the first `limit` of its changes or files."""
-    width = _width(console)
-    _show(run_details_lines(run, entries, limit=limit, width=width, files=files), console)
+    width = usable_width(console)
+    print_lines(run_details_lines(run, entries, limit=limit, width=width, files=files), console)
 
 
 def terminal_svg(show: Callable[[Console], None], *, title: str, width: int = 80) -> str:
@@ -77,16 +75,6 @@ def terminal_svg(show: Callable[[Console], None], *, title: str, width: int = 80
     show(console)
     plain = re.sub(r"@font-face \{\{.*?\}\}|<!--.*?-->", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     return console.export_svg(title=title, code_format=plain)
-
-
-def _width(console: Console) -> int:
-    return min(max(console.width, _NARROW), _WIDE)
-
-
-def _show(lines: Iterable[Text], console: Console) -> None:
-    for line in lines:
-        line.rstrip()
-        console.print(line, soft_wrap=True)
 
 
 # Values as plain text: stable, without colour, by default at most 80 columns wide.

@@ -55,6 +55,7 @@ __all__ = [
     "show",
     "spread_item",
     "style_pieces",
+    "usable_width",
     "wrap_keeping_paths",
 ]
 
@@ -195,7 +196,12 @@ _NO_VALUE = "-"
 
 def show(document: Document, console: Console) -> None:
     """Print the document, in colour if the console has colours, in 60 to 100 columns."""
-    print_lines(document_lines(document, min(max(console.width, _NARROW), _WIDE)), console)
+    print_lines(document_lines(document, usable_width(console)), console)
+
+
+def usable_width(console: Console) -> int:
+    """Return the width of lines on the console, in cells: 60 to 100."""
+    return min(max(console.width, _NARROW), _WIDE)
 
 
 def print_lines(lines: Iterable[Text], console: Console) -> None:
@@ -247,7 +253,8 @@ def _block_lines(block: Block, width: int, indent: int = 0) -> Iterator[Text]:
         case Alert():
             yield from _alert_lines(block, width, indent)
         case Facts(pairs):
-            yield from facts(((name, make_visible(value)) for name, value in pairs), width)
+            visible = ((make_visible(name), make_visible(value)) for name, value in pairs)
+            yield from facts(visible, width)
         case Table():
             yield from _table_lines(block, width, indent)
         case Snippets():
@@ -292,7 +299,7 @@ def _snippet_lines(snippets: Snippets, width: int, indent: int) -> Iterator[Text
         text = make_visible(line)
         if purpose:
             yield Text(f"{_INDENT}{text}", "bold")
-            yield from paragraph(purpose, width, indent=_INNER, style="dim")
+            yield from paragraph(make_visible(purpose), width, indent=_INNER, style="dim")
         else:
             yield from wrap_keeping_paths(text, width, indent=len(_INDENT))
     if snippets.more:
@@ -417,7 +424,8 @@ def _comparison_lines(comparison: Comparison, width: int) -> Iterator[Text]:
         else:
             lines = _value_lines(common, width - indent)
         for n, line in enumerate(lines):
-            yield Text.assemble(f"{_INDENT}{row.name if n == 0 else '':<{_LABEL}}", line)
+            label = make_visible(row.name) if n == 0 else ""
+            yield Text.assemble(f"{_INDENT}{label:<{_LABEL}}", line)
         if row.reason:
             yield from paragraph(make_visible(row.reason), width, indent=indent, style="dim")
 

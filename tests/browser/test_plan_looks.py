@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from browsing import chip, everything, plan_of, rows, together
 from playwright.sync_api import Page, expect
 from render_samples import HOSTILE, finding, sheet_with, small_report
@@ -113,3 +114,12 @@ def test_nothing_moves_for_who_wants_no_motion(show: Show) -> None:
         !/^0s(, 0s)*$/.test(getComputedStyle(each).transitionDuration) ||
         getComputedStyle(each).animationName !== "none").length"""
     assert page.evaluate(moving) == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["report", "sheet"])
+def test_axe_finds_nothing(show: Show, name: str, scheme: str) -> None:
+    """axe finds nothing serious or critical on the pages of a report and of findings."""
+    page = show(DOCUMENTS[name], color_scheme=scheme, reduced_motion="reduce")
+    found = Axe().run(page).response["violations"]
+    assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
