@@ -238,7 +238,7 @@ class Context:
     @property
     def settings(self) -> Settings:
         """The settings from options, environment and petsync.toml. Raises SettingsError."""
-        return read_settings(self._arguments(), os.environ, Path.cwd())
+        return read_settings(self._arguments(), os.environ, Path())
 
     def connect(self, *, asks_client: bool = False) -> Store:
         """Return the store that the options name. Sends nothing. Raises SettingsError.
@@ -628,7 +628,7 @@ def runs(_: click.Context, __: click.Parameter, prefix: str) -> list[str]:
     from petsync.store.runs import History as Journal
 
     with suppress(PetsyncError, OSError):
-        state = read_settings({}, os.environ, Path.cwd()).state
+        state = read_settings({}, os.environ, Path()).state
         ids = [run.run_id for run in Journal(state).runs()]
         ids += [round_.id for round_ in History(state).rounds()]
         return sorted((each for each in ids if each.startswith(prefix)), reverse=True)[

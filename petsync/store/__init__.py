@@ -148,7 +148,7 @@ def connect(
         "timeout": timeout,
     }
     environ = HiddenEnvironment(os.environ if environ is None else environ)
-    settings = read_settings(arguments, environ, Path.cwd())
+    settings = read_settings(arguments, environ, Path())
     if settings.url is None:
         raise MissingServiceError(
             "no service is given",
