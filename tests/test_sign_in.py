@@ -249,11 +249,11 @@ def test_configured_addresses(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('client_secret = "s3cret"', "client_secret does not belong in a file"),
-        ('tokenurl = "https://a.example"', "tokenurl is unknown"),
+        ('client_secret = "s3cret"', "client_secret: it does not belong in a file"),
+        ('tokenurl = "https://a.example"', r"no such option\n  Did you mean token_url\?"),
         ("token_url = 7", "must be text"),
         ('token_url = "http://other.example/token"', "unencrypted"),
-        ('token_url = "https://user:pw@other.example/token"', "not an address"),
+        ('token_url = "https://user:pw@other.example/token"', "an address without a password"),
         ('token_url = "https://other.example/#x"', "not an address"),
         ('authorize_url = "javascript:alert(1)"', "not an address"),
         ('issuer = "ftp://a.example"', "not an address"),

@@ -266,10 +266,10 @@ class Reader:
         homes += [key] if key in TABLES else []
         if key in known:
             self._note_no_table(path, raw[key])
-        elif not table and key in _IN_ENVIRONMENT:
+        elif table in ("", "service", "auth") and key in _IN_ENVIRONMENT:
             self._tell(
                 path,
-                "it does not belong at the top of a file that is shared",
+                f"it does not belong {'in' if table else 'at the top of'} a file that is shared",
                 f"Set PETSYNC_{key.upper()}, or write {key} = "
                 f'"${{NAME}}" in a job. If it contains a secret, revoke it.',
             )
