@@ -14,7 +14,7 @@ from petsync.client.auth.oauth import Authority
 from petsync.client.session import Session
 from petsync.client.signin import SignInService, make_sign_in_request
 from petsync.models import READ, WRITE, Account
-from petsync.settings import Settings
+from petsync.settings import Secret, Settings
 
 __all__ = ["Keep", "PendingSignIn", "SignIn"]
 
@@ -114,8 +114,17 @@ class PendingSignIn:
         return self.aio.is_open
 
     wait = make_synchronous(AsyncPendingSignIn.wait)
-    paste = make_synchronous(AsyncPendingSignIn.paste)
     close = make_synchronous(AsyncPendingSignIn.close)
+
+    def paste(self, text: str | Secret) -> Account:
+        """Return the account for the final URL in the browser.
+
+        An implicit sign-in also accepts the token alone. Raises AuthError and SettingsError, which
+        do not show the text.
+        """
+        # A verbose traceback shows the arguments of each function.
+        text = text if isinstance(text, Secret) else Secret(str(text))
+        return self._loop.run(self.aio.paste(text))
 
     def __repr__(self) -> str:
         return repr(self.aio)
