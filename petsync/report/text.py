@@ -380,8 +380,9 @@ def _grid_lines(table: Table, width: int) -> Iterator[Text]:
     titles = [column.title.lower() for column in columns]
     shown = [titles, *rows] if table.has_titles else rows
     widths = [max(map(cell_len, texts), default=0) for texts in zip(*shown, strict=True)]
-    texts = [n for n, column in enumerate(columns) if column.role != "number"]
-    widest = max(texts, key=lambda n: widths[n])
+    # A note gives way first, then a name; ids and numbers stay whole.
+    order = {"what": 2, "head": 1}
+    widest = max(range(len(columns)), key=lambda n: (order.get(columns[n].role, 0), widths[n]))
     excess = len(_INDENT) + sum(widths) + _GAP * (len(widths) - 1) - width
     widths[widest] = max(widths[widest] - max(excess, 0), min(widths[widest], _LABEL))
     if table.has_titles:
