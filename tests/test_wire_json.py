@@ -63,9 +63,9 @@ def test_a_tag_without_anything_stays_in_its_place() -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (b"", "not complete JSON"),
-        (b'{"id":1', "not complete JSON"),
-        (b'"\xff"', "not complete JSON"),
+        (b"", "not valid JSON"),
+        (b'{"id":1', "not valid JSON"),
+        (b'"\xff"', "not valid JSON"),
         (b"[]", "a list, not an object"),
         (b"null", "null, not an object"),
         (b'{"id":1.5}', "id is a number, not an integer"),

@@ -85,8 +85,8 @@ def test_a_document_type_is_refused_before_it_is_read(body: bytes) -> None:
     "body", [b"", b"<Pet>", b"plain", b"\xff\xfe", b'<?xml version="1.0" encoding="nope"?><Pet/>']
 )
 def test_what_is_no_xml_is_refused(body: bytes) -> None:
-    """A body that is not complete XML raises ResponseError."""
-    with pytest.raises(ResponseError, match="not complete XML"):
+    """A body that is not valid XML raises ResponseError."""
+    with pytest.raises(ResponseError, match="not valid XML"):
         xml.decode_pet(body)
 
 

@@ -215,7 +215,7 @@ def _await_consent(context: Context, pending: PendingSignIn, wait: float) -> Acc
 
 
 def _paste_address(context: Context, pending: PendingSignIn) -> Account:
-    """Ask for the address, again after a wrong one, and return the account."""
+    """Ask for the address until it is right, and return the account."""
     for _ in range(_MAX_ATTEMPTS - 1):
         try:
             return pending.paste(ask_secret("address"))

@@ -101,7 +101,9 @@ def _count(number: int) -> str:
 
 
 def _suggest_schedule(value: str) -> str:
-    """Return the schedule that an invalid value may mean."""
+    """Return a schedule to suggest for an invalid value: the one that was probably meant, or daily
+    at 02:00.
+    """
     text = value.strip().casefold()
     if text in _NICKNAMES:
         return _NICKNAMES[text]

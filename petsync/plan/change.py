@@ -117,7 +117,7 @@ Change = Add | Update | Delete
 class Clash(msgspec.Struct, frozen=True, kw_only=True):
     """A field that sheet and store changed differently since the export.
 
-    The texts are those of cells. A category's name and id change together: `column` is then
+    Each value is written as in a cell. A category's name and id change together: `column` is then
     `category`, and the texts are like `Dogs (1)`.
     """
 

@@ -33,8 +33,8 @@ RowDecision = Literal[
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """The reason for the result of a field.
 
-    The texts are those of cells. None means that there is no text: no base, a blank cell, or no
-    pet.
+    Each value is written as in a cell. It is None if that side has no such pet or, on the sheet's
+    side, if the row has no value.
     """
 
     column: Column

@@ -135,7 +135,7 @@ def _decode_plain(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except _UNREADABLE as error:
-        raise ResponseError(f"the answer is not complete JSON: {error}") from None
+        raise ResponseError(f"the answer is not valid JSON: {error}") from None
 
 
 def _pet(value: Any, where: str) -> Pet:

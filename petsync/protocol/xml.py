@@ -219,7 +219,7 @@ def parse(body: bytes) -> ET.Element:
     except (ET.ParseError, ValueError, LookupError) as error:
         if isinstance(error, ResponseError):
             raise
-        raise ResponseError(f"the answer is not complete XML: {error}") from None
+        raise ResponseError(f"the answer is not valid XML: {error}") from None
     assert isinstance(root, ET.Element)
     if _local_name(root).lower() == "html":
         raise ResponseError("the XML is a web page, not pets")

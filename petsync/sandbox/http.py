@@ -702,7 +702,7 @@ def _is_malformed(error: Exception, behaviour: Behaviour) -> bool:
     """Whether the error is about the syntax of the text."""
     if behaviour.imitates_original:
         return not isinstance(error, msgspec.ValidationError)
-    return isinstance(error, RecursionError) or "not complete" in str(error)
+    return isinstance(error, RecursionError) or "is not valid" in str(error)
 
 
 def _describe_error(error: Exception) -> str:
