@@ -4,23 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pandas as pd
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browsing import chip, everything, plan_of, rows, together
 from playwright.sync_api import Page, expect
 from render_samples import HOSTILE, finding, sheet_with, small_report
 
+from petsync import Pet, connect
+from petsync.rehearsal import rehearse
 from petsync.report.html import document, document_page
 from petsync.report.plan import plan_html, plan_page
+from petsync.report.views.rehearsal import rehearsal_view
 from petsync.report.views.run import report_page_view
 from petsync.report.views.sheet import sheet_view
+from petsync.sandbox import Sandbox
 
 Show = Callable[..., Page]
+
+
+def _rehearsal() -> str:
+    """Return the page of a rehearsal with every kind of change, a conflict and a failure."""
+    pets = [Pet(id=n, name=f"Pet {n}", status=("available", "sold")[n % 2]) for n in range(1, 13)]
+    rows = pd.DataFrame(
+        {
+            "id": [1, 2, 3, 99, None],
+            "name": ["Rex", "", "", "Nobody", "New"],
+            "status": ["", "pending", "", "", "available"],
+            "action": ["merge", "merge", "delete", "update", "add"],
+        }
+    )
+    with Sandbox(pets=pets, auth=False) as box, connect(box.url) as store:
+        plan = store.plan(rows, max_delete=5, max_update=5)
+        rehearsal = rehearse(store, plan, faults="503=1,only=deletePet")
+    return document_page(rehearsal_view(rehearsal), "Rehearsal")
+
+
 DOCUMENTS = {
     "plan": plan_page(everything()),
     "fragment": document(f"<main><h1>Cell</h1>{plan_html(everything())}</main>", "Cell"),
     "report": document_page(report_page_view(small_report()), "Report"),
     "sheet": document_page(sheet_view(sheet_with(finding("unknown-status", 4))), "Sheet"),
+    "rehearsal": _rehearsal(),
 }
 CONTRASTS = """() => {
   const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
@@ -117,9 +142,13 @@ def test_nothing_moves_for_who_wants_no_motion(show: Show) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["report", "sheet"])
+@pytest.mark.parametrize("name", ["report", "sheet", "rehearsal"])
 def test_axe_finds_nothing(show: Show, name: str, scheme: str) -> None:
-    """axe finds nothing serious or critical on the pages of a report and of findings."""
+    """axe finds nothing serious or critical on the pages of a report, of findings and of a
+    rehearsal, in a wide and in a narrow window.
+    """
     page = show(DOCUMENTS[name], color_scheme=scheme, reduced_motion="reduce")
-    found = Axe().run(page).response["violations"]
-    assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
+    for width in (1280, 400):
+        page.set_viewport_size({"width": width, "height": 800})
+        found = Axe().run(page).response["violations"]
+        assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
