@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -10,11 +11,12 @@ import threading
 import unicodedata
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import anywidget
 import ipywidgets
@@ -60,7 +62,29 @@ def asset(name: str) -> str:
 
 
 class Part(anywidget.AnyWidget):
-    """A widget with its own JavaScript and style sheet. It shows text as text, never as HTML."""
+    """A widget with its own JavaScript and style sheet. It shows text as text, never as HTML.
+
+    Any thread may change it. A front end that opens asks the kernel for the state of all widgets.
+    Because the answer may arrive after updates that are newer, the state is sent once more after
+    it.
+    """
+
+    _sending: ClassVar[threading.RLock] = threading.RLock()
+    """Held while a state is read and sent, so that the newest one is sent last."""
+
+    def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
+        """Return the state of these traits, by default of all."""
+        if key is None and self.comm is not None:
+            with suppress(RuntimeError):
+                names = [name for name in self.keys if not name.startswith("_")]
+                asyncio.get_running_loop().call_soon(self.send_state, names)
+        state: dict[str, Any] = super().get_state(key, drop_defaults)
+        return state
+
+    def send_state(self, key: Any = None) -> None:
+        """Send the state of these traits, by default of all, to the front end."""
+        with self._sending:
+            super().send_state(key)
 
     def __init_subclass__(
         cls,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 from importlib.resources import files
+from typing import Any
 
 import pytest
 
@@ -24,6 +27,34 @@ def test_a_part_brings_its_script_along(kind: type[Part]) -> None:
     assert not re.findall(r"https?://", part._esm + part._css)
     assert not re.findall(r"@import|url\(", part._css)
     part.close()
+
+
+def test_a_front_end_that_opens_gets_the_newest_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state that a front end asks for is sent once more after the answer, because another
+    thread may have changed it before the answer arrived.
+    """
+    table = Table(caption="Pets")
+    sent: list[dict[str, Any]] = []
+    monkeypatch.setattr(table, "_send", lambda message, **_: sent.append(message["state"]))
+
+    async def answer() -> dict[str, Any]:
+        stale = table.get_state()
+        changing = threading.Thread(target=_fill, args=[table])
+        changing.start()
+        changing.join()
+        sent.append(stale)
+        await asyncio.sleep(0)
+        return sent[-1]
+
+    newest = asyncio.run(answer())
+    assert (newest["total"], newest["rows"]) == (1, [{"key": "1"}])
+    assert "_esm" not in newest
+    table.close()
+
+
+def _fill(table: Table) -> None:
+    with table.hold_sync():
+        table.total, table.rows = 1, [{"key": "1"}]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
