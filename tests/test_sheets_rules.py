@@ -18,6 +18,7 @@ from shop import base_of
 
 from petsync.models import Pet
 from petsync.sheets import read_sheet, write_sheet
+from petsync.sheets.validate.columns import read_id
 from petsync.sheets.validate.rules import KINDS, RULES
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Finding, Sheet
@@ -259,6 +260,13 @@ def test_tags_that_are_suggested_stand_as_they_are_to_be_typed(
         csv.writer(file).writerows([["id", "name", "tags"], ["7", "Bello", cell]])
     (finding,) = read_sheet(path).problems
     assert finding.suggestion == f"{hint}Put double quotes only around a single tag."
+
+
+@pytest.mark.parametrize("text", ["1,000", "12,000", "100,000"])
+def test_an_id_with_thousands_separators_is_not_cut(text: str) -> None:
+    """A comma before three zeros may separate thousands: `1,000` is not read as the id 1."""
+    reading = read_id(text)
+    assert (reading.number, reading.meant) == (None, text.replace(",", ""))
 
 
 def test_every_rule_is_tested() -> None:
