@@ -133,7 +133,9 @@ class SheetComparer:
             if snapshot is None
             else arguments.checked_snapshot(snapshot, self.url)
         )
-        read = await asyncio.to_thread(self.read, sheet, known_statuses=_statuses_of(now))
+        read = await asyncio.to_thread(
+            self.read, sheet, known_statuses=unique_texts(now.frame, "status")
+        )
         if strict:
             arguments.no_findings(read)
         reused_ids = self.history.read_reused(self.url) if read.named_ids else {}
@@ -247,10 +249,6 @@ class SheetComparer:
             **found,
             **mark_doubts(without_id, sheet, Vocabulary(now.frame), may_lack=assigned_ids),
         }
-
-
-def _statuses_of(snapshot: Snapshot) -> frozenset[str]:
-    return frozenset(unique_texts(snapshot.frame, "status"))
 
 
 def _now() -> str:

@@ -74,7 +74,9 @@ class PetEditor:
         given = None if snapshot is None else arguments.checked_snapshot(snapshot, url)
         current = await self.api.get_pet_by_id(number)
         known = _with_pet(await self.snapshot() if given is None else given, current)
-        sheet = self.read(_frame(number, values), known_statuses=_statuses(known))
+        sheet = self.read(
+            _frame(number, values), known_statuses=unique_texts(known.frame, "status")
+        )
         _check_values(sheet)
         sheet = replace(sheet, source=f"edit of pet {number}", base=base)
         return _strip_addresses(await self.plan(sheet, guard=guard, snapshot=known))
@@ -133,10 +135,6 @@ def _with_pet(snapshot: Snapshot, pet: Pet) -> Snapshot:
     others = snapshot.frame[snapshot.frame["id"] != pet.id]
     frame = pd.concat([others, frame_from_pets([pet])], ignore_index=True)
     return replace(snapshot, frame=frame.sort_values("id", kind="stable", ignore_index=True))
-
-
-def _statuses(snapshot: Snapshot) -> frozenset[str]:
-    return frozenset(unique_texts(snapshot.frame, "status"))
 
 
 def _check_values(sheet: Sheet) -> None:
