@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tracemalloc
 
 import pytest
@@ -43,6 +44,7 @@ from petsync.plan.guard import Refusal, Verdict
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report
 from petsync.report.show import plan_text
+from petsync.table.frame import frame_from_pets
 
 pytestmark = pytest.mark.slow
 
@@ -214,6 +216,14 @@ def test_a_snapshot_as_text() -> None:
     """A snapshot shows its moment, its pets by status, and its coverage."""
     assert snapshot_text(small_snapshot()) == SNAPSHOT
     assert repr(small_snapshot()) == SNAPSHOT
+
+
+def test_a_snapshot_without_pets_as_text() -> None:
+    """The snapshot of an empty store has its facts and no table."""
+    empty = dataclasses.replace(small_snapshot(), frame=frame_from_pets([]))
+    text = snapshot_text(empty)
+    assert "0 pets" in text
+    assert repr(empty) == text
 
 
 def test_a_snapshot_names_few_statuses() -> None:

@@ -377,9 +377,11 @@ def _grid_lines(table: Table, width: int) -> Iterator[Text]:
     shown_columns = [n for n, column in enumerate(table.columns) if column.role != "extra"]
     columns = [table.columns[n] for n in shown_columns]
     rows = [[make_visible(str(row.cells[n])) for n in shown_columns] for row in table.rows]
-    titles = [column.title.lower() for column in columns]
+    titles = [column.title[:1].lower() + column.title[1:] for column in columns]
     shown = [titles, *rows] if table.has_titles else rows
-    widths = [max(map(cell_len, texts), default=0) for texts in zip(*shown, strict=True)]
+    if not shown:
+        return
+    widths = [max(map(cell_len, texts)) for texts in zip(*shown, strict=True)]
     # A note gives way first, then a name; ids and numbers stay whole.
     order = {"what": 2, "head": 1}
     widest = max(range(len(columns)), key=lambda n: (order.get(columns[n].role, 0), widths[n]))
