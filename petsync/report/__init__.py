@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from petsync._display import as_html, as_text
 from petsync.models import Account
@@ -18,8 +18,10 @@ from petsync.plan.plan import Plan, Summary
 from petsync.plan.rehearsal import Rehearsal
 from petsync.plan.report import Report, RoundReport, Rounds
 from petsync.plan.uploads import Pictures, UploadReport
-from petsync.report.document import Document
 from petsync.table.sheet import Findings, Sheet
+
+if TYPE_CHECKING:
+    from petsync.report.document import Document
 
 
 class _View(NamedTuple):

@@ -14,14 +14,22 @@ from petsync.plan.report import PastRun, find_undoing_runs, runs_of
 from petsync.plan.rounds import Counts, Round, Status, exit_code_of
 from petsync.report import html, words
 from petsync.report import round as round_view
-from petsync.report.html import badge, bdi, document, element, page_line, prose, text
+from petsync.report.html import (
+    badge,
+    bdi,
+    document,
+    element,
+    page_line,
+    prose,
+    text,
+    two_columns,
+)
 from petsync.report.round import (
     more_html,
     records_table,
     render_command,
     round_badge,
     section,
-    two_columns,
 )
 from petsync.report.views import run as run_view
 from petsync.report.words import capital, count, duration, format_timestamp, number

@@ -56,13 +56,13 @@ __all__ = [
     "records_html",
     "row",
     "row_head",
-    "script",
     "source_hash",
     "style",
     "summary",
     "table",
     "table_cell",
     "text",
+    "two_columns",
 ]
 
 
@@ -78,11 +78,6 @@ def asset(name: str) -> str:
 def style(name: str) -> str:
     """Return `<style>` with this asset."""
     return f"<style>{asset(name)}</style>"
-
-
-def script(name: str) -> str:
-    """Return `<script>` with this asset."""
-    return f"<script>{asset(name)}</script>\n"
 
 
 def source_hash(name: str) -> str:
@@ -140,19 +135,21 @@ def row_head(value: str) -> str:
     return element("th", bdi(value), scope="row")
 
 
-def table(
-    columns: Sequence[str], rows: Iterable[str], *, small: bool = False, caption: str = ""
-) -> str:
-    """Return a table of rows (`<tr>`). A column without a title is for symbols; a caption (text) is
-    for screen readers.
-    """
+def two_columns(facts: Iterable[tuple[str, str]]) -> str:
+    """Return names and values (texts) side by side."""
+    pairs = (
+        element("div", element("dt", text(name)) + element("dd", bdi(value)))
+        for name, value in facts
+    )
+    return element("dl", "".join(pairs), class_="ps-about")
+
+
+def table(columns: Sequence[str], rows: Iterable[str]) -> str:
+    """Return a table of rows (`<tr>`). A column without a title is for symbols."""
     titles = (text(name) or _MARK_TITLE for name in columns)
     head = "".join(element("th", title, scope="col") for title in titles)
     body = "\n".join(rows)
-    inner = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
-    if caption:
-        inner = element("caption", text(caption), class_="ps-hidden") + inner
-    return element("table", inner, class_="ps-small" if small else "")
+    return f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
 
 
 def row(mark: Mark, *cells: str) -> str:

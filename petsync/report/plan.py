@@ -19,7 +19,16 @@ from petsync.plan.rounds import SheetChange
 from petsync.report import html, words
 from petsync.report import text as lines
 from petsync.report.document import UNITS, Field, Record, Records, RowKind, Value, fold_limit
-from petsync.report.html import bdi, document, element, prose, record_html, table_cell, text
+from petsync.report.html import (
+    bdi,
+    document,
+    element,
+    prose,
+    record_html,
+    table_cell,
+    text,
+    two_columns,
+)
 from petsync.report.textdiff import (
     Cell,
     Detail,
@@ -55,7 +64,6 @@ __all__ = [
     "conflict_lines",
     "facts",
     "intake_lines",
-    "intake_text",
     "of_blocked",
     "of_change",
     "of_conflict",
@@ -64,6 +72,7 @@ __all__ = [
     "plan_html",
     "plan_lines",
     "plan_page",
+    "record_text",
     "records",
     "summary_rows",
 ]
@@ -271,11 +280,6 @@ def intake_lines(inbound: Inbound, *, width: int = 80, limit: int | None = 20) -
         yield from lines.paragraph(_ALL, width, style="dim")
 
 
-def intake_text(inbound: Inbound, *, width: int = 80) -> str:
-    """Return the changes for the sheet as plain text."""
-    return "\n".join(line.plain.rstrip() for line in intake_lines(inbound, width=width))
-
-
 def _line(change: SheetChange) -> str:
     place = change.address or _SHEET_CHANGE_WORDS[change.kind]
     head = f"{place}: pet {change.pet_id} {make_visible(change.name)}".rstrip()
@@ -327,8 +331,8 @@ def of_change(change: Change, clash: Conflict | None = None) -> Record:
     return Record(
         KINDS.index(change.kind),
         "new" if change.pet_id is None else str(change.pet_id),
-        _text(pet.name or "(no name)"),
-        _text(words.source_of(change)),
+        record_text(pet.name or "(no name)"),
+        record_text(words.source_of(change)),
         tuple(_iter_changed_fields(change) if change.kind == "update" else _iter_pet_fields(pet)),
         "" if clash is None else f"{words.capital(words.describe_clashes(clash))}.",
     )
@@ -339,11 +343,11 @@ def of_conflict(conflict: Conflict) -> Record:
     return Record(
         KINDS.index("conflict"),
         "" if conflict.pet_id is None else str(conflict.pet_id),
-        _text(conflict.name),
-        _text(conflict.source),
+        record_text(conflict.name),
+        record_text(conflict.source),
         tuple(map(_clash_field, conflict.clashes)),
-        _text(_conflict_problem(conflict)),
-        _text(conflict.suggestion),
+        record_text(_conflict_problem(conflict)),
+        record_text(conflict.suggestion),
         conflict.winner,
     )
 
@@ -353,9 +357,9 @@ def of_blocked(row: Blocked) -> Record:
     return Record(
         KINDS.index("blocked"),
         "" if row.pet_id is None else str(row.pet_id),
-        _text(row.name),
-        _text(row.source),
-        message=_text(row.problem),
+        record_text(row.name),
+        record_text(row.source),
+        message=record_text(row.problem),
     )
 
 
@@ -366,8 +370,8 @@ def of_sheet_change(change: SheetChange) -> Record:
     return Record(
         KINDS.index(change.kind),
         "" if change.pet_id is None else str(change.pet_id),
-        _text(change.name or "(no name)"),
-        _text(change.address or ("a new row" if change.kind == "add" else "")),
+        record_text(change.name or "(no name)"),
+        record_text(change.address or ("a new row" if change.kind == "add" else "")),
         tuple(
             (unit, *_pair(*texts))
             if is_update
@@ -475,7 +479,8 @@ def _quote_visible(text: str) -> str:
     return quote_text(text) if text else ""
 
 
-def _text(text: str) -> str:
+def record_text(text: str) -> str:
+    """Return the visible text of a record, shortened so that a page with many rows stays small."""
     return _shorten(make_visible(text))
 
 
@@ -733,7 +738,7 @@ def _top(plan: Plan, title: str, counts: Counter[str]) -> Iterator[str]:
     yield "</header>"
     yield element("ul", "".join(_tiles(counts)), class_="ps-tiles")
     yield from alerts(plan)
-    yield _facts(plan)
+    yield two_columns(facts(plan))
     if plan.notes:
         yield _notes_page(plan.notes)
 
@@ -747,14 +752,6 @@ def _tiles(counts: Counter[str]) -> Iterator[str]:
         inner = element("strong", words.number(total)) + f" {_TILES[kind][total != 1]}"
         inner = element("a", inner, href=f"#kind={kind}") if total else element("span", inner)
         yield element("li", inner, class_=f"ps-{kind}")
-
-
-def _facts(plan: Plan) -> str:
-    pairs = (
-        element("div", element("dt", text(name)) + element("dd", bdi(value)))
-        for name, value in facts(plan)
-    )
-    return element("dl", "".join(pairs), class_="ps-about")
 
 
 def _notes_page(notes: Sequence[str]) -> str:

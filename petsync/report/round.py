@@ -23,6 +23,7 @@ from petsync.report.html import (
     prose,
     record_html,
     text,
+    two_columns,
 )
 from petsync.report.plan import ROW_KINDS, alerts, of_change, of_sheet_change
 from petsync.report.words import (
@@ -84,7 +85,6 @@ __all__ = [
     "section",
     "side_facts",
     "subject_of",
-    "two_columns",
 ]
 
 
@@ -604,15 +604,6 @@ def section(name: str, title: str, inner: str) -> str:
         return ""
     head = element("h2", text(title), id=name)
     return element("section", head + inner, class_="ps-part", aria_labelledby=name)
-
-
-def two_columns(facts: Iterable[tuple[str, str]]) -> str:
-    """Return names and values (texts) side by side."""
-    pairs = (
-        element("div", element("dt", text(name)) + element("dd", bdi(value)))
-        for name, value in facts
-    )
-    return element("dl", "".join(pairs), class_="ps-about")
 
 
 def _tiles(round_: Round) -> Iterator[str]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
-from rich.text import Text
 
 from petsync.plan.plan import Inbound, Plan
 from petsync.plan.report import Entry, PastRun
 from petsync.plan.uploads import UploadedFile
 from petsync.report.plan import intake_lines, plan_html, plan_lines, plan_page
-from petsync.report.text import print_lines, usable_width
+from petsync.report.text import join_lines, print_lines, usable_width
 from petsync.report.views.run import pet_lines, run_details_lines, runs_lines
 
 __all__ = [
@@ -84,8 +83,4 @@ def plan_text(plan: Plan, *, limit: int | None = 20, width: int = 80) -> str:
     """Return the plan as text, with the first `limit` rows of each kind; all rows if `limit` is
     None.
     """
-    return _join_lines(plan_lines(plan, limit=limit, width=width))
-
-
-def _join_lines(lines: Iterable[Text]) -> str:
-    return "\n".join(line.plain.rstrip() for line in lines)
+    return join_lines(plan_lines(plan, limit=limit, width=width))

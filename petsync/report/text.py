@@ -47,6 +47,7 @@ __all__ = [
     "flow",
     "heading",
     "item",
+    "join_lines",
     "log_text",
     "more",
     "paragraph",
@@ -213,7 +214,12 @@ def print_lines(lines: Iterable[Text], console: Console) -> None:
 
 def plain_text(document: Document, *, width: int = 80) -> str:
     """Return the document as text without colour, in lines of at most `width` cells."""
-    return "\n".join(line.plain.rstrip() for line in document_lines(document, width))
+    return join_lines(document_lines(document, width))
+
+
+def join_lines(lines: Iterable[Text]) -> str:
+    """Return the lines as text without colour."""
+    return "\n".join(line.plain.rstrip() for line in lines)
 
 
 def document_lines(document: Document, width: int = 80) -> Iterator[Text]:

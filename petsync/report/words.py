@@ -29,7 +29,6 @@ __all__ = [
     "KINDS",
     "LIMITS_KEPT",
     "NO_CURE",
-    "OUTCOMES_TO_SHOW",
     "OUTCOME_MARK",
     "PLAN_REFUSED",
     "RANK",
@@ -635,8 +634,6 @@ OUTCOME_MARK: Mapping[Outcome, Mark] = {
     "failed": "blocked",
     "unknown": "conflict",
 }
-OUTCOMES_TO_SHOW: tuple[Outcome, ...] = tuple(each for each in RANK if each != "applied")
-"""The outcomes whose rows are shown, the worst first."""
 STOPPED_TITLE = "Why it stopped"
 PLAN_REFUSED = "The guard refuses this plan: nothing will be sent"
 LIMITS_KEPT = "Guard: the plan is within every limit."

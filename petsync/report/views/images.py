@@ -173,13 +173,13 @@ def _decided(decision: UploadDecision, pictures: Sequence[Picture], limit: int |
     if decision in _DECISIONS_OF_RUNS:
         groups = group_by_text(pictures, _describe_picture)
     parts: list[Block] = []
-    for description, members in groups if len(groups) == 1 else groups[:limit]:
+    for description, members in groups[:limit]:
         is_shared = bool(description) and len(members) > 1
         listing = first(members, limit)
         rows = [_picture_row(picture, is_brief=is_shared) for picture in listing.shown]
         table = Table(_PICTURE_COLUMNS, rows, "records", more=format_more(listing.more))
         parts.append(Details(description, [table]) if is_shared else table)
-    if len(groups) > 1 and (more := count_beyond(groups, limit)):
+    if more := count_beyond(groups, limit):
         parts.append(Note(format_more(more), "quiet"))
     shown = sum(min(len(members), limit or len(members)) for _, members in groups)
     return Details(title, parts, is_open=shown <= fold_limit(limit))

@@ -29,7 +29,7 @@ from petsync.report.document import (
     fold_limit,
     format_more,
 )
-from petsync.report.plan import of_blocked, of_change, of_conflict, one_change
+from petsync.report.plan import of_blocked, of_change, of_conflict, one_change, record_text
 from petsync.report.words import (
     BRIEF_CAUSES,
     ResultGroup,
@@ -110,7 +110,7 @@ def _page_blocks(report: Report) -> Iterator[Block]:
         yield Note(undo, "quiet")
     for group in results_by_cause(report, 0):
         if not group.is_plain:
-            yield Details(group.title, [Note(group.text.meaning, "quiet"), Note(group.text.cure)])
+            yield Details(group.title, _cause_notes(group))
     if kinds:
         rows = sorted(report.results, key=lambda result: kinds.index(result.outcome))
         plan = report.plan
@@ -141,7 +141,7 @@ def _record(
         return msgspec.structs.replace(of_blocked(planned), kind=kind)
     pet_id = result.pet_id if result.assigned_id is None else result.assigned_id
     shown_id = "" if pet_id is None else str(pet_id)
-    record = Record(kind, shown_id, "", make_visible(result.source))
+    record = Record(kind, shown_id, "", record_text(result.source))
     if planned is not None:
         record = of_change(planned)
         record = msgspec.structs.replace(record, kind=kind, pet_id=shown_id or record.pet_id)
@@ -156,7 +156,7 @@ def _record(
         message = f"{result.kind}: {result.message or cause}"
     return msgspec.structs.replace(
         record,
-        message=make_visible(sentences(capital(message))),
+        message=record_text(sentences(capital(message))),
         cure=f"{capital(cause)}." if cause and result.message else "",
     )
 
@@ -203,16 +203,17 @@ def stop_alert(stopped: str) -> Iterator[Alert]:
         yield Alert(words.STOPPED_TITLE, stopped.splitlines())
 
 
+def _cause_notes(group: ResultGroup) -> list[Note]:
+    cure = group.text.cure
+    return [Note(group.text.meaning, "quiet"), *([Note(cure)] if cure else [])]
+
+
 def _group_details(group: ResultGroup, names: Sequence[str], limit: int | None) -> Details:
-    listing, cure = group.listing, group.text.cure
+    listing = group.listing
     rows = [_row(result, names) for result in listing.shown]
     return Details(
         group.title,
-        [
-            Note(group.text.meaning, "quiet"),
-            *([Note(cure)] if cure else []),
-            Table(_COLUMNS, rows, more=format_more(listing.more)),
-        ],
+        [*_cause_notes(group), Table(_COLUMNS, rows, more=format_more(listing.more))],
         is_open=group.cause not in BRIEF_CAUSES and len(rows) <= fold_limit(limit),
     )
 
