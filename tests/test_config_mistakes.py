@@ -418,18 +418,31 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_variable_of_petsync_is_checked_too(tmp_path: Path) -> None:
-    """PETSYNC_PROFILE is checked like the file's `profile`."""
+    """PETSYNC_PROFILE is checked like the file's `profile`, and the advice names the variable."""
     with pytest.raises(ConfigurationError) as caught:
         load(file_with(tmp_path, JOB), {"PETSYNC_PROFILE": "alive"})
     (result,) = caught.value.problems
     assert (result.key, result.line) == ("PETSYNC_PROFILE", 1)
+    assert result.suggestion == 'Write PETSYNC_PROFILE = "live".'
 
 
-def test_the_address_of_a_variable_is_not_shown(tmp_path: Path) -> None:
+@pytest.mark.parametrize("value", [SECRET, SECRET * 10, f'{SECRET}"\\', "k3y"])
+def test_the_address_of_a_variable_is_not_shown(tmp_path: Path, value: str) -> None:
     """A mistake in PETSYNC_URL is reported without its value, which may be a misplaced secret."""
     with pytest.raises(ConfigurationError) as caught:
-        load(file_with(tmp_path, JOB), {"PETSYNC_URL": SECRET})
+        load(file_with(tmp_path, JOB), {"PETSYNC_URL": value})
     (result,) = caught.value.problems
     assert (result.key, result.line) == ("PETSYNC_URL", 1)
     assert "base URL of a service" in result.message
-    assert SECRET not in f"{caught.value} {result!r}"
+    assert "PETSYNC_URL" in result.suggestion
+    assert value[:12] not in f"{caught.value} {result!r}"
+
+
+def test_a_key_like_pydantic_s_own_is_a_key(tmp_path: Path) -> None:
+    """A key named `[key]` is reported as the file has it."""
+    with pytest.raises(ConfigurationError) as caught:
+        load(file_with(tmp_path, f'"[key]" = 1\ncolumns = {{ "[key]" = "bogus" }}\n{JOB}'), {})
+    first, second = caught.value.problems
+    assert (first.key, first.message) == ("[key]", "there is no such option")
+    assert second.key == "columns.[key]"
+    assert "bogus" in second.message

@@ -55,6 +55,21 @@ def test_secrets_come_from_the_environment_and_never_show() -> None:
         pickle.dumps(settings)
 
 
+def test_a_table_in_the_wrong_place_is_refused(tmp_path: Path) -> None:
+    """A limit that would not apply is a mistake for every command: `[guard]` belongs to a job."""
+    with pytest.raises(ConfigurationError, match=r"jobs\.NAME\.guard"):
+        read_settings({}, {}, toml(tmp_path, 'url = "https://a.example"\n[guard]\nmax_delete = 1'))
+    tables = toml(tmp_path, '[jobs.nightly]\nsheet = "a.csv"\n[log]\nlevel = "debug"')
+    assert read_settings({}, {}, tables) == Settings()
+
+
+def test_a_file_that_cannot_be_looked_at_is_an_error(tmp_path: Path) -> None:
+    """A petsync.toml that is a circle of links is not ignored."""
+    (tmp_path / "petsync.toml").symlink_to("petsync.toml")
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_settings({}, {}, tmp_path)
+
+
 def test_the_environment_completes_the_file(tmp_path: Path) -> None:
     """${NAME} in any text of the file is replaced and $$ is a dollar; an unset variable is an error
     that names it, unless another source overrides the key.

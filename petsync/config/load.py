@@ -42,6 +42,7 @@ __all__ = ["ENVIRONMENT_TOO", "NEEDS", "READ", "SOURCES", "load", "timetable"]
 
 
 _NAME = "petsync.toml"
+_ENV_FILE = "Use --env-file to read variables from a file."
 _FROM_ENVIRON = ("url", "profile", "state")
 _CREDENTIALS = ("token", "api_key", "client_id", "client_secret")
 
@@ -63,7 +64,7 @@ def load(
     Raises ConfigurationError. Its `problems` are all mistakes, each with file, line, key and
     suggestion; none shows a secret.
     """
-    reader = Reader(HiddenEnvironment(environ), names=names)
+    reader = Reader(HiddenEnvironment(environ), names=names, unset_hint=_ENV_FILE)
     read = _read_file(path, environ, reader)
     refuse(read.document, reader, [*reader.found, *_check_combined(read)])
     found = _build(read)
@@ -107,7 +108,8 @@ def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
     the others. If any variable is unset, combinations of options are not checked. Raises
     ConfigurationError for all other mistakes.
     """
-    read = _read_file(path, environ, Reader(HiddenEnvironment(environ), is_partial=True))
+    reader = Reader(HiddenEnvironment(environ), is_partial=True, unset_hint=_ENV_FILE)
+    read = _read_file(path, environ, reader)
     # With options left out, checks of combinations would be wrong.
     combined = [] if read.reader.lacks else _check_combined(read)
     refuse(read.document, read.reader, [*read.reader.found, *combined])
@@ -141,7 +143,8 @@ def _read_file(path: str | Path, environ: Mapping[str, str], reader: Reader) -> 
         usual = {key: TopOptions.model_fields[key].get_default() for key in OF_THE_URL}
         file = file.model_copy(update=usual)
     file = file.model_copy(update=own)
-    where = Path(os.path.abspath(document.named))  # noqa: PTH100 - links in it are kept, because the jobs' paths are relative to it
+    # Links in the path are kept, because the jobs' paths are relative to it.
+    where = Path(os.path.abspath(document.named))  # noqa: PTH100
     drafts = list(_drafts(document.raw, file, _credentials(reader, environ), where.parent, reader))
     variables = tuple(f"PETSYNC_{name.upper()}" for name in own)
     return _ConfigFile(document, where, file, drafts, reader, variables)
@@ -151,10 +154,10 @@ def _from_environ(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of PETSYNC_URL etc., which override the top of the file."""
     texts = {name: environ.get(f"PETSYNC_{name.upper()}", "") for name in _FROM_ENVIRON}
     raw = {name: text.replace("$", "$$") for name, text in texts.items() if text}
-    # A mistake names the variable: its value may be a secret in the wrong place.
-    reader.shown |= {"${PETSYNC_URL}": raw["url"]} if "url" in raw else {}
     before = len(reader.found)
+    reader.is_environment = True
     values = read_top(reader, raw)
+    reader.is_environment = False
     reader.found[before:] = [
         each._replace(path=(f"PETSYNC_{each.path[0].upper()}",)) for each in reader.found[before:]
     ]

@@ -50,11 +50,11 @@ from petsync.config.values import (
     whole_number,
 )
 from petsync.plan.guard import Guard
-from petsync.plan.options import MergeOptions
+from petsync.plan.options import MATCHABLE, MergeOptions
 from petsync.plan.rounds import MODES, Mode
 from petsync.profile import PROFILES, ServiceProfile
 from petsync.settings import AUTH, HiddenEnvironment, Secret
-from petsync.table.columns import COLUMNS, Column
+from petsync.table.columns import Column
 
 __all__ = [
     "EVENTS",
@@ -232,7 +232,6 @@ EVENTS: tuple[Event, ...] = get_args(Event)
 _Winner = Literal["ask", "store", "sheet"]
 _Format = Literal["text", "json"]
 _Level = Literal["debug", "info", "warning", "error"]
-_MATCHED = tuple(column for column in COLUMNS if column != "id")
 
 
 class StoreOptions(Table):
@@ -349,8 +348,8 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
     sheet (pull, two-way).
     """
     match_on: Annotated[
-        tuple[Annotated[Column, choice(*_MATCHED)], ...],
-        Listed(words=f"a list of {', '.join(_MATCHED)}"),
+        tuple[Annotated[Column, choice(*MATCHABLE)], ...],
+        Listed(words=f"a list of {', '.join(MATCHABLE)}"),
     ] = option('["name"]', (), usual="none", also="match match_by")
     """The columns by which to find the pet of a row without an id."""
     on_conflict: Annotated[_Winner, choice(*get_args(_Winner))] = option(
@@ -466,7 +465,7 @@ class Tracing(Table, title="tracing"):
 
 
 class ConfigurationFile(TopOptions, title="petsync.toml"):
-    """Every command reads these options. They are also the defaults of each job."""
+    """A whole petsync.toml; docs/config.md explains its options."""
 
     jobs: dict[JobName, JobOptions] = {}
     notify: Notify = Notify()

@@ -37,8 +37,6 @@ __all__ = ["ConfigMistake", "Document", "Reader", "read_document", "read_top", "
 
 
 _AnyTable = TypeVar("_AnyTable", bound=Table)
-_NAMED = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_ENV_FILE = "Use --env-file to read variables from a file."
 _THERE, _OWN_URL = ("PETSYNC_URL",), "${PETSYNC_URL}"
 """A URL that consists only of this variable may use it without confirmation: the user sets it, and
 no other server gets the value.
@@ -69,7 +67,8 @@ class Reader:
     If `is_partial`, an option whose variable is not set is left out without a mistake, and `lacks`
     becomes true. In a schedule, an unset variable is always a mistake. `names` are the variables
     that may be used, None for all. `secrets` must never be shown; `in_addresses` has the values of
-    variables in URLs. `guessed` are the required options that have no valid value.
+    variables in URLs. `guessed` are the required options that have no valid value. `unset_hint` is
+    added to the advice for an unset variable.
     """
 
     def __init__(
@@ -78,6 +77,7 @@ class Reader:
         *,
         is_partial: bool = False,
         names: Collection[str] | None = None,
+        unset_hint: str = "",
     ) -> None:
         self.names = names
         self.found: list[ConfigMistake] = []
@@ -87,8 +87,13 @@ class Reader:
         self.guessed: set[KeyPath] = set()
         self.shown: dict[str, str] = {}
         """The values of the variables that were used, by `${NAME}`."""
+        self.is_environment = False
+        """True while values of PETSYNC_URL etc. are read: a mistake names the variable, and never
+        shows an address, which may be a secret in the wrong place.
+        """
         self._environ = environ
         self._is_partial = is_partial
+        self._unset_hint = unset_hint
 
     def read(self, model: type[_AnyTable], raw: Mapping[str, Any]) -> _AnyTable:
         """Return a table without its invalid options, which are in `found`."""
@@ -99,8 +104,11 @@ class Reader:
             except ValidationError as error:
                 for each in error.errors(include_url=False, include_input=False):
                     path = tuple(map(str, takewhile(_is_key, each["loc"])))
-                    self._note(each, path, raw)
-                    self._leave_out(path[:-1] if path[-1] == "[key]" else path, content)
+                    # For the key of a table, pydantic adds this to its path.
+                    is_key = path[-1] == "[key]" and _look_up(raw, path) is None
+                    path = path[:-1] if is_key else path
+                    self._note(each, path, raw, is_key=is_key)
+                    self._leave_out(path, content)
         raise AssertionError("an invalid option cannot be left out")
 
     def as_written(self, text: str) -> str:
@@ -135,7 +143,7 @@ class Reader:
             return [self._expand(item, also) for item in raw]
         if not isinstance(raw, str):
             return raw
-        is_unset = any(not self._environ.get(name) for name in _NAMED.findall(raw) if name)
+        is_unset = any(not self._environ.get(name) for name in names_in(raw))
         self.lacks = self.lacks or (is_unset and self._is_partial)
         try:
             names = None if self.names is None else {*self.names, *also}
@@ -143,7 +151,9 @@ class Reader:
         except SettingsError as error:
             if not is_unset:
                 raise
-            raise _UnsetError(error.message, hint=f"{error.hint} {_ENV_FILE}") from None
+            raise _UnsetError(
+                error.message, hint=f"{error.hint} {self._unset_hint}".rstrip()
+            ) from None
         self.shown |= {f"${{{name}}}": self._environ[name] for name in names_in(raw)}
         return text
 
@@ -163,11 +173,12 @@ class Reader:
         elif isinstance(table, dict):
             table.pop(path[-1], None)
 
-    def _note(self, error: ErrorDetails, path: KeyPath, raw: Mapping[str, Any]) -> None:
-        """Add the mistake for an error of pydantic at the path."""
+    def _note(
+        self, error: ErrorDetails, path: KeyPath, raw: Mapping[str, Any], *, is_key: bool
+    ) -> None:
+        """Add the mistake for an error of pydantic at the path, in its key if `is_key`."""
         cause = error.get("ctx", {}).get("error")
         option = _option_at(path)
-        is_key = path[-1] == "[key]"
         if error["type"] == "missing" and option is not None:
             name = option.name
             advice = f"Write {name} = {option.example}, or another {name}."
@@ -176,7 +187,7 @@ class Reader:
             self._note_unknown(path, raw)
         elif is_key and isinstance(cause, MisfitError):
             advice = f"Did you mean {cause.instead}?" if cause.instead else cause.advice
-            self._tell(path[:-1], f"the name must be {cause.must}", advice)
+            self._tell(path, f"the name must be {cause.must}", advice)
         elif option is None or cause is None:
             self._note_no_table(path, _look_up(raw, path))
         elif isinstance(cause, _OpenSecretError):
@@ -201,7 +212,11 @@ class Reader:
         if is_part:
             value = value[part]
         # Before an @ is a user, and after a ? may be a key.
-        is_plain = option.hides == "address" and not re.search("[@?]", str(value))
+        is_plain = (
+            option.hides == "address"
+            and not self.is_environment
+            and not re.search("[@?]", str(value))
+        )
         is_hidden = wrong.is_hidden or (bool(option.hides) and not is_plain)
         if is_hidden:
             message = f"must be {wrong.must}"
@@ -209,14 +224,18 @@ class Reader:
             message = f"has {format_value(value)}, which must be {wrong.must}"
         else:
             message = f"is {format_value(value)}, and must be {wrong.must}"
-        suggestion = wrong.advice or f"Write, for example, {option.name} = {option.example}."
-        has_variable = isinstance(value, str) and re.search(VARIABLE, value)
+        key = f"PETSYNC_{option.name.upper()}" if self.is_environment else _key(path[-1])
+        name = key if self.is_environment else option.name
+        suggestion = wrong.advice or f"Write, for example, {name} = {option.example}."
+        has_variable = (
+            not self.is_environment and isinstance(value, str) and re.search(VARIABLE, value)
+        )
         if has_variable and not wrong.is_hidden and not (is_hidden and wrong.advice):
             suggestion = "Set the variable to another value, or write the value here."
         elif wrong.instead and is_part:
             suggestion = f"Write {wrong.instead} there."
         elif wrong.instead:
-            suggestion = f"Write {_key(path[-1])} = {wrong.instead}."
+            suggestion = f"Write {key} = {wrong.instead}."
         self._tell(path, message, suggestion)
 
     def _note_open_secret(self, path: KeyPath, option: Option, raw: object) -> None:
@@ -345,8 +364,9 @@ def _key(name: str) -> str:
 
 def read_top(reader: Reader, raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the options at the top, without the tables of `petsync reconcile`."""
-    is_table = {key for key in TABLES if isinstance(raw.get(key), dict)}
-    top = reader.read(TopOptions, {k: v for k, v in raw.items() if k not in is_table})
+    tables = ConfigurationFile.model_fields.keys() - TopOptions.model_fields.keys()
+    is_other = {key for key in tables if isinstance(raw.get(key), dict)}
+    top = reader.read(TopOptions, {k: v for k, v in raw.items() if k not in is_other})
     return given(top)
 
 

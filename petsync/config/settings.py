@@ -35,8 +35,12 @@ def read_settings(
     with them. Raises SettingsError for an argument, ConfigurationError for the file.
     """
     path = folder / "petsync.toml"
-    if not path.exists():
+    try:
+        path.stat()
+    except FileNotFoundError:
         return resolve(arguments, environ)
+    except OSError:
+        pass  # To read the file is the same error, with a way out.
     return resolve(arguments, environ, partial(_read_file, path, HiddenEnvironment(environ)))
 
 
