@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STATE",
+    "check_name",
     "check_state_folder",
     "landing",
     "make_folder",
@@ -92,20 +93,21 @@ def write_atomically(
     read that file can read the new one, whatever the umask. Without `follow`, for a path that
     petsync chose, a symbolic link is an error.
 
-    A `new` file replaces nothing, and gets the mode and the timestamps of the file `like`. If the
-    path exists, FileExistsError is raised; a symbolic link counts as existing, even if its target
-    is missing.
+    A `new` file replaces nothing, and gets the mode and the timestamps of the file `like`, without
+    the rights of another group. If the path exists, FileExistsError is raised; a symbolic link
+    counts as existing, even if its target is missing.
 
     Raises OSError, or `error` with the path and a hint, if the file cannot be written; the old file
     then stays.
     """
     try:
-        if "\0" in str(path):
-            raise OSError(errno.EINVAL, "there is a NUL in the name")
+        check_name(path)
         target = path if new else landing(path, follow=follow)
         before, limit = None if new else _status(target), _limit(like)
-        # During the write, only users who can read the replaced file may read the new one.
-        mode = limit.mode & _NEW if before is None and not private else _PRIVATE
+        # During the write, only users who can read the replaced file, or the file `like` of a copy,
+        # may read the new one.
+        is_copy = new and like is not None
+        mode = _PRIVATE if private or is_copy or before is not None else limit.mode & _NEW
         with _open_temporary(target, mode) as (temporary, file):
             if isinstance(content, bytes):
                 file.write(content)
@@ -114,7 +116,7 @@ def write_atomically(
             _finish(file)
             if before is not None:
                 _take_after(temporary, before, private=private)
-            elif new and like is not None:
+            elif is_copy and like is not None:
                 shutil.copystat(like, temporary)
             if not private:
                 _restrict(temporary, limit)
@@ -128,6 +130,16 @@ def write_atomically(
             raise
         reason = problem.strerror or str(problem)
         raise error(f"{path} cannot be written: {reason}", hint=_way_out(path)) from None
+
+
+def check_name(path: Path) -> None:
+    """Raise OSError if no file can have the name."""
+    try:
+        is_name = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        is_name = False
+    if not is_name:
+        raise OSError(errno.EINVAL, "the name has a character that no file name can have")
 
 
 def _way_out(path: Path) -> str:

@@ -261,14 +261,11 @@ class BulkWorkbook:
         """
         start, number, rows = self._rows.tell(), 0, iter(rows)
         while batch := [*islice(rows, _BATCH)]:
-            try:
+            with _translate_errors():
                 self._rows.write("".join(batch).encode())
-            except OSError as error:
-                raise SheetError(
-                    f"a temporary file for the rows cannot be written: {error.strerror}",
-                    hint="Free space in the folder for temporary files, or name another in TMPDIR.",
-                ) from None
             number += len(batch)
+        with _translate_errors():
+            self._rows.flush()
         last_row = sheet.max_row + number if last_row is None else last_row
         area = f"A1:{get_column_letter(columns)}{last_row}"
         self._bodies[sheet.title] = _Body(start, self._rows.tell(), area, texts)
@@ -318,6 +315,18 @@ class BulkWorkbook:
             for place in range(body.start, body.end, _CHUNK):
                 out.write(self._rows.read(min(_CHUNK, body.end - place)))
             out.write(end + tail)
+
+
+@contextmanager
+def _translate_errors() -> Iterator[None]:
+    """Raise SheetError in place of an OSError of the temporary file."""
+    try:
+        yield
+    except OSError as error:
+        raise SheetError(
+            f"a temporary file for the rows cannot be written: {error.strerror}",
+            hint="Free space in the folder for temporary files, or name another in TMPDIR.",
+        ) from None
 
 
 def is_sealed(archive: zipfile.ZipFile) -> bool:

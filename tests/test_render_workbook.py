@@ -171,6 +171,15 @@ def test_a_long_text_is_marked_as_a_whole(tmp_path: Path) -> None:
     assert len(str(value)) <= 16_003
 
 
+def test_characters_that_xml_lacks_make_no_cell_too_long(tmp_path: Path) -> None:
+    """A text of characters that are shown by their numbers is cut like any other."""
+    write(tmp_path / "a.xlsx", [Tab("T", {"A": 10}, [["\uffff" * 5_000]])])
+    text = load_workbook(tmp_path / "a.xlsx")["T"]["A2"].value
+    assert isinstance(text, str)
+    assert text.startswith("[U+FFFF][U+FFFF]")
+    assert text.endswith("...")
+
+
 def test_each_sheet_can_be_printed(tmp_path: Path) -> None:
     """Every worksheet prints in landscape, one page wide, with its header on each page."""
     for sheet in saved(small_plan(), tmp_path):

@@ -1,6 +1,8 @@
 """Exported workbooks: drop-downs, guide, print layout and exact texts."""
 
+import errno
 import io
+import os
 import re
 import tempfile
 import tracemalloc
@@ -178,6 +180,28 @@ def test_no_room_for_temporary_files_is_an_error_with_a_way_out(tmp_path, monkey
         write_sheet(frame_from_pets(CATALOGUE), tmp_path / "a.xlsx")
     assert "TMPDIR" in caught.value.hint
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_last_rows_that_do_not_fit_are_the_same_error(tmp_path, monkeypatch):
+    """The end of the rows, which the file may hold back until it is flushed, is checked too."""
+
+    class Full(io.BytesIO):
+        def flush(self):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(workbook.tempfile, "SpooledTemporaryFile", lambda max_size: Full())
+    with pytest.raises(SheetError, match="temporary file") as caught:
+        write_sheet(frame_from_pets(CATALOGUE), tmp_path / "a.xlsx")
+    assert "TMPDIR" in caught.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a\ud800.xlsx", "a\ud800.csv", "a\ud800.json"])
+def test_a_name_that_no_file_can_have(tmp_path, name):
+    """A name with a character that no file system takes is the name's error, not a cell's."""
+    with pytest.raises(SheetError, match="no file name can have") as caught:
+        write_sheet(frame_from_pets(CATALOGUE), f"{tmp_path}/{name}")
+    assert "name" in caught.value.hint
 
 
 def test_long_addresses_have_their_lines(tmp_path):

@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 from books import plain, rich
 
+from petsync import _files
 from petsync.errors import SheetError
 from petsync.sheets import must_take_results, read_sheet, write_back
+from petsync.sheets.results import create_backup
 from petsync.sheets.sidecar import sidecar_path
 
 pytestmark = pytest.mark.slow
@@ -44,6 +46,21 @@ def test_the_file_gets_the_results_and_the_backup_is_the_file(book):
     assert backup.stat().st_mode & 0o777 == book.stat().st_mode & 0o777 == 0o640
     assert openpyxl.load_workbook(book)["Pets"]["F2"].value == "applied"
     assert names(book) == sorted([book.name, backup.name])
+
+
+def test_nobody_else_can_read_a_backup_while_it_is_written(book, monkeypatch):
+    """The temporary file of a backup is private, whatever the mode of the sheet."""
+    book.chmod(0o640)
+    modes = []
+    finish = _files._finish
+
+    def look(file):
+        modes.append(os.fstat(file.fileno()).st_mode & 0o777)
+        finish(file)
+
+    monkeypatch.setattr(_files, "_finish", look)
+    create_backup(book, book.read_bytes(), NOW)
+    assert modes == [0o600]
 
 
 def test_no_earlier_backup_is_replaced(book):

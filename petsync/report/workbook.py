@@ -86,10 +86,9 @@ def _show(value: Value) -> Value:
 def _show_text(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}..."
-    shown = make_visible(text, keep="\n")
-    if len(shown) > _MAX_LENGTH:
-        shown = f"{shown[:_MAX_LENGTH]}..."
-    return _NO_XML.sub(lambda match: f"[U+{ord(match[0]):04X}]", shown)
+    visible = make_visible(text, keep="\n")
+    shown = _NO_XML.sub(lambda match: f"[U+{ord(match[0]):04X}]", visible)
+    return shown if len(shown) <= _MAX_LENGTH else f"{shown[:_MAX_LENGTH]}..."
 
 
 def _height(values: Sequence[Value], widths: Sequence[int]) -> str:

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from petsync._files import write_atomically
+from petsync._files import check_name, write_atomically
 from petsync.errors import SheetError
 from petsync.plan.change import Snapshot
 from petsync.protocol.json import encode_pet, encode_pets
@@ -108,8 +108,12 @@ def write_sheet(
     raised, unless `force` is true. Raises SheetError if the file cannot be written.
     """
     path = Path(path)
-    if "\0" in str(path):
-        raise SheetError(f"{str(path)!r} cannot be written: there is a NUL in the name")
+    try:
+        check_name(path)
+    except OSError as error:
+        raise SheetError(
+            f"{str(path)!r} cannot be written: {error.strerror}", hint="Give it another name."
+        ) from None
     chosen_base = choose_base(data, base)
     if chosen_base is not None:
         chosen_base = replace(chosen_base, tab=tab if path.suffix.casefold() == ".xlsx" else "")
