@@ -69,12 +69,16 @@ def reject_unknown(given: Mapping[str, object], function: str, keywords: type) -
 
 
 def show_keywords(
-    keywords: type, *values: type[msgspec.Struct], **defaults: object
+    keywords: type,
+    *values: type[msgspec.Struct],
+    has_defaults: bool = True,
+    **defaults: object,
 ) -> Callable[[F], F]:
     """Return a decorator for a function that takes the keywords of a TypedDict as `**options`.
 
     The signature and the docstring of the function then have these keywords. The defaults are the
-    given ones, else those of the fields of the `values`, else False for flags and None.
+    given ones, else those of the fields of the `values`, else False for flags and None. Without
+    `has_defaults`, the docstring names none.
     """
     fields = {each.name: each.default for kind in values for each in msgspec.structs.fields(kind)}
     known = list(iter_keywords(keywords))
@@ -95,13 +99,15 @@ def show_keywords(
             )
         shown.__signature__ = signature.replace(parameters=parameters)
         text = inspect.cleandoc(function.__doc__ or "")
-        shown.__doc__ = "\n".join([text, "", *map(_describe, known)])
+        lines = [_describe(each, with_default=has_defaults) for each in known]
+        shown.__doc__ = "\n".join([text, "", *lines])
         return function
 
     return show
 
 
-def _describe(keyword: Keyword) -> str:
-    default = f" [{keyword.option.default}]" if keyword.option.default else ""
+def _describe(keyword: Keyword, *, with_default: bool) -> str:
+    usual = keyword.option.default if with_default else ""
+    default = f" [{usual}]" if usual else ""
     text = f"- `{keyword.name}`: {keyword.option.help}{default}"
     return textwrap.fill(text, _WIDTH, subsequent_indent="  ")

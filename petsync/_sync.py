@@ -7,11 +7,12 @@ call returns after the task's clean-up.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 __all__ = ["LoopThread", "Task", "delegate", "in_thread", "make_synchronous", "run_to_end"]
 
@@ -187,7 +188,7 @@ def make_synchronous(
     wrap: Callable[[R, LoopThread], S] | None = None,
 ) -> Callable[Concatenate[SyncFacade[A], P], R | S]:
     """Return a synchronous method for a facade that runs the asynchronous method, with the same
-    name, signature and docstring. `wrap` makes a facade of an asynchronous result.
+    name, signature and docstring. `wrap`, a class, makes a facade of an asynchronous result.
 
     Write `find = make_synchronous(AsyncThing.find)` in a class that has `aio` and `_loop`.
     """
@@ -197,6 +198,10 @@ def make_synchronous(
         result = facade._loop.run(method(facade.aio, *args, **kwargs))
         return result if wrap is None else wrap(result, facade._loop)
 
+    if wrap is not None:
+        returned = getattr(wrap, "__name__", "")
+        shown: Any = call
+        shown.__signature__ = inspect.signature(method).replace(return_annotation=returned)
     return call
 
 
@@ -206,12 +211,21 @@ def delegate(part: str, method: Callable[Concatenate[A, P], R]) -> Callable[Conc
 
     Write `find = delegate("_finder", Finder.find)` in a class whose objects have a `_finder`.
     """
+    if inspect.iscoroutinefunction(method):
 
-    @wraps(method)
-    def call(whole: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return method(getattr(whole, part), *args, **kwargs)
+        @wraps(method)
+        async def run(whole: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+            return await method(getattr(whole, part), *args, **kwargs)
 
-    return call
+        delegated: Any = run
+    else:
+
+        @wraps(method)
+        def call(whole: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            return method(getattr(whole, part), *args, **kwargs)
+
+        delegated = call
+    return cast("Callable[Concatenate[Any, P], R]", delegated)
 
 
 async def run_to_end(work: Coroutine[Any, Any, None], on_cancel: Callable[[], None]) -> None:

@@ -16,6 +16,7 @@ from petsync.apply.options import ApplyKeywords, ApplyOptions
 from petsync.plan.guard import Limit
 from petsync.plan.options import PlanKeywords, PlanOptions
 from petsync.sandbox import Sandbox
+from petsync.store.async_store import AsyncStore
 
 _TWO_LIMITS = ps.Guard(max_delete=Limit(25, is_share=False), max_update=Limit(0.1))
 ONE = pd.DataFrame([{"id": 1, "name": "Max"}])
@@ -49,6 +50,8 @@ def test_a_limit_that_would_switch_the_guard_off_is_refused(make: Callable[[], o
         ({"guard": None}, ps.errors.SettingsError),
         ({"on_conflict": "shop"}, ps.errors.SettingsError),
         ({"max_delete": 0.1}, ps.errors.SettingsError),
+        ({"max_delete": False}, ps.errors.SettingsError),
+        ({"delete_missing": "no"}, ps.errors.SettingsError),
         ({"max_update": "many"}, ps.errors.SettingsError),
         ({"sentinels": 7}, ps.errors.SettingsError),
         ({"max_deletes": 5}, TypeError),
@@ -113,11 +116,12 @@ def test_apply_says_what_it_takes_and_keeps_the_plan(
     ],
 )
 def test_limits_are_given_as_on_the_command_line(keywords: dict[str, Any], guard: ps.Guard) -> None:
-    """Each limit is a keyword of `plan` and `edit`, with a number, a text or a Limit."""
+    """Each limit is a keyword of `plan`, with a number, a text or a Limit; an edit has its own."""
     pet = ps.Pet(id=1, name="Rex", status="sold")
     with Sandbox(auth=False, pets=[pet]) as box, ps.connect(box.url, environ={}) as store:
         assert store.plan(ONE, **keywords).guard == guard
-        assert store.edit(1, name="Max", **keywords).guard == guard
+        edit = store.edit(1, name="Max", max_update="10%")
+        assert edit.guard == ps.Guard(max_update=Limit(0.1))
 
 
 @pytest.mark.parametrize("call", ["plan", "why", "edit", "undo"])
@@ -126,13 +130,34 @@ def test_single_limits_do_not_go_with_a_guard(call: str) -> None:
     sheet = {"plan": [ONE], "why": [ONE, 1], "edit": [1], "undo": []}[call]
     with Sandbox(auth=False) as box, ps.connect(box.url, environ={}) as store:
         before = box.requests
-        with pytest.raises(ps.errors.SettingsError, match="guard and max_delete are both given"):
-            getattr(store, call)(*sheet, guard=ps.Guard(), max_delete=5)
+        with pytest.raises(ps.errors.SettingsError, match="guard and max_update are both given"):
+            getattr(store, call)(*sheet, guard=ps.Guard(), max_update=5)
         assert box.requests == before
 
 
+@pytest.mark.parametrize(
+    ("call", "keyword"),
+    [("edit", "max_delete"), ("edit", "allow_shifted"), ("undo", "allow_shifted")],
+)
+def test_a_limit_without_effect_is_no_keyword(call: str, keyword: str) -> None:
+    """An edit and an undo refuse the limits that they cannot reach."""
+    first = 1 if call == "edit" else ""
+    with ps.demo() as store, pytest.raises(TypeError, match=f"{call}.*{keyword}"):
+        getattr(store, call)(first, **{keyword: 1})
+
+
+def test_methods_of_a_store_are_what_they_seem() -> None:
+    """Asynchronous methods are coroutine functions, also those of the store's parts; a method that
+    returns a facade names it.
+    """
+    names = [name for name in dir(ps.Store) if not name.startswith("_") and name != "close"]
+    waiting = [n for n in names if inspect.iscoroutinefunction(getattr(AsyncStore, n, None))]
+    assert {"plan", "edit", "upload", "sign_in", "apply", "snapshot"} <= {*waiting}
+    assert inspect.signature(ps.Store.begin_sign_in).return_annotation == "PendingSignIn"
+
+
 @pytest.mark.parametrize(("call", "values"), [("plan", PlanOptions), ("apply", ApplyOptions)])
-def test_options_are_shown_as_keywords(call: str, values: type) -> None:
+def test_options_are_shown_as_keywords(call: str, values: type[PlanOptions | ApplyOptions]) -> None:
     """Each option of a method is in its signature with its default, and in its help text."""
     method = getattr(ps.Store, call)
     parameters = inspect.signature(method).parameters
@@ -141,7 +166,7 @@ def test_options_are_shown_as_keywords(call: str, values: type) -> None:
     assert "options" not in parameters
     for name in keywords.__annotations__:
         assert f"\n- `{name}`: " in method.__doc__
-        if name in values.__struct_fields__ and name != "settle":  # type: ignore[attr-defined]
+        if name in values.__struct_fields__ and name != "settle":
             assert parameters[name].default == getattr(values(), name)
 
 

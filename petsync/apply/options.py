@@ -53,8 +53,8 @@ class ApplyKeywords(TypedDict, total=False):
     recheck: Annotated[
         Literal["each", "bulk"] | None,
         Option(
-            help="Read each pet again just before its change, or all pets once at the start, which "
-            "is faster.",
+            help="Read each pet again just before its change (each), or all pets once at the start "
+            "(bulk), which is faster.",
             default="each",
         ),
     ]
@@ -70,8 +70,8 @@ class ApplyKeywords(TypedDict, total=False):
     settle: Annotated[
         float | None,
         Option(
-            help="How long to wait before an add without an id is sent again, if it got no answer "
-            "and its pet is not in the store.",
+            help="How many seconds to wait before an add without an id is sent again, if it got no "
+            "answer and its pet is not in the store.",
             default="the timeout, 30",
             metavar="SECONDS",
             least=0,

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from petsync.client.loaders import Lookups
     from petsync.models import Account
     from petsync.plan.change import Coverage
-    from petsync.plan.report import Progress
     from petsync.protocol.operations import Traffic
+    from petsync.report.progress import Step
     from petsync.store import Store
 
 __all__ = [
@@ -653,9 +653,10 @@ def show_progress(
     unit: str = "changes",
     traffic: Callable[[], Traffic] | None = None,
     lines: int = 0,
-) -> Iterator[Callable[[Progress], None]]:
-    """Yield a function to call with each step of a run of `total` changes. It can be called from
-    any thread and never raises: a closed terminal must not end a run.
+) -> Iterator[Callable[[Step], None]]:
+    """Yield a function to call with each step of a run of `total` changes, 0 if only the steps have
+    the total. It can be called from any thread and never raises: a closed terminal must not end a
+    run.
 
     `traffic` returns the state of the requests, with which the bar shows a pause. Without a
     terminal nothing is printed, or occasional lines if `lines` is not 0.

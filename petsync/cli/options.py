@@ -19,7 +19,6 @@ import click
 from petsync._files import write_atomically
 from petsync._options import Keyword, Option, iter_keywords
 from petsync.apply.options import ApplyKeywords
-from petsync.cli.context import must_be_writable
 from petsync.errors import ConflictError, GuardError, PlanError, SheetError
 from petsync.plan.guard import Limit
 from petsync.plan.options import PlanKeywords
@@ -154,11 +153,8 @@ def without_missing_files(round_: Round) -> Round:
 
 
 def check_page(path: Path | None, option: str = "--report") -> None:
-    """Raise UsageError if the page cannot be written, or its extension is not .html or .htm."""
-    if path is None:
-        return
-    must_be_writable(path)
-    if path.suffix.lower() not in _PAGES:
+    """Raise UsageError if the extension of the page is not .html or .htm."""
+    if path is not None and path.suffix.lower() not in _PAGES:
         raise click.UsageError(f"{option} {path}: the file extension must be .html or .htm.")
 
 
@@ -450,8 +446,11 @@ def read_inputs(
     store: Store, path: Path, compare_options: CompareOptions
 ) -> tuple[Snapshot, Sheet]:
     """Return the current snapshot of the store, and the sheet as read for this store."""
+    # pandas is loaded only when it is needed.
+    from petsync.table.frame import unique_texts
+
     snapshot = store.snapshot()
-    known = frozenset(snapshot.frame["status"].dropna().unique())
+    known = unique_texts(snapshot.frame, "status")
     with as_usage_error(compare_options.reading):
         sheet = store.aio.read(path, known_statuses=known, **compare_options.reading)
     return snapshot, sheet

@@ -40,7 +40,7 @@ from petsync.cli.options import (
 )
 from petsync.cli.plan import FORMATS, check_output, choose_format, save_and_print
 from petsync.errors import GuardError, InterruptedRunError, PetsyncError
-from petsync.plan.guard import GuardKeywords
+from petsync.plan.guard import UndoKeywords
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -746,7 +746,7 @@ petsync undo 20261121-0930 -o undo.json -o undo.html
     help="Only what this query selects, such as \"name == 'Max'\"; docs/undo.md lists the names.",
 )
 @keyword_options(
-    GuardKeywords,
+    UndoKeywords,
     "limits",
     max_delete="",
     max_update="",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from petsync.cli.context import Context, complete_jobs, runs
+from petsync.cli.context import Context, complete_jobs, must_be_writable, runs
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     check_page,
@@ -101,7 +101,9 @@ def command(
     if (job or history_page) and (run_id or pet is not None):
         raise click.UsageError("--job and --html are about all runs: leave out RUN and --pet.")
     check_outputs(None, results, page)
-    check_page(history_page, "--html")
+    if history_page is not None:
+        must_be_writable(history_page)
+        check_page(history_page, "--html")
     rows_shown = _MAX_SHOWN if limit is None else limit
     if results is not None and results.suffix.lower() != ".xlsx":
         raise click.UsageError(f"--results {results}: the file extension must be .xlsx.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from petsync.cli.context import Context, confirm, must_differ
+from petsync.cli.context import Context, confirm, must_be_writable, must_differ, show_progress
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     PENDING,
@@ -116,17 +116,13 @@ def command(
     Exit codes: 0, 3 if some files were not uploaded, 6 if another run uses this store, 7 if
     stopped.
     """
-    from petsync.report.progress import run_bar
-
     of_sheet = (*reading.values(), folder, metadata_column)
     _check(source, column, page, patterns, recursive, *of_sheet)
     if patterns:
         processing["pattern"] = patterns
     try:
         with context.connect() as store:
-            with run_bar(
-                text="Looking at pictures", unit="files", file=context.err.file
-            ) as on_scan:
+            with show_progress(context.err, 0, "Looking at pictures", unit="files") as on_scan:
                 pictures = store.pictures(
                     source,
                     column=column,
@@ -185,6 +181,7 @@ def _check(
         raise click.UsageError("--pattern and --recursive are for a FOLDER.")
     if page is not None:
         must_differ(page, source)
+        must_be_writable(page)
         check_page(page)
 
 
@@ -219,9 +216,8 @@ def _upload(
     context: Context, store: Store, pictures: Pictures, **options: Any
 ) -> tuple[UploadReport, InterruptedRunError | None]:
     from petsync.plan.uploads import UploadReport
-    from petsync.report.progress import run_bar
 
-    with run_bar(text="Uploading", unit="files", file=context.err.file) as step:
+    with show_progress(context.err, 0, "Uploading", unit="files") as step:
         try:
             return store.upload(pictures, on_progress=step, **options), None
         except InterruptedRunError as error:

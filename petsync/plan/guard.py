@@ -19,6 +19,8 @@ __all__ = [
     "GuardKeywords",
     "Limit",
     "Refusal",
+    "UndoKeywords",
+    "UpdateKeywords",
     "Verdict",
     "guard_from",
     "raise_limits",
@@ -92,8 +94,17 @@ class Limit(msgspec.Struct, frozen=True):
         return f"{self.value * 100:g} %" if self.is_share else f"{self.value:g}"
 
 
-class GuardKeywords(TypedDict, total=False):
-    """The limits of a plan as keywords: the fields of Guard, in which None is the default."""
+class UpdateKeywords(TypedDict, total=False):
+    """The limit of a plan that only updates, as a keyword: a field of Guard."""
+
+    max_update: Annotated[
+        Limit | int | str | None,
+        Option(help="The maximum number of updates.", default="30%, or 10", metavar="N|P%"),
+    ]
+
+
+class UndoKeywords(UpdateKeywords, total=False):
+    """The limits of an undo as keywords: fields of Guard."""
 
     max_delete: Annotated[
         Limit | int | str | None,
@@ -102,10 +113,6 @@ class GuardKeywords(TypedDict, total=False):
             default="10%, or 1; never all",
             metavar="N|P%",
         ),
-    ]
-    max_update: Annotated[
-        Limit | int | str | None,
-        Option(help="The maximum number of updates.", default="30%, or 10", metavar="N|P%"),
     ]
     max_add: Annotated[
         Limit | int | str | None,
@@ -118,6 +125,11 @@ class GuardKeywords(TypedDict, total=False):
     allow_empty: Annotated[
         bool, Option(help="Permit an empty sheet, or a plan that deletes every pet.")
     ]
+
+
+class GuardKeywords(UndoKeywords, total=False):
+    """All limits of a plan as keywords: the fields of Guard; None is the default."""
+
     allow_shifted: Annotated[
         bool, Option(help="Permit a column that was sorted or shifted without its rows.")
     ]
@@ -323,19 +335,27 @@ NO_GUARD = Guard()
 
 
 def guard_from(
-    keywords: Mapping[str, Any], guard: object = NO_GUARD, *, function: str = "plan"
+    keywords: Mapping[str, Any],
+    guard: object = NO_GUARD,
+    *,
+    known: type = GuardKeywords,
+    function: str = "plan",
 ) -> Guard:
-    """Return the guard with these keywords, the keys of GuardKeywords, else the given guard.
+    """Return the guard with these keywords, of those `known`, else the given guard.
 
     Raises SettingsError for an invalid limit, for a `guard` of another type, and for single limits
     beside a guard; TypeError for an unknown keyword of the `function`.
     """
-    reject_unknown(keywords, function, GuardKeywords)
+    reject_unknown(keywords, function, known)
     if not isinstance(guard, Guard):
         raise SettingsError(
             f"guard is {guard!r}, not a Guard", hint="Leave it out, or give Guard(…)."
         )
-    given = {n: each for n, each in keywords.items() if each is not None and each is not False}
+    given = {
+        name: value
+        for name, value in keywords.items()
+        if value is not None and (name in _LIMITS or value not in (False, ()))
+    }
     if guard is not NO_GUARD and given:
         raise SettingsError(
             f"guard and {', '.join(given)} are both given",

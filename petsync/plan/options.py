@@ -78,6 +78,9 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The side that wins a field that both changed since the export."""
 
     def __post_init__(self) -> None:
+        for flag in ("delete_missing", "two_way"):
+            if type(value := getattr(self, flag)) is not bool:
+                raise SettingsError(f"{flag} is {value!r}; it must be True or False")
         given: Any = self.match_on
         names = (given,) if isinstance(given, str) else tuple(given)
         for name in names:
@@ -150,7 +153,7 @@ def plan_options_from(
     an unknown keyword of the `function`.
     """
     reject_unknown(keywords, function, PlanKeywords)
-    limits: dict[str, Any] = dict(keywords)
+    limits: dict[str, Any] = {n: value for n, value in keywords.items() if value is not None}
     own = {name: limits.pop(name) for name in PlanOptions.__struct_fields__ if name in limits}
     return PlanOptions(**own), guard_from(limits, guard)
 
@@ -164,14 +167,19 @@ class PictureKeywords(TypedDict, total=False):
     max_side: Annotated[
         int | None,
         Option(
-            help="Scale down pictures whose longer side has more than N pixels.",
+            help="Scale down pictures whose longer side has more pixels than this.",
             metavar="N",
             least=1,
             most=65_535,
         ),
     ]
     max_bytes: Annotated[
-        int, Option(help="The maximum size of a file.", default="10M", metavar="SIZE")
+        int,
+        Option(
+            help="The maximum size of a file in bytes, on the command line also as 800K or 10M.",
+            default="10M",
+            metavar="SIZE",
+        ),
     ]
     max_pixels: Annotated[
         int,

@@ -37,7 +37,7 @@ from petsync.settings import Settings
 from petsync.sheets.read import sheet_of
 from petsync.store import Store
 from petsync.store.async_store import AsyncStore
-from petsync.table.frame import frame_from_pets, pets_from_frame
+from petsync.table.frame import frame_from_pets, pets_from_frame, unique_texts
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -414,7 +414,7 @@ def _of_sheet(
     options: dict[str, Any],
 ) -> tuple[Plan, Sheet, StoreCopy]:
     now = store.snapshot() if snapshot is None else snapshot
-    statuses = frozenset(now.frame["status"].dropna().unique())
+    statuses = unique_texts(now.frame, "status")
     read = store.aio.read(sheet, known_statuses=statuses)
     plan = store.plan(read, snapshot=now, **options)
     return plan, read, copy_store(store, plan, read, now)

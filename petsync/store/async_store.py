@@ -26,7 +26,7 @@ from petsync.client.session import Session
 from petsync.errors import PlanError, SheetError
 from petsync.plan import arguments
 from petsync.plan.change import Snapshot
-from petsync.plan.guard import NO_GUARD, Guard, GuardKeywords, guard_from
+from petsync.plan.guard import NO_GUARD, Guard, UndoKeywords, guard_from
 from petsync.plan.plan import Plan
 from petsync.plan.report import PastRun, Progress, Report
 from petsync.settings import Settings
@@ -128,7 +128,7 @@ class AsyncStore:
         with self._bar(len(plan.changes), "Applying", progress, on_progress) as step:
             return await self._runs.apply(plan, chosen, step)
 
-    @show_keywords(ApplyKeywords)
+    @show_keywords(ApplyKeywords, has_defaults=False)
     async def resume(
         self,
         run_id: str = "",
@@ -173,14 +173,14 @@ class AsyncStore:
         """
         return self._runs.find_unfinished(os.path.realpath(sheet))
 
-    @show_keywords(GuardKeywords)
+    @show_keywords(UndoKeywords)
     async def undo(
         self,
         run_id: str = "",
         *,
         guard: Guard = NO_GUARD,
         on_progress: Callable[[Lookups], None] | None = None,
-        **limits: Unpack[GuardKeywords],
+        **limits: Unpack[UndoKeywords],
     ) -> Plan:
         """Return the plan that restores what a run changed, for `apply`. Sends only GET requests.
 
@@ -191,7 +191,7 @@ class AsyncStore:
         lists them.
         """
         name = arguments.run_name(run_id)
-        guard = guard_from(limits, guard, function="undo")
+        guard = guard_from(limits, guard, known=UndoKeywords, function="undo")
         return await UndoPlanner(self.api, self.history).plan(name, guard, on_progress)
 
     async def runs(self) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from petsync.errors import FindingsError, SettingsError
 from petsync.models import Category, Pet, Tag
 from petsync.plan import arguments
 from petsync.plan.change import Snapshot
-from petsync.plan.guard import NO_GUARD, Guard, GuardKeywords, guard_from
+from petsync.plan.guard import NO_GUARD, Guard, UpdateKeywords, guard_from
 from petsync.plan.plan import Plan
 from petsync.table.base import Base
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
@@ -40,7 +40,7 @@ class PetEditor:
     plan: Callable[..., Awaitable[Plan]]
     read: Callable[..., Sheet]
 
-    @show_keywords(GuardKeywords)
+    @show_keywords(UpdateKeywords)
     async def edit(
         self,
         pet_id: int,
@@ -53,7 +53,7 @@ class PetEditor:
         seen: Pet | None = None,
         guard: Guard = NO_GUARD,
         snapshot: Snapshot | None = None,
-        **limits: Unpack[GuardKeywords],
+        **limits: Unpack[UpdateKeywords],
     ) -> Plan:
         """Return the plan that changes this one pet, for `apply`. Sends only GET requests.
 
@@ -67,7 +67,7 @@ class PetEditor:
         error in a sheet too.
         """
         (number,) = arguments.pet_ids(pet_id)
-        guard = guard_from(limits, guard, function="edit")
+        guard = guard_from(limits, guard, known=UpdateKeywords, function="edit")
         values = _collect_fields(name, status, category, tags, photo_urls)
         base = _base(number, seen, self.api.session.base_url)
         url = self.api.session.base_url

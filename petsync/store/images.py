@@ -54,6 +54,7 @@ from petsync.plan.uploads import (
     Uploads,
 )
 from petsync.settings import Settings
+from petsync.table.frame import unique_texts
 from petsync.table.options import ReadKeywords
 from petsync.table.sheet import Sheet
 
@@ -244,7 +245,7 @@ class StoreImages:
         sheet = await asyncio.to_thread(partial(self.read, source, **options))
         if not any(finding.column == "status" for finding in sheet.problems):
             return sheet
-        known = frozenset((await self.snapshot()).frame["status"].dropna().unique())
+        known = unique_texts((await self.snapshot()).frame, "status")
         options = {**options, "known_statuses": known}
         return await asyncio.to_thread(partial(self.read, source, **options))
 

@@ -32,6 +32,7 @@ from petsync.sheets import (
 from petsync.store import Store
 from petsync.table.cells import make_visible
 from petsync.table.columns import COLUMNS
+from petsync.table.frame import unique_texts
 from petsync.table.options import ReadKeywords
 from petsync.table.sheet import Correction, Finding, Sheet, Suggestion
 from petsync.widgets.components import (
@@ -1216,7 +1217,7 @@ class SheetForm(Form):
         """Return the sheet, checked against the statuses in the store, and its plan."""
         aio = self.store.aio
         snapshot = await aio.snapshot()
-        known_statuses = frozenset(snapshot.frame["status"].dropna().unique())
+        known_statuses = unique_texts(snapshot.frame, "status")
         corrections = {each.address: each.after for each in sheet.corrections}
         look = await asyncio.to_thread(
             read_look,
