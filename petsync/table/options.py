@@ -31,7 +31,7 @@ class ReadKeywords(TypedDict, total=False):
     mapping: Annotated[
         Mapping[str, str] | None,
         Option(
-            help="Map a header of the sheet to a column, such as Tiername to name.",
+            help="Map a header of the sheet to a column, such as Tiername=name.",
             metavar="HEADER=COLUMN",
             flag="column",
         ),

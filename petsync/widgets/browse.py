@@ -26,7 +26,7 @@ from petsync.report.views.images import format_pet
 from petsync.report.words import capital, number, shorten, wrap
 from petsync.store import Store
 from petsync.table.cells import format_photo_urls, format_tags, make_visible
-from petsync.table.frame import pets_at
+from petsync.table.frame import pets_at, plain_values
 from petsync.widgets import form as forms
 from petsync.widgets.components import (
     FILTERS_FROM,
@@ -124,8 +124,12 @@ class Catalogue:
     def sort_key(self, place: int, column: str) -> Any:
         """The key to sort the pet at this position by, in one of the `COLUMNS`."""
         if column not in self._sort_keys:
-            values = self.snapshot.frame["photo_urls" if column == "photos" else column]
-            texts = (str(len(v)) if column == "photos" else str(v or "") for v in values.tolist())
+            frame = self.snapshot.frame
+            if column == "photos":
+                texts = [str(len(urls)) for urls in frame["photo_urls"].tolist()]
+            else:
+                values = plain_values(frame[column].array)
+                texts = ["" if value is None else str(value) for value in values]
             self._sort_keys[column] = list(map(sort_key, texts))
         return self._sort_keys[column][place]
 
@@ -457,13 +461,14 @@ class Panel:
         """Offer the existing statuses and tags; the selection stays."""
         self.again.disabled = False
         self.table.empty = _NONE_MATCHES
-        for part in (self.filters, self.clear):
-            show(part, len(catalogue) >= FILTERS_FROM)
         for field, names in ((self.status, catalogue.statuses), (self.tags, catalogue.tags)):
             offered = list(names[:_MAX_TAGS])
             chosen = [name for name in field.value if name in offered]
             field.options = offered
             field.value = chosen
+        is_filtered = bool(self.table.search or self.status.value or self.tags.value)
+        for part in (self.filters, self.clear):
+            show(part, is_filtered or len(catalogue) >= FILTERS_FROM)
 
     def clear_filters(self) -> None:
         """Clear all filters."""

@@ -65,26 +65,32 @@ class Part(anywidget.AnyWidget):
     """A widget with its own JavaScript and style sheet. It shows text as text, never as HTML.
 
     Any thread may change it. A front end that opens asks the kernel for the state of all widgets.
-    Because the answer may arrive after updates that are newer, the state is sent once more after
-    it.
+    Because the answer may arrive after updates that are newer, a part sends its state once more
+    after it.
     """
 
     _sending: ClassVar[threading.RLock] = threading.RLock()
     """Held while a state is read and sent, so that the newest one is sent last."""
+    _is_due = False
+    """True if the state will be sent after the answer to a front end."""
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
         """Return the state of these traits, by default of all."""
-        if key is None and self.comm is not None:
+        if key is None and self.comm is not None and not self._is_due:
             with suppress(RuntimeError):
-                names = [name for name in self.keys if not name.startswith("_")]
-                asyncio.get_running_loop().call_soon(self.send_state, names)
+                asyncio.get_running_loop().call_soon(self._send_newest)
+                self._is_due = True
         state: dict[str, Any] = super().get_state(key, drop_defaults)
         return state
 
     def send_state(self, key: Any = None) -> None:
         """Send the state of these traits, by default of all, to the front end."""
         with self._sending:
-            super().send_state(key)
+            super().send_state([*self.keys] if key is None else key)
+
+    def _send_newest(self) -> None:
+        self._is_due = False
+        self.send_state([name for name in self.keys if not name.startswith("_")])
 
     def __init_subclass__(
         cls,
@@ -718,11 +724,22 @@ class Pages(Generic[T]):
         start = self.table.page * self._size
         return list(self.found[start : start + self._size])
 
-    def show(self, items: Sequence[T], *, total: int | None = None, keep: bool = False) -> None:
+    def show(
+        self,
+        items: Sequence[T],
+        *,
+        total: int | None = None,
+        keep: bool = False,
+        are_new: bool = False,
+    ) -> None:
         """Show the first page of these items, or the current page if `keep`. `total` is their
-        number without the form's filters.
+        number without the form's filters. For items that `are_new`, the search is cleared.
         """
         self._items = items
+        if are_new:
+            self._filling = True
+            self.table.search = ""
+            self._filling = False
         self._total = len(items) if total is None else total
         self._arrange()
         self._fill(self.table.page if keep else 0)
@@ -744,7 +761,7 @@ class Pages(Generic[T]):
     def _keys(self, items: Sequence[T], column: str) -> list[Any]:
         if self._key is not None:
             return [self._key(item, column) for item in items]
-        return [sort_key(_text_of(self._row(item)["cells"].get(column))) for item in items]
+        return [sort_key(_text_of(self._row(item)["cells"].get(column)), column) for item in items]
 
     def _find_in_rows(self, items: Sequence[T], text: str) -> list[T]:
         return [
@@ -769,7 +786,7 @@ class Pages(Generic[T]):
             with self.table.hold_sync():
                 self.table.page, self.table.pages = min(max(page, 0), pages - 1), pages
                 self.table.total, self.table.all = len(self.found), self._total
-                self.table.searchable = self._total >= FILTERS_FROM
+                self.table.searchable = self._total >= FILTERS_FROM or bool(self.table.search)
                 self.table.chosen = {}
                 self.table.rows = [self._row(item) for item in self.shown]
                 self._put_ticks()
@@ -808,13 +825,14 @@ class Pages(Generic[T]):
             self._filling = False
 
 
-def sort_key(text: str) -> tuple[int, int, tuple[str | int, ...]]:
-    """Return the key to sort a cell's text by: numbers by their value, cells of a sheet by their
-    row, other texts by their letters and the numbers in them, empty ones last.
+def sort_key(text: str, column: str = "") -> tuple[int, int, tuple[str | int, ...]]:
+    """Return the key to sort a cell's text in a table's column by: numbers by their value, cells of
+    a sheet (column `where`) by their row, other texts by their letters and the numbers in them,
+    empty ones last.
     """
     if _NUMBER.fullmatch(text):
         return 0, int(text), ()
-    if found := _ADDRESS.fullmatch(text):
+    if column == "where" and (found := _ADDRESS.fullmatch(text)):
         tab, column, row = found.groups()
         return 1, int(row), (tab or "", len(column), column)
     parts = re.split(r"(\d{1,18})", fold_case(text))

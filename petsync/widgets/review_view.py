@@ -536,7 +536,8 @@ class Finder:
             return number
         if column == "id":
             return change.pet_id is None, change.pet_id or 0
-        return sort_key(change.source if column == "where" else words.pet_of(change).name or "")
+        text = change.source if column == "where" else words.pet_of(change).name or ""
+        return sort_key(text, column)
 
     @cached_property
     def _texts(self) -> list[str]:
@@ -1032,13 +1033,12 @@ class ReviewTable:
         self._filling = True
         for control in (panel.action, panel.field, panel.sent):
             control.value = ANY
-        panel.changes.search = ""
         self._filling = False
         show(panel.filters, len(plan.changes) >= FILTERS_FROM)
         panel.changes.empty = "No change matches." if plan.changes else "There are no changes."
         self._clashes.show(range(len(self._pairs)))
         self._held_pages.show(range(len(self._stuck)))
-        self._filter()
+        self._filter(are_new=True)
         self._judge()
 
     def open_report(self, ended: ReportView) -> None:
@@ -1048,7 +1048,8 @@ class ReviewTable:
         self._panel.outcome.options = ended.views
         self._panel.outcome.value = ended.first
         self._filling = False
-        show(self._panel.outcome, len(ended.report.results) >= FILTERS_FROM)
+        is_part = ended.first != _ALL
+        show(self._panel.outcome, is_part or len(ended.report.results) >= FILTERS_FROM)
         self._view()
 
     # Changes ------------------------------------------------------------------------------------
@@ -1063,14 +1064,14 @@ class ReviewTable:
         self._draft.tick(numbers, on)
         self._refresh()
 
-    def _filter(self) -> None:
+    def _filter(self, *, are_new: bool = False) -> None:
         if self._filling:
             return
         panel = self._panel
         numbers = self._finder.numbers(
             action=panel.action.value, field=panel.field.value, sent=panel.sent.value
         )
-        self._changes.show(numbers, total=len(self._draft.ticked))
+        self._changes.show(numbers, total=len(self._draft.ticked), are_new=are_new)
 
     def _name_buttons(self) -> None:
         shown = len(self._changes.found)

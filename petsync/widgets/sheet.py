@@ -19,6 +19,7 @@ from petsync.plan.options import PlanKeywords
 from petsync.plan.plan import Plan
 from petsync.report import html as markup
 from petsync.report.html import element, facts, fragment, summary, text
+from petsync.report.textdiff import shorten_common
 from petsync.report.views.sheet import sheet_facts, sheet_summary
 from petsync.report.words import capital, count, shorten
 from petsync.sheets import (
@@ -441,7 +442,7 @@ class Findings:
     def _filter(self) -> None:
         problems = self._problems
         wanted = [n for n, each in enumerate(problems) if self._is_wanted(each)]
-        show(self.which, len(problems) >= FILTERS_FROM)
+        show(self.which, len(problems) >= FILTERS_FROM or self.which.value != "all")
         self._pages.show(wanted, total=len(problems))
 
     @property
@@ -570,7 +571,8 @@ class CorrectionTable:
 
 
 def _row(made: Correction) -> Row:
-    values = [shorten(make_visible(text), _CORRECTED) for text in (made.before, made.after)]
+    texts = make_visible(made.before), make_visible(made.after)
+    values = [*shorten_common(*texts, _CORRECTED)]
     return {
         "key": made.address,
         "label": made.address,

@@ -63,6 +63,33 @@ def open_form(store: ps.Store) -> Iterator[Callable[..., ReviewForm]]:
         assert form.work.wait()
 
 
+def test_an_undo_after_a_search_opens(
+    open_form: Callable[..., ReviewForm], store: ps.Store
+) -> None:
+    """Another plan, such as an undo, opens without the search that was made in the plan before."""
+    form = open_form(store.plan(renaming(*range(1, 21)), max_update=30))
+    form.changes.search = "New 1"
+    assert len(form.changes.rows) > 1
+    form.review(store.plan(renaming(5)))
+    assert form.work.wait()
+    assert form.notice.tone != "problem", form.notice.text
+    assert (form.changes.search, len(form.changes.rows)) == ("", 1)
+
+
+def test_few_results_can_all_be_seen(open_form: Callable[..., ReviewForm], store: ps.Store) -> None:
+    """If a part of few results is shown first, the choice of the others is visible."""
+    sheet = sheet_saying({"id": 1, "name": "New"}, {"id": 999, "name": "X", "action": "update"})
+    form = open_form(store.plan(sheet))
+    send(form)
+    finish(form)
+    assert len(form.results.rows) == 1
+    panel = form._panel
+    assert panel is not None
+    assert panel.outcome.layout.display != "none"
+    panel.outcome.value = panel.outcome.options[0][1]
+    assert len(form.results.rows) == 2
+
+
 def renaming(*numbers: int, to: str = "New") -> Sheet:
     """Return a sheet that renames these pets."""
     return sheet_saying(*({"id": n, "name": f"{to} {n}"} for n in numbers))

@@ -120,10 +120,26 @@ def test_a_page_outside_the_table_is_the_nearest(table: Table) -> None:
 
 
 def test_cells_of_a_sheet_are_sorted_by_row() -> None:
-    """Cells are sorted by worksheet row and then by column, and empty texts come last."""
+    """Cells are sorted by worksheet row and then by column, and empty texts come last. Elsewhere, a
+    name that looks like a cell is a name.
+    """
     cells = ["", "Pets!B10", "Pets!AA9", "Pets!B9", "in no row", "Pets!A100"]
     expected = ["Pets!B9", "Pets!AA9", "Pets!B10", "Pets!A100", "in no row", ""]
-    assert sorted(cells, key=sort_key) == expected
+    assert sorted(cells, key=lambda text: sort_key(text, "where")) == expected
+    names = ["Anna", "Bella", "CAT12", "DOG3"]
+    mixed = ["DOG3", "Bella", "CAT12", "Anna"]
+    assert sorted(mixed, key=lambda text: sort_key(text, "name")) == names
+
+
+def test_a_search_stays_visible(table: Table) -> None:
+    """A search that is active keeps its field, however few rows there are; new items clear it."""
+    pages = Pages(table, row, unguarded, size=5)
+    pages.show(range(12))
+    table.search = "zoe"
+    pages.show(range(5))
+    assert table.searchable
+    pages.show(range(5), are_new=True)
+    assert (table.search, table.searchable, len(ids(table))) == ("", False, 5)
 
 
 @given(st.lists(st.text() | st.integers().map(str) | st.from_regex(r"[A-Z]{1,4}\d+")))
