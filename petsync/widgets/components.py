@@ -714,8 +714,8 @@ class Pages(Generic[T]):
         self.found: Sequence[T] = ()
         self._items: Sequence[T] = ()
         self._filling = False
-        table.observe(guarded(self._show_page), "page")
-        table.observe(guarded(self._show_order), ["search", "sort", "down"])
+        self._page, self._order = 0, ("", "", False)
+        table.observe(guarded(self._follow), ["page", "search", "sort", "down"])
         table.observe(guarded(self._take_ticks), "ticked")
 
     @property
@@ -750,6 +750,7 @@ class Pages(Generic[T]):
 
     def _arrange(self) -> None:
         table, found = self.table, self._items
+        self._order = table.search, table.sort, table.down
         if words := table.search.strip():
             found = self._find(found, words) if self._find else self._find_in_rows(found, words)
         if any(each["key"] == table.sort for each in table.columns):
@@ -770,21 +771,24 @@ class Pages(Generic[T]):
             if matches("\n".join(map(_text_of, self._row(item)["cells"].values())), text)
         ]
 
-    def _show_page(self, _: object) -> None:
-        if not self._filling:
-            self._fill(self.table.page)
-
-    def _show_order(self, _: object) -> None:
-        if not self._filling:
+    def _follow(self, _: object) -> None:
+        """Show what the user asks for. One click may change several traits: it is one change."""
+        if self._filling:
+            return
+        table = self.table
+        if (table.search, table.sort, table.down) != self._order:
             self._arrange()
             self._fill(0)
+        elif table.page != self._page:
+            self._fill(table.page)
 
     def _fill(self, page: int) -> None:
         pages = max(-(-len(self.found) // self._size), 1)
         self._filling = True
         try:
             with self.table.hold_sync():
-                self.table.page, self.table.pages = min(max(page, 0), pages - 1), pages
+                self._page = self.table.page = min(max(page, 0), pages - 1)
+                self.table.pages = pages
                 self.table.total, self.table.all = len(self.found), self._total
                 self.table.searchable = self._total >= FILTERS_FROM or bool(self.table.search)
                 self.table.chosen = {}

@@ -131,6 +131,17 @@ def test_cells_of_a_sheet_are_sorted_by_row() -> None:
     assert sorted(mixed, key=lambda text: sort_key(text, "name")) == names
 
 
+def test_one_click_is_one_change(table: Table) -> None:
+    """A title's click changes order and page together: the rows are arranged and filled once."""
+    filled = []
+    pages = Pages(table, row, unguarded, size=3, on_found=lambda: filled.append(table.page))
+    pages.show(range(12))
+    table.page = 3
+    filled.clear()
+    table.set_state({"sort": "id", "down": True, "page": 0})
+    assert (filled, ids(table)) == ([0], ["11", "10", "9"])
+
+
 def test_a_search_stays_visible(table: Table) -> None:
     """A search that is active keeps its field, however few rows there are; new items clear it."""
     pages = Pages(table, row, unguarded, size=5)
