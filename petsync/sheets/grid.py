@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = [
     "Rows",
     "TextBytes",
     "letter",
+    "merge_rows",
     "rows_starting_with",
     "text_bytes",
 ]
@@ -33,6 +35,7 @@ __all__ = [
 
 Rows = np.ndarray[Any, np.dtype[np.intp]]
 Bytes = np.ndarray[Any, Any]
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 _PART_SIZE = 1 << 20
 
@@ -47,9 +50,18 @@ class TextBytes(NamedTuple):
         """Return the positions of the bytes that `matches` selects. `matches` gets one part at a
         time, because the masks of a large column would take as much memory as the column.
         """
+        if len(self.data) <= _PART_SIZE:
+            return np.flatnonzero(matches(self.data))
         parts = range(0, len(self.data), _PART_SIZE)
         positions = [np.flatnonzero(matches(self.data[at : at + _PART_SIZE])) + at for at in parts]
-        return np.concatenate(positions) if positions else np.zeros(0, dtype=np.intp)
+        return np.concatenate(positions)
+
+    def find(self, marks: bytes) -> Rows:
+        """Return the positions of the bytes that are one of `marks`."""
+        if len(marks) == 1:
+            return self.places(lambda data: data == marks[0])
+        table = _table_of(marks)
+        return self.places(lambda data: table[data])
 
     def bytes_after(self, places: Rows, *, by: int = 1) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Return the bytes `by` positions after those at `places`; 0 after the last byte."""
@@ -59,6 +71,8 @@ class TextBytes(NamedTuple):
 
     def rows(self, places: Rows) -> Rows:
         """Return the rows of the cells that contain these bytes, each row once."""
+        if not len(places):
+            return places
         return np.unique(np.searchsorted(self.offsets, places, side="right") - 1)
 
 
@@ -77,20 +91,32 @@ def rows_starting_with(text: Any, marks: bytes) -> Rows:
     data, offsets = text_bytes(text)
     if not len(data):
         return np.zeros(0, dtype=np.intp)
-    is_mark = np.zeros(256, dtype=bool)
-    is_mark[list(marks)] = True
     starts, ends = offsets[:-1], offsets[1:]
     first = data[np.minimum(starts, len(data) - 1)]
-    return np.flatnonzero(is_mark[first] & (starts < ends))
+    return np.flatnonzero(_table_of(marks)[first] & (starts < ends))
+
+
+def merge_rows(*parts: Rows) -> Rows:
+    """Return the rows in any of the parts, each once and in order. The parts are in order too."""
+    filled = [rows for rows in parts if len(rows)]
+    if len(filled) > 1:
+        return np.unique(np.concatenate(filled))
+    return filled[0] if filled else np.zeros(0, dtype=np.intp)
+
+
+@cache
+def _table_of(marks: bytes) -> Bools:
+    """Return a table of the 256 bytes: which of them are in `marks`."""
+    table = np.zeros(256, dtype=bool)
+    table[list(marks)] = True
+    return table
 
 
 # Grid: a sheet as it is in its file, a header and columns of cells, before validation.
 
 
 _FIRST_BYTES = bytes({char.encode()[0] for char in BLANKS})
-_LAST_BYTES = np.unique([char.encode()[-1] for char in BLANKS])
-
-Bools = np.ndarray[Any, np.dtype[np.bool_]]
+_LAST_BYTES = bytes({char.encode()[-1] for char in BLANKS})
 
 
 class CellKind(IntEnum):
@@ -152,7 +178,8 @@ class Cells:
 
     def find_blank(self) -> Bools:
         """Return a mask of the blank cells."""
-        empty = np.asarray(pc.equal(pc.binary_length(self.text), 0))
+        offsets = text_bytes(self.text).offsets
+        empty: Bools = offsets[:-1] == offsets[1:]
         rows = self._find_spaced()
         if len(rows):
             trimmed = pc.utf8_trim(self.text.take(pa.array(rows)), characters=BLANKS)
@@ -163,8 +190,9 @@ class Cells:
         """Return the rows whose first or last byte may belong to whitespace."""
         data, offsets = text_bytes(self.text)
         filled = np.flatnonzero(offsets[:-1] < offsets[1:])
-        last = np.isin(data[offsets[1:][filled] - 1], _LAST_BYTES)
-        return np.union1d(rows_starting_with(self.text, _FIRST_BYTES), filled[last])
+        is_spaced = _table_of(_FIRST_BYTES)[data[offsets[filled]]]
+        is_spaced |= _table_of(_LAST_BYTES)[data[offsets[filled + 1] - 1]]
+        return filled[is_spaced]
 
     @classmethod
     def concat(cls, parts: Sequence[Cells]) -> Cells:

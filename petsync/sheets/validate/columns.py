@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -21,7 +21,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync.models import Tag
-from petsync.sheets.grid import Bools, CellKind, Cells, Grid, Rows, rows_starting_with, text_bytes
+from petsync.sheets.grid import (
+    Bools,
+    CellKind,
+    Cells,
+    Grid,
+    Rows,
+    merge_rows,
+    rows_starting_with,
+    text_bytes,
+)
 from petsync.sheets.headers import ACTION, Headers, own_results
 from petsync.sheets.validate import findings
 from petsync.sheets.validate import text as dates
@@ -845,8 +854,8 @@ def _with_brackets(text: Any) -> Rows:
     as in `set()`.
     """
     cell_bytes = text_bytes(text)
-    calls = cell_bytes.rows(cell_bytes.places(lambda data: data == ord("(")))
-    return np.union1d(rows_starting_with(text, _LIST_BEGINS), calls)
+    calls = cell_bytes.rows(cell_bytes.find(b"("))
+    return merge_rows(rows_starting_with(text, _LIST_BEGINS), calls)
 
 
 def note_list(text: str, items: list[T] | None, form: Callable[[Iterable[T]], str]) -> Note:
@@ -1191,14 +1200,14 @@ def _parts(tag: Any, item: str, known_tags: Known) -> list[tuple[str, bool]]:
 
 def _doubtful_tags(text: Any) -> Rows:
     cell_bytes = text_bytes(text)
-    rows = cell_bytes.rows(cell_bytes.places(lambda data: np.isin(data, tuple(_ASCII))))
+    rows = cell_bytes.rows(cell_bytes.find(_ASCII))
     for signs, pattern in ((_WIDE_LEADS, _WIDE), (_MARKUP_SIGNS, _MARKUP)):
-        matching = cell_bytes.rows(cell_bytes.places(partial(np.isin, test_elements=tuple(signs))))
+        matching = cell_bytes.rows(cell_bytes.find(signs))
         if len(matching):
             matching = matching[
                 np.asarray(pc.match_substring_regex(text.take(pa.array(matching)), pattern))
             ]
-        rows = np.union1d(rows, matching)
+        rows = merge_rows(rows, matching)
     return rows
 
 
@@ -1230,26 +1239,24 @@ def _doubtful_photos(text: Any) -> Rows:
     cell_bytes = text_bytes(text)
     if not len(cell_bytes.data):
         return np.zeros(0, dtype=np.intp)
-    bars = cell_bytes.places(lambda data: data == ord("|"))
+    bars = cell_bytes.find(b"|")
     if len(bars):
         bars = bars[
             ~(_is_space(cell_bytes.data[bars - 1]) & _is_space(cell_bytes.bytes_after(bars)))
         ]
-    marks = cell_bytes.places(lambda data: np.isin(data, tuple(b",;_")))
+    marks = cell_bytes.find(b",;_")
     following = cell_bytes.bytes_after(marks)
     is_last = cell_bytes.offsets[np.searchsorted(cell_bytes.offsets, marks + 1)] == marks + 1
     marks = marks[(following <= ord(" ")) | (following > ord("~")) | is_last]
     wide = cell_bytes.places(lambda data: data >= min(_WIDE_LEADS))
-    marks = np.union1d(
-        marks, wide[_WIDE_PAIRS[cell_bytes.data[wide], cell_bytes.bytes_after(wide)]]
-    )
-    marks = np.union1d(marks, cell_bytes.places(lambda data: data == ord("<")))
-    return cell_bytes.rows(np.union1d(np.union1d(bars, marks), _find_starts(cell_bytes)))
+    wide = wide[_WIDE_PAIRS[cell_bytes.data[wide], cell_bytes.bytes_after(wide)]]
+    markup = cell_bytes.find(b"<")
+    return cell_bytes.rows(merge_rows(bars, marks, wide, markup, _find_starts(cell_bytes)))
 
 
 def _find_starts(cell_bytes: Any) -> Rows:
     """Return the positions of URLs that start after something that is not a separator."""
-    colons = cell_bytes.places(lambda data: data == ord(":"))
+    colons = cell_bytes.find(b":")
     colons = colons[
         (cell_bytes.bytes_after(colons) == 0x2F) & (cell_bytes.bytes_after(colons, by=2) == 0x2F)
     ]

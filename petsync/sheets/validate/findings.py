@@ -75,8 +75,8 @@ def markers_among_items(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
         return
     rows = np.arange(len(cells))
     if core[0].isascii() and not core[0].isalpha():
-        cell_bytes, marks = text_bytes(cells.text), tuple(_first_bytes(core[0], *_brackets(core)))
-        rows = cell_bytes.rows(cell_bytes.places(lambda data: np.isin(data, marks)))
+        cell_bytes, marks = text_bytes(cells.text), _first_bytes(core[0], *_brackets(core))
+        rows = cell_bytes.rows(cell_bytes.find(marks))
         rows = _with_word(cells.text, rows, core)
     for at in rows.tolist():
         text = cells.text[at].as_py()
@@ -133,6 +133,8 @@ def _cells_like_marker(text: Any, marker: str) -> Iterator[tuple[int, str]]:
 
 def _with_word(text: Any, rows: Rows, core: str) -> Rows:
     """Return the rows that contain the marker's word, in any case."""
+    if not len(rows):
+        return rows
     word = marker_word(core) or core
     has_word = pc.match_substring(text.take(pa.array(rows)), word, ignore_case=True)
     matching: Rows = rows[np.asarray(has_word)]

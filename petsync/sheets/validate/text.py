@@ -13,7 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync.sheets.grid import Bools, CellKind, Cells, Rows, rows_starting_with, text_bytes
+from petsync.sheets.grid import (
+    Bools,
+    CellKind,
+    Cells,
+    Rows,
+    merge_rows,
+    rows_starting_with,
+    text_bytes,
+)
 from petsync.table.cells import BLANKS, trim
 
 __all__ = [
@@ -88,7 +96,7 @@ def kinds(raw: Any) -> Iterator[tuple[int, CellKind]]:
         for at, _ in _matching_texts(raw, rows_starting_with(raw, _SPACES), _BEFORE_QUOTE):
             yield at, CellKind.QUOTED
     cell_bytes = text_bytes(raw)
-    for at in cell_bytes.rows(cell_bytes.places(lambda data: data == 0)).tolist():
+    for at in cell_bytes.rows(cell_bytes.find(b"\0")).tolist():
         if not raw[at].as_py().startswith("'"):
             yield at, CellKind.DAMAGED
 
@@ -156,9 +164,11 @@ def find_converted(text: Any) -> Iterator[int]:
     program made from a typed text.
     """
     cell_bytes = text_bytes(text)
-    hyphens = cell_bytes.places(lambda data: data == ord("-"))
+    hyphens = cell_bytes.find(b"-")
     hyphens = hyphens[cell_bytes.bytes_after(hyphens) - ord("0") < 10]
-    rows = np.union1d(rows_starting_with(text, b"0123456789"), cell_bytes.rows(hyphens))
+    rows = merge_rows(rows_starting_with(text, b"0123456789"), cell_bytes.rows(hyphens))
+    if not len(rows):
+        return
     matches = pc.match_substring_regex(text.take(pa.array(rows)), _CONVERTED)
     yield from rows[np.flatnonzero(matches)].tolist()
 
