@@ -9,12 +9,12 @@ import os
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 import httpx
 
+from petsync import __version__
 from petsync.client.auth.credentials import Credentials
 from petsync.client.auth.renewal import Keyring, Renewer, build_still_refused_error
 from petsync.client.origin import (
@@ -76,7 +76,7 @@ _REDIRECTS = 5
 _PET = 16_000_000
 _PHOTO = 64_000_000
 _KEY_OPERATIONS = frozenset({"getPetById", "deletePet"})
-_AGENT = f"petsync/{version('petsync')}"
+_AGENT = f"petsync/{__version__}"
 
 
 class _Headers(dict[str, str]):

@@ -19,9 +19,6 @@ from string import Template
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
-from oauthlib.common import add_params_to_uri
-from oauthlib.oauth2 import WebApplicationClient
-
 from petsync.client.auth import oauth
 from petsync.client.auth.credentials import Credentials, Grant, checked_token
 from petsync.client.auth.oauth import Authority, Endpoints, Values
@@ -426,6 +423,10 @@ class AuthorizationQuestion:
         """The address to open. It contains the state, which is useless without the verifier or this
         process.
         """
+        # oauthlib takes as long to load as a tenth of petsync, and only a sign-in needs it.
+        from oauthlib.common import add_params_to_uri
+        from oauthlib.oauth2 import WebApplicationClient
+
         params = {
             "response_type": "token" if self.request.implicit else "code",
             "client_id": self.request.client_id,

@@ -10,14 +10,13 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote_plus, urlencode, urlsplit
 
 import httpx
 import msgspec
-from oauthlib.oauth2.rfc6749.parameters import prepare_token_request
 
+from petsync import __version__
 from petsync.client.auth.credentials import Credentials, Grant
 from petsync.client.origin import is_loopback
 from petsync.client.transport import UNTRUSTED, proxy_for, ssl_context, tls_reason
@@ -444,7 +443,7 @@ def _parts(authorization: Secret) -> Iterator[Secret]:
 
 log = logging.getLogger(__name__)
 _MAX_RESPONSE_BYTES = 256 * 1024
-_AGENT = f"petsync/{version('petsync')}"
+_AGENT = f"petsync/{__version__}"
 _FORM = "application/x-www-form-urlencoded"
 Transport = Callable[[], httpx.AsyncBaseTransport]
 
@@ -770,6 +769,9 @@ def _encode_form(
     kind = plain.pop("grant_type", None)
     if kind is None:
         return Secret(urlencode(plain))
+    # oauthlib is loaded when a token is requested.
+    from oauthlib.oauth2.rfc6749.parameters import prepare_token_request
+
     return Secret(prepare_token_request(kind, **plain))
 
 
