@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as but
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from shop import base_of, error_at, plan_of, sheet_saying
+from shop import base_of, error_at, plan_of, sheet_of, sheet_saying
 
 from petsync.errors import PlanError, SettingsError
 from petsync.models import MAX_ID, MIN_ID, Category, Pet, Tag
@@ -40,6 +41,26 @@ def test_a_category_without_a_name_can_be_cleared() -> None:
     (change,) = plan_of([with_(category=Category(7, None))], sheet).changes
     assert change.after == REX
     assert plan_of([REX], sheet).in_sync
+
+
+def test_a_row_with_the_old_number_beside_the_new_category_is_not_older() -> None:
+    """A run sent the row's category; the number of the previous one, still beside it, is no older
+    value than the store's.
+    """
+    sent = with_(category=Category(2, "Cats"))
+    row = with_(category=Category(1, "Cats"))
+    base = but(base_of([sent]), sheet_pets={1: row})
+    plan = plan_of([sent], but(sheet_of([row]), base=base))
+    assert plan.in_sync
+    assert (plan.older, plan.notes, plan.unchanged) == ((), (), 1)
+
+
+def test_a_row_with_the_old_number_is_older_if_the_category_changed_since() -> None:
+    """The same row is older once the store has another category than the run sent."""
+    row = with_(category=Category(1, "Cats"))
+    base = but(base_of([with_(category=Category(2, "Cats"))]), sheet_pets={1: row})
+    sheet = but(sheet_of([row]), base=base)
+    assert plan_of([with_(category=Category(3, "Birds"))], sheet).older == (2,)
 
 
 def test_a_conflict_names_its_pet() -> None:

@@ -163,6 +163,17 @@ def test_a_later_run_is_named(now: Pet | None, did: Entry, is_named: bool) -> No
     assert ("beef" in conflict.suggestion) is is_named
 
 
+def test_a_later_run_is_named_although_the_service_filled_in_ids() -> None:
+    """A value of a later run is still its value after the service assigned ids to it."""
+    sent = replace(MAX, category=Category(None, "Birds"), tags=(Tag(None, "shy"),))
+    now = replace(MAX, category=Category(5, "Birds"), tags=(Tag(6, "shy"),))
+    fields = ("category", "category_id", "tags")
+    later = entry("update", fields=fields, before=MAX, after=sent)
+    effects = [("20261121-110000-beef", each) for each in find_effects([later])]
+    (conflict,) = undone(RENAMED, now=now, later_effects={7: effects}).conflicts
+    assert conflict.suggestion == "Run 20261121-110000-beef changed it later: undo that one first."
+
+
 def test_a_pet_that_is_gone_stays_gone() -> None:
     """The undo of an update does not add a pet that was deleted since the run."""
     assert rule_of(undone(RENAMED, now=None)) == "gone-since-run"

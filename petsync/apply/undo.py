@@ -10,7 +10,14 @@ import msgspec
 
 from petsync.models import Pet
 from petsync.plan.change import Add, Change, Conflict, Coverage, Delete, FailedLookup, Update
-from petsync.plan.fields import cell, differing_columns, equal, find_filled_columns, with_fields
+from petsync.plan.fields import (
+    cell,
+    differing_columns,
+    equal,
+    find_filled_columns,
+    is_as_expected,
+    with_fields,
+)
 from petsync.plan.guard import Guard
 from petsync.plan.plan import Plan
 from petsync.plan.report import Cause, Entry, Outcome, PastRun
@@ -377,8 +384,8 @@ def _find_setter(effects: Iterable[LaterEffect], now: Pet, field: Column) -> str
     changed since.
     """
     for run, effect in effects:
-        if not equal(effect.old, effect.new, field):
-            return run if equal(effect.new, now, field) else None
+        if not is_as_expected(effect.new, effect.old, field):
+            return run if is_as_expected(effect.new, now, field) else None
     return None
 
 

@@ -610,6 +610,7 @@ _UNITS_OF = tuple(
     tuple(unit for n, unit in enumerate(UNITS) if bits >> n & 1) for bits in range(1 << len(UNITS))
 )
 Bits = npt.NDArray[np.uint8]
+_CATEGORY_BIT = 1 << UNITS.index("category")
 
 
 class Alignment:
@@ -690,6 +691,10 @@ class Alignment:
         edited = (bits & self._find_edited_units(at)) > 0
         if self._suspect:
             edited |= self._frame.index[at].isin(self._suspect)
+        if self._base is not None and self._base.sheet_pets and len(at):
+            # Only a detailed comparison shows if a category is older, or only spelled differently.
+            is_spelled = self._frame["id"].iloc[at].isin([*self._base.sheet_pets])
+            edited |= (bits == _CATEGORY_BIT) & is_spelled.to_numpy(dtype=bool)
         self.older = self._frame.index[at[~edited]].tolist()
         return at[edited], bits[edited]
 
