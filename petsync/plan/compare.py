@@ -13,10 +13,10 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -73,11 +73,13 @@ from petsync.table.frame import (
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = [
+    "Decided",
     "IdExchange",
     "MissingPets",
     "ShiftedColumns",
     "base_of",
     "compare",
+    "decide",
     "describe_exchanged",
     "describe_namesakes",
     "describe_strange_letters",
@@ -909,6 +911,10 @@ _WHICH_BELOW = (
 )
 
 
+KeptPetRule = Literal["left-alone", "not-exported", "uncovered", "uncertain"]
+"""The rule of a pet that no row names and that stays."""
+
+
 @dataclass(frozen=True, slots=True)
 class MissingPets:
     """The results for the pets that no row names."""
@@ -921,6 +927,8 @@ class MissingPets:
     """The notes for the user."""
     conflict_rows: frozenset[int] = frozenset()
     """The rows of the adds that become conflicts."""
+    kept: Mapping[KeptPetRule, match.Positions] = field(default_factory=dict)
+    """The positions in the snapshot of the pets that stay without a conflict, by rule."""
 
 
 def find_missing(
@@ -956,7 +964,8 @@ def find_missing(
     """
     places = np.flatnonzero(~named)
     if base is None and not options.delete_missing:
-        return MissingPets([], [], _note_left_alone(len(places)))
+        kept: dict[KeptPetRule, match.Positions] = {"left-alone": places}
+        return MissingPets([], [], _note_left_alone(len(places)), kept=kept)
     places, old, new = _split_exported(snapshot, places, base)
     never_exported = plain_values(snapshot.frame["id"].array.take(new))
     never = _note_never_exported(sum(each not in in_doubt for each in never_exported))
@@ -968,13 +977,16 @@ def find_missing(
     conflicts = [*_iter_lost_id_conflicts(pairs)]
     conflict_rows = frozenset(add.row for _, add in pairs if add.row is not None)
     if not options.delete_missing:
-        return MissingPets([], conflicts, [*_note_left_alone(len(places)), *never], conflict_rows)
+        notes = [*_note_left_alone(len(places)), *never]
+        kept = {"left-alone": places, "not-exported": new}
+        return MissingPets([], conflicts, notes, conflict_rows, kept)
     if uncertain:
         note = (
             f"No missing pet is deleted: {first_items(uncertain)} may refer to any of them. "
             "Correct these rows, or give them their ids, first."
         )
-        return MissingPets([], conflicts, [note], conflict_rows)
+        kept = {"uncertain": places, "not-exported": new}
+        return MissingPets([], conflicts, [note], conflict_rows, kept)
     paired_ids = {pet.id for pet, _ in pairs}
     conflicts += _iter_delete_conflicts(pairs)
     if paired_ids:
@@ -984,7 +996,7 @@ def find_missing(
     known = [status for status in statuses.dropna().unique() if status in snapshot.coverage]
     beyond = has_id_in(snapshot.frame, outside)[places]
     covered = statuses.isin(known).to_numpy(dtype=bool) | beyond
-    uncovered = int((~covered).sum())
+    kept = {"uncovered": places[~covered], "not-exported": new}
     places, old, beyond = places[covered], old[covered], beyond[covered]
     pets = pets_at(snapshot.frame, places)
     fields: list[tuple[Column, ...]] = [()] * len(pets)
@@ -1016,8 +1028,8 @@ def find_missing(
     ]
     deleted = [pet for pet in deleted if pet.id not in there]
     deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in deleted]
-    notes = [*never, *_describe_uncovered(uncovered), *_note_renames(deletes, changes)]
-    return MissingPets(deletes, [*conflicts, *moved], notes, conflict_rows)
+    notes = [*never, *_describe_uncovered(len(kept["uncovered"])), *_note_renames(deletes, changes)]
+    return MissingPets(deletes, [*conflicts, *moved], notes, conflict_rows, kept)
 
 
 def _split_exported(
@@ -1655,11 +1667,39 @@ def compare(
     The sheet's base shows which values were edited since the export. Raises PlanError if the base
     cannot be used, unless `options.two_way` is set.
     """
+    return decide(compared, created=created, options=options, guard=guard, profile=profile).plan
+
+
+class Decided(NamedTuple):
+    """A plan, with the decisions on the rows and on the pets in no row that led to it."""
+
+    plan: Plan
+    rows: Decisions
+    missing: MissingPets
+
+    def kept_rule_of(self, pet_id: int) -> KeptPetRule:
+        """Return the rule of a pet that no row names and that stays."""
+        (place,) = match.positions_of([pet_id], self.rows.sides.pets).tolist()
+        rules = (rule for rule, places in self.missing.kept.items() if place in places)
+        # No query has listed the others.
+        return next(rules, "uncovered")
+
+
+def decide(
+    compared: SheetComparison,
+    *,
+    created: str,
+    options: PlanOptions = _DEFAULT_OPTIONS,
+    guard: Guard = NO_GUARD,
+    profile: ServiceProfile = STANDARD,
+) -> Decided:
+    """Return the plan, as `compare` does, with its decisions."""
     with no_collection():
         base = base_of(compared.sheet, compared.snapshot.source, two_way=options.two_way)
         decisions = Decisions(compared, options, profile, base)
-        plan = _build_plan(compared, decisions, created, options, guard, profile, base)
-        return msgspec.structs.replace(plan, vacant=_find_vacant_ids(plan, compared, decisions))
+        plan, missing = _build_plan(compared, decisions, created, options, guard, profile, base)
+        vacant = _find_vacant_ids(plan, compared, decisions)
+        return Decided(msgspec.structs.replace(plan, vacant=vacant), decisions, missing)
 
 
 def _build_plan(
@@ -1670,7 +1710,7 @@ def _build_plan(
     guard: Guard,
     profile: ServiceProfile,
     base: Base | None,
-) -> Plan:
+) -> tuple[Plan, MissingPets]:
     snapshot, sheet = compared.snapshot, compared.sheet
     decided, lookalikes = split_misplaced(
         decisions.changes(), sheet, snapshot.frame, base, is_all=options.delete_missing
@@ -1782,7 +1822,7 @@ def _build_plan(
         corrections=sheet.corrections,
         shifted=tuple(moved),
     )
-    return plan.with_verdict()
+    return plan.with_verdict(), missing_pets
 
 
 def _is_below_one(pet_id: int | None) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -62,8 +62,10 @@ from petsync.plan.match import (
     clears,
     has_contradiction,
     is_nameless_category,
+    iter_rows,
     merge_row,
     names_among,
+    pet_of,
     positions_of,
 )
 from petsync.plan.notes import Remarks, first_items, is_converted
@@ -73,10 +75,19 @@ from petsync.plan.uploads import Uploads
 from petsync.profile import ServiceProfile
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, CLEAR, CLEARED, Column
-from petsync.table.frame import ids_of, lacks_id, pets_from_frame, unique_texts
+from petsync.table.frame import has_id_in, ids_of, lacks_id, pets_from_frame, unique_texts
 from petsync.table.sheet import Sheet
 
-__all__ = ["Decisions", "FieldRule", "FoundPets", "Judge", "Judgement", "SheetComparison"]
+__all__ = [
+    "Decisions",
+    "FieldRule",
+    "FoundPets",
+    "Judge",
+    "Judgement",
+    "KeptRule",
+    "RowDecision",
+    "SheetComparison",
+]
 
 
 # Judge: compare each unit of a pet in base, sheet and store, and decide its result.
@@ -358,6 +369,32 @@ class SheetComparison:
     """Rows whose id may refer to an earlier pet, not to the pet that has this id now."""
 
 
+KeptRule = Literal[
+    "agrees",
+    "older",
+    "recognised",
+    "known-row",
+    "gone",
+    "not-there",
+    "ignored",
+    "both-changed",
+]
+"""The rule of a row without a change; "both-changed" if only its clashing fields differ."""
+
+
+class RowDecision(NamedTuple):
+    """The decision on a row without a change or, for any row, what led to the decision."""
+
+    row: Row
+    """The row."""
+    kept: KeptRule | None
+    """The rule if the row has neither a change nor a conflict that holds it back, else None."""
+    old: Pet | None
+    """The pet with the last values on which both sides agreed, None if they are not known."""
+    fields: Mapping[Unit, FieldRule]
+    """The rule of each unit; empty without a pet."""
+
+
 class _RowConflict(Exception):  # noqa: N818 - a decision for the caller, not an error
     """The decision that the whole row becomes a conflict."""
 
@@ -397,7 +434,7 @@ class Decisions:
         profile: ServiceProfile,
         base: Base | None = None,
     ) -> None:
-        self._sheet, self._found, snapshot = compared.sheet, compared.found, compared.snapshot
+        self.sheet, self._found, snapshot = compared.sheet, compared.found, compared.snapshot
         self._options, self._profile = options, profile
         self._words = snapshot.words
         self.vocabulary = Vocabulary(self._words)
@@ -405,8 +442,8 @@ class Decisions:
         self.judge = Judge(self.vocabulary, options.sheet_wins, compared.uploads, base)
         self._matches = compared.matches
         self._suspects = self._select_suspects(compared.suspects)
-        self.sides = Alignment(self._sheet, snapshot.frame, base, self._suspects)
-        self.uncertain = [*_find_untrusted_ids(self._sheet), *self._ignored_without_id()]
+        self.sides = Alignment(self.sheet, snapshot.frame, base, self._suspects)
+        self.uncertain = [*_find_untrusted_ids(self.sheet), *self._ignored_without_id()]
         self.unchanged = self.sides.unchanged
         self.conflicts: list[Conflict] = []
         self.may_be: dict[int, tuple[Identity, ...]] = {}
@@ -418,20 +455,58 @@ class Decisions:
         self._undone, self._restored = compared.undone, compared.restored
         self._renumbered = compared.renumbered
         self._known = self._claim_places()
+        self._kept: dict[int, KeptRule] = {}
+        self._judged: dict[int, tuple[tuple[Unit, FieldRule], ...]] = {}
 
     def changes(self) -> list[Change]:
         """Return the changes, in the order of the rows."""
-        changes = []
+        changes: list[Change] = []
         self._rows = list(self.sides.rows())
         for row in self._rows:
             try:
-                change = self._decide(row)
+                decision = self._decide(row)
             except _RowConflict as held:
                 self._add_conflict(row, held)
             else:
-                changes.append(change)
+                if isinstance(decision, str):
+                    self._kept[row.number] = decision
+                else:
+                    changes.append(decision)
+        self.unchanged += sum(rule != "both-changed" for rule in self._kept.values())
         self._note_restored()
-        return [change for change in changes if change is not None]
+        return changes
+
+    def rows_of(self, pet_id: int) -> Iterator[RowDecision]:
+        """Yield the decision on each row that names the pet, or that was recognised as its row."""
+        frame = self.sheet.rows
+        own = [row for row, each in self.remarks.recognised.items() if each == pet_id]
+        pet = self.pet_of(pet_id)
+        for row in iter_rows(frame, has_id_in(frame, {pet_id}) | frame.index.isin(own)):
+            old, rules = self._base_of(row, pet_id), dict(self._judged.get(row.number, ()))
+            if pet is not None:
+                # The comparison by columns has found the other units equal, or the row unedited.
+                units = [unit for unit in UNITS if unit not in rules]
+                known = None if row.action in ADDING else old
+                rules |= self.judge.judge(row.values, pet, known, units).rules
+            yield RowDecision(row, self._kept_rule(row), old, rules)
+
+    def pet_of(self, pet_id: int) -> Pet | None:
+        """Return the pet as the store has it; None if it does not have it or did not answer."""
+        found = self._found.get(pet_id)
+        return pet_of(pet_id, self.sides.pets) or (found if isinstance(found, Pet) else None)
+
+    def _kept_rule(self, row: Row) -> KeptRule | None:
+        """Return the rule of a row without a change, None for other rows."""
+        if row.action == "ignore":
+            return "ignored"
+        if row.number in self._decided:
+            return self._kept.get(row.number)
+        return "older" if row.number in self.sides.older else "agrees"
+
+    @cached_property
+    def _decided(self) -> frozenset[int]:
+        """The rows that were decided one by one."""
+        return frozenset(row.number for row in self._rows)
 
     def _note_restored(self) -> None:
         """Record the `older` rows that differ from the store because of an undo."""
@@ -443,7 +518,7 @@ class Decisions:
             for (pet_id, each), place in zip(self._restored.items(), places, strict=True)
             if place >= 0 and not differing_columns(each.pet, self.sides.pet(place))
         }
-        frame, known = self._sheet.rows, self.remarks.recognised
+        frame, known = self.sheet.rows, self.remarks.recognised
         ids: dict[Any, int] = {**known}
         if "id" in frame:
             ids = {**frame["id"].loc[self.remarks.older].dropna().to_dict(), **known}
@@ -463,16 +538,16 @@ class Decisions:
     def notes(self) -> Iterator[str]:
         """Yield a sentence on each thing that the user should check."""
         known = self.vocabulary.categories if self.remarks.categories else ()
-        yield from self.remarks.notes(self._sheet.address, known)
+        yield from self.remarks.notes(self.sheet.address, known)
 
     def _ignored_without_id(self) -> list[str]:
-        frame = self._sheet.rows
+        frame = self.sheet.rows
         ignored = frame.index[~self.sides.active & lacks_id(frame)].tolist()
-        return [self._sheet.address(row) for row in ignored]
+        return [self.sheet.address(row) for row in ignored]
 
-    def _decide(self, row: Row) -> Change | None:
-        """Return the row's change, None if it changes nothing. Raises _RowConflict if the row needs
-        a decision.
+    def _decide(self, row: Row) -> Change | KeptRule:
+        """Return the row's change, or the rule if it changes nothing. Raises _RowConflict if the
+        row needs a decision.
         """
         if row.pet_id is not None:
             pet = self._pet_of(row, row.pet_id)
@@ -493,7 +568,7 @@ class Decisions:
             return self._on_match(row, *matches[0])
         return self._without_match(row)
 
-    def _of_match(self, row: Row, match: Match) -> Change | _Unknown | None:
+    def _of_match(self, row: Row, match: Match) -> Change | KeptRule | _Unknown:
         """Return the change of a row that earlier runs may have recorded; _UNKNOWN if their records
         do not decide the row.
         """
@@ -539,7 +614,7 @@ class Decisions:
             return True
         return self._found.get(pet_id) is not None
 
-    def _on_known(self, row: Row, record: RowRecord, pet_id: int) -> Change | None:
+    def _on_known(self, row: Row, record: RowRecord, pet_id: int) -> Change | KeptRule:
         """Return the change of a row whose pet an earlier run added or recognised."""
         was = f"was {record.how} on {record.on} as {pet_id}"
         place = self._known.get(row.number)
@@ -548,7 +623,7 @@ class Decisions:
             if row.action == "add-another":
                 hint = "Remove one of the two rows."
             if others := [r for r, s in self._suspects.items() if s.reused.pet.id == pet_id]:
-                other = self._sheet.address(others[0], "id")
+                other = self.sheet.address(others[0], "id")
                 hint = f"Remove the row at {other} if it refers to an earlier pet with that id."
             raise _RowConflict(
                 "added-claimed", f"{was}, and another row names that pet", hint, pet_id
@@ -561,7 +636,7 @@ class Decisions:
             )
         if pet is None:
             if row.action == "delete":
-                return self._count_unchanged()
+                return "not-there"
             hint = (
                 f"Remove the row; or, to add the pet again, write {pet_id} into its id cell and "
                 "`add` into its action cell."
@@ -586,7 +661,7 @@ class Decisions:
         }
         if not certain:
             return {}
-        named = {*ids_of(self._sheet.rows), *self._sheet.blocked_ids}
+        named = {*ids_of(self.sheet.rows), *self.sheet.blocked_ids}
         free = {row: pet_id for row, pet_id in certain.items() if pet_id not in named}
         places = positions_of(free.values(), self.sides.pets)
         self.sides.named[places[places >= 0]] = True
@@ -606,7 +681,7 @@ class Decisions:
             if match.kind != "other"
             for record in match.records
         }
-        ids = self._sheet.rows["id"]
+        ids = self.sheet.rows["id"]
         return {row: each for row, each in suspects.items() if each.is_sure or ids.at[row] in known}
 
     def _pet_of(self, row: Row, pet_id: int) -> Pet | None:
@@ -620,14 +695,14 @@ class Decisions:
             )
         return pet
 
-    def _on_match(self, row: Row, place: int, pet: Pet) -> Change | None:
+    def _on_match(self, row: Row, place: int, pet: Pet) -> Change | KeptRule:
         if self.sides.named[place]:
             problem = f"matches pet {pet.id}, which another row already names"
             raise _RowConflict("claimed-twice", problem, "Give each row its id.", pet.id)
         self._recognise(row, place, pet)
         return self._on(row, pet)
 
-    def _without_match(self, row: Row) -> Change | None:
+    def _without_match(self, row: Row) -> Change | KeptRule:
         if row.action in ("update", "delete"):
             problem = f"is to {row.action} a pet, but has no id"
             raise _RowConflict("no-id", problem, "Give the row the pet's id.")
@@ -637,14 +712,14 @@ class Decisions:
         place, pet = identical
         self._recognise(row, place, pet)
         self.remarks.identical.append(row.number)
-        return self._count_unchanged()
+        return "recognised"
 
     def _recognise(self, row: Row, place: int, pet: Pet) -> None:
         self.sides.named[place] = True
         if pet.id is not None:
             self.remarks.recognised[row.number] = pet.id
 
-    def _on(self, row: Row, pet: Pet | None) -> Change | None:
+    def _on(self, row: Row, pet: Pet | None) -> Change | KeptRule:
         """Return the change of a row whose pet is known, or known to be missing."""
         old = self._base_of(row, row.pet_id if pet is None else pet.id)
         if pet is None:
@@ -666,9 +741,9 @@ class Decisions:
             self.judge.last_row_pets[pet_id] = row_pet
         return old
 
-    def _on_nothing(self, row: Row, old: Pet | None) -> Change | None:
+    def _on_nothing(self, row: Row, old: Pet | None) -> Change | KeptRule:
         if row.action == "delete":
-            return self._count_unchanged()
+            return "not-there"
         if row.action == "update":
             problem = f"is to update pet {row.pet_id}, which the store does not have"
             hint = "Correct the id, or write `add`."
@@ -693,7 +768,7 @@ class Decisions:
         self.remarks.deleted_in_store.append(row.number)
         if run:
             self.remarks.undone[row.number] = run
-        return self._count_unchanged()
+        return "gone"
 
     def _check_renumbered(self, row: Row) -> None:
         """Raise _RowConflict if an earlier run added the row's pet and the store has it under
@@ -707,7 +782,7 @@ class Decisions:
         (place,) = positions_of([known.pet_id], self.sides.pets).tolist()
         is_there = place >= 0 or isinstance(self._found.get(known.pet_id), Pet)
         is_same = normalize(row.values.get("name")) == normalize(known.name)
-        if is_there and (is_same or known.source == self._sheet.source):
+        if is_there and (is_same or known.source == self.sheet.source):
             if place >= 0:
                 self.sides.named[place] = True
             problem = (
@@ -720,13 +795,13 @@ class Decisions:
             )
             raise _RowConflict("added-renumbered", problem, hint, known.pet_id)
 
-    def _delete(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:
+    def _delete(self, row: Row, pet: Pet, old: Pet | None) -> Change | KeptRule:
         undo = self._restored.get(pet.id or 0)
         if old is None and self._has_base and undo is not None:
             # A run deleted the pet, so the base lacks it, and an undo restored it.
             self.remarks.older.append(row.number)
             self.remarks.restored[row.number] = undo
-            return self._count_unchanged()
+            return "older"
         if old is not None and (moved := differing_columns(old, pet)):
             problem = (
                 f"is to delete pet {pet.id}, but the store changed its {', '.join(moved)} since "
@@ -744,10 +819,11 @@ class Decisions:
             self.remarks.misnamed[row.number] = (pet, name)
         return Delete(row=row.number, source=self._source(row), before=pet)
 
-    def _update(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:
+    def _update(self, row: Row, pet: Pet, old: Pet | None) -> Change | KeptRule:
         if row.action in ADDING:
             old = None
         judged = self.judge.judge(row.values, pet, old, row.units)
+        self._judged[row.number] = judged.rules
         if "photo_urls" in row.units and self.judge.keeps_photos(row.values, pet, old):
             self.remarks.uploaded.append(row.number)
         edits: RowValues = {}
@@ -756,14 +832,12 @@ class Decisions:
             if has_contradiction(edits, self.vocabulary):
                 self.remarks.by_name.append(row.number)
         if not judged.fields and not judged.clashes:
-            if self.judge.is_older(judged, row.values, pet):
-                self.remarks.older.append(row.number)
-            return self._count_unchanged()
+            return self._keep(row, pet, judged)
         self._check(row, pet, old, judged, edits)
         if judged.clashes:
             self._clash(row, pet, old, judged)
         if not judged.fields:
-            return None
+            return "both-changed"
         # The conflict has the remarks on clashing fields.
         plain = [c for c in judged.fields if c not in {each.column for each in judged.clashes}]
         self._note_category(row, plain)
@@ -776,6 +850,15 @@ class Decisions:
             before=pet,
             after=judged.after,
         )
+
+    def _keep(self, row: Row, pet: Pet, judged: Judgement) -> KeptRule:
+        """Return the rule of a row that changes nothing."""
+        if self.judge.is_older(judged, row.values, pet):
+            self.remarks.older.append(row.number)
+            return "older"
+        if row.number in self.remarks.known:
+            return "known-row"
+        return "recognised" if row.number in self.remarks.recognised else "agrees"
 
     def _note_name(self, row: Row, old: Pet | None) -> None:
         """Note possible mistakes in a name that changes."""
@@ -849,10 +932,10 @@ class Decisions:
         if clash.column == "name" and is_converted(clash.base, row.values["name"]):
             remarks.converted[row.number] = (clash.base, row.values["name"])
         known = self.vocabulary.categories if remarks.categories else ()
-        note = " ".join(remarks.notes(self._sheet.address, known))
+        note = " ".join(remarks.notes(self.sheet.address, known))
         return msgspec.structs.replace(clash, refused=refused, note=note)
 
-    def _add(self, row: Row) -> Change | None:
+    def _add(self, row: Row) -> Add:
         after = merge_row(Pet(id=row.pet_id), row.values, self.vocabulary)
         if not normalize(after.name) and "name" in self._profile.required:
             hint = "Give it a name, or the id of its pet."
@@ -938,7 +1021,7 @@ class Decisions:
         """Raise _RowConflict if a value of a DataFrame is the marker `[clear]`, which would be sent
         as plain text.
         """
-        if not self._sheet.is_table:
+        if not self.sheet.is_table:
             return
         for column, hint in _INSTEAD.items():
             if column in fields and normalize(row.values.get(column)).casefold() == CLEAR:
@@ -970,7 +1053,7 @@ class Decisions:
         """The probable original texts of damaged cells, by row and column."""
         return {
             (each.row, each.column): each.meant
-            for each in self._sheet.problems
+            for each in self.sheet.problems
             if each.rule == "damaged-characters" and each.meant
         }
 
@@ -1028,10 +1111,6 @@ class Decisions:
     def _is_new_tag(self, name: str | None) -> bool:
         return bool(normalize(name)) and self.vocabulary.tag_named(str(name)) is None
 
-    def _count_unchanged(self) -> Change | None:
-        self.unchanged += 1
-        return None
-
     def _add_conflict(self, row: Row, conflict: _RowConflict) -> None:
         is_new = row.pet_id is None or (row.pet_id < 1 and not self._is_there(row))
         if is_new or self._has_id_of_another(row):
@@ -1068,7 +1147,7 @@ class Decisions:
         return known or row.values.get("name") or ""
 
     def _source(self, row: Row, column: Column = "id") -> str:
-        return self._sheet.address(row.number, column)
+        return self.sheet.address(row.number, column)
 
     @cached_property
     def _alike(self) -> Mapping[Hashable, list[int]]:
@@ -1084,7 +1163,7 @@ class Decisions:
 
     @cached_property
     def _free_names(self) -> set[str]:
-        rows = self._sheet.rows
+        rows = self.sheet.rows
         free = rows[self.sides.active & lacks_id(rows)]
         return {normalize(name) for name in unique_texts(free, "name")}
 

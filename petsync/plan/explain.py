@@ -10,14 +10,13 @@ import msgspec
 
 from petsync._display import as_html, as_text
 from petsync.models import Pet
-from petsync.plan.change import Add, Blocked, Change, Conflict, Update
-from petsync.plan.compare import base_of
-from petsync.plan.decide import Judge, SheetComparison
-from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, cell
-from petsync.plan.match import Row, build_pet, iter_rows, pet_of
+from petsync.plan.change import Blocked, Change, Conflict, Update
+from petsync.plan.compare import Decided
+from petsync.plan.decide import RowDecision
+from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, cell
+from petsync.plan.match import Row, build_pet
 from petsync.plan.plan import Plan
-from petsync.table.base import Base
-from petsync.table.columns import ADDING, COLUMNS, Column
+from petsync.table.columns import COLUMNS, Column
 
 __all__ = ["FIELD_RULES", "PET_RULES", "Explanation", "Explanations", "Reason", "explain"]
 
@@ -25,7 +24,7 @@ __all__ = ["FIELD_RULES", "PET_RULES", "Explanation", "Explanations", "Reason", 
 # Explanation: the values of base, sheet and store that led to a plan's result for one pet.
 
 
-RowDecision = Literal[
+DecisionKind = Literal[
     "add", "update", "delete", "conflict", "blocked", "ignored", "unchanged", "absent"
 ]
 
@@ -72,7 +71,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The pet's id."""
     name: str
     """The pet's name."""
-    decision: RowDecision
+    decision: DecisionKind
     """The decision. "absent": neither the sheet nor the store has the pet."""
     row: int | None
     """The row's number, None if the pet has no row."""
@@ -92,7 +91,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         return as_html(self)
 
 
-# The reasons for a plan's results, from the same judge that made the plan.
+# The reasons for a plan's results, from the decisions that led to it.
 
 
 FIELD_RULES: Mapping[str, str] = {
@@ -125,6 +124,7 @@ PET_RULES: Mapping[str, str] = {
     "asked": "The row's action is delete, and the pet is unchanged.",
     "missing": "No row names it, and missing pets are to be deleted.",
     "agrees": "The store already has the row's values.",
+    "older": "The row was not edited since the export, and the store's newer values stay.",
     "gone": "The store no longer has the pet, and its row was not edited since the export.",
     "not-there": "The row's action is delete, and the store does not have the pet.",
     "recognised": "The row has no id, but it has this pet's values: it counts as the pet's row, "
@@ -144,110 +144,68 @@ PET_RULES: Mapping[str, str] = {
 """The result of a pet without a conflict, by its rule."""
 
 
-def explain(plan: Plan, compared: SheetComparison, pet_ids: Iterable[int]) -> Explanations:
+def explain(decided: Decided, pet_ids: Iterable[int]) -> Explanations:
     """Return why the plan has its results for these pets: an explanation for each row of a pet, or
-    one for a pet without a row. The plan was made from the comparison.
+    one for a pet without a row.
     """
-    snapshot, options = compared.snapshot, plan.options
-    base = base_of(compared.sheet, snapshot.source, two_way=options.two_way)
-    judge = Judge(Vocabulary(snapshot.words), options.sheet_wins, compared.uploads, base)
-    cases = (_Case(plan, compared, base, judge, one) for one in pet_ids)
+    cases = (_Case(decided, one) for one in pet_ids)
     return Explanations(one for case in cases for one in case.explanations())
 
 
 @dataclass(frozen=True)
 class _Case:
-    plan: Plan
-    compared: SheetComparison
-    base: Base | None
-    judge: Judge
+    decided: Decided
     pet_id: int
 
+    @property
+    def plan(self) -> Plan:
+        return self.decided.plan
+
     def explanations(self) -> Iterator[Explanation]:
-        old = None if self.base is None else pet_of(self.pet_id, self.base.frame)
-        current = self._find_current_pet()
-        rows = list(self._rows())
-        yield from (self._of_row(row, current, self._base_of(row, old)) for row in rows)
+        old = self.decided.rows.sides.find_exported(self.pet_id)
+        current = self.decided.rows.pet_of(self.pet_id)
+        rows = [self._of_row(each, current) for each in self.decided.rows.rows_of(self.pet_id)]
         blocked = [each for each in self.plan.blocked if each.pet_id == self.pet_id]
+        yield from rows
         yield from (self._of_blocked(each, current, old) for each in blocked)
         if not rows and not blocked:
             yield self._of_none(current, old)
 
-    def _base_of(self, row: Row, old: Pet | None) -> Pet | None:
-        """Return the exported pet or, for a row whose pet a run added or recognised, the row's
-        values in that run. None if neither is known.
-        """
-        match = self.compared.matches.get(row.number)
-        if old is not None or self.base is None or match is None:
-            return old
-        if match.kind != "certain" or row.number not in self.plan.recognised:
-            return None
-        return match.record.row_pet if match.record.base else None
-
-    def _find_current_pet(self) -> Pet | None:
-        listed = pet_of(self.pet_id, self.compared.snapshot.frame)
-        looked_up = self.compared.found.get(self.pet_id)
-        return looked_up if listed is None and isinstance(looked_up, Pet) else listed
-
-    def _rows(self) -> Iterator[Row]:
-        """Yield the rows that name the pet, and those that were recognised as its rows."""
-        frame = self.compared.sheet.rows
-        known = {row for row, pet_id in self.plan.recognised.items() if pet_id == self.pet_id}
-        mask = frame.index.isin(known)
-        if "id" in frame:
-            mask |= (frame["id"] == self.pet_id).fillna(value=False).to_numpy(dtype=bool)
-        return iter_rows(frame, mask)
-
-    def _of_row(self, row: Row, current: Pet | None, old: Pet | None) -> Explanation:
+    def _of_row(self, decision: RowDecision, current: Pet | None) -> Explanation:
+        row = decision.row
         change = next((c for c in self.plan.changes if c.row == row.number), None)
-        conflict = next((c for c in self.plan.conflicts if c.row == row.number), None)
-        decision, rule, sentence = self._decide(row, change, conflict)
-        is_held = conflict is not None and not conflict.clashes
+        conflict = next((c for c in self.plan.open_conflicts if c.row == row.number), None)
+        kind: DecisionKind
+        if conflict is not None:
+            kind, rule = "conflict" if change is None else change.kind, conflict.rule
+            sentence = f"The row {conflict.problem}. {conflict.suggestion}"
+        elif change is not None:
+            kind, rule = change.kind, _RULE_OF[change.kind]
+            sentence = f"{_of_change(change)}{self._how(row)}"
+        else:
+            rule = decision.kept or ""
+            kind = "ignored" if rule == "ignored" else "unchanged"
+            sentence = f"{PET_RULES[rule]}{self._how(row)}"
         after = change.after if change is not None else current
         return Explanation(
             pet_id=self.pet_id,
-            name=_name(current, after, old),
-            decision=decision,
+            name=_name(current, after, decision.old),
+            decision=kind,
             row=row.number,
-            source=self.compared.sheet.address(row.number),
+            source=self.decided.rows.sheet.address(row.number),
             rule=rule,
             sentence=sentence,
-            fields=tuple(self._reasons(row, current, old, after, is_held=is_held)),
+            fields=tuple(self._reasons(decision, current, after, conflict)),
         )
-
-    def _decide(
-        self, row: Row, change: Change | None, conflict: Conflict | None
-    ) -> tuple[RowDecision, str, str]:
-        if conflict is not None and (change is None or conflict.is_open):
-            sentence = f"The row {conflict.problem}. {conflict.suggestion}"
-            decision: RowDecision = "conflict" if change is None else change.kind
-            return decision, conflict.rule, sentence
-        if change is not None:
-            rule = {"add": "new", "update": "updated", "delete": "asked"}[change.kind]
-            return change.kind, rule, f"{_of_change(change)}{self._how(row)}"
-        if row.action == "ignore":
-            return "ignored", "ignored", PET_RULES["ignored"]
-        rule = self._why_unchanged(row)
-        return "unchanged", rule, f"{PET_RULES[rule]}{self._how(row)}"
 
     def _how(self, row: Row) -> str:
         """Return a sentence on the run that recorded the pet of a row without an id, "" for
         none.
         """
-        slot = self.plan.slots.get(row.number)
-        if slot is None or not slot.run:
+        record = self.decided.rows.remarks.known.get(row.number)
+        if record is None:
             return ""
-        match = self.compared.matches.get(row.number)
-        how = "added" if match is None else match.record.how
-        return f" The row has no id: run {slot.run} {how} its pet on {slot.on}."
-
-    def _why_unchanged(self, row: Row) -> str:
-        if row.number in self.plan.deleted_in_store:
-            return "gone"
-        if row.number in self.plan.recognised:
-            slot = self.plan.slots.get(row.number)
-            return "known-row" if slot is not None and slot.run else "recognised"
-        return "not-there" if row.action == "delete" else "agrees"
+        return f" The row has no id: run {record.run_id} {record.how} its pet on {record.on}."
 
     def _of_blocked(self, blocked: Blocked, current: Pet | None, old: Pet | None) -> Explanation:
         reasons = (_reason(c, old, None, current, current, "blocked") for c in COLUMNS[1:])
@@ -272,18 +230,12 @@ class _Case:
                 return self._without_row("conflict", conflict.rule, current, old, sentence)
         if current is None:
             return self._without_row("absent", "absent", current, old)
-        return self._without_row("unchanged", self._why_kept(current, old), current, old)
-
-    def _why_kept(self, current: Pet, old: Pet | None) -> str:
-        if self.plan.base and old is None:
-            return "not-exported"
-        if current.status not in self.compared.snapshot.coverage:
-            return "uncovered"
-        return "uncertain" if self.plan.options.delete_missing else "left-alone"
+        rule = self.decided.kept_rule_of(self.pet_id)
+        return self._without_row("unchanged", rule, current, old)
 
     def _without_row(
         self,
-        decision: RowDecision,
+        decision: DecisionKind,
         rule: str,
         current: Pet | None,
         old: Pet | None,
@@ -306,32 +258,32 @@ class _Case:
         )
 
     def _reasons(
-        self, row: Row, current: Pet | None, old: Pet | None, after: Pet | None, *, is_held: bool
+        self,
+        decision: RowDecision,
+        current: Pet | None,
+        after: Pet | None,
+        conflict: Conflict | None,
     ) -> Iterator[Reason]:
+        row, is_held = decision.row, conflict is not None and not conflict.clashes
         says = build_pet(row.values)
-        known = None if row.action in ADDING else old
-        judged = (
-            self.judge.judge(row.values, current, known, UNITS) if current is not None else None
-        )
-        rules = dict(judged.rules) if judged is not None else {}
         for unit in UNITS:
             for column in COLUMNS_OF[unit]:
                 sheet = cell(says, column) if column in row.values else None
-                rule = self._rule(row, unit, column, rules.get(unit, "new"))
+                rule = self._rule(row, unit, column, decision.fields.get(unit, "new"))
                 if row.action == "ignore":
                     rule = "ignored"
-                elif after is None:
+                elif after is None and not (conflict is not None and conflict.is_unanswered):
                     rule = "gone" if current is None else "deleted"
                 elif is_held and rule in ("differs", "edited", "merged", "new", "clash-sheet"):
                     rule = "held"
-                yield _reason(column, old, sheet, current, after, rule)
+                yield _reason(column, decision.old, sheet, current, after, rule)
 
     def _rule(self, row: Row, unit: Unit, column: Column, rule: str) -> str:
         if column in row.values:
             return rule
         if unit == "category" and any(each in row.values for each in COLUMNS_OF[unit]):
             return "together"
-        return "blank" if column in self.compared.sheet.rows else "no-column"
+        return "blank" if column in self.decided.rows.sheet.rows else "no-column"
 
 
 def _reason(
@@ -353,10 +305,13 @@ def _reason(
     )
 
 
+_RULE_OF = {"add": "new", "update": "updated", "delete": "asked"}
+
+
 def _of_change(change: Change) -> str:
     if isinstance(change, Update):
         return f"{PET_RULES['updated']} What changes: {', '.join(change.fields)}."
-    return PET_RULES["new" if isinstance(change, Add) else "asked"]
+    return PET_RULES[_RULE_OF[change.kind]]
 
 
 def _name(*pets: Pet | None) -> str:

@@ -17,7 +17,7 @@ from petsync.client.loaders import Lookups, look_up
 from petsync.models import Pet
 from petsync.plan import arguments
 from petsync.plan.change import Snapshot
-from petsync.plan.compare import compare, find_unproved_ids, must_have_columns
+from petsync.plan.compare import Decided, decide, find_unproved_ids, must_have_columns
 from petsync.plan.decide import FoundPets, SheetComparison
 from petsync.plan.explain import Explanations, explain
 from petsync.plan.fields import Vocabulary
@@ -87,8 +87,7 @@ class SheetComparer:
         petsync looks up the ids that the snapshot lacks; `on_progress` gets their number.
         """
         request = plan_options_from(options, guard)
-        _, plan = await self._plan(request, sheet, snapshot, strict, on_progress)
-        return plan
+        return (await self._decide(request, sheet, snapshot, strict, on_progress)).plan
 
     @show_keywords(PlanKeywords, PlanOptions)
     async def why(
@@ -109,8 +108,8 @@ class SheetComparer:
         """
         request = plan_options_from(options, guard, function="why")
         ids = arguments.pet_ids(pet_id)
-        compared, plan = await self._plan(request, sheet, snapshot, strict, on_progress, ids)
-        return explain(plan, compared, ids)
+        decided = await self._decide(request, sheet, snapshot, strict, on_progress, ids)
+        return explain(decided, ids)
 
     async def compare(
         self,
@@ -175,7 +174,7 @@ class SheetComparer:
             suspects=suspect_rows,
         )
 
-    async def _plan(
+    async def _decide(
         self,
         request: tuple[PlanOptions, Guard],
         sheet: Sheet | pd.DataFrame | str | Path,
@@ -183,8 +182,8 @@ class SheetComparer:
         strict: bool,
         on_progress: Callable[[Lookups], None] | None,
         ids: Iterable[int] = (),
-    ) -> tuple[SheetComparison, Plan]:
-        """Return the comparison and the plan. Raises the same errors as `plan`."""
+    ) -> Decided:
+        """Return the plan with its decisions. Raises the same errors as `plan`."""
         options, guard = request
         compared = await self.compare(
             sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
@@ -193,9 +192,7 @@ class SheetComparer:
         if not options.two_way:
             must_have_columns(compared.sheet, matches_rows=bool(options.match_on))
         profile = self.api.session.profile
-        return compared, compare(
-            compared, options=options, guard=guard, profile=profile, created=_now()
-        )
+        return decide(compared, options=options, guard=guard, profile=profile, created=_now())
 
     async def _continue_base(self, compared: SheetComparison) -> SheetComparison:
         """Return the comparison, with the sheet's base updated by the changes that the sheet's runs

@@ -15,9 +15,10 @@ from petsync.apply.engine import Target
 from petsync.errors import NotFoundError, TransportError
 from petsync.models import ApiResponse, Pet
 from petsync.plan.change import Coverage, Snapshot
-from petsync.plan.compare import compare, find_unproved_ids
+from petsync.plan.compare import Decided, decide, find_unproved_ids
 from petsync.plan.decide import SheetComparison
 from petsync.plan.guard import Guard, Limit
+from petsync.plan.match import find_absent_ids
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
@@ -96,7 +97,12 @@ def error_at(row: int, column: str = "status", rule: str = "status-unknown") -> 
     )
 
 
-def plan_of(
+def plan_of(pets: Iterable[Pet], sheet: Sheet, **more: Any) -> Plan:
+    """Return the plan of `decided_of`."""
+    return decided_of(pets, sheet, **more).plan
+
+
+def decided_of(
     pets: Iterable[Pet],
     sheet: Sheet,
     *,
@@ -107,12 +113,19 @@ def plan_of(
     on_conflict: Any = "store",
     guard: Guard = NO_LIMITS,
     coverage: Coverage | None = None,
+    ids: Collection[int] = (),
     **more: Any,
-) -> Plan:
-    """Return the plan for a store of these pets; only getPetById knows those in `elsewhere`."""
+) -> Decided:
+    """Return the plan, with its decisions, for a store of these pets; only getPetById knows those
+    in `elsewhere`. The `ids` are looked up, too.
+    """
     snapshot = snapshot_of(pets, coverage=coverage)
-    found = {i: (elsewhere or {}).get(i) for i in find_unproved_ids(sheet.frame, snapshot.frame)}
-    return compare(
+    unknown = (
+        *find_unproved_ids(sheet.frame, snapshot.frame),
+        *find_absent_ids(ids, snapshot.frame),
+    )
+    found = {i: (elsewhere or {}).get(i) for i in unknown}
+    return decide(
         SheetComparison(snapshot, sheet, found),
         created="2026-11-20T00:00:00+00:00",
         options=PlanOptions(

@@ -6,7 +6,7 @@ The values are few, so that sheet and store often change the same field.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as but
 from random import Random
@@ -16,11 +16,11 @@ import pandas as pd
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from reference import UNITS, Expected, Line, Reference
-from shop import base_of, plan_of, sheet_saying, snapshot_of
+from shop import base_of, decided_of, sheet_saying
 
 from petsync.models import Category, Pet, Tag
 from petsync.plan.change import Coverage, FailedLookup
-from petsync.plan.decide import SheetComparison
+from petsync.plan.compare import Decided
 from petsync.plan.explain import Explanation, explain
 from petsync.plan.plan import Plan
 from petsync.table.columns import CLEARED
@@ -102,21 +102,26 @@ class Triple:
 
     def plan(self, **changed: Any) -> Plan:
         """Return the plan for the triple with these attributes `changed`."""
+        return self.decided(**changed).plan
+
+    def decided(self, *, ids: Collection[int] = (), **changed: Any) -> Decided:
+        """Return the plan with its decisions; these `ids` are looked up, too."""
         this = but(self, **changed)
-        return plan_of(
+        return decided_of(
             this.listed.values(),
             this.sheet,
             elsewhere=this.elsewhere,
             delete_missing=this.delete_missing,
             on_conflict=this.on_conflict,
             coverage=this.coverage,
+            ids=ids,
         )
 
     def why(self, plan: Plan, number: int) -> tuple[Explanation, ...]:
         """Return the explanations of a pet in the plan."""
-        snapshot = snapshot_of(self.listed.values(), coverage=self.coverage)
-        found = {number: self.elsewhere.get(number)}
-        return explain(plan, SheetComparison(snapshot, self.sheet, found), (number,))
+        decided = self.decided(ids=(number,))
+        assert decided.plan.changes == plan.changes
+        return explain(decided, (number,))
 
     def expected(self, **changed: Any) -> Expected:
         """Return the plan that the reference expects."""

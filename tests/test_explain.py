@@ -1,0 +1,115 @@
+"""Explanations of single pets, from the decisions of the plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace as but
+from typing import Any
+
+from msgspec.structs import replace
+from shop import base_of, decided_of, sheet_of, sheet_saying, snapshot_of
+
+from petsync.models import Category, Pet
+from petsync.plan.change import Coverage, FailedLookup
+from petsync.plan.compare import Decided, decide
+from petsync.plan.decide import SheetComparison
+from petsync.plan.explain import Explanation, explain
+from petsync.plan.lineage import Match, RowRecord
+from petsync.table.sheet import Sheet
+
+REX = Pet(id=1, name="Rex", status="sold", category=Category(1, "Dogs"))
+HIDDEN = Pet(id=9, name="Tom", status="lost")
+SOLD_ONLY = Coverage(("sold",))
+
+
+def with_(**fields: object) -> Pet:
+    """Return Rex with other fields."""
+    return replace(REX, **fields)
+
+
+def why(decided: Decided, pet_id: int = 1) -> Explanation:
+    """Return the only explanation of a pet."""
+    (explanation,) = explain(decided, [pet_id])
+    return explanation
+
+
+def rules(explanation: Explanation) -> dict[str, str]:
+    """Return the rule of each column."""
+    return {each.column: each.rule for each in explanation.fields}
+
+
+def test_a_row_that_is_older_than_the_store_does_not_agree_with_it() -> None:
+    """A row with the exported values, whose pet changed in the store, is explained as older."""
+    sheet = but(sheet_of([REX]), base=base_of([REX]))
+    decided = decided_of([with_(name="Max")], sheet)
+    assert decided.plan.older == (2,)
+    assert (why(decided).decision, why(decided).rule) == ("unchanged", "older")
+    assert rules(why(decided))["name"] == "not-edited"
+
+
+def test_a_row_that_is_older_and_was_compared_in_detail() -> None:
+    """So is such a row if its category is compared in detail."""
+    row = with_(category=Category(7, "Dogs"))
+    base = but(base_of([REX]), sheet_pets={1: row})
+    decided = decided_of([with_(category=Category(2, "Cats"))], but(sheet_of([row]), base=base))
+    assert why(decided).rule == "older"
+
+
+def test_a_pet_without_delete_missing_is_left_alone() -> None:
+    """Without `delete_missing`, a pet in no row is left alone for this reason, whatever its
+    status.
+    """
+    sheet = but(sheet_of([REX]), base=base_of([REX, HIDDEN]))
+    for delete_missing, rule in ((False, "left-alone"), (True, "uncovered")):
+        decided = decided_of(
+            [REX, HIDDEN], sheet, coverage=SOLD_ONLY, delete_missing=delete_missing
+        )
+        assert why(decided, 9).rule == rule
+
+
+def test_an_uncertain_row_keeps_all_missing_pets() -> None:
+    """If a row may be any pet's, that is why a pet in no row stays, whatever its status."""
+    rows = {"id": 1}, {"name": "Zoe", "action": "ignore"}
+    sheet = but(sheet_saying(*rows), base=base_of([REX, HIDDEN]))
+    decided = decided_of([REX, HIDDEN], sheet, coverage=SOLD_ONLY, delete_missing=True)
+    assert why(decided, 9).rule == "uncertain"
+
+
+def test_an_open_clash_is_explained_beside_one_that_the_sheet_wins() -> None:
+    """If the sheet wins one field and cannot win another, the explanation names the open
+    conflict.
+    """
+    sheet = sheet_saying({"id": 1, "name": "Mine", "status": ""}, base=base_of([REX]))
+    now = with_(name="Yours", status="pending")
+    explanation = why(decided_of([now], sheet, on_conflict="sheet"))
+    assert (explanation.decision, explanation.rule) == ("update", "both-changed")
+    assert "status" in explanation.sentence
+
+
+def test_a_pet_without_an_answer_is_not_said_to_be_gone() -> None:
+    """If the service did not answer about a pet, no field says that the store lacks it."""
+    failed = {1: FailedLookup("1", "no answer")}
+    sheet = sheet_saying({"id": 1, "name": "Max"})
+    decided = decide(SheetComparison(snapshot_of([]), sheet, failed), created="")
+    assert why(decided).rule == "not-looked-up"
+    assert rules(why(decided))["name"] == "held"
+
+
+def test_a_known_row_is_explained_with_the_values_that_both_sides_agreed_on() -> None:
+    """The base of a row that an earlier run recognised is what both sides agreed on then, and each
+    field has the rule by which the plan decides.
+    """
+    agreed, row_pet = with_(name="Rexi"), with_(name="Rexo")
+    record = RowRecord(
+        run_id="r", on="2026-11-20", source="a.csv", row=2, row_pet=row_pet, pet_id=1,
+        is_added=True, base="then", agreed=agreed, category=Category(5, "Dogs"),
+    )  # fmt: skip
+    line: dict[str, Any] = {"name": "Rexi", "category": "Dogs", "category_id": 5}
+    sheet: Sheet = sheet_saying(line, base=base_of([]))
+    compared = SheetComparison(
+        snapshot_of([REX]), sheet, {}, matches={2: Match("certain", (record,), is_edited=True)}
+    )
+    decided = decide(compared, created="")
+    assert decided.plan.in_sync
+    explanation = why(decided)
+    assert {each.column: each.base for each in explanation.fields}["name"] == "Rexi"
+    assert (rules(explanation)["name"], rules(explanation)["category"]) == ("not-edited", "same")
