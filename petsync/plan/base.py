@@ -206,20 +206,9 @@ def _iter_agreed_rows(
     stuck = {result.row for result in report.results if result.outcome != "applied"} - set(sent)
     is_done = ~frame.index.isin(stuck) & ~has_action(frame, "ignore")
     rows = select(frame, is_done)
-    edited = _mask_edited(rows, base)
+    edited = match.any_unit(match.edited_units(rows, np.arange(len(rows)), base))
     rows = select(rows, edited | has_action(rows, "delete"))
     yield from iter_rows(rows, places=match.positions(rows["id"].array, base.frame))
-
-
-def _mask_edited(rows: pd.DataFrame, base: Base) -> match.Mask:
-    """Return a mask of the rows whose values differ from the base, or whose pets the base lacks."""
-    sheet_frame = base.sheet_frame
-    places = match.positions(rows["id"].array, sheet_frame)
-    result = places < 0
-    at = np.flatnonzero(~result)
-    masks = match.differences(rows, at, sheet_frame, places[at])
-    result[at] = np.logical_or.reduce(list(masks.values()))
-    return result
 
 
 def with_pet_ids(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataFrame:
@@ -415,7 +404,7 @@ class RowComparison:
                 blank[unit] = np.logical_and.reduce(masks) & (places >= 0) & (before >= 0)
         if not any(mask.any() for mask in blank.values()):
             return {}
-        at = np.flatnonzero(np.logical_or.reduce([*blank.values()]))
+        at = np.flatnonzero(match.any_unit(blank))
         different = _find_different_units(frame, before[at], snapshot.frame, places[at])
         found: dict[int, tuple[Unit, ...]] = {}
         for unit, mask in blank.items():

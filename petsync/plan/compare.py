@@ -197,7 +197,7 @@ def _find_changed(
     is_named = np.append(names_among(pets["name"], wanted), False)
     at = np.flatnonzero(is_merged & is_named[places])
     masks = match.differences(frame, at, pets, places[at])
-    return pets.iloc[places[at[np.logical_or.reduce([*masks.values()])]]]
+    return pets.iloc[places[at[match.any_unit(masks)]]]
 
 
 def split_misplaced(
@@ -331,7 +331,7 @@ def find_twins(rows: pd.DataFrame, pets: pd.DataFrame, *, is_sole: bool = False)
     at, places = (np.array(each, dtype=np.intp) for each in zip(*pairs, strict=True))
     lines = rows.iloc[at].reset_index(drop=True)
     masks = match.differences(lines, np.arange(len(lines)), pets, places)
-    same = ~np.logical_or.reduce([*masks.values()])
+    same = ~match.any_unit(masks)
     # The first match of each row overwrites the others.
     result[at[same][::-1]] = places[same][::-1]
     if is_sole:

@@ -265,7 +265,7 @@ class _IntakeInput:
         fills = {unit: self._mask_fillable(unit, at) for unit in UNITS}
         edited = self._mask_edited(at)
         wanted = {unit: differs[unit] | fills[unit] for unit in UNITS}
-        some = np.flatnonzero(np.logical_or.reduce(list(wanted.values())))
+        some = np.flatnonzero(match.any_unit(wanted))
         current = pets_at(self._pets, self._places[at[some]])
         old = self._find_exported_pets(at[some])
         units = [tuple(unit for unit in UNITS if wanted[unit][n]) for n in some.tolist()]
@@ -310,7 +310,7 @@ class _IntakeInput:
         known = is_removed & (self._old >= 0)
         if not self._leads:
             at = np.flatnonzero(known)
-            known[at] = ~np.logical_or.reduce(list(self._mask_edited(at).values()))
+            known[at] = ~match.any_unit(self._mask_edited(at))
         missing, new = missing_columns(self._sheet, None if self._leads else self._base)
         goes = known & self._options.delete_missing
         names = ", ".join(column for column in COLUMNS if column in missing)
@@ -466,14 +466,9 @@ class _IntakeInput:
 
         Rows that the base lacks count as different. If the store leads, no row counts as different.
         """
-        masks = {unit: np.full(len(at), not self._leads) for unit in UNITS}
-        there = np.flatnonzero(self._old[at] >= 0)
-        if not self._leads and self._base is not None:
-            places = self._old[at[there]]
-            seen = match.differences(self.rows, at[there], self._sheet_frame, places)
-            for unit, mask in seen.items():
-                masks[unit][there] = mask
-        return masks
+        if self._leads or self._base is None:
+            return {unit: np.full(len(at), not self._leads) for unit in UNITS}
+        return match.edited_units(self.rows, at, self._base)
 
     def _find_exported_pets(self, at: match.Positions) -> list[Pet | None]:
         old: list[Pet | None] = [None] * len(at)

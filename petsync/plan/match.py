@@ -56,10 +56,12 @@ __all__ = [
     "Positions",
     "Row",
     "RowValues",
+    "any_unit",
     "apply_unit",
     "build_pet",
     "clears",
     "differences",
+    "edited_units",
     "find_absent_ids",
     "find_unproved_ids",
     "has_contradiction",
@@ -156,6 +158,26 @@ def differences(
         ]
         result[unit] = np.logical_or.reduce(masks) if masks else np.zeros(len(at), dtype=bool)
     return result
+
+
+def edited_units(rows: pd.DataFrame, at: Positions, base: Base) -> dict[Unit, Mask]:
+    """Return, by unit, a mask of the rows `at` that differ from the sheet's last values in the
+    base. A row whose pet the base lacks differs in every unit.
+    """
+    frame = base.sheet_frame
+    places = positions(rows["id"].array.take(at), frame)
+    there = places >= 0
+    result = dict[Unit, Mask]()
+    for unit, mask in differences(rows, at[there], frame, places[there]).items():
+        result[unit] = ~there
+        result[unit][there] = mask
+    return result
+
+
+def any_unit(masks: Mapping[Unit, Mask]) -> Mask:
+    """Return a mask of the rows that are in the mask of a unit."""
+    mask: Mask = np.logical_or.reduce([*masks.values()])
+    return mask
 
 
 def _mask_few(
@@ -630,7 +652,6 @@ class Alignment:
     ) -> None:
         self.pets, self._frame, self._base = pets, sheet.rows, base
         self._suspect = list(suspect)
-        self._sheet_frame = pets if base is None else base.sheet_frame
         self.active = ~has_action(sheet.rows, "ignore")
         self._deletes = has_action(sheet.rows, "delete")
         self._adds = has_action(sheet.rows, *ADDING)
@@ -702,13 +723,11 @@ class Alignment:
         """Return the units in which the rows differ from the base; all units if the base lacks the
         pet.
         """
-        result = np.full(len(at), len(_UNITS_OF) - 1, np.uint8)
         if self._base is None or not len(at):
-            return result
-        places = positions(self._frame["id"].array.take(at), self._sheet_frame)
+            return np.full(len(at), len(_UNITS_OF) - 1, np.uint8)
+        result = _bits(edited_units(self._frame, at, self._base))
         # All values of a row with an add action count, whatever was exported.
-        there = (places >= 0) & ~self._adds[at]
-        result[there] = _bits(differences(self._frame, at[there], self._sheet_frame, places[there]))
+        result[self._adds[at]] = len(_UNITS_OF) - 1
         return result
 
     @cached_property

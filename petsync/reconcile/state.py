@@ -34,7 +34,7 @@ from petsync.plan.base import SETTLED, find_changed_units
 from petsync.plan.change import Coverage, describe_limits, released_note
 from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, cell, equal, normalize, photo_keys
 from petsync.plan.guard import Guard, Limit, Refusal
-from petsync.plan.match import build_pet, differences, iter_rows, pets_of, positions
+from petsync.plan.match import any_unit, build_pet, edited_units, iter_rows, pets_of
 from petsync.plan.plan import Inbound, Plan
 from petsync.plan.report import Report, RoundReport, find_undoing_runs
 from petsync.plan.rounds import Difference, Round, SheetChange
@@ -44,7 +44,7 @@ from petsync.sheets import load_edits, save_edits
 from petsync.store import Store
 from petsync.table.base import Base, ParcelError, unpack, verify
 from petsync.table.columns import Column
-from petsync.table.frame import has_id_in, lacks_id, plain_values, select, unique_texts
+from petsync.table.frame import has_id_in, ids_of, lacks_id, select, unique_texts
 from petsync.table.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -1056,14 +1056,11 @@ def _find_nearest_version(sheet: Sheet, versions: Iterable[Version]) -> Version:
 
 def _edited_pets(sheet: Sheet, base: Base) -> set[int]:
     """Return the pets whose values in the sheet differ from the base."""
-    last, rows = base.sheet_frame, sheet.rows
+    rows = sheet.rows
     edited = {*(base.ids ^ sheet.named_ids)}
     if "id" in rows:
-        places = positions(rows["id"].array, last)
-        at = np.flatnonzero(places >= 0)
-        masks = differences(rows, at, last, places[at])
-        some = at[np.logical_or.reduce([*masks.values()])]
-        edited |= {*plain_values(rows["id"].array.take(some))}
+        masks = edited_units(rows, np.arange(len(rows)), base)
+        edited |= {*ids_of(select(rows, any_unit(masks)))}
     return edited
 
 
