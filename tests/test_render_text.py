@@ -414,6 +414,13 @@ def test_tags_that_share_a_name_show_their_ids() -> None:
     assert shown(change_of(tags=(Tag(9, "shy"), Tag(2, "calm")))) == ["tags: +9:shy -1:shy"]
 
 
+def test_a_tag_number_that_a_service_made_up_is_no_change() -> None:
+    """A tag with the number 0 is the tag without a number, as in every comparison."""
+    before = replace(BELLA, tags=(Tag(0, "shy"), Tag(2, "calm")))
+    after = replace(BELLA, tags=(Tag(None, "shy"),))
+    assert shown(replace(UPDATE, fields=("tags",), before=before, after=after)) == ["tags: -calm"]
+
+
 def test_photos_that_change_places_say_so() -> None:
     """Photos in another order are shown in both orders, each address on its own line with its
     number.

@@ -22,7 +22,7 @@ import petsync as ps
 from petsync.apply.engine import Precheck, UnsentError, mismatch, settle
 from petsync.apply.undo import build_undo_plan
 from petsync.models import Category, Pet, Tag
-from petsync.plan.base import compare_rows
+from petsync.plan.base import compare_rows, find_changed_units, with_newer_cells
 from petsync.plan.change import Add, Delete, Update
 from petsync.plan.fields import content, differing_columns, equal, is_as_expected, same_tags
 from petsync.plan.guard import Guard
@@ -31,6 +31,7 @@ from petsync.plan.plan import describe_drift, refuse_changed_sentinels
 from petsync.plan.report import Entry, PastRun, Result, result_of
 from petsync.sandbox import Sandbox
 from petsync.table.columns import COLUMNS, Column
+from petsync.table.frame import pets_from_frame
 
 pytestmark = pytest.mark.slow
 
@@ -347,6 +348,22 @@ def test_ids_that_a_service_makes_up_are_no_changes(tmp_path: Path, fault: str) 
         assert (len(undo.changes), undo.conflicts) == (4, ())
         assert store.apply(undo, verify=True, progress=False).exit_code == 0
         assert sorted(box.pets(), key=lambda pet: pet.id or 0) == pets
+
+
+def test_a_value_that_one_base_lacks_is_a_difference() -> None:
+    """Two bases differ in a value that only one of them has, whichever of them is older."""
+    less, more = Pet(id=7, name="Rex"), Pet(id=7, name="Rex", category=Category(1, "Dogs"))
+    for older, newer in ((less, more), (more, less)):
+        assert find_changed_units(base_of([older]), base_of([newer])) == {7: ("category",)}
+
+
+def test_a_value_that_is_only_in_the_newer_base_is_taken_from_it() -> None:
+    """A cell with the value of the newer base, in an older copy of the sheet, is as new as this
+    base.
+    """
+    less, more = Pet(id=7, name="Rex"), Pet(id=7, name="Rex", category=Category(1, "Dogs"))
+    base = with_newer_cells(base_of([less]), base_of([more]), sheet_of([more]))
+    assert pets_from_frame(base.frame) == [more]
 
 
 def test_undo_of_tags_with_one_name() -> None:

@@ -601,9 +601,7 @@ def mismatch(now: Pet | None, wanted: Pet | None) -> str | None:
     """Return how the store's pet differs from the wanted one; None if it does not."""
     if now is None or wanted is None:
         return None if now is wanted else ("is gone" if now is None else "is still there")
-    wrong = [
-        column for column in COLUMNS if column != "id" and not is_as_expected(wanted, now, column)
-    ]
+    wrong = differing_columns(wanted, now)
     return f"differs in {', '.join(wrong)}" if wrong else None
 
 
@@ -902,9 +900,8 @@ def _agrees_with(change: Change, pet: Pet | None, column: Column | None) -> bool
     """
     if pet is None or change.after is None:
         return pet is None and not isinstance(change, Add)
-    return all(
-        is_as_expected(change.after, pet, each) for each in ((column,) if column else COLUMNS)
-    )
+    differing = differing_columns(change.after, pet)
+    return not differing if column is None else column not in differing
 
 
 def settle_overtaken(

@@ -1303,7 +1303,7 @@ def find_changed_units(older: Base, newer: Base) -> dict[int, tuple[Unit, ...]]:
     at = np.flatnonzero(places >= 0)
     ids = plain_values(frame["id"].array.take(at))
     found: dict[int, tuple[Unit, ...]] = {}
-    for unit, mask in match.differences(frame, at, newer_frame, places[at]).items():
+    for unit, mask in _find_different_units(frame, at, newer_frame, places[at]).items():
         for n in np.flatnonzero(mask):
             found[ids[n]] = (*found.get(ids[n], ()), unit)
     return found

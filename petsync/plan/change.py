@@ -13,7 +13,7 @@ import pandas as pd
 from petsync._display import as_html, as_text
 from petsync.errors import SheetError
 from petsync.models import Pet
-from petsync.plan.fields import normalize
+from petsync.plan.fields import fold_status
 from petsync.plan.guard import Refusal
 from petsync.table.columns import Column
 from petsync.table.frame import has_id_in, ids_of
@@ -251,7 +251,7 @@ class Coverage(msgspec.Struct, frozen=True):
     def __contains__(self, status: object) -> bool:
         if not isinstance(status, str):
             return False
-        return _fold_status(status) in map(_fold_status, self.statuses)
+        return fold_status(status) in map(fold_status, self.statuses)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -319,7 +319,3 @@ class Snapshot:
 
     def _repr_html_(self) -> str:
         return as_html(self)
-
-
-def _fold_status(status: str) -> str:
-    return normalize(status).casefold()

@@ -39,6 +39,7 @@ from petsync.plan.fields import (
     key,
     normalize,
     photo_keys,
+    tag_names,
     unit_key,
 )
 from petsync.plan.guard import NO_GUARD, Guard, Verdict
@@ -559,8 +560,7 @@ def _by_look(pets: Iterable[Pet], columns: Sequence[Column]) -> dict[Hashable, l
 
 def _look(pet: Pet, columns: Sequence[Column]) -> Hashable:
     """Return the pet's values in these columns, without the ids that a service may assign."""
-    tags = frozenset(normalize(tag.name) for tag in pet.tags)
-    return tuple(tags if column == "tags" else key(pet, column) for column in columns)
+    return tuple(tag_names(pet.tags) if c == "tags" else key(pet, c) for c in columns)
 
 
 def split_added_since(

@@ -49,6 +49,7 @@ __all__ = [
     "says",
     "spelling",
     "tag_key",
+    "tag_names",
     "unit_key",
     "unit_text",
     "with_category",
@@ -272,7 +273,7 @@ def is_another(old: Pet, current: Pet) -> bool:
     sides = [
         (
             frozenset({normalize(pet.category.name if pet.category else None)} - {""}),
-            frozenset({normalize(tag.name) for tag in pet.tags} - {""}),
+            tag_names(pet.tags),
             frozenset(photo_keys(pet.photo_urls)),
         )
         for pet in (old, current)
@@ -291,9 +292,8 @@ def content(pet: Pet) -> Hashable:
     It is everything except the pet's id and the ids of tags and category, which a service may
     assign.
     """
-    tags = frozenset(filter(None, (normalize(tag.name) for tag in pet.tags)))
     texts = (key(pet, "name"), key(pet, "status"), key(pet, "category"))
-    return *texts, tags, key(pet, "photo_urls")
+    return *texts, tag_names(pet.tags), key(pet, "photo_urls")
 
 
 def same_tags(expected: Iterable[Tag], found: Iterable[Tag]) -> bool:
@@ -319,6 +319,11 @@ def same_photos(expected: Iterable[str], found: Iterable[str]) -> bool:
 def tag_key(tag: Tag) -> tuple[int | None, str]:
     """Return the key that equal tags share."""
     return known_id(tag.id), normalize(tag.name)
+
+
+def tag_names(tags: Iterable[Tag]) -> frozenset[str]:
+    """Return the names of the tags in their form for comparisons, without empty ones."""
+    return frozenset(normalize(tag.name) for tag in tags) - {""}
 
 
 def matches(expected: Tag, found: Tag) -> bool:

@@ -25,6 +25,7 @@ from petsync.plan.fields import (
     is_as_expected,
     known_id,
     normalize,
+    tag_names,
 )
 from petsync.plan.guard import NO_GUARD, Guard
 from petsync.plan.match import Mask, Row, RowValues, build_pet, iter_rows
@@ -528,7 +529,7 @@ def _in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) 
         mask &= pets["status"].isin(known).to_numpy(dtype=bool)
     if tags:
         names = {normalize(tag) for tag in tags}
-        has = [any(normalize(tag.name) in names for tag in each) for each in pets["tags"].tolist()]
+        has = [not names.isdisjoint(tag_names(each)) for each in pets["tags"].tolist()]
         mask &= np.array(has, dtype=bool)
     return mask
 

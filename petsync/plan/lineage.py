@@ -40,6 +40,7 @@ from petsync.plan.fields import (
     fold_status,
     normalize,
     photo_keys,
+    tag_names,
 )
 from petsync.plan.match import iter_rows, merge_row
 from petsync.table.frame import has_action, has_id_in, ids_of, lacks_id, plain_values
@@ -1056,10 +1057,7 @@ def _have_in_common(record: RowRecord, line: _Line, unit: Literal["tags", "photo
     if unit == "photo_urls":
         photos = photo_keys(record.row_pet.photo_urls), photo_keys(line.row_pet.photo_urls)
         return not set.isdisjoint(*map(set, photos))
-    one, other = (
-        {normalize(tag.name) for tag in each.row_pet.tags} - {""} for each in (record, line)
-    )
-    return not one.isdisjoint(other)
+    return not tag_names(record.row_pet.tags).isdisjoint(tag_names(line.row_pet.tags))
 
 
 def _row(record: RowRecord) -> int:
@@ -1639,7 +1637,7 @@ _PARTS: Mapping[Unit, Callable[[Pet], Hashable]] = {
     "name": lambda pet: normalize(pet.name),
     "status": lambda pet: fold_status(pet.status),
     "category": _category,
-    "tags": lambda pet: frozenset(normalize(tag.name) for tag in pet.tags),
+    "tags": lambda pet: tag_names(pet.tags),
     "photo_urls": lambda pet: photo_keys(pet.photo_urls),
 }
 _TELLING: tuple[Unit, ...] = ("category", "tags", "photo_urls")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 import pandas as pd
@@ -13,8 +13,8 @@ import pandas as pd
 from petsync._display import as_html, as_text
 from petsync.errors import ConflictError, GuardError
 from petsync.models import Pet
-from petsync.plan.change import Add, Change, Delete, Update
-from petsync.plan.fields import cell, differing_columns
+from petsync.plan.change import Add, Change, Delete
+from petsync.plan.fields import cell, differing_columns, with_fields
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report, Result
 
@@ -240,13 +240,8 @@ def _build_wanted_pet(change: Change, pet_id: int | None, before: Pets) -> Pet |
     if isinstance(change, Add):
         return msgspec.structs.replace(change.after, id=pet_id)
     # Other users' changes in other fields stay.
-    return _overlay(before.get(change.before.id or 0, change.before), change)
-
-
-def _overlay(current: Pet, change: Update) -> Pet:
-    names = {"category" if column == "category_id" else column for column in change.fields}
-    new: dict[str, Any] = {name: getattr(change.after, name) for name in names}
-    return msgspec.structs.replace(current, **new)
+    current = before.get(change.before.id or 0, change.before)
+    return with_fields(current, change.after, change.fields)
 
 
 def _of_change(

@@ -26,7 +26,7 @@ from petsync.plan.base import (
 )
 from petsync.plan.change import Add, Change, Conflict, FailedLookup, Snapshot
 from petsync.plan.compare import compare
-from petsync.plan.fields import Vocabulary, cell, content, differing_columns, normalize
+from petsync.plan.fields import Vocabulary, cell, content, differing_columns, normalize, tag_names
 from petsync.plan.guard import Verdict
 from petsync.plan.intake import build_inbound
 from petsync.plan.lineage import (
@@ -240,9 +240,7 @@ class Comparer:
         if self.job.tags:
             wanted = {normalize(tag) for tag in self.job.tags}
             lists = snapshot.frame["tags"].tolist()
-            keep &= np.array(
-                [any(normalize(tag.name) in wanted for tag in tags) for tags in lists], bool
-            )
+            keep &= np.array([not wanted.isdisjoint(tag_names(tags)) for tags in lists], bool)
         if keep.all():
             return snapshot
         return replace(snapshot, frame=snapshot.frame[keep].reset_index(drop=True))

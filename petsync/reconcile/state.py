@@ -32,7 +32,16 @@ from petsync.errors import PetsyncError, PlanError
 from petsync.models import Pet
 from petsync.plan.base import SETTLED, find_changed_units
 from petsync.plan.change import Coverage, describe_limits, released_note
-from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, cell, equal, normalize, photo_keys
+from petsync.plan.fields import (
+    COLUMNS_OF,
+    UNITS,
+    Unit,
+    cell,
+    equal,
+    normalize,
+    photo_keys,
+    tag_names,
+)
 from petsync.plan.guard import Guard, Limit, Refusal
 from petsync.plan.match import any_unit, build_pet, edited_units, iter_rows, pets_of
 from petsync.plan.plan import Inbound, Plan
@@ -1114,7 +1123,7 @@ def _is_reverted(
 def _items(pet: Pet, unit: Unit) -> frozenset[str]:
     if unit == "photo_urls":
         return frozenset(photo_keys(pet.photo_urls))
-    return frozenset(normalize(tag.name) for tag in pet.tags)
+    return tag_names(pet.tags)
 
 
 def find_noted_backup(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:

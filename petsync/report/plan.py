@@ -12,7 +12,7 @@ from rich.text import Text
 
 from petsync.models import Category, Pet, Tag
 from petsync.plan.change import Blocked, Change, Clash, Conflict, release_of
-from petsync.plan.fields import cell, normalize, tag_key
+from petsync.plan.fields import cell, normalize
 from petsync.plan.guard import Refusal
 from petsync.plan.plan import Inbound, Plan, Summary
 from petsync.plan.rounds import SheetChange
@@ -39,6 +39,7 @@ from petsync.report.textdiff import (
     items,
     mark_differences,
     shorten_common,
+    tag_differences,
     traits,
 )
 from petsync.report.words import (
@@ -400,7 +401,7 @@ def _iter_changed_fields(change: Change) -> Iterator[Field]:
     for unit in sorted({_unit(column) for column in change.fields if column != "id"}):
         column = UNITS[unit]
         if column == "tags":
-            yield unit, *_tag_values(_tag_differences(before.tags, after.tags))
+            yield unit, *_tag_values(tag_differences(before.tags, after.tags))
         elif column == "photo_urls":
             yield _photo_field(unit, before.photo_urls, after.photo_urls)
         else:
@@ -423,13 +424,6 @@ def _photo_field(unit: int, before: tuple[str, ...], after: tuple[str, ...]) -> 
     if removed or added:
         return unit, _items_value(added), _items_value(removed)
     return unit, *_pair(" | ".join(before), " | ".join(after))
-
-
-def _tag_differences(before: Iterable[Tag], after: Iterable[Tag]) -> tuple[list[Tag], list[Tag]]:
-    """Return the added and the removed tags."""
-    old, new = ({tag_key(tag): tag for tag in tags} for tags in (before, after))
-    added = [tag for key, tag in new.items() if key not in old]
-    return added, [tag for key, tag in old.items() if key not in new]
 
 
 def _tag_values(tags: tuple[Sequence[Tag], Sequence[Tag]]) -> tuple[Value, Value]:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from petsync.models import Pet, Tag
 from petsync.plan.change import Change
-from petsync.plan.fields import cell, normalize
+from petsync.plan.fields import cell, normalize, tag_key
 from petsync.report.words import EMPTY, count, number, quote_text, shorten, wrap
 from petsync.table.cells import (
     CellError,
@@ -305,10 +305,15 @@ def _detail(before: Pet, after: Pet, column: Column) -> Detail:
     return Detail(column, quote_text(cell(before, column)), quote_text(cell(after, column)))
 
 
-def _tags(before: Iterable[Tag], after: Iterable[Tag]) -> Detail:
-    old, new = ({(tag.id, normalize(tag.name)): tag for tag in tags} for tags in (before, after))
-    removed = [tag for key, tag in old.items() if key not in new]
+def tag_differences(before: Iterable[Tag], after: Iterable[Tag]) -> tuple[list[Tag], list[Tag]]:
+    """Return the added and the removed tags."""
+    old, new = ({tag_key(tag): tag for tag in tags} for tags in (before, after))
     added = [tag for key, tag in new.items() if key not in old]
+    return added, [tag for key, tag in old.items() if key not in new]
+
+
+def _tags(before: Iterable[Tag], after: Iterable[Tag]) -> Detail:
+    added, removed = tag_differences(before, after)
     labels = _labels([*removed, *added], separators=" ")
     return Detail("tags", removed=labels[: len(removed)], added=labels[len(removed) :])
 

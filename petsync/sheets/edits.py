@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from petsync.models import Pet, Tag
-from petsync.plan.fields import normalize
+from petsync.plan.fields import tag_names
 from petsync.plan.plan import Inbound
 from petsync.sheets.headers import ACTION
 from petsync.sheets.xlsx.contents import OUT, cell_texts
@@ -125,8 +125,7 @@ def _has_tags_without_ids(sheet: Sheet) -> bool:
 
 def _without_tag_ids(pet: Pet) -> Pet:
     """Return the pet with tags without ids; unchanged if two names are equal or one is empty."""
-    names = {normalize(tag.name) for tag in pet.tags} - {""}
-    if len(names) < len(pet.tags):
+    if len(tag_names(pet.tags)) < len(pet.tags):
         return pet
     return msgspec.structs.replace(pet, tags=tuple(Tag(None, tag.name) for tag in pet.tags))
 
