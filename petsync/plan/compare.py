@@ -92,13 +92,6 @@ __all__ = [
     "find_unproved_ids",
     "has_ids",
     "must_have_columns",
-    "note_namesakes",
-    "split_added_since",
-    "split_copied",
-    "split_lookalikes",
-    "split_misplaced",
-    "split_renamed",
-    "split_renumbered",
 ]
 
 
@@ -201,10 +194,10 @@ def _find_changed(
     return pets.iloc[places[at[match.any_unit(masks)]]]
 
 
-def split_misplaced(
-    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, base: Base | None, *, is_all: bool
-) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes without those of misplaced rows, and the conflicts of these rows.
+def _find_misplaced(
+    changes: Sequence[Change], sheet: Sheet, pets: pd.DataFrame, base: Base | None, *, is_all: bool
+) -> list[Conflict]:
+    """Return the conflicts of misplaced rows.
 
     Such a row has all values of a pet that no row names. The pet is one of the base, or of the
     store if there is no base. Applying the row would overwrite one pet, and duplicate the other or
@@ -215,7 +208,6 @@ def split_misplaced(
     Without a base, rows become conflicts only if there is such an add, because their values may be
     intended. This condition does not apply if the sheet must list all pets (`is_all`).
     """
-    changes = list(changes)
     updates = {
         each.row: each
         for each in changes
@@ -223,7 +215,7 @@ def split_misplaced(
         if each.row is not None and "name" in each.fields and _is_merged(each, sheet)
     }
     if not updates or "id" not in sheet.rows:
-        return changes, []
+        return []
     before = pets
     if base is not None:
         before = pd.concat([base.sheet_frame, pets[~has_id_in(pets, base.ids)]], ignore_index=True)
@@ -234,20 +226,19 @@ def split_misplaced(
     )
     exchanges = [*_find_others(sheet, before, updates), *unnamed_twins] if unnamed_twins else []
     owners = {each.pet_id: row for row, each in updates.items()}
-    adds = [each.row for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
+    adds = [each.row for each in _open_adds(changes, sheet)]
     at = find_twins(sheet.rows.loc[adds], before, is_sole=True).tolist()
     ids = [int(before["id"].iloc[n]) if n >= 0 else 0 for n in at]
     pairs = {row: i for row, i in zip(adds, ids, strict=True) if row and i in owners}
     if not pairs and base is None and not is_all:
-        return changes, []
+        return []
     conflicts = {each.row: _build_misplaced(sheet, each) for each in exchanges}
     for row, pet_id in pairs.items():
         owner = owners[pet_id]
         conflicts[row] = _build_displaced(sheet, row, pet_id, owner, has_id=False)
         other = _build_displaced(sheet, owner, pet_id, row, has_id=True)
         conflicts.setdefault(owner, other)
-    rest = [each for each in changes if each.row not in conflicts]
-    return rest, [conflicts[row] for row in sorted(conflicts)]
+    return [conflicts[row] for row in sorted(conflicts)]
 
 
 def _build_misplaced(sheet: Sheet, found: IdExchange) -> Conflict:
@@ -364,11 +355,10 @@ def has_ids(sheet: Sheet) -> bool:
     return named or bool(sheet.blocked_ids) or any(p.column == "id" for p in sheet.problems)
 
 
-def split_lookalikes(
-    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
-) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes without adds that look like one of the `pets`, and these adds as
-    conflicts.
+def _find_lookalikes(
+    changes: Sequence[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
+) -> list[Conflict]:
+    """Return the conflicts of the adds that look like one of the `pets`.
 
     No row names these `pets`. This is for a sheet without ids, whose rows may all be pets of the
     store. A row looks like a pet with the same name, or the same photos, if half of its other
@@ -377,10 +367,9 @@ def split_lookalikes(
     The name alone is enough if most rows belong to pets: each is `identical` to a pet, or has the
     name of exactly one pet and differs from it in at most one column, the same column in all rows.
     """
-    changes = list(changes)
-    adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
+    adds = _open_adds(changes, sheet)
     if not adds or pets.empty:
-        return changes, []
+        return []
     by_name, by_photos = _index_pets(pets, adds)
     conflicts: dict[int | None, Conflict] = {}
     for add in adds:
@@ -396,8 +385,7 @@ def split_lookalikes(
     for add, pet in _edited_in_one_column(adds, by_name, len(find_open_rows(sheet)), identical):
         why = ", and most rows have the name of a pet"
         conflicts.setdefault(add.row, _build_lookalike_conflict(add, pet, ("name",), why))
-    rest = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
-    return rest, [*conflicts.values()]
+    return [*conflicts.values()]
 
 
 def _edited_in_one_column(
@@ -433,24 +421,22 @@ def _find_differing_columns(row_pet: Pet, pet: Pet) -> set[Column]:
     }
 
 
-def split_renamed(
-    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
-) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes without adds whose pet may be one of the `pets` under another name, and
-    these adds as conflicts.
+def _find_renamed(
+    changes: Sequence[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
+) -> list[Conflict]:
+    """Return the conflicts of the adds whose pet may be one of the `pets` under another name.
 
-    No row names these `pets`. Like `split_lookalikes`, this is for a sheet without ids. The row of
+    No row names these `pets`. Like `_find_lookalikes`, this is for a sheet without ids. The row of
     such an add has a pet's values except for the name. If at least half of the rows are `identical`
     to pets, the pet's id must also be between the ids of the nearest identical rows above and
     below. In other sheets, exactly one pet must have all its values, and the sheet must have all
     columns of petsync's own tables but the id.
     """
-    changes = list(changes)
-    adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
+    adds = _open_adds(changes, sheet)
     is_whole = {*COLUMNS} - {"id"} <= {*sheet.rows}
     is_table = len(identical) >= _MIN_EXCHANGED and 2 * len(identical) >= len(find_open_rows(sheet))
     if not adds or pets.empty or not (is_table or is_whole):
-        return changes, []
+        return []
     known = sorted(identical.items()) if is_table else []
     rows = [row for row, _ in known]
     listed = pets_from_frame(pets)
@@ -481,17 +467,16 @@ def split_renamed(
             conflicts[add.row] = _build_lookalike_conflict(
                 add, like[0], [c for c in columns if c in find_filled_columns(add.after)]
             )
-    rest = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
-    return rest, [*conflicts.values()]
+    return [*conflicts.values()]
 
 
-def split_copied(
-    changes: Iterable[Change],
+def _find_copied(
+    changes: Sequence[Change],
     sheet: Sheet,
     pets: pd.DataFrame,
     conflicts_so_far: Collection[Conflict],
-) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes without adds whose pets the store may have, and these adds as conflicts.
+) -> list[Conflict]:
+    """Return the conflicts of the adds whose pets the store may have.
 
     It applies only to a sheet without ids, if most of its rows are in `conflicts_so_far`, because
     they look like pets. An add is a conflict if it agrees with one of the `pets`, which no row
@@ -499,11 +484,10 @@ def split_copied(
     one row. Of several pets, the first choice is one with the row's name, then one whose name is
     the beginning of the row's name.
     """
-    changes = list(changes)
     if len(conflicts_so_far) < _MIN_EXCHANGED or 2 * len(conflicts_so_far) <= len(
         find_open_rows(sheet)
     ):
-        return changes, []
+        return []
     taken_ids = {each.pet_id for each in conflicts_so_far}
     free = {pet.id: pet for pet in pets_from_frame(select(pets, ~has_id_in(pets, taken_ids)))}
     by_look: dict[tuple[Column, ...], dict[Hashable, list[Pet]]] = {}
@@ -511,9 +495,7 @@ def split_copied(
     for pet in free.values():
         by_name[fold_status(pet.name)].append(pet)
     conflicts: list[Conflict] = []
-    for add in changes:
-        if not isinstance(add, Add) or not _is_open(add, sheet):
-            continue
+    for add in _open_adds(changes, sheet):
         columns = tuple(c for c in _COMPARED if c in find_filled_columns(add.after))
         if columns not in by_look:
             by_look[columns] = _by_look(free.values(), columns)
@@ -526,8 +508,7 @@ def split_copied(
             agreeing = _find_agreeing_columns(add.after, pet) or ("name",)
             why = ", and most rows look like pets"
             conflicts.append(_build_lookalike_conflict(add, pet, agreeing, why))
-    rows = {each.row for each in conflicts}
-    return [each for each in changes if not (isinstance(each, Add) and each.row in rows)], conflicts
+    return conflicts
 
 
 def _likeness(name: str, other: str, pet_id: int) -> tuple[bool, bool, int]:
@@ -563,11 +544,10 @@ def _look(pet: Pet, columns: Sequence[Column]) -> Hashable:
     return tuple(tag_names(pet.tags) if c == "tags" else key(pet, c) for c in columns)
 
 
-def split_added_since(
-    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, base: Base
-) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes without adds that look like a new pet of the store, and these adds as
-    conflicts.
+def _find_added_since(
+    changes: Sequence[Change], sheet: Sheet, pets: pd.DataFrame, base: Base
+) -> list[Conflict]:
+    """Return the conflicts of the adds that look like a new pet of the store.
 
     New pets are those of the `pets` that the base lacks. No row names these `pets`. This is for an
     exported sheet: another user may have added the row's pet already.
@@ -576,10 +556,9 @@ def split_added_since(
     status. Each pet gets at most one row, the one that agrees in most columns. The base of a
     partial export does not show which pets are new.
     """
-    changes = list(changes)
-    adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
+    adds = _open_adds(changes, sheet)
     if not adds or base.tags:
-        return changes, []
+        return []
     new = pets[match.positions(pets["id"].array, base.frame) < 0]
     by_name, _ = _index_pets(new, adds)
     pairs = [
@@ -589,8 +568,7 @@ def split_added_since(
         if _is_like(add.after, agreeing := _find_agreeing_columns(add.after, pet))
         and not {*agreeing} <= {"name", "status"}
     ]
-    return _split_pairs(
-        changes,
+    return _build_lookalikes(
         pairs,
         lambda _, pet, columns: (
             f"has no id, and looks like pet {pet.id}, which was added to the store since the "
@@ -603,27 +581,25 @@ def split_added_since(
     )
 
 
-def split_renumbered(
-    changes: Iterable[Change],
+def _find_renumbered(
+    changes: Sequence[Change],
     sheet: Sheet,
     pets: pd.DataFrame,
     unnamed: match.Mask,
     displaced: Collection[int],
-) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes except adds with an unknown id that look like a pet without a row of its
-    own, and these adds as conflicts: their ids may have been renumbered, or moved without their
-    rows.
+) -> list[Conflict]:
+    """Return the conflicts of the adds with an unknown id that look like a pet without a row of its
+    own: their ids may have been renumbered, or moved without their rows.
 
     `unnamed` is a mask of the `pets` that are in no row; `displaced` are the ids of misplaced rows.
     A row looks like one of these pets if it has the same name and all its values agree. If no other
     pet has this name, or the row's photos, half of its other values are enough, but not the status
     alone. Each pet gets at most one row, the one that agrees in most columns.
     """
-    changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _has_new_id(each, sheet)]
     free = {*plain_values(pets["id"].array[unnamed]), *displaced} if adds else set()
     if not free:
-        return changes, []
+        return []
     by_name, by_photos = _index_pets(pets, adds)
     counts = Counter(photo_keys(add.after.photo_urls) for add in adds)
     pairs: list[tuple[Add, Pet, tuple[Column, ...]]] = []
@@ -639,8 +615,7 @@ def split_renumbered(
             if pet.id in free and (is_same or (is_half and not {*agreeing} <= {"name", "status"})):
                 pairs.append((add, pet, agreeing))
     places = dict.fromkeys(displaced, "whose id is in another row")
-    return _split_pairs(
-        changes,
+    return _build_lookalikes(
         pairs,
         lambda add, pet, columns: (
             f"has the id {add.pet_id}, which no pet has, and looks like pet {pet.id} ({pet.name}), "
@@ -653,13 +628,12 @@ def split_renumbered(
     )
 
 
-def _split_pairs(
-    changes: Sequence[Change],
+def _build_lookalikes(
     pairs: Iterable[tuple[Add, Pet, Sequence[Column]]],
     problem: Callable[[Add, Pet, str], str],
     suggestion: Callable[[Pet], str],
-) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes without the adds of the pairs, and the conflicts of these adds.
+) -> list[Conflict]:
+    """Return the conflicts of the adds of the pairs.
 
     Each pet gets at most one row, the one that agrees in most columns.
     """
@@ -670,16 +644,14 @@ def _split_pairs(
             taken_ids.add(pet.id)
             why = problem(add, pet, ", ".join(agreeing))
             conflicts[add.row] = _build_lookalike(add, pet, why, suggestion(pet))
-    rest = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
-    return rest, sorted(conflicts.values(), key=lambda each: each.row or 0)
+    return sorted(conflicts.values(), key=lambda each: each.row or 0)
 
 
-def note_namesakes(changes: Iterable[Change], pets: pd.DataFrame, sheet: Sheet) -> list[Change]:
+def _note_namesakes(changes: list[Change], pets: pd.DataFrame, sheet: Sheet) -> list[Change]:
     """Return the changes, with a `namesake` in adds whose pet may already exist.
 
     The namesake is the first of the `pets`, which no row names, with the same name.
     """
-    changes = list(changes)
     adds = [
         each
         for each in changes
@@ -719,6 +691,11 @@ def find_open_rows(sheet: Sheet) -> frozenset[int]:
     """Return the rows whose action leaves open whether their pets exist."""
     frame = sheet.rows
     return frozenset(frame.index[has_action(frame, "merge")].tolist())
+
+
+def _open_adds(changes: Iterable[Change], sheet: Sheet) -> list[Add]:
+    """Return the adds whose row has no id and whose pet may exist."""
+    return [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
 
 
 def _is_open(add: Add, sheet: Sheet) -> bool:
@@ -925,8 +902,6 @@ class MissingPets:
     """The conflicts of these pets, and of the adds whose pet may be one of them."""
     notes: list[str]
     """The notes for the user."""
-    conflict_rows: frozenset[int] = frozenset()
-    """The rows of the adds that become conflicts."""
     kept: Mapping[KeptPetRule, match.Positions] = field(default_factory=dict)
     """The positions in the snapshot of the pets that stay without a conflict, by rule."""
 
@@ -965,7 +940,7 @@ def find_missing(
     places = np.flatnonzero(~named)
     if base is None and not options.delete_missing:
         kept: dict[KeptPetRule, match.Positions] = {"left-alone": places}
-        return MissingPets([], [], _note_left_alone(len(places)), kept=kept)
+        return MissingPets([], [], _note_left_alone(len(places)), kept)
     places, old, new = _split_exported(snapshot, places, base)
     never_exported = plain_values(snapshot.frame["id"].array.take(new))
     never = _note_never_exported(sum(each not in in_doubt for each in never_exported))
@@ -975,18 +950,17 @@ def find_missing(
     order = order if options.delete_missing else order[:0]
     pairs += _pair_renamed(snapshot, places, changes, open_rows, sheet, order, pairs)
     conflicts = [*_iter_lost_id_conflicts(pairs)]
-    conflict_rows = frozenset(add.row for _, add in pairs if add.row is not None)
     if not options.delete_missing:
         notes = [*_note_left_alone(len(places)), *never]
         kept = {"left-alone": places, "not-exported": new}
-        return MissingPets([], conflicts, notes, conflict_rows, kept)
+        return MissingPets([], conflicts, notes, kept)
     if uncertain:
         note = (
             f"No missing pet is deleted: {first_items(uncertain)} may refer to any of them. "
             "Correct these rows, or give them their ids, first."
         )
         kept = {"uncertain": places, "not-exported": new}
-        return MissingPets([], conflicts, [note], conflict_rows, kept)
+        return MissingPets([], conflicts, [note], kept)
     paired_ids = {pet.id for pet, _ in pairs}
     conflicts += _iter_delete_conflicts(pairs)
     if paired_ids:
@@ -1029,7 +1003,7 @@ def find_missing(
     deleted = [pet for pet in deleted if pet.id not in there]
     deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in deleted]
     notes = [*never, *_describe_uncovered(len(kept["uncovered"])), *_note_renames(deletes, changes)]
-    return MissingPets(deletes, [*conflicts, *moved], notes, conflict_rows, kept)
+    return MissingPets(deletes, [*conflicts, *moved], notes, kept)
 
 
 def _split_exported(
@@ -1712,41 +1686,40 @@ def _build_plan(
     base: Base | None,
 ) -> tuple[Plan, MissingPets]:
     snapshot, sheet = compared.snapshot, compared.sheet
-    decided, lookalikes = split_misplaced(
-        decisions.changes(), sheet, snapshot.frame, base, is_all=options.delete_missing
+    decisions.decide()
+    misplaced = _find_misplaced(
+        decisions.changes, sheet, snapshot.frame, base, is_all=options.delete_missing
     )
-    displaced = _collect_ids(sheet, lookalikes)
-    decisions.forget(lookalikes)
+    displaced = _collect_ids(sheet, misplaced)
+    decisions.hold(misplaced)
     unnamed = select(snapshot.frame, ~decisions.sides.named)
     if not options.match_on and not has_ids(sheet):
         remarks = decisions.remarks
         identical = {row: remarks.recognised[row] for row in remarks.identical}
-        decided, alike = split_lookalikes(decided, sheet, unnamed, identical)
-        decided, others = split_renamed(decided, sheet, unnamed, identical)
-        alike += others
-        decided, rest = split_copied(decided, sheet, unnamed, alike)
-        decisions.forget([*alike, *rest])
-        lookalikes += [*alike, *rest]
+        alike = _find_lookalikes(decisions.changes, sheet, unnamed, identical)
+        decisions.hold(alike)
+        renamed = _find_renamed(decisions.changes, sheet, unnamed, identical)
+        decisions.hold(renamed)
+        decisions.hold(_find_copied(decisions.changes, sheet, unnamed, [*alike, *renamed]))
     elif (
         not options.match_on
         and base is not None
         and (not base.statuses or {*snapshot.coverage.statuses} <= {*base.statuses})
     ):
-        decided, others = split_added_since(decided, sheet, unnamed, base)
-        decisions.forget(others)
-        lookalikes += others
-    decided, strangers = split_renumbered(
-        decided, sheet, snapshot.frame, ~decisions.sides.named, displaced
+        decisions.hold(_find_added_since(decisions.changes, sheet, unnamed, base))
+    is_unnamed = ~decisions.sides.named
+    decisions.hold(
+        _find_renumbered(decisions.changes, sheet, snapshot.frame, is_unnamed, displaced)
     )
-    decisions.forget(strangers)
-    lookalikes += strangers
-    decided = note_namesakes(decided, unnamed, sheet)
-    below = [each for each in decided if isinstance(each, Add) and _is_below_one(each.pet_id)]
+    decisions.changes = _note_namesakes(decisions.changes, unnamed, sheet)
+    below = [
+        each for each in decisions.changes if isinstance(each, Add) and _is_below_one(each.pet_id)
+    ]
     missing_pets = find_missing(
         snapshot,
         decisions.sides.named,
         [*decisions.uncertain, *(each.source for each in below)],
-        decided,
+        decisions.changes,
         options,
         base,
         sheet=sheet,
@@ -1757,21 +1730,11 @@ def _build_plan(
         outside=compared.outside,
         elsewhere=sheet.ids_elsewhere,
     )
-    decisions.forget(
-        each for each in missing_pets.conflicts if each.row in missing_pets.conflict_rows
-    )
-    refused = [
-        _build_below_one_conflict(each)
-        for each in below
-        if each.row not in missing_pets.conflict_rows
-    ]
-    decisions.forget(refused)
-    conflict_rows = {*missing_pets.conflict_rows, *(each.row for each in refused)}
-    decided = [
-        each for each in decided if not (isinstance(each, Add) and each.row in conflict_rows)
-    ]
+    lost_rows = {each.row for each in missing_pets.conflicts}
+    decisions.hold(_build_below_one_conflict(each) for each in below if each.row not in lost_rows)
+    decisions.hold(missing_pets.conflicts)
+    decided, conflicts = decisions.changes, tuple(decisions.conflicts)
     changes: list[Change] = sorted([*decided, *missing_pets.deletes], key=_order)
-    conflicts = (*decisions.conflicts, *lookalikes, *refused, *missing_pets.conflicts)
     moved = find_shifted(decided, sheet, base)
     before = snapshot.frame if base is None else base.sheet_frame
     edited = _find_edited_columns(decided, conflicts)

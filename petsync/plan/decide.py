@@ -421,7 +421,8 @@ _NUMBERED = re.compile(r"-?[0-9]+:\s*(.*)", re.DOTALL)
 class Decisions:
     """The decisions on the rows of a sheet, one by one, against a snapshot.
 
-    The attributes are complete after `changes()`. `unchanged` is the number of unchanged rows.
+    The attributes are complete after `decide()`. `changes` are in the order of the rows.
+    `unchanged` is the number of unchanged rows.
     `sides.named` is a mask of the pets that rows name. `may_be` has, by row, the pets to which a
     row in conflict may belong. `uncertain` has the addresses of rows that may belong to any pet:
     rows without a reliable id that are blocked, ignored or in conflict.
@@ -445,6 +446,7 @@ class Decisions:
         self.sides = Alignment(self.sheet, snapshot.frame, base, self._suspects)
         self.uncertain = [*_find_untrusted_ids(self.sheet), *self._ignored_without_id()]
         self.unchanged = self.sides.unchanged
+        self.changes: list[Change] = []
         self.conflicts: list[Conflict] = []
         self.may_be: dict[int, tuple[Identity, ...]] = {}
         self.remarks = Remarks(older=list(self.sides.older))
@@ -458,9 +460,8 @@ class Decisions:
         self._kept: dict[int, KeptRule] = {}
         self._judged: dict[int, tuple[tuple[Unit, FieldRule], ...]] = {}
 
-    def changes(self) -> list[Change]:
-        """Return the changes, in the order of the rows."""
-        changes: list[Change] = []
+    def decide(self) -> None:
+        """Decide each row."""
         self._rows = list(self.sides.rows())
         for row in self._rows:
             try:
@@ -471,10 +472,9 @@ class Decisions:
                 if isinstance(decision, str):
                     self._kept[row.number] = decision
                 else:
-                    changes.append(decision)
+                    self.changes.append(decision)
         self.unchanged += sum(rule != "both-changed" for rule in self._kept.values())
         self._note_restored()
-        return changes
 
     def rows_of(self, pet_id: int) -> Iterator[RowDecision]:
         """Yield the decision on each row that names the pet, or that was recognised as its row."""
@@ -526,14 +526,21 @@ class Decisions:
             if row in ids and ids[row] in as_left:
                 self.remarks.restored[row] = as_left[ids[row]]
 
-    def forget(self, conflicts: Iterable[Conflict]) -> None:
-        """Record that rows that were already decided become these conflicts."""
+    def hold(self, conflicts: Iterable[Conflict]) -> None:
+        """Add these conflicts; the changes of their rows, which were already decided, are
+        dropped.
+        """
         conflicts = list(conflicts)
-        for each in conflicts:
-            if each.row is not None and each.pet_id is not None and each.rule in _MAY_BE:
-                self.may_be[each.row] = (each.pet_id,)
-        self.uncertain += [conflict.source for conflict in conflicts]
-        self.remarks.forget({conflict.row for conflict in conflicts})
+        self.conflicts += conflicts
+        held = {each.row: each for each in conflicts if each.row is not None}
+        if not held:
+            return
+        self.changes = [change for change in self.changes if change.row not in held]
+        for row, each in held.items():
+            if each.pet_id is not None and each.rule in _MAY_BE:
+                self.may_be[row] = (each.pet_id,)
+        self.uncertain += [each.source for each in held.values()]
+        self.remarks.forget(held)
 
     def notes(self) -> Iterator[str]:
         """Yield a sentence on each thing that the user should check."""
