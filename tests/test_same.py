@@ -247,6 +247,14 @@ def test_the_same_has_the_same_content(pair: tuple[Pet, Pet], other: Pet) -> Non
         assert is_as_expected(sent, other, column) or not equal(sent, other, column)
 
 
+def test_categories_without_names_are_told_apart_by_their_ids() -> None:
+    """Pets whose categories have only ids have the same content only if the ids are the same."""
+    one, same, other = (Pet(name="Rex", category=Category(n, None)) for n in (7, 7, 8))
+    assert content(one) == content(same)
+    assert content(one) != content(other)
+    assert content(Pet(name="Rex")) == content(Pet(name="Rex", category=Category(0, None)))
+
+
 CALM, LOUD = Tag(None, "calm"), Tag(None, "loud")
 
 

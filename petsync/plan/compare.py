@@ -15,7 +15,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -32,6 +31,7 @@ from petsync.plan.fields import (
     COLUMNS_OF,
     UNITS,
     Unit,
+    content,
     differing_columns,
     find_filled_columns,
     fold_status,
@@ -39,7 +39,6 @@ from petsync.plan.fields import (
     key,
     normalize,
     photo_keys,
-    tag_names,
     unit_key,
 )
 from petsync.plan.guard import NO_GUARD, Guard, Verdict
@@ -85,7 +84,6 @@ __all__ = [
     "describe_namesakes",
     "describe_strange_letters",
     "find_exchanged",
-    "find_missing",
     "find_open_rows",
     "find_shifted",
     "find_twins",
@@ -98,7 +96,7 @@ __all__ = [
 # Rows with the values of another pet: their ids were moved without the other columns, or are lost.
 
 
-_COMPARED: tuple[Column, ...] = ("status", "category", "tags", "photo_urls")
+_COMPARED: tuple[Unit, ...] = ("status", "category", "tags", "photo_urls")
 """The columns, besides the name, in which pets are compared."""
 _NEAR = 10
 """The maximum number of pets to compare with a row of the same name."""
@@ -440,7 +438,7 @@ def _find_renamed(
     known = sorted(identical.items()) if is_table else []
     rows = [row for row, _ in known]
     listed = pets_from_frame(pets)
-    by_look: dict[tuple[Column, ...], dict[Hashable, list[Pet]]] = {}
+    by_look: dict[tuple[Unit, ...], dict[Hashable, list[Pet]]] = {}
     ids_by_status = {
         status: sorted(pet.id or 0 for pet in of_status)
         for status, of_status in _by_look(listed, ("status",)).items()
@@ -459,9 +457,9 @@ def _find_renamed(
             continue
         if columns not in by_look:
             by_look[columns] = _by_look(listed, columns)
-        like = by_look[columns].get(_look(add.after, columns), [])
+        like = by_look[columns].get(content(add.after, columns), [])
         if known:
-            of_status = ids_by_status.get(_look(add.after, ("status",)), ())
+            of_status = ids_by_status.get(content(add.after, ("status",)), ())
             like = [pet for pet in like if _is_between(above, below, pet.id or 0, of_status)]
         if like and (known or len(like) == 1):
             conflicts[add.row] = _build_lookalike_conflict(
@@ -490,7 +488,7 @@ def _find_copied(
         return []
     taken_ids = {each.pet_id for each in conflicts_so_far}
     free = {pet.id: pet for pet in pets_from_frame(select(pets, ~has_id_in(pets, taken_ids)))}
-    by_look: dict[tuple[Column, ...], dict[Hashable, list[Pet]]] = {}
+    by_look: dict[tuple[Unit, ...], dict[Hashable, list[Pet]]] = {}
     by_name: dict[str, list[Pet]] = defaultdict(list)
     for pet in free.values():
         by_name[fold_status(pet.name)].append(pet)
@@ -500,7 +498,7 @@ def _find_copied(
         if columns not in by_look:
             by_look[columns] = _by_look(free.values(), columns)
         name = fold_status(add.after.name)
-        like = by_look[columns].get(_look(add.after, columns), [])
+        like = by_look[columns].get(content(add.after, columns), [])
         near = [pet for pet in (*by_name.get(name, ()), *like) if pet.id not in taken_ids]
         if near:
             pet = min(near, key=lambda pet: _likeness(name, fold_status(pet.name), pet.id or 0))
@@ -532,16 +530,11 @@ def _is_between(above: int | None, below: int | None, pet_id: int, ids: Sequence
     return at > 0 and ids[at - 1] == pet_id
 
 
-def _by_look(pets: Iterable[Pet], columns: Sequence[Column]) -> dict[Hashable, list[Pet]]:
+def _by_look(pets: Iterable[Pet], columns: Sequence[Unit]) -> dict[Hashable, list[Pet]]:
     found: dict[Hashable, list[Pet]] = defaultdict(list)
     for pet in pets:
-        found[_look(pet, columns)].append(pet)
+        found[content(pet, columns)].append(pet)
     return found
-
-
-def _look(pet: Pet, columns: Sequence[Column]) -> Hashable:
-    """Return the pet's values in these columns, without the ids that a service may assign."""
-    return tuple(tag_names(pet.tags) if c == "tags" else key(pet, c) for c in columns)
 
 
 def _find_added_since(
@@ -906,38 +899,34 @@ class MissingPets:
     """The positions in the snapshot of the pets that stay without a conflict, by rule."""
 
 
-def find_missing(
-    snapshot: Snapshot,
-    named: match.Mask,
-    uncertain: Sequence[str],
-    changes: Sequence[Change],
+def _find_missing(
+    compared: SheetComparison,
+    decisions: Decisions,
+    below: Sequence[Add],
     options: PlanOptions,
-    base: Base | None = None,
-    *,
-    sheet: Sheet,
-    open_rows: Collection[int] = (),
-    in_doubt: Collection[int] = (),
-    outside: Collection[int] = (),
-    elsewhere: Mapping[str, frozenset[int] | None] = MappingProxyType({}),
+    base: Base | None,
 ) -> MissingPets:
-    """Return the deletes, conflicts and notes for the pets that are not `named`.
+    """Return the deletes, conflicts and notes for the pets that no row names.
 
-    A pet that changed since the export is a conflict. An add without an id, or with an id below 1,
-    that resembles one of these pets has probably lost its id: both become conflicts. `open_rows`
-    are the rows that may have such adds. Without `options.delete_missing`, only the adds become
-    conflicts, or nothing does if there is no base either.
+    A pet that changed since the export is a conflict. An add without an id, or with an id `below`
+    1, that resembles one of these pets has probably lost its id: both become conflicts. Without
+    `options.delete_missing`, only the adds become conflicts, or nothing does if there is no base
+    either.
 
-    No pet is deleted if there are `uncertain` rows, because these rows may refer to any pet. These
+    No pet is deleted if there are uncertain rows, because these rows may refer to any pet. These
     pets are not deleted either:
 
     - pets with a status that the snapshot does not cover;
-    - pets `outside` of the caller's scope, which are conflicts if they changed;
+    - pets outside of the caller's scope, which are conflicts if they changed;
     - pets that were not exported, because they were never in the sheet. A note counts them,
-      except those `in_doubt`, to which a row in conflict may belong;
-    - pets that have, or may have, a row in another worksheet. `elsewhere` has the ids by
-      worksheet, None for a worksheet that could not be read.
+      except those to which a row in conflict may belong;
+    - pets that have, or may have, a row in another worksheet.
     """
-    places = np.flatnonzero(~named)
+    snapshot, sheet, changes = compared.snapshot, compared.sheet, decisions.changes
+    uncertain = [*decisions.uncertain, *(each.source for each in below)]
+    open_rows, elsewhere = find_open_rows(sheet), sheet.ids_elsewhere
+    in_doubt = {pet_id for pets in decisions.may_be.values() for pet_id in pets}
+    places = np.flatnonzero(~decisions.sides.named)
     if base is None and not options.delete_missing:
         kept: dict[KeptPetRule, match.Positions] = {"left-alone": places}
         return MissingPets([], [], _note_left_alone(len(places)), kept)
@@ -968,7 +957,7 @@ def find_missing(
         places, old = places[sure], old[sure]
     statuses = snapshot.frame["status"].iloc[places]
     known = [status for status in statuses.dropna().unique() if status in snapshot.coverage]
-    beyond = has_id_in(snapshot.frame, outside)[places]
+    beyond = has_id_in(snapshot.frame, compared.outside)[places]
     covered = statuses.isin(known).to_numpy(dtype=bool) | beyond
     kept = {"uncovered": places[~covered], "not-exported": new}
     places, old, beyond = places[covered], old[covered], beyond[covered]
@@ -1715,21 +1704,7 @@ def _build_plan(
     below = [
         each for each in decisions.changes if isinstance(each, Add) and _is_below_one(each.pet_id)
     ]
-    missing_pets = find_missing(
-        snapshot,
-        decisions.sides.named,
-        [*decisions.uncertain, *(each.source for each in below)],
-        decisions.changes,
-        options,
-        base,
-        sheet=sheet,
-        open_rows=find_open_rows(sheet),
-        in_doubt={
-            each for pets in decisions.may_be.values() for each in pets if isinstance(each, int)
-        },
-        outside=compared.outside,
-        elsewhere=sheet.ids_elsewhere,
-    )
+    missing_pets = _find_missing(compared, decisions, below, options, base)
     lost_rows = {each.row for each in missing_pets.conflicts}
     decisions.hold(_build_below_one_conflict(each) for each in below if each.row not in lost_rows)
     decisions.hold(missing_pets.conflicts)

@@ -50,6 +50,7 @@ __all__ = [
     "spelling",
     "tag_key",
     "tag_names",
+    "unit_content",
     "unit_key",
     "unit_text",
     "with_category",
@@ -284,16 +285,6 @@ def is_another(old: Pet, current: Pet) -> bool:
         both and (lacks or fold_status(old.status) != fold_status(current.status))
     )
     return bool(is_otherwise) and not any(one & other for one, other in both)
-
-
-def content(pet: Pet) -> Hashable:
-    """Return the content that two pets share if one is the same as the other.
-
-    It is everything except the pet's id and the ids of tags and category, which a service may
-    assign.
-    """
-    texts = (key(pet, "name"), key(pet, "status"), key(pet, "category"))
-    return *texts, tag_names(pet.tags), key(pet, "photo_urls")
 
 
 def same_tags(expected: Iterable[Tag], found: Iterable[Tag]) -> bool:
@@ -724,6 +715,29 @@ def unit_key(pet: Pet, unit: Unit) -> Hashable:
     if unit == "category":
         return key(pet, "category"), key(pet, "category_id")
     return key(pet, unit)
+
+
+def content(pet: Pet, units: Iterable[Unit] = UNITS) -> tuple[Hashable, ...]:
+    """Return the content of these units, which two pets share if one is the same as the other.
+
+    It is everything except the ids of tags and category, which a service may assign. The id of a
+    category without a name is part of it.
+    """
+    return tuple([_CONTENTS[unit](pet) for unit in units])
+
+
+def unit_content(pet: Pet, unit: Unit) -> Hashable:
+    """Return the content of one unit; it is empty if the pet has no value."""
+    return _CONTENTS[unit](pet)
+
+
+_CONTENTS: Mapping[Unit, Callable[[Pet], Hashable]] = {
+    "name": _KEYS["name"],
+    "status": _KEYS["status"],
+    "category": lambda pet: key(pet, "category") or key(pet, "category_id") or "",
+    "tags": lambda pet: tag_names(pet.tags),
+    "photo_urls": _KEYS["photo_urls"],
+}
 
 
 def changed_columns(expected: Pet, found: Pet, unit: Unit) -> tuple[Column, ...]:

@@ -37,10 +37,10 @@ from petsync.plan.fields import (
     Unit,
     Vocabulary,
     content,
-    fold_status,
     normalize,
     photo_keys,
     tag_names,
+    unit_content,
 )
 from petsync.plan.match import iter_rows, merge_row
 from petsync.table.frame import has_action, has_id_in, ids_of, lacks_id, plain_values
@@ -538,7 +538,7 @@ def _looks_of(pet: Pet) -> Iterator[Hashable]:
     if pet.photo_urls:
         yield "photo_urls", photo_keys(pet.photo_urls)
     if pet.tags or pet.photo_urls:
-        yield "all but the name", *(_PARTS[unit](pet) for unit in _LOOKS)
+        yield "all but the name", content(pet, _LOOKS)
 
 
 def _is_of_series(one: Pet, other: Pet) -> bool:
@@ -584,10 +584,8 @@ def find_lost_rows(
         record = RowRecord(run_id="", on="", source="", row=0, row_pet=pet, pet_id=pet_id)
         for row, added in adds.items():
             line = _Line(row, *slots.get(row, _NOWHERE), added)
-            stated = [unit for unit in _LOOKS if _PARTS[unit](added)]
-            if not _find_support(record, line) or any(
-                _PARTS[unit](pet) != _PARTS[unit](added) for unit in stated
-            ):
+            stated = [unit for unit in _LOOKS if unit_content(added, unit)]
+            if not _find_support(record, line) or content(pet, stated) != content(added, stated):
                 continue
             is_like = any(_names(record, line)) or _share_a_word(_name(record), _name(line))
             if is_like or places.get(pet_id) == _gap(line):
@@ -1029,7 +1027,7 @@ def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named
         return True
     if _find_support(record, line) & {"tags", "photo_urls"}:
         return True
-    return bool(looks) and all(_PARTS[u](record.row_pet) == _PARTS[u](line.row_pet) for u in looks)
+    return bool(looks) and content(record.row_pet, looks) == content(line.row_pet, looks)
 
 
 def _is_in_common(record: RowRecord, line: _Line, *, is_moved: bool, is_open: bool) -> bool:
@@ -1049,7 +1047,7 @@ def _is_in_common(record: RowRecord, line: _Line, *, is_moved: bool, is_open: bo
     has_status = "status" in _find_agreeing_units(record, line)
     if "category" in _find_support(record, line):
         return is_open or (is_moved and has_status)
-    return is_open and has_status and not any(_PARTS[unit](record.row_pet) for unit in _TELLING)
+    return is_open and has_status and not any(content(record.row_pet, _TELLING))
 
 
 def _have_in_common(record: RowRecord, line: _Line, unit: Literal["tags", "photo_urls"]) -> bool:
@@ -1106,8 +1104,8 @@ def _judge_trust(
     base = _base_of(sheet)
     if base and any(record.base == base for record in records):
         return "kin"
-    keys = {_key(line.row_pet, units) for line in lines}
-    same = sum(_key(record.row_pet, units) in keys for record in newest)
+    keys = {content(line.row_pet, units) for line in lines}
+    same = sum(content(record.row_pet, units) in keys for record in newest)
     least = 1 if first.source == sheet.source else 2
     return "kin" if same >= least and 2 * same >= len(newest) else "any"
 
@@ -1337,7 +1335,7 @@ class _Matching:
         self._new = [line for line in self._new if line.row not in self._found]
 
     def _key(self, item: _Item) -> Hashable:
-        return _key(item.row_pet, self._units)
+        return content(item.row_pet, self._units)
 
 
 class _Place(NamedTuple):
@@ -1393,7 +1391,7 @@ def _collect_evidence(pair: _Pair, place: _Place) -> _Evidence:
         _is_backed(record, line),
         _find_support(record, line),
         len(_find_agreeing_units(record, line)),
-        all(_PARTS[unit](record.row_pet) == _PARTS[unit](line.row_pet) for unit in _LOOKS),
+        content(record.row_pet, _LOOKS) == content(line.row_pet, _LOOKS),
         bool(_find_stated_units(record, line)),
     )
 
@@ -1524,7 +1522,7 @@ def _is_there(record: RowRecord, line: _Line | None) -> bool:
 
 
 def _is_nearly(record: RowRecord, line: _Line | None) -> bool:
-    if line is None or any(_PARTS[u](record.row_pet) != _PARTS[u](line.row_pet) for u in _LOOKS):
+    if line is None or content(record.row_pet, _LOOKS) != content(line.row_pet, _LOOKS):
         return False
     return any(_names(record, line)) or _share_a_word(_name(record), _name(line))
 
@@ -1572,18 +1570,19 @@ def _find_support(record: RowRecord, line: _Line) -> frozenset[Unit]:
     return frozenset(
         u
         for u in _find_stated_units(record, line)
-        if _PARTS[u](record.row_pet) == _PARTS[u](line.row_pet)
+        if unit_content(record.row_pet, u) == unit_content(line.row_pet, u)
     )
 
 
 def _find_agreeing_units(record: RowRecord, line: _Line) -> list[Unit]:
     """Return the units, except the name, in which both have the same value."""
-    same = (u for u in _LOOKS if _PARTS[u](record.row_pet) == _PARTS[u](line.row_pet))
-    return [unit for unit in same if _PARTS[unit](line.row_pet)]
+    same = (u for u in _LOOKS if unit_content(record.row_pet, u) == unit_content(line.row_pet, u))
+    return [unit for unit in same if unit_content(line.row_pet, unit)]
 
 
 def _find_stated_units(record: RowRecord, line: _Line) -> list[Unit]:
-    return [u for u in _TELLING if _PARTS[u](record.row_pet) and _PARTS[u](line.row_pet)]
+    pets = record.row_pet, line.row_pet
+    return [unit for unit in _TELLING if all(unit_content(pet, unit) for pet in pets)]
 
 
 def _is_backed(record: RowRecord, line: _Line) -> bool:
@@ -1623,23 +1622,6 @@ def _name(item: _Item) -> str:
     return normalize(item.row_pet.name)
 
 
-def _key(pet: Pet, units: Sequence[Unit]) -> Hashable:
-    return tuple(_PARTS[unit](pet) for unit in units)
-
-
-def _category(pet: Pet) -> Hashable:
-    if pet.category is None:
-        return ""
-    return normalize(pet.category.name) or pet.category.id or ""
-
-
-_PARTS: Mapping[Unit, Callable[[Pet], Hashable]] = {
-    "name": lambda pet: normalize(pet.name),
-    "status": lambda pet: fold_status(pet.status),
-    "category": _category,
-    "tags": lambda pet: tag_names(pet.tags),
-    "photo_urls": lambda pet: photo_keys(pet.photo_urls),
-}
 _TELLING: tuple[Unit, ...] = ("category", "tags", "photo_urls")
 _LOOKS: tuple[Unit, ...] = ("status", *_TELLING)
 """The units of a row except the name."""
