@@ -173,6 +173,17 @@ class Judge:
                 after = new if after is current else _with(after, unit, new)
         return Judgement(after, tuple(fields), tuple(clashes), tuple(rules))
 
+    def is_settled(
+        self, unit: Unit, values: RowValues, current: Pet, old: Pet | None, *, keeps_both: bool
+    ) -> bool:
+        """Return true if the store has, or keeps, the value that results from an edited unit, so
+        that the sheet takes it. With `keeps_both`, a clash is not settled, whichever side wins.
+
+        A cell of the unit may still differ, for example the number beside a cleared category.
+        """
+        judged = self.judge(values, current, old, (unit,))
+        return not judged.fields and not (keeps_both and judged.clashes)
+
     def edits(self, values: RowValues, old: Pet | None, units: Iterable[Unit] = UNITS) -> RowValues:
         """Return the row's values that differ from the export, all values if the export is
         unknown.
@@ -288,12 +299,12 @@ class Judge:
         if not columns & self.base.missing:
             return old
         if columns <= self.base.missing:
-            return self._find_sheet_pet(old)
+            return self.find_sheet_pet(old)
         edited = self.base.missing.intersection(self._find_edited_columns(unit, values, old))
-        return with_columns(old, self._find_sheet_pet(old), edited)
+        return with_columns(old, self.find_sheet_pet(old), edited)
 
-    def _find_sheet_pet(self, old: Pet) -> Pet:
-        """Return the pet with the sheet's last values."""
+    def find_sheet_pet(self, old: Pet) -> Pet:
+        """Return an exported pet with the sheet's last values."""
         if self.base is None or old.id is None:
             return old
         return self.base.sheet_pets.get(old.id) or self.last_row_pets.get(old.id, old)
@@ -304,7 +315,7 @@ class Judge:
         A category's name and id count separately, because users change one and leave the other.
         """
         columns = tuple(column for column in COLUMNS_OF[unit] if column in values)
-        old = self._find_sheet_pet(old)
+        old = self.find_sheet_pet(old)
         if unit == "category":
             if clears(values, old.category):
                 columns = columns[:1]  # ignore the number of a cleared category

@@ -426,10 +426,7 @@ class _IntakeInput:
 
     def _mask_named(self) -> match.Mask:
         ids = [*self._sheet.blocked_ids, *self._pet_ids.values()]
-        places = np.concatenate([self._places, match.positions_of(ids, self._pets)])
-        named = np.zeros(len(self._pets), dtype=bool)
-        named[places[places >= 0]] = True
-        return named
+        return match.mask_named(self._places, ids, self._pets)
 
     def _find_unmatched_names(self) -> dict[str, str]:
         """Return the names in rows without a known pet, with the address of such a row."""
@@ -484,31 +481,20 @@ class _IntakeInput:
         self, row: Row, current: Pet, old: Pet | None, edited: frozenset[Unit]
     ) -> Iterator[Column]:
         for unit in row.units:
-            if unit in edited and not self._has_arrived(unit, row.values, current, old):
+            if unit in edited and not self._judge.is_settled(
+                unit, row.values, current, old, keeps_both=self._options.keeps_both
+            ):
                 continue
             for column in COLUMNS_OF[unit]:
                 if column in self.rows and self._differs(column, row.values, current, old):
                     yield column
 
-    def _has_arrived(self, unit: Unit, values: RowValues, current: Pet, old: Pet | None) -> bool:
-        """Return true if the store already has the value that results from the edited unit.
-
-        A cell of the unit may still differ, for example the number beside a cleared category.
-        """
-        judged = self._judge.judge(values, current, old, (unit,))
-        return not judged.fields and not (self._options.keeps_both and judged.clashes)
-
     def _differs(self, column: Column, values: RowValues, current: Pet, old: Pet | None) -> bool:
         if column not in values or (column == "category_id" and known_id(values[column]) is None):
-            last = None if old is None else self._find_sheet_pet(old)
+            last = None if old is None else self._judge.find_sheet_pet(old)
             fills = last is not None and (column in self._returned or not _has_text(column, last))
             return (self._leads or fills) and _has_text(column, current)
         return not is_as_expected(build_pet(values), current, column)
-
-    def _find_sheet_pet(self, old: Pet) -> Pet:
-        """Return a pet of the base with the sheet's last values."""
-        sheet_pets = {} if self._base is None else self._base.sheet_pets
-        return sheet_pets.get(old.id or 0, old)
 
     def _iter_rows(self, mask: match.Mask) -> Iterator[Row]:
         at = np.flatnonzero(mask)

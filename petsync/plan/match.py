@@ -69,6 +69,7 @@ __all__ = [
     "is_nameless_category",
     "iter_rows",
     "key_of",
+    "mask_named",
     "merge_row",
     "names_among",
     "pet_of",
@@ -128,6 +129,14 @@ def positions_of(ids: Collection[int], pets: pd.DataFrame) -> Positions:
         return np.empty(0, dtype=np.intp)
     known = pets["id"].array.to_numpy(dtype=np.int64)
     return _find_positions(np.fromiter(ids, np.int64, len(ids)), known)
+
+
+def mask_named(places: Positions, ids: Collection[int], pets: pd.DataFrame) -> Mask:
+    """Return a mask of the pets at these places or with these ids."""
+    named = np.zeros(len(pets), dtype=bool)
+    for some in (places, positions_of(ids, pets)):
+        named[some[some >= 0]] = True
+    return named
 
 
 def find_absent_ids(ids: Iterable[int], pets: pd.DataFrame) -> list[int]:
@@ -656,7 +665,7 @@ class Alignment:
         self._deletes = has_action(sheet.rows, "delete")
         self._adds = has_action(sheet.rows, *ADDING)
         self._places = _places(self._frame, pets)
-        self.named = self._mask_named(sheet)
+        self.named = mask_named(self._places, sheet.blocked_ids, pets)
         self.ignored = int((~self.active).sum())
         self.older: list[int] = []
         at, bits = self._find_leftover_rows()
@@ -687,12 +696,6 @@ class Alignment:
         some = places[places >= 0]
         numbers, names = (plain_values(self.pets[c].array.take(some)) for c in ("id", "name"))
         return {i: name for i, name in zip(numbers, names, strict=True) if name is not None}
-
-    def _mask_named(self, sheet: Sheet) -> Mask:
-        places = np.concatenate([self._places, positions_of(sheet.blocked_ids, self.pets)])
-        named = np.zeros(len(self.pets), dtype=bool)
-        named[places[places >= 0]] = True
-        return named
 
     def _find_leftover_rows(self) -> tuple[Positions, Bits]:
         compared = self.active & ~self._deletes & (self._places >= 0)
