@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
@@ -192,10 +193,15 @@ def make_synchronous(
 
     Write `find = make_synchronous(AsyncThing.find)` in a class that has `aio` and `_loop`.
     """
+    begin = _caller(method)
 
     @wraps(method)
     def call(facade: SyncFacade[A], /, *args: P.args, **kwargs: P.kwargs) -> R | S:
-        result = facade._loop.run(method(facade.aio, *args, **kwargs))
+        try:
+            work = begin(facade, facade.aio, args, kwargs)
+        finally:
+            del args, kwargs
+        result = facade._loop.run(work)
         return result if wrap is None else wrap(result, facade._loop)
 
     if wrap is not None:
@@ -211,21 +217,58 @@ def delegate(part: str, method: Callable[Concatenate[A, P], R]) -> Callable[Conc
 
     Write `find = delegate("_finder", Finder.find)` in a class whose objects have a `_finder`.
     """
+    begin = _caller(method)
     if inspect.iscoroutinefunction(method):
 
         @wraps(method)
         async def run(whole: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
-            return await method(getattr(whole, part), *args, **kwargs)
+            try:
+                work: Any = begin(whole, getattr(whole, part), args, kwargs)
+            finally:
+                del args, kwargs
+            return await work
 
         delegated: Any = run
     else:
 
         @wraps(method)
         def call(whole: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            return method(getattr(whole, part), *args, **kwargs)
+            try:
+                return begin(whole, getattr(whole, part), args, kwargs)
+            finally:
+                del args, kwargs
 
         delegated = call
     return cast("Callable[Concatenate[Any, P], R]", delegated)
+
+
+def _caller(method: Callable[..., R]) -> Callable[[object, object, Any, Any], R]:
+    """Return a function that calls the method of a part of `whole`.
+
+    A TypeError about the arguments names the method of `whole`, which the caller knows. No frame
+    keeps the arguments: a verbose traceback shows them, and a secret may be among them.
+    """
+    signature = inspect.signature(method)
+
+    def begin(whole: object, part: object, args: Any, kwargs: Any) -> R:
+        try:
+            problem = _find_mismatch(signature, part, args, kwargs)
+            if problem:
+                raise TypeError(f"{type(whole).__name__}.{method.__name__}() {problem}")
+            return method(part, *args, **kwargs)
+        finally:
+            del args, kwargs
+
+    return begin
+
+
+def _find_mismatch(signature: inspect.Signature, part: object, args: Any, kwargs: Any) -> str:
+    """Return why the arguments do not fit the signature; "" if they do."""
+    try:
+        signature.bind(part, *args, **kwargs)
+    except TypeError as error:
+        return re.sub("^(too many|multiple)", r"got \1", str(error))
+    return ""
 
 
 async def run_to_end(work: Coroutine[Any, Any, None], on_cancel: Callable[[], None]) -> None:

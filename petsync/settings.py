@@ -25,11 +25,13 @@ __all__ = [
     "OF_THE_URL",
     "Secret",
     "Settings",
+    "as_secret",
     "as_written",
     "checked_encoding",
     "column_named",
     "expand_variables",
     "find_nearest",
+    "hide_userinfo",
     "is_same",
     "read_file",
     "resolve",
@@ -81,6 +83,15 @@ class Secret:
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         raise TypeError("a secret cannot be pickled")
+
+
+def as_secret(value: Any) -> Any:
+    """Return a string as a secret, and only the type of a value that is neither text nor None: a
+    verbose traceback shows the arguments of a function that refuses them.
+    """
+    if value is None or isinstance(value, Secret):
+        return value
+    return Secret(value) if isinstance(value, str) else type(value)
 
 
 class HiddenEnvironment(Mapping[str, str]):
@@ -156,26 +167,37 @@ def resolve(
 
     `file` takes the settings of arguments and environment, and returns the others.
     """
-    names = ("url", "profile", "state", "client_id", *_SECRET)
-    variables = {name: environ.get(f"PETSYNC_{name.upper()}", "") for name in names}
-    explicit: dict[str, Any] = {
-        name: Secret(text.strip()) if name in _SECRET else text
-        for name, text in variables.items()
-        if (text.strip() if name in _SECRET else text)
-    }
+    explicit = _from_environment(HiddenEnvironment(environ))
     explicit |= {name: value for name, value in arguments.items() if value is not None}
+    explicit |= {"url": hide_userinfo(explicit["url"])} if "url" in explicit else {}
     for key, value in explicit.items():
         if wanted := _describe_requirement(key, value):
             raise SettingsError(f"{key} is {value!r}, and must be {wanted}")
-        if key in _SECRET and isinstance(value, str):
-            explicit[key] = Secret(value.strip())
     explicit |= {"state": Path(explicit["state"])} if "state" in explicit else {}
     explicit |= {"allow_http": tuple(explicit["allow_http"])} if "allow_http" in explicit else {}
     return Settings(**{**file(explicit), **explicit})
 
 
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings of the environment; an address does not show its password."""
+    names = ("url", "profile", "state", "client_id", *_SECRET)
+    found = {name: Secret(environ.get(f"PETSYNC_{name.upper()}", "")) for name in names}
+    plain = {name: text.reveal() for name, text in found.items() if text and name not in _SECRET}
+    secret = {name: Secret(found[name].reveal().strip()) for name in _SECRET}
+    return plain | {name: text for name, text in secret.items() if text}
+
+
 OF_THE_URL = frozenset({"auth", "allow_http"})
 """Settings of petsync.toml that apply only to its own url."""
+
+
+def hide_userinfo(url: Any) -> Any:
+    """Return the address with `***` as user and password, query and fragment, which may be secret;
+    `checked_base` refuses each of them.
+    """
+    if not isinstance(url, str):
+        return url
+    return re.sub(r"([?#]).+", r"\1***", re.sub("//[^/?#]*@", "//***@", url), flags=re.DOTALL)
 
 
 def is_same(one: str, other: str) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,6 +146,37 @@ def test_a_limit_without_effect_is_no_keyword(call: str, keyword: str) -> None:
     first = 1 if call == "edit" else ""
     with ps.demo() as store, pytest.raises(TypeError, match=f"{call}.*{keyword}"):
         getattr(store, call)(first, **{keyword: 1})
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "says"),
+    [
+        ("plan", {}, "Store.plan() missing a required argument: 'sheet'"),
+        ("plan", {"max_delet": 1}, "Store.plan() missing a required argument: 'sheet'"),
+        ("undo", {"max_delet": 1}, "Store.undo() got an unexpected keyword argument 'max_delet'"),
+        ("apply", {"plan": 1, "retries": 2}, "Store.apply() got an unexpected keyword"),
+        ("read", {"sheet": "a.csv", "tabs": 1}, "Store.read() got an unexpected keyword"),
+    ],
+)
+def test_a_wrong_argument_names_the_public_method(
+    call: str, given: dict[str, object], says: str
+) -> None:
+    """A missing or unknown argument of a method names it as the caller knows it."""
+    with ps.demo() as store:
+        with pytest.raises(TypeError, match=f"^{re.escape(says)}"):
+            getattr(store, call)(**given)
+        if inspect.iscoroutinefunction(getattr(AsyncStore, call)) and call == "plan":
+            with pytest.raises(TypeError, match=f"^{re.escape('Async' + says)}"):
+                asyncio.run(store.aio.plan(**given))
+
+
+def test_too_many_arguments_are_named() -> None:
+    """A method of the operations names itself too."""
+    with (
+        ps.demo() as store,
+        pytest.raises(TypeError, match=r"^Api\.get_pet_by_id\(\) got too many"),
+    ):
+        store.api.get_pet_by_id(1, 2)  # type: ignore[call-arg]
 
 
 def test_methods_of_a_store_are_what_they_seem() -> None:

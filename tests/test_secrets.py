@@ -89,6 +89,14 @@ store.sign_in(ps.auth.bearer(os.environ["T"] + "\\x00"))  # fails
 #
 store.sign_in(ps.auth.bearer(os.environ["OLD"]))  # fails
 #
+store.sign_in(os.environ["T"])  # fails
+#
+store.sign_in(username="me", password=os.environ["S"])  # fails
+#
+store.api.delete_pet(999, api_key=os.environ["K"])  # fails
+#
+ps.connect(url, auth=os.environ["T"])  # fails
+#
 store.sign_in(ps.auth.implicit(url + "#state=x&access_token=" + os.environ["T"]))  # fails
 #
 pending = store.begin_sign_in(listen=False)

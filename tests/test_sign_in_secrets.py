@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import copy
 import json
 import logging
 import pickle
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote, quote_plus, urlencode
@@ -109,7 +110,48 @@ FAILING: dict[str, Callable[[ps.Store], object]] = {
     ),
     "pasted nonsense": lambda store: store.begin_sign_in(listen=False).paste(f"{SECRET} " * 9_000),
     "asked with a bad token": lambda store: _asked_with(store, SECRET),
+    "a token instead of credentials": lambda store: store.sign_in(SECRET),  # type: ignore[arg-type]
+    "a pair instead of credentials": lambda store: store.sign_in(("me", SECRET)),  # type: ignore[arg-type]
+    "token as bytes": lambda _: ps.auth.bearer(SECRET.encode()),  # type: ignore[arg-type]
+    "connected with a token": lambda store: ps.connect(
+        store.url,
+        auth=SECRET,  # type: ignore[arg-type]
+        environ={},
+    ),
+    "connected with a password": lambda _: ps.connect(
+        f"https://me:{SECRET}@shop.example/v2", environ={}
+    ),
+    "connected with a query": lambda _: ps.connect(
+        f"https://shop.example/v2?key={SECRET}", environ={}
+    ),
+    "environment with a password": lambda _: ps.connect(
+        environ={"PETSYNC_URL": f"https://me:{SECRET}@shop.example/v2"}
+    ),
+    "environment and a bad argument": lambda _: ps.connect(
+        "https://shop.example/v2", environ={"PETSYNC_TOKEN": SECRET}, timeout=-1
+    ),
+    "session with another token": lambda store: store.api.aio.session.use(SECRET),  # type: ignore[arg-type]
+    "key of one request": lambda store: store.api.delete_pet(404, api_key=SECRET),
+    "key of one request, hidden": lambda store: store.api.delete_pet(404, api_key=Secret(SECRET)),
+    "key with a line break": lambda store: store.api.delete_pet(1, api_key=bad(SECRET)),
+    "key as bytes": lambda store: store.api.delete_pet(1, api_key=SECRET.encode()),  # type: ignore[arg-type]
+    "key and a bad id": lambda store: store.api.delete_pet(2**70, api_key=SECRET),
+    "key, asynchronous": lambda store: _awaited(
+        store, store.api.aio.delete_pet(404, api_key=SECRET)
+    ),
+    "credentials, asynchronous": lambda store: _awaited(store, store.aio.sign_in(SECRET)),  # type: ignore[arg-type]
+    "jobs with an environment": lambda _: ps.reconcile.run(
+        "missing.toml", environ={"PETSYNC_TOKEN": SECRET}
+    ),
 }
+
+
+def _awaited(store: ps.Store, work: Coroutine[object, object, object]) -> object:
+    async def run() -> object:
+        async with store.aio:
+            return await work
+
+    return asyncio.run(run())
 
 
 def _asked_with(store: ps.Store, secret: str) -> object:
@@ -124,6 +166,35 @@ def test_errors(box: Sandbox, tmp_path: Path, what: str) -> None:
         FAILING[what](store)
     if what == "implicit that is refused":
         return  # This error shows the service's own description, secret included.
+    assert SECRET not in seen(failed.value)
+
+
+WRONG: dict[str, Callable[[ps.Store], object]] = {
+    "a misspelt keyword": lambda store: store.api.delete_pet(1, apikey=SECRET),  # type: ignore[call-arg]
+    "a key by position": lambda store: store.api.delete_pet(1, SECRET),  # type: ignore[call-arg]
+    "user and password": lambda store: store.sign_in(username="me", password=SECRET),  # type: ignore[call-arg]
+    "asynchronous": lambda store: _awaited(store, store.aio.sign_in(password=SECRET)),  # type: ignore[call-arg]
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_arguments(box: Sandbox, tmp_path: Path, what: str) -> None:
+    """Arguments that a method does not have are not in the frames of the TypeError."""
+    with store_at(box, tmp_path) as store, pytest.raises(TypeError) as failed:
+        WRONG[what](store)
+    assert SECRET not in seen(failed.value)
+
+
+def test_a_service_that_repeats_the_key_of_a_request(tmp_path: Path) -> None:
+    """A key that `delete_pet` takes as an argument is masked in the service's message."""
+    reply = answer(401, f'{{"message": "bad {SECRET}"}}'.encode(), content_type="application/json")
+    with (
+        ScriptedServer(reply) as server,
+        ps.connect(server.url, state=tmp_path, environ={}) as store,
+        pytest.raises(ps.errors.AuthError) as failed,
+    ):
+        store.api.delete_pet(1, api_key=SECRET)
+    assert "bad ***" in failed.value.message
     assert SECRET not in seen(failed.value)
 
 

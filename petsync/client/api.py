@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from petsync._sync import LoopThread, make_synchronous
+from petsync.client.auth.credentials import header_safe
 from petsync.client.session import Session
 from petsync.errors import InvalidInputError
 from petsync.models import ApiResponse, Pet
 from petsync.profile import ServiceProfile
 from petsync.protocol import operations
 from petsync.protocol.operations import Call
+from petsync.settings import Secret, as_secret
 
 __all__ = ["Api", "AsyncApi", "each_query"]
 
@@ -34,11 +36,13 @@ class AsyncApi:
         """
         return await self.session.send(self._call_with_pet(operations.update_pet, pet))
 
-    async def delete_pet(self, pet_id: int, *, api_key: str | None = None) -> None:
-        """Delete the pet."""
-        await self.session.send(
-            operations.delete_pet(pet_id, api_key=api_key, profile=self._profile)
-        )
+    async def delete_pet(self, pet_id: int, *, api_key: str | Secret | None = None) -> None:
+        """Delete the pet, with this API key instead of the session's, if given. Raises
+        SettingsError, which does not show the key, if it is not valid in a header.
+        """
+        api_key = as_secret(api_key)
+        key = None if api_key is None else header_safe(api_key, "the api key")
+        await self.session.send(operations.delete_pet(pet_id, api_key=key, profile=self._profile))
 
     async def find_pets_by_status(self, status: str | Sequence[str]) -> list[Pet]:
         """Return the pets with one of the statuses. The interface marks the parameter of this

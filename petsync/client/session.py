@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import httpx
 
 from petsync import __version__
-from petsync.client.auth.credentials import Credentials
+from petsync.client.auth.credentials import Credentials, hide_other
 from petsync.client.auth.renewal import Keyring, Renewer, build_still_refused_error
 from petsync.client.origin import (
     build_redirect_loop_error,
@@ -137,7 +137,7 @@ class Exchange:
         if credentials.token is not None:
             headers["authorization"] = f"Bearer {credentials.token.reveal()}"
         if credentials.key is not None and request.operation in _KEY_OPERATIONS:
-            headers.setdefault(self._key_header, credentials.key.reveal())
+            headers[self._key_header] = credentials.key.reveal()
         return headers
 
     def _build_transport_error(
@@ -338,7 +338,7 @@ class ServiceCall(Generic[T]):
 
     async def _exchange_once(self) -> T:
         line, request = self._line, self._call.request
-        credentials = line.keyring.credentials
+        credentials = line.keyring.credentials.with_key(request.api_key)
         line.flow.counts.requests += 1
         response = await line.exchange.send_request(
             request, credentials, line.flow.transport, self._on_sent
@@ -410,6 +410,7 @@ class Session:
         allow_http: Collection[str] = (),
         transport: Callable[[], httpx.AsyncBaseTransport] | None = None,
     ) -> None:
+        credentials = hide_other(credentials)
         _check(credentials, timeout)
         self.base_url = checked_base(base_url, with_secret=bool(credentials), allow_http=allow_http)
         self.profile = profile
@@ -495,7 +496,7 @@ class Session:
         """
         line = self._get_line()
         await line.keyring.ensure_fresh()
-        credentials = self.credentials
+        credentials = self.credentials.with_key(request.api_key)
         while not await line.flow.gate.enter():
             pass
         line.flow.counts.requests += 1
@@ -530,6 +531,7 @@ class Session:
         """Use these credentials from now on. Raises SettingsError if the address must not get
         credentials.
         """
+        credentials = hide_other(credentials)
         _check(credentials, self._timeout)
         checked_base(self.base_url, with_secret=bool(credentials), allow_http=self._allow_http)
         self._keyring.replace(credentials)
@@ -605,8 +607,9 @@ class Session:
 
 def _check(credentials: object, timeout: object) -> None:
     if not isinstance(credentials, Credentials):
+        kind = credentials if isinstance(credentials, type) else type(credentials)
         raise SettingsError(
-            f"the credentials are {type(credentials).__name__}, which is not supported",
+            f"the credentials are {kind.__name__}, which is not supported",
             hint="Use petsync.auth.bearer(…), petsync.auth.api_key(…) or petsync.auth.none().",
         )
     number = timeout if isinstance(timeout, int | float) and timeout is not True else 0

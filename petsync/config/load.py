@@ -64,7 +64,8 @@ def load(
     Raises ConfigurationError. Its `problems` are all mistakes, each with file, line, key and
     suggestion; none shows a secret.
     """
-    reader = Reader(HiddenEnvironment(environ), names=names, unset_hint=_ENV_FILE)
+    environ = HiddenEnvironment(environ)
+    reader = Reader(environ, names=names, unset_hint=_ENV_FILE)
     read = _read_file(path, environ, reader)
     refuse(read.document, reader, [*reader.found, *_check_combined(read)])
     found = _build(read)
@@ -108,7 +109,8 @@ def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
     the others. If any variable is unset, combinations of options are not checked. Raises
     ConfigurationError for all other mistakes.
     """
-    reader = Reader(HiddenEnvironment(environ), is_partial=True, unset_hint=_ENV_FILE)
+    environ = HiddenEnvironment(environ)
+    reader = Reader(environ, is_partial=True, unset_hint=_ENV_FILE)
     read = _read_file(path, environ, reader)
     # With options left out, checks of combinations would be wrong.
     combined = [] if read.reader.lacks else _check_combined(read)

@@ -34,6 +34,7 @@ def read_settings(
     folder, and if it decides where secrets go, the settings are `unconfirmed`: no secret is used
     with them. Raises SettingsError for an argument, ConfigurationError for the file.
     """
+    environ = HiddenEnvironment(environ)
     path = folder / "petsync.toml"
     try:
         path.stat()
@@ -41,7 +42,7 @@ def read_settings(
         return resolve(arguments, environ)
     except OSError:
         pass  # To read the file is the same error, with a way out.
-    return resolve(arguments, environ, partial(_read_file, path, HiddenEnvironment(environ)))
+    return resolve(arguments, environ, partial(_read_file, path, environ))
 
 
 def _read_file(

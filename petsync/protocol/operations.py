@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Generic, Literal, TypeVar
@@ -19,6 +19,7 @@ from petsync.errors import InvalidInputError, ResponseError
 from petsync.models import MAX_ID, MIN_ID, ApiResponse, Pet
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.protocol import json, xml
+from petsync.settings import Secret
 
 __all__ = [
     "Call",
@@ -55,7 +56,8 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """A request. `target` is the path and query below the base URL, already percent-encoded. If it
-    is `repeatable`, sending it twice has the same effect as sending it once.
+    is `repeatable`, sending it twice has the same effect as sending it once. `api_key` replaces the
+    session's.
     """
 
     operation: str
@@ -65,6 +67,7 @@ class Request:
     body: bytes = b""
     pet_id: int | None = None
     repeatable: bool = True
+    api_key: Secret | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,12 +254,11 @@ def update_pet(
 
 
 def delete_pet(
-    pet_id: int, *, api_key: str | None = None, profile: ServiceProfile = STANDARD
+    pet_id: int, *, api_key: Secret | None = None, profile: ServiceProfile = STANDARD
 ) -> Call[None]:
-    """Return the call of deletePet, with the `api_key` parameter, if given, as a header."""
-    headers = {} if api_key is None else {profile.api_key_header: api_key}
-    request = _request("deletePet", "DELETE", pet_id, profile, headers=headers)
-    return Call(request, success_reader(pet_id))
+    """Return the call of deletePet, with the `api_key` parameter, if given."""
+    request = _request("deletePet", "DELETE", pet_id, profile)
+    return Call(replace(request, api_key=api_key), success_reader(pet_id))
 
 
 def find_pets_by_status(

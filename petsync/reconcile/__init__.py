@@ -6,6 +6,7 @@ rounds.exit_code
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -50,7 +51,9 @@ def run(
     ConfigurationError for an invalid configuration, SettingsError if there is no such job.
     """
     from petsync.reconcile.jobs import run_jobs
+    from petsync.settings import HiddenEnvironment
 
+    environ = HiddenEnvironment(os.environ if environ is None else environ)
     return run_jobs(
         config, job=job, dry_run=dry_run, moved=moved, environ=environ, watchers=watchers
     )

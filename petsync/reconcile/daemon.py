@@ -25,6 +25,7 @@ from petsync.plan.rounds import Round
 from petsync.reconcile.notify import Notifier
 from petsync.reconcile.observe import Endpoint, logging_to
 from petsync.reconcile.state import History, StatePaths
+from petsync.settings import HiddenEnvironment
 
 __all__ = ["Daemon", "DueJobs", "LiveConfiguration", "Load", "every", "interval", "tell"]
 
@@ -201,7 +202,7 @@ def every(
     interrupted a round, else 0. Raises SettingsError if the configuration cannot be read at the
     start.
     """
-    environ = os.environ if environ is None else environ
+    environ = HiddenEnvironment(os.environ if environ is None else environ)
     run, load = run or _run(), _logging(load or _load(), log_format)
     first = config if isinstance(config, Configuration) else load(Path(config), environ)
     StatePaths(first.state).check()

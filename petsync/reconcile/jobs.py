@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -25,12 +24,12 @@ def run_jobs(
     job: str,
     dry_run: bool,
     moved: bool,
-    environ: Mapping[str, str] | None,
+    environ: Mapping[str, str],
     watchers: Iterable[Watcher],
 ) -> Rounds:
     """Run the jobs, send the notices and return the rounds; see `petsync.reconcile.run`."""
     if not isinstance(config, Configuration):
-        config = load(config, os.environ if environ is None else environ)
+        config = load(config, environ)
     StatePaths(config.state).check()
     if dry_run:
         return reconcile_jobs(config, job=job, dry_run=True, moved=moved, watchers=watchers)

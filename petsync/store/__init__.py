@@ -15,7 +15,7 @@ from petsync._sync import LoopThread, delegate, make_synchronous
 from petsync.client import auth as auths
 from petsync.client.api import Api
 from petsync.client.auth.browser import AsyncPendingSignIn
-from petsync.client.auth.credentials import Credentials
+from petsync.client.auth.credentials import Credentials, hide_other
 from petsync.client.auth.keyring import CredentialStore
 from petsync.client.origin import checked_base
 from petsync.client.retry import RetryPolicy
@@ -24,7 +24,7 @@ from petsync.config.settings import read_settings
 from petsync.errors import MissingServiceError, SettingsError
 from petsync.profile import ServiceProfile, profile_from
 from petsync.samples import sample_data
-from petsync.settings import HiddenEnvironment, Settings, as_written, resolve
+from petsync.settings import HiddenEnvironment, Settings, as_written, hide_userinfo, resolve
 from petsync.store.async_store import AsyncStore
 from petsync.store.signin import PendingSignIn
 
@@ -140,6 +140,8 @@ def connect(
     replaces the process's environment. Raises SettingsError if no service is given or a setting is
     invalid.
     """
+    url, auth = hide_userinfo(url), hide_other(auth)
+    environ = HiddenEnvironment(os.environ if environ is None else environ)
     arguments = {
         "url": url,
         "profile": profile if isinstance(profile, str) else None,
@@ -147,7 +149,6 @@ def connect(
         "allow_http": allow_http,
         "timeout": timeout,
     }
-    environ = HiddenEnvironment(os.environ if environ is None else environ)
     settings = read_settings(arguments, environ, Path())
     if settings.url is None:
         raise MissingServiceError(
@@ -171,6 +172,7 @@ def store_of(
     The environment and petsync.toml are not read. Without `auth`, the sign-in is that of the
     settings, else the stored one for the service. Raises SettingsError.
     """
+    auth = hide_other(auth)
     try:
         session = _session(settings, auth, profile, retry)
     except SettingsError as error:

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from petsync._sync import LoopThread, make_synchronous
 from petsync.client.auth.browser import AsyncPendingSignIn
-from petsync.client.auth.credentials import Credentials
+from petsync.client.auth.credentials import Credentials, hide_other
 from petsync.client.auth.keyring import CredentialStore
 from petsync.client.auth.oauth import Authority
 from petsync.client.session import Session
@@ -49,6 +49,7 @@ class SignIn:
         sign-in or the keyring cannot be used, and ApiError if the service does not answer; the
         former credentials then stay.
         """
+        credentials = hide_other(credentials)
         self.settings.require_confirmed()
         return await self.service.sign_in(credentials, keep)
 

@@ -13,14 +13,13 @@ from petsync.client.auth.credentials import (
     Credentials,
     Grant,
     Renew,
-    as_secret,
     checked_token,
     header_safe,
     require_secret,
 )
 from petsync.errors import SettingsError
 from petsync.models import READ, WRITE
-from petsync.settings import Secret, read_file
+from petsync.settings import Secret, as_secret, read_file
 
 __all__ = [
     "Credentials",

@@ -14,15 +14,15 @@ from urllib.parse import quote_plus
 from petsync.errors import ApiError, AuthError, PetsyncError, SettingsError
 from petsync.models import Kept, Kind
 from petsync.redact import Redactor, proxy_secrets
-from petsync.settings import Secret
+from petsync.settings import Secret, as_secret
 
 __all__ = [
     "Credentials",
     "Grant",
     "Renew",
-    "as_secret",
     "checked_token",
     "header_safe",
+    "hide_other",
     "require_secret",
 ]
 
@@ -193,6 +193,10 @@ class Credentials:
         """Return these credentials with another token and other terms."""
         return replace(self, token=token, grant=grant, problem="").with_past_of(self)
 
+    def with_key(self, key: Secret | None) -> Credentials:
+        """Return these credentials with another API key, if there is one."""
+        return self if key is None else replace(self, key=key).with_past_of(self)
+
     def with_failed_renewal(self, error: PetsyncError) -> Credentials:
         """Return these credentials after a failed renewal. If its response was lost, the refresh
         token may be used up: it is sent at most once more, when the service refuses the current
@@ -237,9 +241,11 @@ def checked_token(token: object) -> Secret:
     return header_safe(as_secret(token), "the token")
 
 
-def as_secret(value: Any) -> Any:
-    """Return a string as a secret; leave other values unchanged for later checks."""
-    return Secret(value) if isinstance(value, str) else value
+def hide_other(value: Any) -> Any:
+    """Return credentials or None, and only the type of any other value: a verbose traceback shows
+    the arguments of a function that refuses them.
+    """
+    return value if value is None or isinstance(value, Credentials) else type(value)
 
 
 def header_safe(value: object, what: str) -> Secret:
@@ -258,8 +264,9 @@ def header_safe(value: object, what: str) -> Secret:
 def require_secret(value: object, what: str) -> Secret:
     """Return the secret without surrounding spaces. Raises SettingsError if there is none."""
     if not isinstance(value, Secret):
+        kind = value if isinstance(value, type) else type(value)
         raise SettingsError(
-            f"{what} is {type(value).__name__}, not text",
+            f"{what} is {kind.__name__}, not text",
             hint="Check the variable or the file that it comes from.",
         )
     secret = Secret(value.reveal().strip())
