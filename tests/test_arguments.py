@@ -14,7 +14,12 @@ import pytest
 from shop import snapshot_of
 
 import petsync as ps
-from petsync.apply.options import ApplyKeywords, ApplyOptions
+from petsync.apply.options import (
+    ApplyKeywords,
+    ApplyOptions,
+    UploadKeywords,
+    UploadOptions,
+)
 from petsync.plan.guard import Limit
 from petsync.plan.options import PlanKeywords, PlanOptions
 from petsync.sandbox import Sandbox
@@ -179,6 +184,46 @@ def test_too_many_arguments_are_named() -> None:
         store.api.get_pet_by_id(1, 2)  # type: ignore[call-arg]
 
 
+@pytest.mark.parametrize("name", ["tab", "encoding", "mapping"])
+def test_an_option_of_files_is_refused_for_what_is_no_file(tmp_path: Path, name: str) -> None:
+    """`read` refuses an option that cannot change a DataFrame, or a Sheet that is already read."""
+    (tmp_path / "pets.csv").write_text("id,name\n1,Max\n", "utf-8")
+    option = {name: {"Nr": "id"} if name == "mapping" else "utf-8"}
+    with ps.demo() as store:
+        sheet = store.read(tmp_path / "pets.csv")
+        with pytest.raises(ps.errors.SettingsError, match=f"{name} cannot apply to a Sheet"):
+            store.read(sheet, **option)
+        assert store.read(sheet, **{name: None}) is sheet
+        if name != "mapping":
+            with pytest.raises(ps.errors.SettingsError, match=f"{name} cannot apply to a DataF"):
+                store.read(ONE, **option)
+            with pytest.raises(ps.errors.SettingsError, match=f"{name} cannot apply to a Sheet"):
+                store.pictures(sheet, column="name", **option)
+        else:
+            assert "id" in store.read(ONE.rename(columns={"id": "Nr"}), **option).rows
+
+
+@pytest.mark.parametrize("option", [{"pattern": "{id}"}, {"recursive": True}])
+def test_an_option_of_folders_is_refused_for_a_sheet(
+    tmp_path: Path, option: dict[str, Any]
+) -> None:
+    """`pictures` refuses an option of folders if a column of a sheet names the files."""
+    (tmp_path / "pets.csv").write_text("id,image\n1,a.png\n", "utf-8")
+    says = f"{next(iter(option))} is valid only for a folder"
+    with ps.demo() as store, pytest.raises(ps.errors.SettingsError, match=says):
+        store.pictures(tmp_path / "pets.csv", column="image", **option)
+
+
+def test_the_maximum_of_settle_is_that_of_the_command_line() -> None:
+    """`settle` has at most an hour; a longer timeout, its default, counts as an hour."""
+    with pytest.raises(ps.errors.SettingsError, match="settle is 3601; it must be a number of"):
+        ApplyOptions(settle=3601)
+    for kind in (ApplyOptions, UploadOptions):
+        assert kind.of({"settle": 7200.0}, {}).settle == 3600
+        with pytest.raises(ps.errors.SettingsError, match="settle is 7200"):
+            kind.of({"settle": 30.0}, {"settle": 7200})
+
+
 def test_methods_of_a_store_are_what_they_seem() -> None:
     """Asynchronous methods are coroutine functions, also those of the store's parts; a method that
     returns a facade names it.
@@ -189,18 +234,30 @@ def test_methods_of_a_store_are_what_they_seem() -> None:
     assert inspect.signature(ps.Store.begin_sign_in).return_annotation == "PendingSignIn"
 
 
-@pytest.mark.parametrize(("call", "values"), [("plan", PlanOptions), ("apply", ApplyOptions)])
-def test_options_are_shown_as_keywords(call: str, values: type[PlanOptions | ApplyOptions]) -> None:
+@pytest.mark.parametrize(
+    ("call", "values"), [("plan", PlanOptions), ("apply", ApplyOptions), ("upload", UploadOptions)]
+)
+def test_options_are_shown_as_keywords(
+    call: str, values: type[PlanOptions | ApplyOptions | UploadOptions]
+) -> None:
     """Each option of a method is in its signature with its default, and in its help text."""
     method = getattr(ps.Store, call)
     parameters = inspect.signature(method).parameters
-    keywords = {"plan": PlanKeywords, "apply": ApplyKeywords}[call]
+    keywords = {"plan": PlanKeywords, "apply": ApplyKeywords, "upload": UploadKeywords}[call]
     assert keywords.__annotations__.keys() <= parameters.keys()
     assert "options" not in parameters
     for name in keywords.__annotations__:
         assert f"\n- `{name}`: " in method.__doc__
         if name in values.__struct_fields__ and name != "settle":
             assert parameters[name].default == getattr(values(), name)
+
+
+def test_the_options_of_an_undo_do_not_mention_a_sheet() -> None:
+    """An undo and an edit have no sheet, so their options do not describe one."""
+    for method in (ps.Store.undo, ps.Store.edit):
+        keywords = (method.__doc__ or "").partition("\n- `")[2]
+        assert keywords
+        assert "sheet" not in keywords
 
 
 def test_each_option_of_a_plan_is_a_keyword() -> None:

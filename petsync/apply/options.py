@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
-from typing import Annotated, Any, Literal, Self, TypedDict
+from typing import Annotated, Any, ClassVar, Literal, Self, TypedDict
 
 import msgspec
 
@@ -12,10 +12,11 @@ from petsync._options import Option, reject_unknown
 from petsync.errors import SettingsError
 
 __all__ = [
-    "MAX_CONCURRENCY",
     "ApplyKeywords",
     "ApplyOptions",
     "Recheck",
+    "UploadKeywords",
+    "UploadOptions",
     "check_keywords",
     "is_number",
 ]
@@ -28,8 +29,13 @@ Recheck = Literal["each", "bulk", "none"]
 measurements only.
 """
 
-MAX_CONCURRENCY = 128
+_MAX_CHANGES, _MAX_UPLOADS = 128, 64
+"""The maxima of `concurrency`."""
+_MAX_SETTLE_S = 3600
 _EXTRA_INTENTS = 16
+_Rate = Annotated[
+    float | None, Option(help="The maximum number of requests per second.", metavar="N")
+]
 
 
 class ApplyKeywords(TypedDict, total=False):
@@ -43,12 +49,10 @@ class ApplyKeywords(TypedDict, total=False):
             default="16",
             metavar="N",
             least=1,
-            most=MAX_CONCURRENCY,
+            most=_MAX_CHANGES,
         ),
     ]
-    rate: Annotated[
-        float | None, Option(help="The maximum number of requests per second.", metavar="N")
-    ]
+    rate: _Rate
     verify: Annotated[bool | None, Option(help="Read every changed pet again and compare it.")]
     recheck: Annotated[
         Literal["each", "bulk"] | None,
@@ -75,21 +79,99 @@ class ApplyKeywords(TypedDict, total=False):
             default="the timeout, 30",
             metavar="SECONDS",
             least=0,
-            most=3600,
+            most=_MAX_SETTLE_S,
         ),
     ]
 
 
-class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options for applying a plan. Times are in seconds.
+class UploadKeywords(TypedDict, total=False):
+    """The keywords of `Store.upload`: fields of UploadOptions."""
+
+    concurrency: Annotated[
+        int | None,
+        Option(
+            help="The number of pets whose pictures are uploaded at the same time.",
+            default="4",
+            metavar="N",
+            least=1,
+            most=_MAX_UPLOADS,
+        ),
+    ]
+    rate: _Rate
+    settle: Annotated[
+        float | None,
+        Option(
+            help="How long to wait before an upload without an answer is sent again.",
+            default="the timeout, 30",
+            metavar="SECONDS",
+            least=0,
+            most=_MAX_SETTLE_S,
+        ),
+    ]
+
+
+class _SendOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of sending many requests, and their checks. Times are in seconds.
 
     Raises SettingsError for invalid values.
     """
 
-    concurrency: int = 16
-    """The maximum number of changes at the same time."""
+    max_concurrency: ClassVar[int]
+    concurrency: int
     rate: float | None = None
     """The maximum number of requests per second."""
+    settle: float = 30.0
+    """How long a request without a response may still reach the service."""
+    grace: float = 1.5
+    """How long a stopped run waits for the requests that were sent."""
+
+    def __post_init__(self) -> None:
+        if type(self.concurrency) is not int or not 1 <= self.concurrency <= self.max_concurrency:
+            text = f"concurrency is {self.concurrency!r}; it must be 1 to {self.max_concurrency}"
+            raise SettingsError(text)
+        if self.rate is not None and not (is_number(self.rate) and self.rate > 0):
+            text = (
+                f"rate is {self.rate!r}; it must be a number of requests per second greater than 0"
+            )
+            raise SettingsError(text)
+        if not (is_number(self.settle) and 0 <= self.settle <= _MAX_SETTLE_S):
+            raise SettingsError(
+                f"settle is {self.settle!r}; it must be a number of seconds from 0 to "
+                f"{_MAX_SETTLE_S}"
+            )
+
+    @classmethod
+    def of(cls, saved: Mapping[str, Any], given: Mapping[str, Any]) -> Self:
+        """Return the `saved` options, those of a journal or the defaults of a store, replaced by
+        the `given` options that are not None.
+        """
+        known = {name: saved[name] for name in cls.__struct_fields__ if name in saved}
+        if "settle" in known:  # it may be the timeout, which has no maximum
+            known["settle"] = min(known["settle"], _MAX_SETTLE_S)
+        return cls(**{**known, **{n: value for n, value in given.items() if value is not None}})
+
+
+class UploadOptions(_SendOptions, frozen=True, kw_only=True):
+    """The options of an upload. An earlier upload without a response is sent again if its pet still
+    has no new photo after `settle` seconds; after a crash they count from the start of this run.
+    """
+
+    max_concurrency: ClassVar[int] = _MAX_UPLOADS
+    concurrency: int = 4
+    """The number of pets whose pictures are uploaded at the same time."""
+
+
+class ApplyOptions(_SendOptions, frozen=True, kw_only=True):
+    """The options for applying a plan.
+
+    An add without an id and without a response counts as not made if the store does not have the
+    pet when `settle` seconds have passed since the last attempt or, after a crash, since the
+    resume.
+    """
+
+    max_concurrency: ClassVar[int] = _MAX_CHANGES
+    concurrency: int = 16
+    """The maximum number of changes at the same time."""
     verify: bool = False
     """If true, every changed pet is read back."""
     recheck: Recheck = "each"
@@ -98,24 +180,9 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The run stops if there are more failures than this; None: no limit."""
     failures_before_deletes: int = 0
     """If there are more failures than this, no deletes are sent."""
-    grace: float = 1.5
-    """How long a stopped run waits for the requests that were sent."""
-    settle: float = 30.0
-    """How long a request without a response may still reach the service.
-
-    An add without an id and without a response counts as not made if the store does not have the
-    pet when this time has passed since the last attempt or, after a crash, since the resume.
-    """
 
     def __post_init__(self) -> None:
-        if type(self.concurrency) is not int or not 1 <= self.concurrency <= MAX_CONCURRENCY:
-            text = f"concurrency is {self.concurrency!r}; it must be 1 to {MAX_CONCURRENCY}"
-            raise SettingsError(text)
-        if self.rate is not None and not (is_number(self.rate) and self.rate > 0):
-            text = (
-                f"rate is {self.rate!r}; it must be a number of requests per second greater than 0"
-            )
-            raise SettingsError(text)
+        super().__post_init__()
         if self.recheck not in ("each", "bulk", "none"):
             raise SettingsError(f"recheck is {self.recheck!r}; it must be 'each' or 'bulk'")
         limit = self.max_failures
@@ -123,18 +190,6 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise SettingsError(
                 f"max_failures is {limit!r}; it must be a whole number, 0 or greater"
             )
-        if not (is_number(self.settle) and self.settle >= 0):
-            raise SettingsError(
-                f"settle is {self.settle!r}; it must be a number of seconds, 0 or greater"
-            )
-
-    @classmethod
-    def of(cls, saved: Mapping[str, Any], given: ApplyKeywords) -> Self:
-        """Return the options that a journal saved, replaced by the `given` options that are not
-        None.
-        """
-        known = {name: saved[name] for name in cls.__struct_fields__ if name in saved}
-        return cls(**{**known, **{n: value for n, value in given.items() if value is not None}})
 
     @property
     def max_concurrent(self) -> int:

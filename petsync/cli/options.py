@@ -43,7 +43,6 @@ __all__ = [
     "PENDING",
     "SOME_FAILED",
     "CompareOptions",
-    "Rate",
     "as_usage_error",
     "check_page",
     "explain_round_names",
@@ -285,7 +284,7 @@ def _value_type(name: str, kinds: Collection[Any], option: Option) -> Any:
     return (click.IntRange if int in kinds else click.FloatRange)(option.least, option.most)
 
 
-class Rate(click.ParamType[float]):
+class _Rate(click.ParamType[float]):
     """The type of an option for requests per second, given as `20` or `20/s`."""
 
     name = "N"
@@ -341,7 +340,7 @@ class _ColumnMapping(click.ParamType[tuple[str, str]]):
 
 
 _TYPES: Mapping[str, type[click.ParamType[Any]]] = {
-    "rate": Rate,
+    "rate": _Rate,
     "mapping": _ColumnMapping,
     "max_bytes": _Size,
 }

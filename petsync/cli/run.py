@@ -745,14 +745,7 @@ petsync undo 20261121-0930 -o undo.json -o undo.html
     metavar="QUERY",
     help="Only what this query selects, such as \"name == 'Max'\"; docs/undo.md lists the names.",
 )
-@keyword_options(
-    UndoKeywords,
-    "limits",
-    max_delete="",
-    max_update="",
-    max_add="",
-    allow_empty="Permit an undo that deletes every pet.",
-)
+@keyword_options(UndoKeywords, "limits")
 @file_option(
     "-o",
     "--output",

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from petsync.apply.options import UploadKeywords
 from petsync.cli.context import Context, confirm, must_be_writable, must_differ, show_progress
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     PENDING,
-    Rate,
     check_page,
     file_option,
     keyword_options,
@@ -65,20 +65,7 @@ petsync upload photos --yes --json
     help="additionalMetadata for every picture without its own.",
 )
 @keyword_options(PictureKeywords, "processing")
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1, 64),
-    default=4,
-    metavar="N",
-    help="The number of pets whose pictures are uploaded at the same time.  [4]",
-)
-@click.option("--rate", type=Rate(), metavar="N", help="The maximum number of requests per second.")
-@click.option(
-    "--settle",
-    type=click.FloatRange(0, 3600),
-    metavar="SECONDS",
-    help="How long to wait before an upload without an answer is sent again.  [the timeout, 30]",
-)
+@keyword_options(UploadKeywords, "pacing")
 @file_option(
     "--report",
     "page",
@@ -96,9 +83,7 @@ def command(
     reading: dict[str, Any],
     folder: Path | None,
     page: Path | None,
-    concurrency: int,
-    rate: float | None,
-    settle: float | None,
+    pacing: dict[str, Any],
     metadata_column: str | None,
     metadata: str | None,
     processing: dict[str, Any],
@@ -136,8 +121,7 @@ def command(
                 )
             if not _confirm(context, pictures, yes):
                 return PENDING
-            pace = {"concurrency": concurrency, "rate": rate, "settle": settle}
-            report, error = _upload(context, store, pictures, **pace)
+            report, error = _upload(context, store, pictures, **pacing)
     except (KeyboardInterrupt, click.Abort):
         raise InterruptedRunError(
             "interrupted",

@@ -16,14 +16,13 @@ import msgspec
 from petsync._sync import run_to_end
 from petsync.apply.engine import StoppedError, Stopper, Target, cause_of
 from petsync.apply.journal import Journal
-from petsync.apply.options import is_number
+from petsync.apply.options import UploadOptions
 from petsync.errors import (
     ApiError,
     AuthError,
     NotFoundError,
     PetsyncError,
     PlanError,
-    SettingsError,
     UnavailableError,
 )
 from petsync.images.inspect import DECODE_CONCURRENCY, UnusableImageError, read_prepared
@@ -51,7 +50,6 @@ __all__ = [
     "PictureSender",
     "UnsentError",
     "UploadCanceller",
-    "UploadOptions",
     "rebuild_upload_report",
     "repeated_uploads",
     "result_without_upload",
@@ -484,30 +482,6 @@ def _bare_file_name(picture: Picture) -> str:
 
 _INTERRUPTED = "under way when the run was stopped"
 _PROGRESS_INTERVAL_S = 0.1
-_MAX_CONCURRENCY = 64
-
-
-class UploadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of an upload. Raises SettingsError for an invalid value."""
-
-    concurrency: int = 4
-    """The number of pets whose pictures are uploaded at the same time."""
-    settle: float = 30.0
-    """The seconds after which an earlier upload without a response is sent again if the pet still
-    has no new photo; after a crash they count from the start of this run.
-    """
-    grace: float = 1.5
-    """The seconds for which a stopped run waits for uploads in flight."""
-
-    def __post_init__(self) -> None:
-        if type(self.concurrency) is not int or not 1 <= self.concurrency <= _MAX_CONCURRENCY:
-            raise SettingsError(
-                f"concurrency is {self.concurrency!r}; it must be 1 to {_MAX_CONCURRENCY}"
-            )
-        if not (is_number(self.settle) and 0 <= self.settle <= 3600):
-            raise SettingsError(
-                f"settle is {self.settle!r}; it must be a number of seconds from 0 to 3600"
-            )
 
 
 async def run(

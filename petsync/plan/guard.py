@@ -122,14 +122,15 @@ class UndoKeywords(UpdateKeywords, total=False):
             metavar="N|P%",
         ),
     ]
-    allow_empty: Annotated[
-        bool, Option(help="Permit an empty sheet, or a plan that deletes every pet.")
-    ]
+    allow_empty: Annotated[bool, Option(help="Permit an undo that deletes every pet.")]
 
 
 class GuardKeywords(UndoKeywords, total=False):
     """All limits of a plan as keywords: the fields of Guard; None is the default."""
 
+    allow_empty: Annotated[
+        bool, Option(help="Permit an empty sheet, or a plan that deletes every pet.")
+    ]
     allow_shifted: Annotated[
         bool, Option(help="Permit a column that was sorted or shifted without its rows.")
     ]

@@ -23,7 +23,7 @@ from petsync.client import loaders
 from petsync.client.api import AsyncApi
 from petsync.client.loaders import Found, Lookups, look_up
 from petsync.client.session import Session
-from petsync.errors import PlanError, SheetError
+from petsync.errors import PlanError, SettingsError, SheetError
 from petsync.plan import arguments
 from petsync.plan.change import Snapshot
 from petsync.plan.guard import NO_GUARD, Guard, UndoKeywords, guard_from
@@ -238,9 +238,11 @@ class AsyncStore:
         petsync.toml, maps headers to columns. `encoding` and `corrections` (texts by cell address)
         are as in `read_sheet`. With corrections, a Sheet is read again from its file, with the
         corrections that it already has. Raises SheetError if the sheet cannot be read, if the file
-        has changed, and for corrections of a DataFrame.
+        has changed, and for corrections of a DataFrame; SettingsError for an option that cannot
+        apply: `tab` and `encoding` of a DataFrame or a Sheet, `mapping` of a Sheet.
         """
         reject_unknown(options, "read", ReadKeywords)
+        _check_effect(sheet, options)
         own = {"statuses": self._session.profile.statuses, "defaults": self.settings.columns}
         return _read(sheet, ReadOptions.of({**options, **own}))
 
@@ -274,6 +276,21 @@ class AsyncStore:
 
     def _statuses(self, given: Sequence[str]) -> tuple[str, ...]:
         return tuple(given) or self._session.profile.statuses
+
+
+def _check_effect(sheet: object, options: ReadKeywords) -> None:
+    """Raise SettingsError for an option that does not apply to a sheet that is no file."""
+    if not isinstance(sheet, Sheet | pd.DataFrame):
+        return
+    is_read = isinstance(sheet, Sheet)
+    given = [name for name in ("tab", "encoding") if options.get(name) is not None]
+    given += ["mapping"] if is_read and options.get("mapping") else []
+    if given:
+        what = "a Sheet, which is already read" if is_read else "a DataFrame, which has no file"
+        raise SettingsError(
+            f"{' and '.join(given)} cannot apply to {what}",
+            hint="Leave the option out, or give the path of the file.",
+        )
 
 
 def _read(sheet: Sheet | pd.DataFrame | str | Path, options: ReadOptions) -> Sheet:

@@ -14,14 +14,14 @@ from typing import Unpack
 
 import msgspec
 
-from petsync._options import reject_unknown, show_keywords
+from petsync._options import show_keywords
 from petsync._sync import in_thread
 from petsync.apply.journal import Journal, RunSession
-from petsync.apply.options import ApplyOptions
+from petsync.apply.options import UploadKeywords, UploadOptions
 from petsync.client.api import AsyncApi
 from petsync.client.loaders import look_up
 from petsync.client.target import ServiceTarget, photo, target_of
-from petsync.errors import InterruptedRunError, PetsyncError, PlanError
+from petsync.errors import InterruptedRunError, PetsyncError, PlanError, SettingsError
 from petsync.images import upload
 from petsync.images.find import (
     DEFAULT_PATTERNS,
@@ -35,7 +35,6 @@ from petsync.images.inspect import decide_uploads, inspect_files, with_pet
 from petsync.images.upload import (
     RERUN_CURE,
     UploadCanceller,
-    UploadOptions,
     repeated_uploads,
     uploads_to,
 )
@@ -101,12 +100,16 @@ class StoreImages:
         neither the `metadata_column` nor metadata.csv in the folder has a text.
 
         Embedded metadata (place, time, camera, comments) is removed by default. Raises SheetError
-        if folder, sheet or column cannot be read, SettingsError for invalid options, and ApiError
-        if the store does not answer.
+        if folder, sheet or column cannot be read, SettingsError for invalid options and for those
+        that cannot apply to the source, and ApiError if the store does not answer.
         """
-        reject_unknown(options, "pictures", PictureKeywords)
         chosen = PictureOptions(**options)
         if column is not None:
+            if recursive or pattern != DEFAULT_PATTERNS:
+                raise SettingsError(
+                    f"{'recursive' if recursive else 'pattern'} is valid only for a folder",
+                    hint="The column names the files, so leave the option out.",
+                )
             sheet = await self._sheet(source, {"tab": tab, "encoding": encoding})
             find_in = partial(
                 find_in_sheet,
@@ -141,7 +144,6 @@ class StoreImages:
         The images are these files in the given order; their names do not matter. `row` of a picture
         or problem is the index of its file.
         """
-        reject_unknown(options, "pictures_of", PictureKeywords)
         (number,) = arguments.pet_ids(pet_id)
         chosen = PictureOptions(**options)
         paths = [files] if isinstance(files, str | Path) else files
@@ -152,34 +154,27 @@ class StoreImages:
         found = ImageMatches(candidates=candidates)
         return await self._pictures(f"files for pet {number}", found, chosen, on_progress)
 
+    @show_keywords(UploadKeywords, UploadOptions, settle=None)
     async def upload(
         self,
         pictures: Pictures,
         *,
-        concurrency: int = 4,
-        rate: float | None = None,
-        settle: float | None = None,
         on_progress: Callable[[UploadProgress], None] | None = None,
         on_file: Callable[[FileProgress], None] | None = None,
         cancelling: UploadCanceller | None = None,
+        **options: Unpack[UploadKeywords],
     ) -> UploadReport:
         """Upload the images, and return the outcome of every file.
 
-        Images of one pet are sent one after the other, those of `concurrency` pets at the same
-        time. The journal records the run, so no later run uploads the same image again. `settle` is
-        the number of seconds to wait before an upload that got no response and added no photo is
-        sent again; by default the timeout. `on_progress` is called for all images together,
-        `on_file` for each; `cancelling` names images to leave out.
+        Images of one pet are sent one after the other. The journal records the run, so no later run
+        uploads the same image again. `on_progress` is called for all images together, `on_file` for
+        each; `cancelling` names images to leave out.
 
         Raises LockedError before it sends anything, and InterruptedRunError with the `report` so
         far if the run was stopped; the same folder or sheet, read and uploaded again, completes it.
         """
         arguments.checked_pictures(pictures)
-        options = UploadOptions(
-            concurrency=concurrency, settle=self.settings.timeout if settle is None else settle
-        )
-        # ApplyOptions checks the rate.
-        rate = ApplyOptions(rate=rate).rate
+        chosen = UploadOptions.of({"settle": self.settings.timeout}, options)
         session = self.api.session
         if pictures.store != session.base_url:
             raise PlanError(
@@ -194,13 +189,13 @@ class StoreImages:
         open_journal = partial(Journal.open, self.settings.state, create=True)
         with closing(await in_thread(open_journal)) as journal:
             await asyncio.sleep(0)  # if cancelled before this point, no run starts
-            begin = partial(_begin, journal, run_id, pictures, started, options)
+            begin = partial(_begin, journal, run_id, pictures, started, chosen)
             run_session = await in_thread(begin)
             # Read the earlier uploads only under the lock, when no other process can upload.
             find = partial(uploads_to, journal, pictures.store)
             target = ServiceTarget(self.api)
             target.before_send = run_session.confirm_lock
-            session.pace.rate = rate
+            session.pace.rate = chosen.rate
             try:
                 report = await upload.run(
                     pictures,
@@ -210,7 +205,7 @@ class StoreImages:
                     run_id=run_session.run_id,
                     started=started,
                     adds=session.profile.upload_adds_photo,
-                    options=options,
+                    options=chosen,
                     on_progress=on_progress,
                     on_file=on_file,
                     cancelling=cancelling,
@@ -241,7 +236,7 @@ class StoreImages:
         because an upload does not depend on the status.
         """
         if isinstance(source, Sheet):
-            return source
+            return self.read(source, **options)
         sheet = await asyncio.to_thread(partial(self.read, source, **options))
         if not any(finding.column == "status" for finding in sheet.problems):
             return sheet
