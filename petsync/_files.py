@@ -30,6 +30,7 @@ __all__ = [
     "make_state_folder",
     "must_be_regular",
     "no_link",
+    "open_own",
     "open_private",
     "read_regular",
     "try_lock",
@@ -265,6 +266,13 @@ def open_private(path: str | Path, flags: int) -> int:
         if error.errno == errno.ELOOP:
             raise OSError(errno.ELOOP, _IS_LINK, str(path)) from None
         raise
+
+
+def open_own(name: str, flags: int) -> int:
+    """Return a descriptor of the file, as the `opener` of `open`. Only the owner can write to a new
+    file, with any umask.
+    """
+    return os.open(name, flags, _NEW)
 
 
 def try_lock(path: Path) -> BaseFileLock | None:

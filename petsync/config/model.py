@@ -122,7 +122,8 @@ class Option:
         """Add the default, if it is a value, and the example to the option's JSON Schema."""
         default = toml_value(self.default)
         schema |= {"default": default} if default is not None else {}
-        schema["description"] = " ".join(schema["description"].split())
+        # pydantic reads the docstrings from the source, which an install of bytecode alone lacks.
+        schema["description"] = " ".join(schema.get("description", "").split())
         schema["examples"] = [toml_value(self.example)]
 
 

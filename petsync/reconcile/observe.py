@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import socket
 import sys
 import threading
@@ -14,7 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from functools import partial
 from io import TextIOWrapper
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
@@ -26,7 +24,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 import msgspec
 from filelock import FileLock
 
-from petsync._files import make_folder, make_private_folder, write_atomically
+from petsync._files import make_folder, make_private_folder, open_own, write_atomically
 from petsync.config.model import Configuration, Log
 from petsync.config.schedule import next_due
 from petsync.errors import PetsyncError, SettingsError
@@ -310,9 +308,8 @@ class _File(WatchedFileHandler):
     """A handler for a log file; if petsync creates the file, only its owner can write to it."""
 
     def _open(self) -> TextIOWrapper:
-        owned = partial(os.open, mode=0o644)
         path = self.baseFilename
-        return open(path, "a", encoding=self.encoding, errors=self.errors, opener=owned)
+        return open(path, "a", encoding=self.encoding, errors=self.errors, opener=open_own)
 
 
 def _handlers(config: Log) -> Iterator[logging.Handler]:

@@ -318,7 +318,25 @@ async def _document(service: Service, _: Request) -> Response:
             for operation in operations.values():
                 if "security" in operation:
                     del operation["security"], operation["responses"]["401"]
+    _drop_unused(found)
     return JSONResponse(found)
+
+
+def _drop_unused(document: Any) -> None:
+    """Delete the components that nothing in the document refers to."""
+    components = document["components"]
+    while True:
+        text = json.dumps(document)
+        unused = [
+            (kind, name)
+            for kind in components.keys() - {"securitySchemes"}
+            for name in components[kind]
+            if f'"#/components/{kind}/{name}"' not in text
+        ]
+        if not unused:
+            return
+        for kind, name in unused:
+            del components[kind][name]
 
 
 def _read_document(name: str, origin: str) -> Any:
