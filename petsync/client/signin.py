@@ -152,9 +152,9 @@ def _describe_missing(result: _ProbeResult, can_write: bool | None) -> str:
         return f"the token lacks {READ}, so pets cannot be read"
     if can_write is False:
         return f"the token lacks {WRITE}, so nothing can be changed"
-    return "reading needs no token here, so an invalid token is detected only when you write" * (
-        result.is_open and can_write is None
-    )
+    if result.is_open and can_write is None:
+        return "reading needs no token here, so an invalid token is detected only when you write"
+    return ""
 
 
 def _user(claims: Mapping[str, Any]) -> str:

@@ -237,12 +237,11 @@ class AppForm(Form):
             part.form.close()
         sheet_form = self._parts["sheet"].form
         assert isinstance(sheet_form, SheetForm)
-        assert sheet_form.sheet is not None
         form = open_review(
             plan,
             self._require_store,
             sheet=sheet_form.received,
-            findings=sheet_form.sheet.problems,
+            findings=sheet_form.sheet_findings,
         )
         self._place(form)
         form.on_report(self.work.wrap_callback(self._show_report))

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Coroutine, Sequence
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ipywidgets
 import numpy as np
@@ -90,18 +90,8 @@ class Catalogue:
     def __len__(self) -> int:
         return len(self.snapshot)
 
-    def find(
-        self,
-        text: str = "",
-        *,
-        statuses: Collection[str] = (),
-        tags: Collection[str] = (),
-        names_only: bool = False,
-    ) -> Places:
-        """Return the positions of the pets with one of the statuses, one of the tags, and every
-        word of the text. A word matches the id or part of the name; unless `names_only`, it also
-        matches part of the category, tags or status. A pet whose id equals the text comes first.
-        """
+    def filter(self, statuses: Collection[str], tags: Collection[str]) -> Places:
+        """Return the positions of the pets with one of the statuses and one of the tags, if any."""
         mask = np.ones(len(self), dtype=bool)
         if statuses:
             mask &= self.snapshot.frame["status"].isin(list(statuses)).to_numpy()
@@ -110,10 +100,20 @@ class Catalogue:
             mask &= np.array(
                 [not selected_tags.isdisjoint(names) for names in self._tags], dtype=bool
             )
+        return np.flatnonzero(mask)
+
+    def find(
+        self, text: str = "", *, among: Sequence[int] | None = None, names_only: bool = False
+    ) -> Places:
+        """Return the positions of the pets, of all or of those `among` these, that match every word
+        of the text. A word matches the id or part of the name; unless `names_only`, it also matches
+        part of the category, tags or status. A pet whose id equals the text comes first.
+        """
         texts = self._names if names_only else self._texts
+        found = np.arange(len(self)) if among is None else np.array(among, dtype=np.int64)
         for word in fold_case(text).split():
-            mask &= np.array([word in each for each in texts], dtype=bool) | self._has_id(word)
-        found = np.flatnonzero(mask)
+            is_match = np.array([word in texts[place] for place in found.tolist()], dtype=bool)
+            found = found[is_match | self._has_id(word)[found]]
         first = self._has_id(text.strip())[found]
         return np.concatenate([found[first], found[~first]])
 
@@ -319,8 +319,8 @@ def _texts(pet: Pet) -> dict[str, str]:
 
 _PHOTOS_A_PAGE = 6
 _AT_A_TIME = 3
-_SIDE = 240
-"""The maximum width and height of a picture, in pixels."""
+_LARGE_SIDE = 240
+"""The maximum width and height of the picture beside the fields, in pixels."""
 _LONGEST = 200
 _PHOTO_COLUMNS = [
     {"key": "picture", "title": "Picture", "kind": "image"},
@@ -328,17 +328,28 @@ _PHOTO_COLUMNS = [
 ]
 
 
+class _Source(NamedTuple):
+    """A photo as `data:` URLs, or in `small` the reason why there is none."""
+
+    small: str
+    large: str = ""
+
+    @property
+    def is_picture(self) -> bool:
+        return self.small.startswith("data:")
+
+
 class Photos:
-    """A pet's photos in a table, `table`, which is filled page by page. `first` shows the first one
-    that the service serves.
+    """A pet's photos in a table, `table`, which is filled page by page. `first`, if given, shows
+    the first one that the service serves, larger than in the table.
     """
 
-    def __init__(self, store: Store, work: Work) -> None:
+    def __init__(self, store: Store, work: Work, first: ipywidgets.HTML | None = None) -> None:
         self._store, self._work = store, work
-        self._sources: dict[str, str] = {}
+        self._sources: dict[str, _Source] = {}
         self._turn = 0
         self._whom = ""
-        self.first = ipywidgets.HTML(layout={"width": "max-content"})
+        self.first = first
         self.table = Table(columns=_PHOTO_COLUMNS, empty="This pet has no pictures.")
         self._pages = Pages(
             self.table, self._row, work.wrap_callback, size=_PHOTOS_A_PAGE, on_found=self._fetch
@@ -347,9 +358,7 @@ class Photos:
     def show(self, pet: Pet | None) -> None:
         """Show the pet's photos, or none."""
         urls = () if pet is None else pet.photo_urls
-        self._sources = {
-            url: source for url, source in self._sources.items() if source.startswith("data:")
-        }
+        self._sources = {url: each for url, each in self._sources.items() if each.is_picture}
         self._whom = "" if pet is None else shorten(format_pet(pet.id, pet.name or ""), 100)
         self.table.caption = f"Pictures of {self._whom}" if self._whom else ""
         self._pages.show(list(enumerate(urls, 1)))
@@ -359,10 +368,10 @@ class Photos:
         place, url = photo
         source = self._sources.get(url)
         picture: dict[str, str] | str = "on another server, not fetched"
-        if source is not None and source.startswith("data:"):
-            picture = {"src": source, "alt": f"Picture {place}"}
+        if source is not None and source.is_picture:
+            picture = {"src": source.small, "alt": f"Picture {place}"}
         elif self._store.serves(url):
-            picture = "fetching …" if source is None else source
+            picture = "fetching …" if source is None else source.small
         address = {"href": url, "text": shorten(url, _LONGEST)}
         return {
             "key": str(place),
@@ -372,41 +381,56 @@ class Photos:
 
     def _fetch(self) -> None:
         """Fetch the photos on the visible page that are not known yet."""
-        urls = [url for _, url in self._pages.shown]
-        unknown = [url for url in urls if url not in self._sources and self._store.serves(url)]
+        served = [url for _, url in self._pages.shown if self._store.serves(url)]
+        all_served = (url for _, url in self._pages.found if self._store.serves(url))
+        large = "" if self.first is None else next(all_served, "")
+        unknown = [url for url in served if self._must_fetch(url, large)]
         if unknown:
             self._turn += 1
             turn = self._turn
-            work = self._fetch_all(unknown)
+            work = self._fetch_all(unknown, large)
             self._work.start(work, lambda sources: self._take(turn, sources))
 
-    async def _fetch_all(self, urls: list[str]) -> dict[str, str]:
+    def _must_fetch(self, url: str, large: str) -> bool:
+        source = self._sources.get(url)
+        return source is None or (url == large and source.is_picture and not source.large)
+
+    async def _fetch_all(self, urls: list[str], large: str) -> dict[str, _Source]:
+        """Return the photos, that of the URL `large` in both sizes."""
         gate = asyncio.Semaphore(_AT_A_TIME)
 
-        async def one(url: str) -> str:
+        async def one(url: str) -> _Source:
             async with gate:
                 try:
                     content = await self._store.aio.photo(url)
                 except PetsyncError as error:
-                    return f"cannot be shown: {error.message}"
-                small = await asyncio.to_thread(thumbnail, content, _SIDE)
-                return small or "cannot be shown: it is not a complete picture"
+                    return _Source(f"cannot be shown: {error.message}")
+                small = await asyncio.to_thread(thumbnail, content)
+                if not small:
+                    return _Source("cannot be shown: it is not a complete picture")
+                if url != large:
+                    return _Source(small)
+                large_one = await asyncio.to_thread(thumbnail, content, _LARGE_SIDE)
+                return _Source(small, large_one or small)
 
         return dict(zip(urls, await asyncio.gather(*map(one, urls)), strict=True))
 
-    def _take(self, turn: int, sources: dict[str, str]) -> None:
+    def _take(self, turn: int, sources: dict[str, _Source]) -> None:
         self._sources |= sources
         if turn == self._turn:
             self._pages.redraw()
             self._show_first()
 
     def _show_first(self) -> None:
-        """Show the first picture, if it is known, in full."""
-        sources = (self._sources.get(url, "") for _, url in self._pages.found)
-        first = next((source for source in sources if source.startswith("data:")), "")
+        """Show the first picture, if it is known."""
+        if self.first is None:
+            return
+        known = (self._sources.get(url) for _, url in self._pages.found)
+        first = next((each for each in known if each is not None and each.is_picture), None)
         alt = escape(make_visible(f"Photo of {self._whom}"))
-        self.first.value = f'<img class="ps-photo" src="{first}" alt="{alt}">' * bool(first)
-        show(self.first, bool(first))
+        source = "" if first is None else first.large or first.small
+        self.first.value = f'<img class="ps-photo" src="{source}" alt="{alt}">' if source else ""
+        show(self.first, bool(source))
 
 
 # Panel: the widgets of a catalogue.
@@ -428,9 +452,10 @@ class Panel:
         self.tags = _several("Tags")
         self.clear, self.again = button("Show all"), button("Read again")
         self.table = Table(columns=COLUMNS, caption="Pets", empty=READING, pick="Open")
-        self.photos, self.editor = Photos(store, work), Editor()
+        first = ipywidgets.HTML(layout={"width": "max-content"})
+        self.photos, self.editor = Photos(store, work, first), Editor()
         self.whom = Heading(level=4)
-        fields = ipywidgets.HBox([self.photos.first, self.editor.box], layout={"grid_gap": "1rem"})
+        fields = ipywidgets.HBox([first, self.editor.box], layout={"grid_gap": "1rem"})
         self.pet = ipywidgets.VBox([self.whom, fields, self.photos.table])
         # The open pet is a separate region, named by its heading.
         self.pet.add_class("petsync-form")
@@ -469,10 +494,6 @@ class Panel:
         is_filtered = bool(self.table.search or self.status.value or self.tags.value)
         for part in (self.filters, self.clear):
             show(part, is_filtered or len(catalogue) >= FILTERS_FROM)
-
-    def clear_filters(self) -> None:
-        """Clear all filters."""
-        self.table.search, self.status.value, self.tags.value = "", (), ()
 
     def open(self, pet: Pet, statuses: Sequence[str], categories: Sequence[str]) -> None:
         """Show one pet."""
@@ -593,6 +614,7 @@ class BrowseForm(Form):
         self.plan: Plan | None = None
         self.review: ReviewForm | None = None
         self._panel: Panel | None = None
+        self._is_clearing = False
 
     def html(self) -> str:
         """The catalogue's summary and its first pets, as HTML."""
@@ -633,7 +655,7 @@ class BrowseForm(Form):
             guarded,
             size=_PETS_A_PAGE,
             key=lambda place, column: self._now.sort_key(place, column),
-            find=lambda _, text: self._find(text),
+            find=lambda places, text: self._now.find(text, among=places).tolist(),
         )
         for field in (panel.status, panel.tags):
             field.observe(guarded(lambda _: self._filter()), "value")
@@ -685,20 +707,20 @@ class BrowseForm(Form):
         assert self.catalogue is not None
         return self.catalogue
 
-    def _find(self, text: str = "") -> list[int]:
-        assert self._panel is not None
-        statuses, tags = self._panel.status.value, self._panel.tags.value
-        found: list[int] = self._now.find(text, statuses=statuses, tags=tags).tolist()
-        return found
-
-    def _filter(self, *, keep: bool = False) -> None:
-        if self.catalogue is not None and self._panel is not None:
-            self._pages.show(self._find(), total=len(self.catalogue), keep=keep)
+    def _filter(self, *, keep: bool = False, clear: bool = False) -> None:
+        if self.catalogue is None or self._panel is None or self._is_clearing:
+            return
+        found = self.catalogue.filter(self._panel.status.value, self._panel.tags.value)
+        total = len(self.catalogue)
+        self._pages.show(found.tolist(), total=total, keep=keep, are_new=clear)
 
     def _clear(self) -> None:
+        """Clear the filters and the search, and fill the list once."""
         assert self._panel is not None
-        self._panel.clear_filters()
-        self._filter()
+        self._is_clearing = True
+        self._panel.status.value = self._panel.tags.value = ()
+        self._is_clearing = False
+        self._filter(clear=True)
 
     # One pet
 

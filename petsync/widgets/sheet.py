@@ -796,9 +796,8 @@ class Panel:
         self.sure.description = (
             f"Make the {count(sure, 'sure correction')}" if sure else "No sure corrections"
         )
-        self.again.description = "Check again" + f", with {count(chosen, 'correction')}" * bool(
-            chosen
-        )
+        rest = f", with {count(chosen, 'correction')}" if chosen else ""
+        self.again.description = f"Check again{rest}"
 
     def forget(self) -> None:
         """Clear everything about the sheet."""
@@ -952,6 +951,11 @@ class SheetForm(Form):
     def sheet(self) -> Sheet | None:
         """The current sheet."""
         return None if self.look is None else self.look.sheet
+
+    @property
+    def sheet_findings(self) -> Sequence[Finding]:
+        """The findings of the current sheet."""
+        return () if self.sheet is None else self.sheet.problems
 
     @property
     def corrections(self) -> dict[str, str]:
@@ -1265,8 +1269,7 @@ class SheetForm(Form):
     def _review(self, plan: Plan) -> None:
         from petsync.widgets.review import review
 
-        problems = () if self.sheet is None else self.sheet.problems
-        self.review = review(plan, self.store, sheet=self.received, findings=problems)
+        self.review = review(plan, self.store, sheet=self.received, findings=self.sheet_findings)
         self.review.on_report(lambda _: self.renew())
         if self._panel is not None:
             self._panel.review.children = [self.review.widget]

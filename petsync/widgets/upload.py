@@ -411,7 +411,8 @@ def files_at(text: str) -> list[Path]:
     except (RuntimeError, ValueError):
         raise SettingsError(f"{text} is not a path", hint=_HERE) from None
     if not is_there or not found:
-        raise SettingsError(f"there is no file {'in ' * is_there}{text}", hint=_HERE)
+        where = "in " if is_there else ""
+        raise SettingsError(f"there is no file {where}{text}", hint=_HERE)
     return found
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from picturing import image
+from PIL import Image
 from shop import snapshot_of
 
 import petsync as ps
@@ -146,17 +150,50 @@ def test_pages_are_filled_when_they_are_turned(box: Sandbox, form: BrowseForm) -
     assert len(names(form)) == 12
 
 
+def _size(source: str) -> tuple[int, int]:
+    """Return the width and height of an image in a `data:` URL."""
+    content = base64.b64decode(source.removeprefix("data:image/png;base64,"))
+    return Image.open(io.BytesIO(content)).size
+
+
+def test_a_list_is_searched_and_filled_once(
+    form: BrowseForm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A filter beside a search searches only what it leaves, once; Show all fills the list once."""
+    searches: list[Any] = []
+    find = Catalogue.find
+
+    def watched(self: Catalogue, text: str = "", **more: Any) -> Any:
+        searches.append((text, more["among"]))
+        return find(self, text, **more)
+
+    monkeypatch.setattr(Catalogue, "find", watched)
+    form.table.search = "bella"
+    form.status.value = ["available"]
+    assert [text for text, _ in searches] == ["bella", "bella"]
+    assert len(searches[1][1]) < len(searches[0][1])
+    rows: list[object] = []
+    form.table.observe(lambda change: rows.append(change.new), "rows")
+    form.clear.click()
+    assert len(rows) == 1, rows
+    assert (form.table.search, form.status.value, form.table.total) == ("", (), 3)
+    assert len(searches) == 2
+
+
 def test_a_pet_is_opened_as_it_is_now(box: Sandbox, form: BrowseForm, store: ps.Store) -> None:
     """An opened pet is shown as the store has it now, with its images."""
-    store.api.upload_file(7, image("PNG"), filename="a.png")
+    for name in ("a.png", "b.png"):
+        store.api.upload_file(7, image("PNG", (400, 300)), filename=name)
     box.put(msgspec.structs.replace(store.api.get_pet_by_id(7), name="Bellina"))
     open_pet(form, 7)
     assert form.editor.name.value == "Bellina"
     assert form.editor.tags.value == "calm"
-    source = form.photos.rows[0]["cells"]["picture"]["src"]
-    assert source.startswith("data:image/png")
+    small, second = (row["cells"]["picture"]["src"] for row in form.photos.rows)
+    assert (_size(small), _size(second)) == ((96, 72), (96, 72))
     photo = form._panel.photos.first  # type: ignore[union-attr]
-    assert f'src="{source}" alt="Photo of pet 7 (Bellina)"' in photo.value
+    large, _, alt = photo.value.partition('src="')[2].partition('" ')
+    assert _size(large) == (240, 180)
+    assert alt.startswith('alt="Photo of pet 7 (Bellina)"')
     open_pet(form, 8)
     assert (photo.value, photo.layout.display) == ("", "none")
     assert form.editor.changed == {}
