@@ -555,7 +555,6 @@ def test_without_a_journal_there_is_an_empty_one_and_no_file(tmp_path: Path) -> 
     assert not state.exists()
     asyncio.run(closed_run(journal, "run"))
     assert [past.run_id for past in journal.runs()] == ["run"]
-    journal.close()
 
 
 def test_each_transaction_is_on_disk_before_it_is_confirmed(journal: Journal) -> None:

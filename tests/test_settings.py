@@ -256,7 +256,7 @@ def test_a_pipe_in_the_state_folder_is_refused(name: str, tmp_path: Path) -> Non
 
 def test_a_journal_that_becomes_a_pipe_is_refused(tmp_path: Path) -> None:
     """A journal that is replaced by a pipe after the check of its folder is refused."""
-    Journal.open(tmp_path, create=True).close()
+    Journal.open(tmp_path, create=True)
     path = tmp_path / "journal.db"
     path.unlink()
     os.mkfifo(path)

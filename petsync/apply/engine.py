@@ -1039,19 +1039,30 @@ class Sender:
         If the call is cancelled while the request may be under way, the change's number stays in
         `on_wire`.
         """
-        try:
-            wanted, now = await self.precheck.prepare(change)
-        except UnsentError as reason:
-            return self._build_unsent_result(number, change, reason)
-        except (AuthError, UnavailableError):
-            raise
-        except ApiError as error:
-            return result_of(number, change, "failed", cause_of(error), error.message)
+        prepared = await self._prepare(number, change, on_error="failed")
+        if isinstance(prepared, Result):
+            return prepared
+        wanted, now = prepared
         await self.recorder.record_intent(number, change, before=now, after=wanted)
         self.on_wire.add(number)
         result = await self._send_with_retries(number, change, wanted, now)
         self.on_wire.discard(number)
         return result
+
+    async def _prepare(
+        self, number: int, change: Change, *, on_error: Outcome
+    ) -> tuple[Pet | None, Pet | None] | Result:
+        """Return what `precheck` prepares, or the result if the change must not be sent. If the pet
+        cannot be read, the outcome is `on_error`.
+        """
+        try:
+            return await self.precheck.prepare(change)
+        except UnsentError as reason:
+            return self._build_unsent_result(number, change, reason)
+        except (AuthError, UnavailableError):
+            raise
+        except ApiError as error:
+            return result_of(number, change, on_error, cause_of(error), error.message)
 
     def _build_unsent_result(self, number: int, change: Change, reason: UnsentError) -> Result:
         if reason.cause.startswith("already-") and number in self.started_earlier:
@@ -1065,15 +1076,8 @@ class Sender:
 
         Reads the pet by its id, and returns None if the pet has not changed. Sends nothing.
         """
-        try:
-            await self.precheck.prepare(change)
-        except UnsentError as reason:
-            return self._build_unsent_result(number, change, reason)
-        except (AuthError, UnavailableError):
-            raise
-        except ApiError as error:
-            return result_of(number, change, "unknown", cause_of(error), error.message)
-        return None
+        prepared = await self._prepare(number, change, on_error="unknown")
+        return prepared if isinstance(prepared, Result) else None
 
     async def verify_again(self, number: int, change: Change, pet_id: int) -> Result | None:
         """If an earlier read-back did not confirm the change, read its pet again, and return the

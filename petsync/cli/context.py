@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractContextManager,
     ExitStack,
-    closing,
     contextmanager,
     nullcontext,
     suppress,
@@ -596,8 +595,7 @@ def _find_own_run(context: Context, since: str) -> str | None:
     from petsync.apply.journal import Journal
 
     try:
-        with closing(Journal.open(context.settings.state, create=False)) as journal:
-            return journal.find_run_of_process(since)
+        return Journal.open(context.settings.state, create=False).find_run_of_process(since)
     except PetsyncError:
         return None
 

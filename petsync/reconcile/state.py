@@ -470,8 +470,7 @@ def _load_run(note: _Note, store: Store) -> StartedRun | None:
     """Return the run of a plan; None if there is none, or if its plan is from another version of
     petsync or for another store.
     """
-    with store.aio.history.open_journal() as journal:
-        run = journal.find_run_of_plan(note.fingerprint)
+    run = store.aio.history.journal.find_run_of_plan(note.fingerprint)
     if run is None:
         return None
     try:
@@ -1651,5 +1650,4 @@ def _without_times(plan: Plan) -> Plan:
 
 
 def _is_used(plan: Plan, store: Store) -> bool:
-    with store.aio.history.open_journal() as journal:
-        return journal.find_run_of_plan(plan.fingerprint) is not None
+    return store.aio.history.journal.find_run_of_plan(plan.fingerprint) is not None

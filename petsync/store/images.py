@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -186,35 +186,34 @@ class StoreImages:
         if not pictures.items:
             return upload.without_run(pictures, started=started)
         run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-        open_journal = partial(Journal.open, self.settings.state, create=True)
-        with closing(await in_thread(open_journal)) as journal:
-            await asyncio.sleep(0)  # if cancelled before this point, no run starts
-            begin = partial(_begin, journal, run_id, pictures, started, chosen)
-            run_session = await in_thread(begin)
-            # Read the earlier uploads only under the lock, when no other process can upload.
-            find = partial(uploads_to, journal, pictures.store)
-            target = ServiceTarget(self.api)
-            target.before_send = run_session.confirm_lock
-            session.pace.rate = chosen.rate
-            try:
-                report = await upload.run(
-                    pictures,
-                    target,
-                    run_session,
-                    await asyncio.to_thread(find),
-                    run_id=run_session.run_id,
-                    started=started,
-                    adds=session.profile.upload_adds_photo,
-                    options=chosen,
-                    on_progress=on_progress,
-                    on_file=on_file,
-                    cancelling=cancelling,
-                )
-                report = await run_session.finish_report(report)
-            finally:
-                session.pace.rate = None
-                with suppress(PetsyncError):
-                    await run_session.close()
+        journal = await in_thread(partial(Journal.open, self.settings.state, create=True))
+        await asyncio.sleep(0)  # if cancelled before this point, no run starts
+        begin = partial(_begin, journal, run_id, pictures, started, chosen)
+        run_session = await in_thread(begin)
+        # Read the earlier uploads only under the lock, when no other process can upload.
+        find = partial(uploads_to, journal, pictures.store)
+        target = ServiceTarget(self.api)
+        target.before_send = run_session.confirm_lock
+        session.pace.rate = chosen.rate
+        try:
+            report = await upload.run(
+                pictures,
+                target,
+                run_session,
+                await asyncio.to_thread(find),
+                run_id=run_session.run_id,
+                started=started,
+                adds=session.profile.upload_adds_photo,
+                options=chosen,
+                on_progress=on_progress,
+                on_file=on_file,
+                cancelling=cancelling,
+            )
+            report = await run_session.finish_report(report)
+        finally:
+            session.pace.rate = None
+            with suppress(PetsyncError):
+                await run_session.close()
         if report.stopped:
             raise _build_stopped_error(report)
         return report
@@ -286,15 +285,15 @@ class StoreImages:
 
     def load_earlier(self) -> Uploads:
         """Return the uploads to this store, from the journal."""
-        with closing(Journal.open(self.settings.state, create=False)) as journal:
-            return uploads_to(journal, self.api.session.base_url)
+        journal = Journal.open(self.settings.state, create=False)
+        return uploads_to(journal, self.api.session.base_url)
 
     def load_repeated(self, source: str) -> Uploads:
         """Return the uploads of the newest runs of this source, if these runs used the option
         `again` and did not finish.
         """
-        with closing(Journal.open(self.settings.state, create=False)) as journal:
-            return repeated_uploads(journal, self.api.session.base_url, source)
+        journal = Journal.open(self.settings.state, create=False)
+        return repeated_uploads(journal, self.api.session.base_url, source)
 
 
 def _begin(

@@ -11,7 +11,7 @@ import os.path
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -61,10 +61,6 @@ from petsync.plan.change import Add, Snapshot
 from petsync.plan.fields import content
 from petsync.plan.guard import Guard
 from petsync.plan.lineage import (
-    RemovedPet,
-    RenumberedPet,
-    RestoredPet,
-    ReusedId,
     RowRecord,
     find_added_pets,
 )
@@ -111,29 +107,21 @@ class History:
 
     state: Path
 
-    @contextmanager
-    def open_journal(self) -> Iterator[Journal]:
-        """Yield the journal, empty if there is none yet."""
-        with closing(Journal.open(self.state, create=False)) as journal:
-            yield journal
-
-    def note(self, name: str) -> str:
-        """Return the note with that name in the journal, "" if there is none."""
-        with self.open_journal() as journal:
-            return journal.note(name)
+    @property
+    def journal(self) -> Journal:
+        """The journal, empty if there is none yet."""
+        return Journal.open(self.state, create=False)
 
     def set_note(self, name: str, text: str, *, timeout: float = 30.0) -> None:
         """Store a note in the journal.
 
         Waits up to `timeout` seconds for another process that writes.
         """
-        with closing(Journal.open(self.state, create=True)) as journal:
-            journal.set_note(name, text, timeout=timeout)
+        Journal.open(self.state, create=True).set_note(name, text, timeout=timeout)
 
     def runs(self, store: str | None = None) -> list[PastRun]:
         """Return all runs, or those on a store, the newest first."""
-        with self.open_journal() as journal:
-            return journal.runs(store)
+        return self.journal.runs(store)
 
     def find(self, name: str, store: str | None = None) -> PastRun:
         """Return the run whose id is the name or begins with it.
@@ -158,8 +146,7 @@ class History:
                 f"run {past.run_id} uploaded images, and has no plan to report on",
                 hint=f"`petsync runs {past.run_id}` shows the outcome of each image.",
             )
-        with self.open_journal() as journal:
-            return journal.report(past.run_id)
+        return self.journal.report(past.run_id)
 
     def upload(self, run_id: str) -> UploadReport:
         """Return the outcome of every file of an upload.
@@ -168,19 +155,13 @@ class History:
         petsync can read.
         """
         past = self.find(run_id)
-        with self.open_journal() as journal:
-            pictures = Pictures.from_json(journal.payload(past.run_id))
-            return rebuild_upload_report(past, pictures, journal.entries(past.run_id))
+        journal = self.journal
+        pictures = Pictures.from_json(journal.payload(past.run_id))
+        return rebuild_upload_report(past, pictures, journal.entries(past.run_id))
 
     def entries(self, run_id: str) -> list[Entry]:
         """Return the entries of the run, in the order of their numbers."""
-        with self.open_journal() as journal:
-            return list(journal.entries(run_id))
-
-    def find_known_ids(self, run_id: str) -> frozenset[int]:
-        """Return the ids of the pets that existed before the run added pets without an id."""
-        with self.open_journal() as journal:
-            return journal.find_known_ids(run_id)
+        return list(self.journal.entries(run_id))
 
     def is_part(self, run_id: str) -> bool:
         """Return true if the run's plan is incomplete: it is a part of a plan, or look-ups for it
@@ -188,11 +169,10 @@ class History:
 
         Returns false for a plan that cannot be read.
         """
-        with self.open_journal() as journal:
-            try:
-                plan = journal.plan(run_id)
-            except PlanError:
-                return False
+        try:
+            plan = self.journal.plan(run_id)
+        except PlanError:
+            return False
         return plan.left_out > 0 or any(c.rule in _UNSEEN for c in plan.conflicts)
 
     def read_row_records(
@@ -202,8 +182,7 @@ class History:
         Records of this sheet get its `source`, even if the run used another path to the same file.
         Rows whose pets an undo removed are included only with `with_undone`.
         """
-        with self.open_journal() as journal:
-            records = journal.read_row_records(store, with_undone=with_undone)
+        records = self.journal.read_row_records(store, with_undone=with_undone)
         if not sheet.digest:
             return records
         is_same = {each.source: _is_same(each.source, sheet.source) for each in records}
@@ -218,15 +197,15 @@ class History:
         added and for which a later run added another pet. Both runs are of the same sheet, and the
         pets are of rows without an id. Empty if the plan cannot be read.
         """
-        with self.open_journal() as journal:
-            try:
-                plan = journal.plan(run_id)
-            except PlanError:
-                return {}
-            later = journal.find_later_run(run_id)
-            if later is None:
-                return {}
-            made = {each.number: each.assigned_id for each in journal.entries(run_id)}
+        journal = self.journal
+        try:
+            plan = journal.plan(run_id)
+        except PlanError:
+            return {}
+        later = journal.find_later_run(run_id)
+        if later is None:
+            return {}
+        made = {each.number: each.assigned_id for each in journal.entries(run_id)}
         started = datetime.fromisoformat(self.find(run_id).started)
         records = [r for r in later.added if datetime.fromisoformat(r.run_started) > started]
         runs = {record.pet_id: record.run_id for record in records}
@@ -236,18 +215,6 @@ class History:
             if (old := made.get(number)) is not None
         }
 
-    def read_undone_adds(self, store: str) -> dict[int, str]:
-        """Return, by pet id, the id of the undone run for each pet that an undo removed and no
-        later run added again.
-        """
-        with self.open_journal() as journal:
-            return journal.read_undone_adds(store)
-
-    def read_restored(self, store: str) -> dict[int, RestoredPet]:
-        """Return the pets that undos changed or added again, with values after the newest undo."""
-        with self.open_journal() as journal:
-            return journal.read_restored(store)
-
     def continue_base(self, sheet: Sheet, now: pd.DataFrame | None = None) -> Sheet:
         """Return the sheet, with its base updated by the changes that the sheet's runs sent. `now`
         has the store's current pets. See `petsync.plan.base.continue_base`. Runs of a missing file
@@ -255,8 +222,7 @@ class History:
         """
         if sheet.base is None or not sheet.digest:
             return sheet
-        with self.open_journal() as journal:
-            runs = journal.read_sent_runs(sheet.base.store, sheet.base.taken_at)
+        runs = self.journal.read_sent_runs(sheet.base.store, sheet.base.taken_at)
         by_source = defaultdict[str, list[SentRun]](list)
         for run in runs:
             by_source[run.source if run.tab == sheet.tab else ""].append(run)
@@ -274,51 +240,32 @@ class History:
         copies = [run for run, is_own in zip(runs, same, strict=True) if not is_own]
         return dataclasses.replace(sheet, base=continue_base(sheet, sheet.base, own, copies, now))
 
-    def read_renumbered(self, store: str) -> dict[int, RenumberedPet]:
-        """Return the pets that got an id other than the one they were added with, by the original
-        id.
-        """
-        with self.open_journal() as journal:
-            return journal.read_renumbered(store)
-
-    def read_reused(self, store: str) -> dict[int, ReusedId]:
-        """Return, by id, the pets to which a run assigned an id that another row of its sheet
-        named.
-        """
-        with self.open_journal() as journal:
-            return journal.read_reused(store)
-
-    def read_removed(self, store: str) -> dict[int, RemovedPet]:
-        """Return, by id, the pets that runs removed and no run has added again."""
-        with self.open_journal() as journal:
-            return journal.read_removed(store)
-
     def find_id_writers(self, runs: Iterable[str]) -> set[str]:
         """Return those of the given runs that wrote, or may have written, ids into a sheet. Runs of
         other state folders are left out.
         """
         found = set[str]()
-        with self.open_journal() as journal:
-            for run in runs:
-                try:
-                    fingerprint = journal.find(run).fingerprint
-                except PlanError:
-                    continue  # The run is in another state folder.
-                text = journal.note(_outputs_note_name(fingerprint))
-                request = msgspec.json.decode(text, type=OutputRequest) if text else OutputRequest()
-                if request.digest or request.intended:
-                    found.add(run)
+        journal = self.journal
+        for run in runs:
+            try:
+                fingerprint = journal.find(run).fingerprint
+            except PlanError:
+                continue  # The run is in another state folder.
+            text = journal.note(_outputs_note_name(fingerprint))
+            request = msgspec.json.decode(text, type=OutputRequest) if text else OutputRequest()
+            if request.digest or request.intended:
+                found.add(run)
         return found
 
     def find_entries(self, pet_id: int, store: str | None = None) -> list[tuple[PastRun, Entry]]:
         """Return the entries of all runs for a pet, the newest first."""
-        with self.open_journal() as journal:
-            return [
-                (past, entry)
-                for past in journal.runs(store)
-                for entry in reversed(list(journal.entries(past.run_id)))
-                if pet_id in (entry.pet_id, entry.assigned_id)
-            ]
+        journal = self.journal
+        return [
+            (past, entry)
+            for past in journal.runs(store)
+            for entry in reversed(list(journal.entries(past.run_id)))
+            if pet_id in (entry.pet_id, entry.assigned_id)
+        ]
 
 
 def _is_same(one: str, other: str) -> bool:
@@ -419,7 +366,7 @@ class Outputs:
 
     def read_request(self, plan: Plan) -> OutputRequest:
         """Return what the plan's run must write."""
-        text = self.history.note(_plan_note_name(plan))
+        text = self.history.journal.note(_plan_note_name(plan))
         return msgspec.json.decode(text, type=OutputRequest) if text else OutputRequest()
 
     def sheet(self, plan: Plan, statuses: tuple[str, ...]) -> Sheet | None:
@@ -460,7 +407,7 @@ class Outputs:
         backup = None
         if path.is_file() and not path.is_symlink():
             must_be_closed(path)
-            if self.history.note(_results_note_name(path)) != _compute_digest(path):
+            if self.history.journal.note(_results_note_name(path)) != _compute_digest(path):
                 backup = create_backup(path.absolute(), path.read_bytes(), dt.datetime.now(dt.UTC))
         sheet_with_base = self.history.continue_base(sheet)
         sheets.write_results(sheet_with_base, _report_for_sheet(report, sheet), path, follow=follow)
@@ -543,8 +490,7 @@ class Runs:
 
     def check_unused(self, plan: Plan) -> None:
         """Raise StalePlanError if a run has already started with this plan."""
-        with closing(Journal.open(self.state, create=False)) as journal:
-            run_id = journal.find_run_of_plan(plan.fingerprint)
+        run_id = Journal.open(self.state, create=False).find_run_of_plan(plan.fingerprint)
         if run_id is not None:
             suggestion = "make a new plan from the sheet: it contains what is still to be done"
             if plan.undoes:
@@ -561,28 +507,28 @@ class Runs:
         await check_sentinels(plan, target)
         now = datetime.now(UTC)
         run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-        with closing(await in_thread(partial(Journal.open, self.state, create=True))) as journal:
-            await asyncio.sleep(0)  # if cancelled before this point, no run starts
-            begin = partial(
-                journal.begin,
-                run_id,
-                kind="undo" if plan.undoes else "apply",
-                store=plan.store,
-                source=plan.source,
-                started=now.isoformat(timespec="microseconds"),
-                total=len(plan.changes),
-                plan=plan,
-                payload=row_payload(plan),
-                fingerprint=plan.fingerprint,
-                undoes=plan.undoes,
-                options=msgspec.to_builtins(options),
-            )
-            run_session = await in_thread(begin)
-            started = now.isoformat(timespec="microseconds")
-            earlier = await in_thread(partial(_find_overtaken, plan, journal, run_session))
-            return await self._execute(
-                plan, target, run_session, started, options, earlier, on_progress
-            )
+        journal = await in_thread(partial(Journal.open, self.state, create=True))
+        await asyncio.sleep(0)  # if cancelled before this point, no run starts
+        begin = partial(
+            journal.begin,
+            run_id,
+            kind="undo" if plan.undoes else "apply",
+            store=plan.store,
+            source=plan.source,
+            started=now.isoformat(timespec="microseconds"),
+            total=len(plan.changes),
+            plan=plan,
+            payload=row_payload(plan),
+            fingerprint=plan.fingerprint,
+            undoes=plan.undoes,
+            options=msgspec.to_builtins(options),
+        )
+        run_session = await in_thread(begin)
+        started = now.isoformat(timespec="microseconds")
+        earlier = await in_thread(partial(_find_overtaken, plan, journal, run_session))
+        return await self._execute(
+            plan, target, run_session, started, options, earlier, on_progress
+        )
 
     async def resume(
         self,
@@ -598,21 +544,21 @@ class Runs:
         Run and plan are those of `to_resume`; given options (not None) replace those of the run.
         With `gives_up`, only GET requests are sent. Raises the same errors as AsyncStore.resume.
         """
-        with closing(await in_thread(partial(Journal.open, self.state, create=False))) as journal:
-            _check_startable(past, journal)
-            if not is_resumable(past):
-                return await in_thread(partial(journal.report, past.run_id))
-            target = ServiceTarget(self.api)
-            if not gives_up:
-                await check_sentinels(plan, target)
-            run_session = await in_thread(partial(journal.resume, past.run_id))
-            # Read the entries only now: under the lock no other process writes any.
-            earlier = build_earlier_results(plan, journal.entries(past.run_id), past.seconds)
-            earlier = _update_earlier(plan, past, earlier, journal, run_session, gives_up=gives_up)
-            options = ApplyOptions.of(journal.options(past.run_id), given)
-            return await self._execute(
-                plan, target, run_session, past.started, options, earlier, on_progress
-            )
+        journal = await in_thread(partial(Journal.open, self.state, create=False))
+        _check_startable(past, journal)
+        if not is_resumable(past):
+            return await in_thread(partial(journal.report, past.run_id))
+        target = ServiceTarget(self.api)
+        if not gives_up:
+            await check_sentinels(plan, target)
+        run_session = await in_thread(partial(journal.resume, past.run_id))
+        # Read the entries only now: under the lock no other process writes any.
+        earlier = build_earlier_results(plan, journal.entries(past.run_id), past.seconds)
+        earlier = _update_earlier(plan, past, earlier, journal, run_session, gives_up=gives_up)
+        options = ApplyOptions.of(journal.options(past.run_id), given)
+        return await self._execute(
+            plan, target, run_session, past.started, options, earlier, on_progress
+        )
 
     def to_resume(self, run_id: str, *, startable: bool = False) -> tuple[PastRun, Plan]:
         """Return the run that `resume` would finish, and its plan.
@@ -621,11 +567,11 @@ class Runs:
         `startable`, also raises PlanError if the run was undone and has no unknown outcomes, and
         LockedError while a run is working on the store.
         """
-        with closing(Journal.open(self.state, create=False)) as journal:
-            past = self._find_resumable(journal, run_id)
-            if startable:
-                _check_startable(past, journal)
-            return past, journal.plan(past.run_id)
+        journal = Journal.open(self.state, create=False)
+        past = self._find_resumable(journal, run_id)
+        if startable:
+            _check_startable(past, journal)
+        return past, journal.plan(past.run_id)
 
     def find_unfinished(self, sheet: str) -> PastRun | None:
         """Return the newest run of the sheet, if it was stopped, can be resumed and is not undone;
@@ -633,8 +579,8 @@ class Runs:
 
         `sheet` is the sheet's real path.
         """
-        with closing(Journal.open(self.state, create=False)) as journal:
-            runs = journal.runs(self.session.base_url)
+        journal = Journal.open(self.state, create=False)
+        runs = journal.runs(self.session.base_url)
         own = (p for p in runs if p.kind == "apply" and os.path.realpath(p.source) == sheet)
         past = next(own, None)
         if past is None or past.state != "stopped" or not is_resumable(past):
@@ -859,7 +805,7 @@ class UndoPlanner:
             past,
             entries,
             found,
-            known_ids=await asyncio.to_thread(self.history.find_known_ids, past.run_id),
+            known_ids=await asyncio.to_thread(self.history.journal.find_known_ids, past.run_id),
             store=now.source,
             profile=self.api.session.profile.name,
             pets=len(now),

@@ -91,10 +91,10 @@ async def await_run_end(
 
 
 def _find_run(history: History, plans: Sequence[Plan]) -> PastRun | None:
-    with history.open_journal() as journal:
-        runs = (journal.find_run_of_plan(plan.fingerprint) for plan in plans)
-        run = next((each for each in runs if each is not None), None)
-        return None if run is None else journal.find(run)
+    journal = history.journal
+    runs = (journal.find_run_of_plan(plan.fingerprint) for plan in plans)
+    run = next((each for each in runs if each is not None), None)
+    return None if run is None else journal.find(run)
 
 
 def _report(history: History, run_id: str) -> ReportView:

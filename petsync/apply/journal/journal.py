@@ -99,11 +99,6 @@ class Journal:
             create_journal(path)
         return cls(path, exists=True)
 
-    def close(self) -> None:
-        """Close the journal. There is nothing to do: reads and run sessions have their own
-        connections.
-        """
-
     def runs(self, store: str | None = None) -> list[PastRun]:
         """Return all runs, or those on a store, the newest first."""
         with self._connection() as connection:

@@ -57,7 +57,6 @@ __all__ = [
     "seconds_between",
     "transaction",
     "translate_errors",
-    "translate_read_errors",
     "translate_sqlite_error",
 ]
 
@@ -164,33 +163,27 @@ BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 @contextmanager
-def translate_errors(path: Path) -> Iterator[None]:
-    """Convert errors of SQLite and the file system to PetsyncError with the journal's path."""
+def translate_errors(path: Path, *, reading: bool = False) -> Iterator[None]:
+    """Convert errors of SQLite and the file system, in writing or `reading`, to PetsyncError with
+    the journal's path.
+    """
     try:
         yield
     except UnicodeDecodeError as error:
         raise build_damaged_error(path, error) from None
     except sqlite3.Error as error:
-        raise translate_sqlite_error(path, error) from None
+        translate = _translate_read_error if reading else translate_sqlite_error
+        raise translate(path, error) from None
     except OSError as error:
-        raise build_unwritable_error(path, error.strerror or str(error)) from None
+        build = _build_unreadable_error if reading else build_unwritable_error
+        raise build(path, error.strerror or str(error)) from None
 
 
-@contextmanager
-def translate_read_errors(path: Path) -> Iterator[None]:
-    """Convert errors while reading to PetsyncError with the journal's path."""
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise build_damaged_error(path, error) from None
-    except sqlite3.Error as error:
-        # Code 0: not SQLite but Python's sqlite3 module raised the error, because a text is not
-        # UTF-8.
-        if get_sqlite_code(error) in (0, *DAMAGE):
-            raise build_damaged_error(path, error) from None
-        raise _build_unreadable_error(path, str(error)) from None
-    except OSError as error:
-        raise _build_unreadable_error(path, error.strerror or str(error)) from None
+def _translate_read_error(path: Path, error: sqlite3.Error) -> PetsyncError:
+    # Code 0: not SQLite but Python's sqlite3 module raised the error, because a text is not UTF-8.
+    if get_sqlite_code(error) in (0, *DAMAGE):
+        return build_damaged_error(path, error)
+    return _build_unreadable_error(path, str(error))
 
 
 def translate_sqlite_error(path: Path, error: sqlite3.Error) -> PetsyncError:
@@ -333,7 +326,7 @@ def open_for_reading(path: Path | None) -> Iterator[sqlite3.Connection]:
 
     It connects to an empty journal if `path` is None.
     """
-    with translate_read_errors(path or Path()):
+    with translate_errors(path or Path(), reading=True):
         connection = open_empty() if path is None else connect(path)
         try:
             yield connection
