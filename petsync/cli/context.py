@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from petsync.models import Account
     from petsync.plan.change import Coverage
     from petsync.protocol.operations import Traffic
+    from petsync.report.document import Document
     from petsync.report.progress import Step
     from petsync.store import Store
 
@@ -210,6 +211,12 @@ class Context:
         sys.stdout.flush()
         sys.stdout.buffer.write(document.rstrip(b"\n") + b"\n")
         sys.stdout.buffer.flush()
+
+    def show_view(self, view: Document) -> None:
+        """Print a document to stdout, as text."""
+        from petsync.report.text import show
+
+        show(view, self.out)
 
     def show_json(self, value: object) -> None:
         """Write a value to stdout, as one JSON document."""

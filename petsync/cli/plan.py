@@ -112,10 +112,9 @@ def check_command(
 
         context.show(findings_json(read))
     else:
-        from petsync.report.text import show
         from petsync.report.views.sheet import sheet_view
 
-        show(sheet_view(read, limit=5), context.out)
+        context.show_view(sheet_view(read, limit=5))
     if marked is not None:
         # An earlier copy may have been edited by hand.
         _annotate(context, read, find_free_path(marked))
@@ -426,10 +425,9 @@ def _explain(
 
         context.show(explanations_json(explanations))
     else:
-        from petsync.report.text import show
         from petsync.report.views.explain import explanations_view
 
-        show(explanations_view(explanations), context.out)
+        context.show_view(explanations_view(explanations))
     return 0
 
 
@@ -621,10 +619,9 @@ def _write_results(
 
         context.show(rehearsal_json(rehearsal))
     else:
-        from petsync.report.text import show
         from petsync.report.views.rehearsal import rehearsal_view
 
-        show(rehearsal_view(rehearsal, limit=5), context.out)
+        context.show_view(rehearsal_view(rehearsal, limit=5))
     if output is not None:
         context.say(f"The resulting store is in {output}.")
     if page is not None:

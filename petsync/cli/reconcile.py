@@ -446,9 +446,8 @@ def _show(context: Context, rounds: Rounds, limit: int | None) -> None:
 
         context.show(rounds_json(rounds))
     elif rounds:
-        from petsync.report.text import show
         from petsync.report.views.round import rounds_view
 
-        show(rounds_view(rounds, limit=limit), context.out)
+        context.show_view(rounds_view(rounds, limit=limit))
     else:
         context.say("No job is enabled; nothing was done.", "bold")

@@ -430,10 +430,9 @@ def _print(context: Context, report: Report, exit_code: int) -> None:
 
         context.show(report_json(report, exit_code=exit_code))
     else:
-        from petsync.report.text import show
         from petsync.report.views.run import report_view
 
-        show(report_view(report), context.out)
+        context.show_view(report_view(report))
 
 
 Lines = list[tuple[str, str]]

@@ -169,11 +169,10 @@ def _show_runs(
         context.show_json({"runs": runs[:limit], **round_data})
         return
     from petsync.report.show import show_runs
-    from petsync.report.text import show
     from petsync.report.views.round import past_rounds_view
 
     if rounds:
-        show(past_rounds_view(rounds, limit=limit), context.out)
+        context.show_view(past_rounds_view(rounds, limit=limit))
         context.out.print()
     show_runs(runs, context.out, limit=limit)
     unfinished = next(_iter_unfinished(runs), None)
@@ -250,10 +249,9 @@ def _show_run(
 
         context.show(report_json(report))
     else:
-        from petsync.report.text import show
         from petsync.report.views.run import report_view
 
-        show(report_view(report, limit=limit), context.out)
+        context.show_view(report_view(report, limit=limit))
     for path in (results, page):
         if path is not None:
             context.say(f"Saved {path}.")
@@ -270,10 +268,9 @@ def _show_round(
 
         context.show(round_json(report))
         return
-    from petsync.report.text import show
     from petsync.report.views.round import round_view
 
-    show(round_view(report, limit=limit), context.out)
+    context.show_view(round_view(report, limit=limit))
 
 
 def _show_upload(

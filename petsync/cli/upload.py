@@ -227,7 +227,6 @@ def _print(context: Context, report: UploadReport, exit_code: int) -> None:
     if context.as_json:
         context.show(report.to_json(exit_code=exit_code))
     else:
-        from petsync.report.text import show
         from petsync.report.views.images import uploaded_view
 
-        show(uploaded_view(report), context.out)
+        context.show_view(uploaded_view(report))
