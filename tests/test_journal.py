@@ -21,6 +21,7 @@ from shop import error_at, plan_of, sheet_saying
 
 from petsync.apply.journal import Journal, RunSession
 from petsync.errors import InterruptedRunError, PetsyncError, PlanError, StalePlanError
+from petsync.images.upload import uploads_to
 from petsync.models import Category, Pet, Tag
 from petsync.plan.report import Entry
 
@@ -492,16 +493,16 @@ def test_images_are_kept_with_their_digest(journal: Journal) -> None:
         asyncio.run(work(run, STORE))
     asyncio.run(work("zzz", "another"))
     assert journal.payload("one") == b"\x00list"
-    found = journal.read_uploads(STORE)
+    found = uploads_to(journal, STORE).applied
     assert list(found) == [(2**62, "ab" * 32)]
-    kept = found[2**62, "ab" * 32]
+    kept = found[2**62, "ab" * 32].entry
     assert (kept.message, kept.after, kept.attempts, kept.kind) == ("two", after, 1, "upload")
     assert kept.intended
     open_one = list(journal.entries("one"))[1]
     assert (open_one.outcome, open_one.digest) == (None, "cd" * 32)
     with pytest.raises(PlanError, match="uploads images, and has no plan"):
         journal.plan("one")
-    assert journal.read_uploads("nowhere") == {}
+    assert uploads_to(journal, "nowhere").applied == {}
 
 
 def test_any_pet_comes_back_as_it_was(journal: Journal) -> None:
@@ -551,7 +552,7 @@ def test_without_a_journal_there_is_an_empty_one_and_no_file(tmp_path: Path) -> 
     journal = Journal.open(state, create=False)
     assert journal.runs() == []
     assert journal.find_run_of_plan("0") is None
-    assert journal.read_uploads(STORE) == {}
+    assert uploads_to(journal, STORE).applied == {}
     assert not state.exists()
     asyncio.run(closed_run(journal, "run"))
     assert [past.run_id for past in journal.runs()] == ["run"]

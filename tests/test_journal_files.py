@@ -19,6 +19,7 @@ from journals import PETS, STORE, begin_run, intended, other_process, result, sm
 
 from petsync.apply.journal import Journal
 from petsync.errors import PetsyncError
+from petsync.images.upload import uploads_to
 from petsync.plan.plan import Plan
 from petsync.plan.report import Entry
 
@@ -73,7 +74,7 @@ def answer_questions(journal: Journal) -> Iterator[tuple[str, Any]]:
         if run != "run-3":
             yield f"plan {run}", _or_error(lambda run=run: journal.plan(run))
             yield f"report {run}", _or_error(lambda run=run: journal.report(run).run_id)
-    yield "uploaded", _or_error(lambda: _sealed(journal.read_uploads(STORE).values()))
+    yield "uploaded", _or_error(lambda: _sealed(_uploaded(journal)))
     for plan in (PLAN, OTHER):
         yield (
             plan.fingerprint,
@@ -88,6 +89,11 @@ def _or_error(question: Any) -> Any:
         return question()
     except PetsyncError:
         return PetsyncError
+
+
+def _uploaded(journal: Journal) -> list[Entry]:
+    """Return the applied uploads."""
+    return [each.entry for each in uploads_to(journal, STORE).applied.values()]
 
 
 def _sealed(entries: Any) -> list[Entry]:

@@ -70,13 +70,12 @@ async def look_up(
     api: AsyncApi,
     ids: Iterable[int],
     *,
-    concurrency: int = _CONCURRENCY,
     on_progress: Callable[[Lookups], None] | None = None,
 ) -> dict[int, Found]:
     """Return the result of getPetById for each id, in the order of the ids: the pet, None for a
     404, or FailedLookup for any other failure.
 
-    Each id is looked up once, `concurrency` at a time. `on_progress` is called at the beginning,
+    Each id is looked up once, 32 at a time. `on_progress` is called at the beginning,
     about ten times per second, and at the end. No request is in flight when this returns, raises
     or is cancelled.
 
@@ -88,7 +87,7 @@ async def look_up(
     run = _Lookup(api, wanted, on_progress)
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(concurrency, len(wanted))):
+            for _ in range(min(_CONCURRENCY, len(wanted))):
                 group.create_task(run.work())
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None

@@ -451,7 +451,6 @@ _CHECKS: tuple[Callable[[_Draft], Iterator[ConfigMistake]], ...] = (
 
 
 _WRITES_SHEET = ("pull", "two-way")
-_WRITES_STORE = ("push", "two-way")
 
 
 def _check_jobs(

@@ -37,7 +37,6 @@ from petsync.report.words import replace_terms
 
 __all__ = [
     "CODES",
-    "STEPS",
     "Reconciliation",
     "RoundContext",
     "Step",
@@ -52,18 +51,6 @@ __all__ = [
 Step = Literal[
     "resume", "read", "snapshot", "plan", "guard", "apply", "write", "verify", "report", "notify"
 ]
-STEPS: tuple[Step, ...] = (
-    "resume",
-    "read",
-    "snapshot",
-    "plan",
-    "guard",
-    "apply",
-    "write",
-    "verify",
-    "report",
-    "notify",
-)
 
 
 class Watcher(Protocol):

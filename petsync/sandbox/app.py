@@ -526,8 +526,6 @@ def serve(
     seed: Path | None = None,
     pets: Sequence[Pet] = (),
     faults: str | None = None,
-    token_lifetime: float = 3600.0,
-    credentials: Credentials | None = None,
     on_ready: Callable[[ServedInfo], None] = lambda _: None,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM (in the main thread), then return.
@@ -545,8 +543,6 @@ def serve(
         seed=seed,
         pets=tuple(pets),
         faults=faults,
-        token_lifetime=token_lifetime,
-        credentials=credentials or Credentials(),
     )
     with ExitStack() as resources:
         folder = (

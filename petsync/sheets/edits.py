@@ -73,20 +73,16 @@ class SheetEdits:
 
 
 def cells_of(
-    pet: Pet,
-    columns: Iterable[str],
-    *,
-    separator: Literal["\n", " | "] = "\n",
-    clear: str = CLEAR,
+    pet: Pet, columns: Iterable[str], *, separator: Literal["\n", " | "] = "\n"
 ) -> dict[str, str]:
     """Return the texts of a pet's cells in these columns, "" for an empty field, with `separator`
-    between photo URLs. Each text reads back as the same value; a text equal to the marker `clear`
-    is escaped.
+    between photo URLs. Each text reads back as the same value; a text equal to the marker of a
+    cleared cell is escaped.
     """
-    return _pet_texts([pet], columns, separator, clear)[0]
+    return _pet_texts([pet], columns, separator)[0]
 
 
-def edits_of(inbound: Inbound, sheet: Sheet, *, clear: str = CLEAR) -> SheetEdits:
+def edits_of(inbound: Inbound, sheet: Sheet) -> SheetEdits:
     """Return the edits that bring everything in `inbound` into the sheet.
 
     A new row, and a row whose pet is now known, get the pet's id. An `add` whose pet is now known
@@ -100,7 +96,7 @@ def edits_of(inbound: Inbound, sheet: Sheet, *, clear: str = CLEAR) -> SheetEdit
     ]
     prepare = _without_tag_ids if _has_tags_without_ids(sheet) else _as_it_is
     pets = [prepare(each.pet) for each in inbound.edits]
-    edited = _pet_texts(pets, columns, separator, clear)
+    edited = _pet_texts(pets, columns, separator)
     cells: dict[int, Texts] = {
         each.row: {name: texts[name] for name in each.fields if name in sheet.columns}
         for each, texts in zip(inbound.edits, edited, strict=True)
@@ -111,7 +107,7 @@ def edits_of(inbound: Inbound, sheet: Sheet, *, clear: str = CLEAR) -> SheetEdit
         cells[each.row] = {**cells.get(each.row, {}), **id_texts}
     added = [
         {name: text for name, text in texts.items() if text}
-        for texts in _pet_texts(list(map(prepare, inbound.added)), columns, separator, clear)
+        for texts in _pet_texts(list(map(prepare, inbound.added)), columns, separator)
     ]
     return SheetEdits(cells, added, tuple(each.row for each in inbound.removed))
 
@@ -135,9 +131,9 @@ def _as_it_is(pet: Pet) -> Pet:
 
 
 def _pet_texts(
-    pets: Sequence[Pet], columns: Iterable[str], separator: Literal["\n", " | "], clear: str
+    pets: Sequence[Pet], columns: Iterable[str], separator: Literal["\n", " | "]
 ) -> list[dict[str, str]]:
-    texts = cell_texts(frame_from_pets(pets), marker=clear, separator=separator)
+    texts = cell_texts(frame_from_pets(pets), marker=CLEAR, separator=separator)
     columns_texts = {name: texts[OUT.index(name)] for name in columns if name in OUT}
     return [
         dict(zip(columns_texts, row, strict=True))

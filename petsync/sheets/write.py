@@ -164,9 +164,9 @@ def write_sheet(
     return backup
 
 
-def csv_bytes(rows: list[list[str]], delimiter: str = ",", *, mark: bool = True) -> bytes:
-    """Return the rows as UTF-8 CSV (RFC 4180); `mark` adds the byte order mark by which Excel
-    detects UTF-8.
+def csv_bytes(rows: list[list[str]], delimiter: str = ",") -> bytes:
+    """Return the rows as UTF-8 CSV (RFC 4180), with the byte order mark by which Excel detects
+    UTF-8.
 
     Raises SheetError if a cell exceeds the limit for reading.
     """
@@ -179,7 +179,7 @@ def csv_bytes(rows: list[list[str]], delimiter: str = ",", *, mark: bool = True)
             )
     stream = io.StringIO(newline="")
     csv.writer(stream, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
-    return stream.getvalue().encode("utf-8-sig" if mark else "utf-8")
+    return stream.getvalue().encode("utf-8-sig")
 
 
 def _frame(data: Any) -> pd.DataFrame:

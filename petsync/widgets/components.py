@@ -270,7 +270,6 @@ class Files(Part, script="files.js"):
         self._whole: dict[str, ReceivedFile] = {}
         super().__init__(**given)
         self._on_file: list[Callable[[ReceivedFile], object]] = []
-        self._on_forgotten: list[Callable[[ReceivedFile], object]] = []
         self._folder: Path | None = None
         self._lock = threading.RLock()
         self._coming: dict[str, IncomingFile] = {}
@@ -285,10 +284,6 @@ class Files(Part, script="files.js"):
     def on_file(self, act: Callable[[ReceivedFile], object]) -> None:
         """Call the function with each complete file. Wrap it in `form.work.wrap_callback`."""
         self._on_file.append(act)
-
-    def on_forgotten(self, act: Callable[[ReceivedFile], object]) -> None:
-        """Call the function with each file that the user removes."""
-        self._on_forgotten.append(act)
 
     def put(self, name: str, content: bytes) -> ReceivedFile | None:
         """Add a file as if the user had dropped it; return None if it is refused."""
@@ -321,7 +316,7 @@ class Files(Part, script="files.js"):
         key, do = content.get("file"), content.get("do")
         if not isinstance(key, str):
             return
-        received = removed = None
+        received = None
         with self._lock:
             if do == "begin":
                 self._begin(key, content)
@@ -330,10 +325,9 @@ class Files(Part, script="files.js"):
             elif do == "end":
                 received = self._end(key)
             elif do == "cancel":
-                removed = self._cancel(key)
+                self._cancel(key)
         # Without the lock: a callback may wait for a form that closes this widget.
         _tell(self._on_file, received)
-        _tell(self._on_forgotten, removed)
 
     def _begin(self, key: str, metadata: dict[str, Any]) -> None:
         name, size = metadata.get("name"), metadata.get("size")
@@ -382,11 +376,9 @@ class Files(Part, script="files.js"):
         self.send({"whole": key})
         return file
 
-    def _cancel(self, key: str) -> ReceivedFile | None:
-        file = self._whole.get(key)
+    def _cancel(self, key: str) -> None:
         self._drop(key)
         self.send({"gone": key})
-        return file
 
     def _drop(self, key: str) -> None:
         coming, whole = self._coming.pop(key, None), self._whole.pop(key, None)

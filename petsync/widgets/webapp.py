@@ -162,7 +162,6 @@ def serve(
     token: str | None = None,
     theme: str = "light",
     on_ready: Callable[[str], object],
-    notebook: Path = _NOTEBOOK,
 ) -> None:
     """Serve the page until Ctrl-C, which also ends the kernels.
 
@@ -170,7 +169,7 @@ def serve(
     `on_ready` gets the link that opens the page. Raises SettingsError if the port cannot be used.
     """
     page = _Page(
-        notebook_path=str(notebook),
+        notebook_path=str(_NOTEBOOK),
         listening=_bind_socket(port),
         on_ready=on_ready,
         token=secrets.token_urlsafe(24),

@@ -37,7 +37,6 @@ from petsync.apply.journal.rows import (
     read_row_records,
     read_run,
     read_run_sheet,
-    read_runs,
     read_sent_runs,
     read_undone_adds,
     rebuild_report,
@@ -167,17 +166,6 @@ class Journal:
         """
         with self._connection() as connection:
             return find_run_of_plan(connection, fingerprint)
-
-    def read_uploads(self, store: str) -> Mapping[tuple[int, str], Entry]:
-        """Return every applied upload to the store, by the pet's id and the image's digest."""
-        with self._connection() as connection:
-            runs = [run for run in read_runs(connection, store) if run.kind == "upload"]
-            found = [entry for run in reversed(runs) for entry in rows.entries(connection, run.id)]
-        return {
-            (entry.pet_id, entry.digest): entry
-            for entry in found
-            if entry.outcome == "applied" and entry.pet_id is not None
-        }
 
     def read_row_records(self, store: str, *, with_undone: bool = False) -> list[RowRecord]:
         """Return the records of rows without an id from runs on the store, the newest first.

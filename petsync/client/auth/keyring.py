@@ -142,9 +142,9 @@ class CredentialStore:
     LockedError if another process holds the lock for too long.
     """
 
-    def __init__(self, state: Path, url: str, keyring: SecretStore | None = None) -> None:
+    def __init__(self, state: Path, url: str) -> None:
         self._state, self._url = state, url
-        self._keyring = keyring or SecretStore()
+        self._keyring = SecretStore()
 
     def load(self) -> Credentials | None:
         """Return the stored credentials; without secrets, but with a `problem`, if they cannot be

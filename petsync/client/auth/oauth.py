@@ -453,8 +453,8 @@ class TokenEndpoint:
     response.
     """
 
-    def __init__(self, timeout: float, transport: Transport | None = None) -> None:
-        self._timeout, self._transport = timeout, transport
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
 
     async def get(self, url: str) -> TokenResponse:
         """Return the response to a GET without credentials. Its errors have no
@@ -537,7 +537,6 @@ class TokenEndpoint:
         """
         proxy, login = proxy_for(url)
         return httpx.AsyncClient(
-            transport=None if self._transport is None else self._transport(),
             verify=ssl_context() if urlsplit(url).scheme == "https" else True,
             proxy=None if proxy is None else httpx.Proxy(proxy, auth=login),
             trust_env=False,
@@ -628,11 +627,10 @@ class Authority:
         auth: Mapping[str, str] | None = None,
         allow_http: Collection[str] = (),
         timeout: float = 30.0,
-        transport: Callable[[], httpx.AsyncBaseTransport] | None = None,
     ) -> None:
         self._base_url, self._allow_http = base_url, tuple(allow_http)
         self._auth = dict(auth or {})
-        self._endpoint = TokenEndpoint(timeout, transport)
+        self._endpoint = TokenEndpoint(timeout)
         self._endpoints: Endpoints | None = None
 
     @property

@@ -43,9 +43,9 @@ class Keyring:
     credentials may have changed.
     """
 
-    def __init__(self, credentials: Credentials, renewer: Renewer | None = None) -> None:
+    def __init__(self, credentials: Credentials) -> None:
         self.credentials = credentials
-        self.renewer = renewer
+        self.renewer: Renewer | None = None
         self.age = 0
         self._failure: _Failure | None = None
         self._not_before = 0.0
