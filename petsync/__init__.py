@@ -6,6 +6,8 @@ with ps.demo() as store:
     report = store.apply(plan)
 """
 
+from petsync._version import __version__ as __version__
+
 # Not imported from typing, which would take longer: an interrupt is handled quietly only after
 # petsync itself is imported.
 TYPE_CHECKING = False
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from petsync.store import Store, connect, demo
     from petsync.table.frame import frame_from_pets, pets_from_frame
 
-__version__ = "0.2.0"
 
 __all__ = [
     "LIVE",

@@ -100,7 +100,7 @@ def test_version_stands_in_one_place() -> None:
     """pyproject.toml takes the version from the package."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     assert project["project"]["dynamic"] == ["version"]
-    assert project["tool"]["hatch"]["version"]["path"] == "petsync/__init__.py"
+    assert project["tool"]["hatch"]["version"]["path"] == "petsync/_version.py"
 
 
 def test_wheel_has_all_files_of_the_package(wheel: Path) -> None:

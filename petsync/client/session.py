@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import httpx
 
-from petsync import __version__
+from petsync._version import __version__
 from petsync.client.auth.credentials import Credentials, hide_other
 from petsync.client.auth.renewal import Keyring, Renewer, build_still_refused_error
 from petsync.client.origin import (

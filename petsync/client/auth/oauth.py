@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote_plus, urlencode, urlspl
 import httpx
 import msgspec
 
-from petsync import __version__
+from petsync._version import __version__
 from petsync.client.auth.credentials import Credentials, Grant
 from petsync.client.origin import is_loopback
 from petsync.client.transport import UNTRUSTED, proxy_for, ssl_context, tls_reason
