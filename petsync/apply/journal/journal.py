@@ -6,9 +6,10 @@ import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import wraps
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
@@ -57,17 +58,49 @@ from petsync.apply.journal.schema import (
 )
 from petsync.apply.journal.writer import RunSession, Writer
 from petsync.errors import PetsyncError, PlanError, StalePlanError
-from petsync.plan.base import SentRun
-from petsync.plan.lineage import RemovedPet, RenumberedPet, RestoredPet, ReusedId, RowRecord
+from petsync.plan.lineage import RowRecord
 from petsync.plan.plan import Plan
 from petsync.plan.report import Entry, PastRun, Report, RunKind
 
 __all__ = ["Journal", "runs_named"]
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
+
+
+def _reads(
+    read: Callable[Concatenate[sqlite3.Connection, P], T],
+) -> Callable[Concatenate[Journal, P], T]:
+    """Return the method of a journal that reads it with the function."""
+
+    @wraps(read)
+    def call(journal: Journal, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with journal._connection() as connection:
+            return read(connection, *args, **kwargs)
+
+    return call
+
+
+def _reads_all(
+    read: Callable[[sqlite3.Connection, str], dict[int, T]],
+) -> Callable[[Journal, str], dict[int, T]]:
+    """Return the method that reads the journal and the user's other journals with the function, by
+    id. The journal itself takes precedence.
+    """
+
+    @wraps(read)
+    def call(journal: Journal, store: str) -> dict[int, T]:
+        with journal._connection() as connection:
+            own = read(connection, store)
+        found: dict[int, T] = {}
+        for _, other in journal._ask_others(store, lambda each: read(each, store)):
+            found |= other
+        return {**found, **own}
+
+    return call
 
 
 class Journal:
@@ -98,18 +131,17 @@ class Journal:
             create_journal(path)
         return cls(path, exists=True)
 
-    def runs(self, store: str | None = None) -> list[PastRun]:
-        """Return all runs, or those on a store, the newest first."""
-        with self._connection() as connection:
-            return read_past_runs(connection, store)
-
-    def find_run_of_process(self, since: str) -> str | None:
-        """Return the id of the run that this process last worked on; None if there is none.
-
-        Only sessions that started at or after `since` count (ISO 8601, UTC, to the millisecond).
-        """
-        with self._connection() as connection:
-            return find_run_of_process(connection, since)
+    runs = _reads(read_past_runs)
+    find_run_of_process = _reads(find_run_of_process)
+    find_run_of_plan = _reads(find_run_of_plan)
+    plan = _reads(read_plan)
+    payload = _reads(read_payload)
+    read_undone_adds = _reads(read_undone_adds)
+    read_restored = _reads(read_restored)
+    read_sent_runs = _reads(read_sent_runs)
+    read_renumbered = _reads_all(read_renumbered)
+    read_reused = _reads_all(read_reused)
+    read_removed = _reads_all(read_removed)
 
     def find(self, name: str, store: str | None = None) -> PastRun:
         """Return the run whose id is the name or begins with it. Raises PlanError if there is no
@@ -120,16 +152,6 @@ class Journal:
         if len(found) == 1:
             return found[0]
         raise _not_found(name, found, runs)
-
-    def plan(self, run_id: str) -> Plan:
-        """Return the plan of a run. Raises PlanError if it has none that this petsync can read."""
-        with self._connection() as connection:
-            return read_plan(connection, run_id)
-
-    def payload(self, run_id: str) -> bytes:
-        """Return the payload that was given to `begin`."""
-        with self._connection() as connection:
-            return read_payload(connection, run_id)
 
     def options(self, run_id: str) -> Mapping[str, Any]:
         """Return the options that were given to `begin`."""
@@ -160,13 +182,6 @@ class Journal:
         with self._connection() as connection:
             return read_known_ids(connection, run_id) or frozenset()
 
-    def find_run_of_plan(self, fingerprint: str) -> str | None:
-        """Return the id of the run that applied the plan with that fingerprint; None if there is
-        none.
-        """
-        with self._connection() as connection:
-            return find_run_of_plan(connection, fingerprint)
-
     def read_row_records(self, store: str, *, with_undone: bool = False) -> list[RowRecord]:
         """Return the records of rows without an id from runs on the store, the newest first.
 
@@ -182,50 +197,6 @@ class Journal:
             folder = str(path.parent)
             records += [msgspec.structs.replace(each, folder=folder) for each in found]
         return sorted(records, key=lambda each: each.run_started, reverse=True)
-
-    def read_undone_adds(self, store: str) -> dict[int, str]:
-        """Return, by pet id, the id of the undone run for each pet that an undo removed and no run
-        added again.
-        """
-        with self._connection() as connection:
-            return read_undone_adds(connection, store)
-
-    def read_restored(self, store: str) -> dict[int, RestoredPet]:
-        """Return the pets that undos changed or added again, with the values after the newest
-        undo.
-        """
-        with self._connection() as connection:
-            return read_restored(connection, store)
-
-    def read_sent_runs(self, store: str, base: str) -> list[SentRun]:
-        """Return the runs of sheets with that base, the oldest first.
-
-        Each has the changes that it sent and that no undo reverted.
-        """
-        with self._connection() as connection:
-            return read_sent_runs(connection, store, base)
-
-    def read_renumbered(self, store: str) -> dict[int, RenumberedPet]:
-        """Return the pets that got an id other than the one they were added with, by the original
-        id.
-
-        They include those from the user's other state folders.
-        """
-        return self._by_id(store, lambda each: read_renumbered(each, store))
-
-    def read_reused(self, store: str) -> dict[int, ReusedId]:
-        """Return the pets that runs added under an id that another row of their sheet named, by id.
-
-        They include those from the user's other state folders.
-        """
-        return self._by_id(store, lambda each: read_reused(each, store))
-
-    def read_removed(self, store: str) -> dict[int, RemovedPet]:
-        """Return the pets that runs removed, by id, unless a run has added a pet with the id since.
-
-        They include those from the user's other state folders.
-        """
-        return self._by_id(store, lambda each: read_removed(each, store))
 
     def find_later_run(self, run_id: str) -> LaterRun | None:
         """Return the newest run of the same sheet that started after this one.
@@ -245,17 +216,6 @@ class Journal:
         _, newest = max(found, key=itemgetter(0))
         records = self.read_row_records(run.store)
         return LaterRun(newest, [each for each in records if run.may_have_left(each)])
-
-    def _by_id(self, store: str, ask: Callable[[sqlite3.Connection], dict[int, T]]) -> dict[int, T]:
-        """Return the results of `ask`, by id, from this journal and the user's other journals. This
-        journal takes precedence.
-        """
-        with self._connection() as connection:
-            own = ask(connection)
-        found: dict[int, T] = {}
-        for _, other in self._ask_others(store, ask):
-            found |= other
-        return {**found, **own}
 
     def _ask_others(
         self, store: str, ask: Callable[[sqlite3.Connection], T]

@@ -264,7 +264,7 @@ def read_plan(connection: sqlite3.Connection, run_id: str) -> Plan:
 
 
 def read_payload(connection: sqlite3.Connection, run_id: str) -> bytes:
-    """Return the payload of the run."""
+    """Return the payload of the run, as `Journal.begin` got it."""
     read_run(connection, run_id)
     return _read_body(connection, run_id)[1]
 
@@ -309,8 +309,8 @@ def start_session(connection: sqlite3.Connection, store: str, run: str) -> Lock:
 
 
 def find_run_of_process(connection: sqlite3.Connection, since: str) -> str | None:
-    """Return the id of the run of this process's newest session that started since that time; None
-    if there is none.
+    """Return the id of the run of this process's newest session that started at or after `since`
+    (ISO 8601, UTC, to the millisecond); None if there is none.
     """
     values = (os.getpid(), platform.node(), since)
     row = connection.execute(_RUN_OF_PROCESS, values).fetchone()
@@ -371,7 +371,7 @@ WHEN cause IN ('already-so', 'already-gone') THEN 'unchanged' ELSE 'not sent' EN
 _COUNTS = f"SELECT {_OUTCOME}, count(*) FROM change WHERE run = ? GROUP BY 1"  # noqa: S608 - built from constants
 
 
-def read_past_runs(connection: sqlite3.Connection, store: str | None) -> list[PastRun]:
+def read_past_runs(connection: sqlite3.Connection, store: str | None = None) -> list[PastRun]:
     """Return all runs, or those of a store, the newest first."""
     return [read_past_run(connection, run) for run in read_runs(connection, store)]
 
