@@ -19,6 +19,7 @@ import pytest
 import vault
 from consenting import sent_back
 from IPython.core.ultratb import VerboseTB
+from rich.pretty import pretty_repr
 from scripted import ScriptedServer, answer
 from signing import age, confirmed_file, credentials, spoil, store_at
 
@@ -68,7 +69,9 @@ def _frames(error: BaseException | None, known: set[int]) -> Iterator[str]:
     trace = error.__traceback__
     while trace is not None:
         if "/tests/" not in trace.tb_frame.f_code.co_filename:
-            yield f"{trace.tb_frame.f_code}: {dict(trace.tb_frame.f_locals)}"
+            variables = dict(trace.tb_frame.f_locals)
+            # rich shows the items of containers and the fields of dataclasses.
+            yield f"{trace.tb_frame.f_code}: {variables} {pretty_repr(variables)}"
         trace = trace.tb_next
     yield from _frames(error.__cause__, known)
     yield from _frames(error.__context__, known)
