@@ -20,7 +20,8 @@ from petsync.plan.compare import compare, find_unproved_ids
 from petsync.plan.decide import SheetComparison
 from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
-from petsync.report.plan import plan_page
+from petsync.report.html import document_page
+from petsync.report.views.plan import plan_page_view, plan_title
 from petsync.samples import sample_data
 from petsync.sheets import read_sheet
 from petsync.table.base import Base
@@ -78,7 +79,8 @@ def _changed(frame: pd.DataFrame) -> pd.DataFrame:
 def draw(folder: Path) -> Iterator[Path]:
     """Draw the pictures of the conflicts and updates into a folder."""
     page = folder / "plan.html"
-    page.write_text(plan_page(sample_plan()), encoding="utf-8")
+    plan = sample_plan()
+    page.write_text(document_page(plan_page_view(plan), plan_title(plan)), encoding="utf-8")
     with open_chromium() as chromium:
         for name, look in _PICTURES.items():
             yield _drawn(chromium, page, folder / f"{name}.png", look)

@@ -14,7 +14,9 @@ from petsync.plan.compare import compare, find_unproved_ids
 from petsync.plan.decide import SheetComparison
 from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
-from petsync.report.show import show_plan, terminal_svg
+from petsync.report.show import terminal_svg
+from petsync.report.text import show
+from petsync.report.views.plan import plan_view
 from petsync.samples import sample_data
 from petsync.sheets import read_sheet
 from petsync.table.base import Base
@@ -33,7 +35,9 @@ _MEANWHILE = [(1037, "name", "Rosie-Bear"), (1022, "status", "available")]
 def picture() -> str:
     """Return the plan of the sample data in a terminal as SVG."""
     plan = sample_plan()
-    return terminal_svg(lambda console: show_plan(plan, console, limit=3), title="petsync plan")
+    return terminal_svg(
+        lambda console: show(plan_view(plan, limit=3), console), title="petsync plan"
+    )
 
 
 def sample_plan() -> Plan:

@@ -35,14 +35,13 @@ from render_samples import (
     small_report,
     small_snapshot,
 )
-from rendering import report_html, sheet_html, snapshot_html
+from rendering import plan_html, plan_page, report_html, sheet_html, snapshot_html
 
 from petsync.models import Tag
 from petsync.plan.change import Coverage
 from petsync.plan.guard import Refusal, Verdict
 from petsync.plan.report import OUTCOMES, Report
 from petsync.report.html import document_page
-from petsync.report.plan import plan_html, plan_page
 from petsync.report.textdiff import mark_differences
 from petsync.report.views.run import report_page_view
 from petsync.report.views.sheet import sheet_view
@@ -109,7 +108,8 @@ def test_html_reads_without_colour() -> None:
     """
     html = plan_html(small_plan())
     for mark, symbol in (("add", "+"), ("update", "~"), ("delete", "-"), ("conflict", "!")):
-        assert f'<tr class="ps-{mark}"><td class="ps-mark">{symbol}</td>' in html
+        row = f'<tr class="ps-{mark}" role="row"><td class="ps-mark" role="cell">{symbol}</td>'
+        assert row in html
     assert "<bdi>Bel<del>l</del>a</bdi>" in html
     assert "<del>available</del>" in html
     assert "<ins>sold</ins>" in html
@@ -197,7 +197,7 @@ def test_long_lists_are_cut_and_folded() -> None:
     assert "... and 10 more" in plan_html(large_plan(30), limit=20)
     assert "<details open>" in plan_html(large_plan(5))
     everything = plan_html(large_plan(30), limit=None)
-    assert everything.count('<tr class="ps-update">') == 30
+    assert everything.count('<tr class="ps-update" role="row">') == 30
     assert "<details>" not in everything
 
 

@@ -26,11 +26,12 @@ from render_samples import (
     replace,
     small_plan,
 )
+from rendering import plan_markdown
 
 from petsync.plan.change import Coverage
 from petsync.plan.guard import Refusal, Verdict
 from petsync.plan.plan import Plan
-from petsync.report.markdown import code, plan_markdown, prose
+from petsync.report.markdown import code, prose
 from petsync.report.words import WHERE_TO_SEE_ALL
 from petsync.table.cells import make_visible
 
@@ -100,24 +101,24 @@ def test_a_plan_as_markdown() -> None:
     rows = cells(text)
     assert ["`17`", "`Bella`", "name", "`Bella`", "`Bela`", "`Pets!B18`"] in rows
     assert ["", "", "tags", "`-shy`", '`+"good with kids"`', ""] in rows
-    assert ["`100`", "`Tom`", "`sold; Cats`", "not in the sheet"] in rows
-    assert ["`Pets!A12`", "", "", "matches several pets: 3, 8. Give the row its id."] in rows
-    assert ["`Pets!C60`", "", "", "The store has no such status."] in rows
+    assert ["`100`", "`Tom`", "`sold; Cats (2)`", "not in the sheet"] in rows
+    assert ["The row matches several pets: 3, 8. Give the row its id.", "`Pets!A12`"] in rows
+    assert ["The store has no such status.", "`Pets!C60`"] in rows
     assert ["Pet 100 (Tom) would be deleted. Look twice."] in rows
 
 
 def test_clashes_stand_side_by_side() -> None:
     """A conflict has the values of export, sheet and store for each field."""
     rows = cells(plan_markdown(plan_with(UPDATE, conflicts=(replace(CLASHING, name="Bella"),))))
-    assert ["`Pets!B18`", "`17`", "`Bella`", "name", "`Bella`", "`Bela`", "`Bellina`"] in rows
-    assert ["", "", "", "status", "`sold`", "`pending`", "`(empty)`"] in rows
+    assert ["`17`", "`Bella`", "name", "`Bella`", "`Bela`", "`Bellina`", "`Pets!B18`"] in rows
+    assert ["", "", "status", "`sold`", "`pending`", "`(empty)`", ""] in rows
 
 
 def test_a_query_without_an_answer_catches_the_eye() -> None:
     """A failed query is shown before any table, with its error and its consequence."""
     plan = plan_with(ADD, coverage=Coverage(("available",), (SILENT,)))
     top = plan_markdown(plan).partition("\n| ")[0]
-    assert "> - status sold: findPetsByStatus: the service answered 503." in top
+    assert "> - Status sold: findPetsByStatus: the service answered 503." in top
     assert "pets that are in no row are not deleted" in top
 
 
@@ -219,7 +220,7 @@ def test_what_is_left_out_is_counted() -> None:
         more = re.search(r"\n\.\.\. and ([0-9,]+) more\n", text)
         assert more is not None
         assert shown + int(more[1].replace(",", "")) == 3_000
-        assert f"{more[1]} more are not shown." in text
+        assert ("To see all of them" if limit else f"{more[1]} more are not shown.") in text
     assert "not shown" not in plan_markdown(large_plan(3))
 
 

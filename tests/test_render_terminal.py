@@ -18,19 +18,15 @@ from render_samples import (
     small_report,
     small_snapshot,
 )
-from rendering import report_text, snapshot_text
+from rendering import plan_text, report_text, snapshot_text
 from rich.cells import cell_len
 from rich.console import Console
 
 from petsync.plan.explain import Explanation
-from petsync.report.plan import plan_lines
-from petsync.report.show import (
-    plan_text,
-    show_plan,
-    terminal_svg,
-)
-from petsync.report.text import plain_text, show
+from petsync.report.show import terminal_svg
+from petsync.report.text import document_lines, plain_text, show
 from petsync.report.views.explain import explanations_view
+from petsync.report.views.plan import plan_view
 from petsync.report.views.run import report_view
 from petsync.report.views.sheet import sheet_view, snapshot_view
 
@@ -52,7 +48,7 @@ def test_without_a_terminal_it_is_the_plain_text() -> None:
     """Without a terminal the output is the plain text, byte for byte, for each kind of value."""
     sheet = sheet_with(finding("unknown-status", 4))
     for show_value, value, text in (
-        (show_plan, small_plan(), plan_text(small_plan())),
+        (show, plan_view(small_plan()), plan_text(small_plan())),
         (show, report_view(small_report()), report_text(small_report())),
         (show, sheet_view(sheet), plain_text(sheet_view(sheet))),
         (
@@ -69,7 +65,7 @@ def test_without_a_terminal_it_is_the_plain_text() -> None:
 def test_on_a_terminal_it_is_the_same_text_in_colour() -> None:
     """On a terminal the output without its colour codes is the plain text."""
     out = console(force_terminal=True, color_system="standard")
-    show_plan(small_plan(), out)
+    show(plan_view(small_plan()), out)
     assert "\x1b[32m  + new  \x1b[0m" in written(out)
     assert "\x1b[31m  -  99  \x1b[0m" in written(out)
     assert _STYLE.sub("", written(out)) == plan_text(small_plan()) + "\n"
@@ -78,7 +74,7 @@ def test_on_a_terminal_it_is_the_same_text_in_colour() -> None:
 def test_changed_characters_are_coloured() -> None:
     """In a changed text, removed characters are red and added ones are green."""
     out = console(force_terminal=True, color_system="standard")
-    show_plan(small_plan(), out)
+    show(plan_view(small_plan()), out)
     assert "name: Bel\x1b[31ml\x1b[0ma -> Bela" in written(out)
     assert "status: \x1b[31mavailable\x1b[0m -> \x1b[32msold\x1b[0m" in written(out)
     assert '\x1b[32m+"good with kids"\x1b[0m \x1b[31m-shy\x1b[0m' in written(out)
@@ -105,7 +101,9 @@ def test_a_huge_plan_is_on_the_screen_at_once() -> None:
     """The first line of a huge plan is there before any change is rendered in detail."""
 
     def first(count: int) -> str:
-        return next(iter(plan_lines(replace(small_plan(), changes=(UPDATE,) * count)))).plain
+        return next(
+            iter(document_lines(plan_view(replace(small_plan(), changes=(UPDATE,) * count))))
+        ).plain
 
     assert first(300_000).startswith("Plan: 0 to add, 300,000 to change")
     # Counting a change takes a few lines of Python; showing one takes hundreds.
@@ -116,7 +114,7 @@ def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
     """With NO_COLOR a terminal gets no colour codes, and the symbols remain."""
     monkeypatch.setenv("NO_COLOR", "1")
     out = console(force_terminal=True, color_system="standard")
-    show_plan(small_plan(), out)
+    show(plan_view(small_plan()), out)
     codes = {code for found in _STYLE.findall(written(out)) for code in found[2:-1].split(";")}
     assert codes <= {"0", "1", "2"}
     assert "+ new  " in written(out)
@@ -127,7 +125,7 @@ def test_no_name_reaches_the_terminal_raw(name: str) -> None:
     """No name can colour, link or move text, and markup in a name is shown unchanged."""
     plan = hostile_plan(name)
     out = console(force_terminal=True, color_system="truecolor")
-    show_plan(plan, out)
+    show(plan_view(plan), out)
     plain = _STYLE.sub("", written(out))
     assert plain == plan_text(plan) + "\n"
     assert "\x1b" not in plain
@@ -137,13 +135,13 @@ def test_no_name_reaches_the_terminal_raw(name: str) -> None:
 def test_lines_keep_a_readable_width(columns: int, used: int) -> None:
     """Lines fill the terminal, with at least 60 and at most 100 columns."""
     out = Console(file=io.StringIO(), width=columns)
-    show_plan(small_plan(), out)
+    show(plan_view(small_plan()), out)
     assert max(map(cell_len, written(out).splitlines())) == used
 
 
 def test_a_picture_needs_nothing_from_elsewhere() -> None:
     """The SVG of a terminal shows the plan and loads nothing from another address."""
-    svg = terminal_svg(lambda out: show_plan(small_plan(), out), title="petsync plan")
+    svg = terminal_svg(lambda out: show(plan_view(small_plan()), out), title="petsync plan")
     assert "Mochi" in svg
     assert "@font-face" not in svg
     assert set(re.findall(r"https?://[^\s\"<&]+", svg)) == {

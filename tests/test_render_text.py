@@ -34,7 +34,7 @@ from render_samples import (
     small_snapshot,
     stopped_report,
 )
-from rendering import findings_text, report_text, snapshot_text
+from rendering import findings_text, plan_text, report_text, snapshot_text
 from rich.cells import cell_len
 
 import petsync.report  # noqa: F401 - what is tested: values show themselves once it is imported
@@ -43,7 +43,6 @@ from petsync.plan.change import Change, Coverage
 from petsync.plan.guard import Refusal, Verdict
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report
-from petsync.report.show import plan_text
 from petsync.table.frame import frame_from_pets
 
 pytestmark = pytest.mark.slow
@@ -53,8 +52,8 @@ Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row needs fixing, 870 in
 agreement, 3 ignored.
 
 The guard refuses this plan: nothing will be sent
-  x 2 deletes are more than --max-delete 1 allows (1 of 1,200 pets)
-    --max-delete 2 would allow it.
+  x 2 deletes are more than --max-delete 1 allows (1 of 1,200 pets).
+    `--max-delete 2` would allow it.
 
   store     http://127.0.0.1:1/v2 (1,200 pets)
   sheet     edited.xlsx (878 rows)
@@ -63,7 +62,7 @@ The guard refuses this plan: nothing will be sent
 
 Add 1 pet
   + new  Mochi                                                          Pets!A61
-      available; Cats; tags: calm, good with kids
+      available; Cats (2); tags: calm, good with kids
 
 Change 1 pet
   ~ 17  Bella                                                           Pets!B18
@@ -74,12 +73,12 @@ Change 1 pet
 
 Delete 2 pets
   -  99  Rex                                                            Pets!A40
-      available; Dogs; tags: shy, calm; 1 photo
+      available; Dogs (1); tags: shy, calm; 1 photo
   - 100  Tom                                                    not in the sheet
-      sold; Cats
+      sold; Cats (2)
 
 1 conflict: nothing is sent until a person decides
-  ! Pets!A12 matches several pets: 3, 8. Give the row its id.
+  ! Pets!A12: The row matches several pets: 3, 8. Give the row its id.
 
 1 row needs fixing
   x Pets!C60: The store has no such status.
@@ -330,8 +329,8 @@ def test_a_query_without_an_answer_catches_the_eye() -> None:
     """
     text = plan_text(plan_with(ADD, coverage=Coverage(("available", "pending"), (SILENT,))))
     top, _, facts = text.partition("\n  store ")
-    assert "\n  x status sold: findPetsByStatus: the service answered 503\n" in top
-    assert "pets that\n    are in no row are not deleted." in top
+    assert "\n  Status sold: findPetsByStatus: the service answered 503." in top
+    assert "pets that are in no row are not deleted." in top.replace("\n  ", " ")
     assert "covers    pets that are available or pending; 1 question without an answer" in facts
 
 
@@ -342,12 +341,12 @@ def test_clashes_stand_side_by_side() -> None:
     text = plan_text(plan_with(UPDATE, conflicts=(CLASHING,)))
     assert (
         "1 conflict: the store's value stays\n"
-        "  ! Pets!B18 (pet 17)\n"
+        f"  ! 17{'Pets!B18':>74}\n"
         "                  exported  sheet    store (stays)\n"
         "      name        Bella     Bela     Bellina\n"
         "      status      sold      pending  (empty)"
     ) in text
-    assert "      in conflict, and not sent: name, status\n" in text
+    assert "      In conflict, and not sent: name, status.\n" in text
 
 
 def test_clashes_that_the_sheet_wins() -> None:
@@ -355,7 +354,7 @@ def test_clashes_that_the_sheet_wins() -> None:
     text = plan_text(plan_with(UPDATE, conflicts=(replace(CLASHING, winner="sheet"),)))
     assert "1 conflict: the sheet's value is sent\n" in text
     assert "exported  sheet (sent)  store\n" in text
-    assert "      in conflict, and sent: name, status\n" in text
+    assert "      In conflict, and sent: name, status.\n" in text
     assert "1 conflict that the sheet wins" in text.splitlines()[0]
 
 
@@ -383,8 +382,8 @@ def test_a_guard_without_an_option_says_so() -> None:
     """A refusal that no option overrides is distinguished from one that an option does."""
     gone = Refusal("sentinel", "pet 1, a sentinel, is not in the store")
     text = plan_text(plan_with(ADD, verdict=Verdict((OVER, gone))))
-    assert "    --max-delete 2 would allow it.\n" in text
-    assert "  x pet 1, a sentinel, is not in the store\n    No option allows it." in text
+    assert "`--max-delete 2` would allow it.\n" in text
+    assert "  x Pet 1, a sentinel, is not in the store. No option allows it." in text
 
 
 def change_of(**fields: object) -> Change:
@@ -537,7 +536,7 @@ def test_a_run_that_applied_nothing_is_not_taken_back() -> None:
 def test_traits_of_an_add_are_complete() -> None:
     """The traits of a new pet are complete: status, category, tags and photos."""
     pet = Pet(name="Kiki", status="pending", category=CATS, photo_urls=("a", "b"))
-    assert shown(replace(ADD, after=pet)) == ["pending; Cats; 2 photos"]
+    assert shown(replace(ADD, after=pet)) == ["pending; Cats (2); 2 photos"]
 
 
 def mixed_report() -> Report:
@@ -580,8 +579,8 @@ def test_a_blocked_row_names_its_pet() -> None:
         BLOCKED,
     )
     text = plan_text(plan_with(blocked=blocked))
-    assert "x Pets!C60 (pet 17, Bella): The store has no such status." in text
-    assert "x Pets!C60 (pet 18): The store" in text
+    assert "x Pets!C60, pet 17 (Bella): The store has no such status." in text
+    assert "x Pets!C60, pet 18: The store" in text
     assert "x Pets!C60: The store" in text
 
 
@@ -589,9 +588,9 @@ def test_a_conflict_of_a_whole_row_names_its_pet() -> None:
     """A conflict shows the pet's name, and its id if there is one."""
     named = replace(CONFLICT, pet_id=3, name="Mimi")
     text = plan_text(plan_with(conflicts=(named, replace(named, pet_id=None), CONFLICT)))
-    assert "! Pets!A12 (pet 3, Mimi) matches several" in text
-    assert "! Pets!A12 (Mimi) matches several" in text
-    assert "! Pets!A12 matches several" in text
+    assert "! Pets!A12, pet 3 (Mimi): The row matches several" in text
+    assert "! Pets!A12, Mimi: The row matches several" in text
+    assert "! Pets!A12: The row matches several" in text
 
 
 def test_tags_that_look_like_several_are_quoted() -> None:

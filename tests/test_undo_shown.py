@@ -9,16 +9,13 @@ import msgspec
 import openpyxl
 import pytest
 from render_samples import BELLA, DELETE, HOSTILE, UPDATE, plan_with, report_of, result
-from rendering import report_html, report_text
+from rendering import plan_html, plan_markdown, plan_page, plan_text, report_html, report_text
 from rich.text import Text
 from test_undo_rules import ADDED, DELETED, REX, RUN, SHOWN, entry
 
 from petsync.plan.change import Change, Conflict, Coverage, FailedLookup
 from petsync.plan.plan import Plan
 from petsync.plan.report import Entry, PastRun
-from petsync.report.markdown import plan_markdown
-from petsync.report.plan import plan_html, plan_page
-from petsync.report.show import plan_text
 from petsync.report.views.run import pet_lines, run_details_lines, runs_lines
 from petsync.report.workbook import plan_workbook
 

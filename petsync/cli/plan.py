@@ -352,9 +352,10 @@ def save(plan: Plan, path: Path, form: str = "text", limit: int | None = 0) -> s
 
         plan_workbook(plan, path)
     elif kind == "text":
-        from petsync.report.show import plan_text
+        from petsync.report.text import plain_text
+        from petsync.report.views.plan import plan_view
 
-        text = plan_text(plan, limit=limit or None).encode() + b"\n"
+        text = plain_text(plan_view(plan, limit=limit or None)).encode() + b"\n"
         write_atomically(path, text, like=plan.source, error=SheetError)
     elif kind == "md":
         write_atomically(path, _markdown(plan, limit), like=plan.source, error=SheetError)
@@ -440,9 +441,10 @@ def print_plan(context: Context, plan: Plan, form: str, limit: int | None) -> No
     elif form == "md":
         context.show(_markdown(plan, limit))
     else:
-        from petsync.report.show import show_plan
+        from petsync.report.text import show
+        from petsync.report.views.plan import plan_view
 
-        show_plan(plan, context.out, limit=_row_limit("text", limit))
+        show(plan_view(plan, limit=_row_limit("text", limit)), context.out)
 
 
 def _row_limit(form: str, limit: int | None) -> int | None:
@@ -451,15 +453,18 @@ def _row_limit(form: str, limit: int | None) -> int | None:
 
 
 def _markdown(plan: Plan, limit: int | None) -> bytes:
-    from petsync.report.markdown import plan_markdown
+    from petsync.report.markdown import document_markdown
+    from petsync.report.views.plan import plan_view
 
-    return plan_markdown(plan, limit=_row_limit("md", limit)).encode()
+    view = plan_view(plan, limit=_row_limit("md", limit), has_fingerprint=True)
+    return document_markdown(view).encode()
 
 
 def _html(plan: Plan) -> bytes:
-    from petsync.report.plan import plan_page
+    from petsync.report.html import document_page
+    from petsync.report.views.plan import plan_page_view, plan_title
 
-    return plan_page(plan).encode()
+    return document_page(plan_page_view(plan), plan_title(plan)).encode()
 
 
 # `petsync rehearse`: apply a plan to a copy of the store.

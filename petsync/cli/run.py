@@ -160,9 +160,10 @@ def _read_pets(inbound: Inbound, store: Store) -> dict[int, Pet | None]:
 
 
 def _show(context: Context, inbound: Inbound, limit: int | None) -> None:
-    from petsync.report.show import show_intake
+    from petsync.report.text import show
+    from petsync.report.views.plan import inbound_view
 
-    show_intake(inbound, context.err, limit=limit)
+    show(inbound_view(inbound, limit=limit), context.err)
 
 
 def _confirm_sheet_plan(context: Context, inbound: Inbound) -> bool:
@@ -402,9 +403,10 @@ def confirm_plan(context: Context, plan: Plan, yes: bool, limit: int | None = 20
     """Show the plan, and return true if it is to be sent: `yes` is set, the plan is empty, or the
     user agrees. Without a terminal, nobody is asked and the result is false. Raises GuardError.
     """
-    from petsync.report.show import show_plan
+    from petsync.report.text import show
+    from petsync.report.views.plan import plan_view
 
-    show_plan(plan, context.err, limit=limit)
+    show(plan_view(plan, limit=limit), context.err)
     plan.require_ok()
     if yes or not plan.changes:
         return True

@@ -232,11 +232,12 @@ class _Demo:
         return sheet
 
     def _plan(self, sheet: Sheet) -> Plan:
-        from petsync.report.show import show_plan
+        from petsync.report.text import show
+        from petsync.report.views.plan import plan_view
 
         self._say("Planning: what would bring the store into agreement with the workbook")
         plan = self.store.plan(sheet)
-        show_plan(plan, self.context.text_console, limit=3)
+        show(plan_view(plan, limit=3), self.context.text_console)
         for name in ("plan.json", "plan.html"):
             save(plan, self.folder / name)
         return plan

@@ -53,6 +53,7 @@ _VIEWS: dict[type[Any], _View] = {
     Account: _View("account", "account_view"),
     Explanation: _View("explain", "explanation_view"),
     Explanations: _View("explain", "explanations_view"),
+    Plan: _View("plan", "plan_view"),
     Summary: _View("explain", "summary_view"),
     Findings: _View("sheet", "findings_view", rows=5),
     Sheet: _View("sheet", "sheet_view", rows=5),
@@ -68,17 +69,3 @@ _VIEWS: dict[type[Any], _View] = {
 for _type, _view in _VIEWS.items():
     as_text.register(_type, _view.text)
     as_html.register(_type, _view.html)
-
-
-@as_text.register
-def _plan_text(value: Plan) -> str:
-    from petsync.report.show import plan_text
-
-    return plan_text(value)
-
-
-@as_html.register
-def _plan_html(value: Plan) -> str:
-    from petsync.report.plan import plan_html
-
-    return plan_html(value)

@@ -8,9 +8,9 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -30,6 +30,7 @@ __all__ = [
     "Facts",
     "Field",
     "Layout",
+    "MappedRecords",
     "Note",
     "Record",
     "Records",
@@ -43,6 +44,7 @@ __all__ = [
     "Value",
     "fold_limit",
     "format_more",
+    "order_blocks",
 ]
 
 
@@ -79,6 +81,8 @@ class Alert:
     lines: Sequence[str] = ()
     is_refusal: bool = False
     """Whether nothing can be done until the problem is solved."""
+    more: str = ""
+    """The number of lines that are left out, in words."""
     has_paths: bool = False
     """Whether the lines have paths, which users copy: a terminal does not break them."""
 
@@ -170,6 +174,8 @@ class Details:
     mark: Mark | None = None
     is_extra: bool = False
     """Whether only HTML shows the part."""
+    is_urgent: bool = False
+    """Whether the part stands above the others where the start is seen first."""
 
 
 UNITS: tuple[SheetColumn, ...] = ("name", "status", "category", "tags", "photo_urls")
@@ -180,20 +186,24 @@ changes with the name.
 Value = str | tuple[str | int, ...]
 """Text; or the items of a list, followed by the number of items left out."""
 Field = (
-    tuple[int, Value] | tuple[int, str, str] | tuple[int, Value, Value] | tuple[int, str, str, str]
+    tuple[int, Value]
+    | tuple[int, str, str]
+    | tuple[int, Value, Value]
+    | tuple[int, Value, Value, Value]
 )
-"""A unit's number and its value; or its values before and after; or the added and the removed items
-of a list; or, for a clash, its texts in export, sheet and store.
+"""A unit's number and its value; or its values before and after, with the numbered items on
+separate lines if only the order of a list changed; or the added and the removed items of a list;
+or, for a clash, its values in export, sheet and store. An empty value is "" or ().
 """
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True):
-    """A row of a page's table, with invisible characters replaced by their names. A conflict has a
-    `message`, a `cure` and a `winner`.
+    """A change, a conflict, a row that needs fixing, or a note, with invisible characters replaced
+    by their names. A conflict has a `message`, a `cure` and a `winner`.
     """
 
     kind: int
-    """The position of its kind in the kinds of the table."""
+    """The position of its kind in the kinds of the block."""
     pet_id: str
     name: str
     where: str
@@ -214,15 +224,39 @@ class RowKind(NamedTuple):
     first: int = 20
 
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class MappedRecords(Collection[Record], Generic[T]):
+    """The records of things, each made when it is rendered."""
+
+    things: Sequence[T]
+    make: Callable[[T], Record]
+
+    def __iter__(self) -> Iterator[Record]:
+        return map(self.make, self.things)
+
+    def __len__(self) -> int:
+        return len(self.things)
+
+    def __contains__(self, record: object) -> bool:
+        return any(record == each for each in self)
+
+
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Every row of a value, which only a page shows: with filters, order, search and pages."""
+    """Records, one below the other; the columns that are empty in all of them are left out."""
 
-    kind_title: str
+    rows: Collection[Record]
     kinds: Sequence[RowKind]
-    rows: Sequence[Record]
-    advice: str
-    """Where else all rows are: the end of a sentence."""
+    more: int = 0
+    """The number of records that are left out."""
+    kind_title: str = "Kind"
+    advice: str = ""
+    """Where else all records are: the end of a sentence."""
+    has_tools: bool = False
+    """Whether a page shows the records with filters, order, search and pages."""
 
 
 Block = Summary | Note | Alert | Facts | Snippets | Table | Comparison | Details | Records
@@ -248,3 +282,17 @@ def fold_limit(limit: int | None) -> int:
     1,000.
     """
     return 10 if limit is not None else 1_000
+
+
+def order_blocks(document: Document) -> list[Block]:
+    """Return the blocks as they are read where the start is seen first: the summary, the alerts,
+    the others, with the urgent parts above the other parts.
+    """
+    blocks = list(document.blocks)
+    parts = [block for block in blocks if isinstance(block, Details)]
+    ordered = iter(sorted(parts, key=lambda part: not part.is_urgent))
+    blocks = [next(ordered) if isinstance(block, Details) else block for block in blocks]
+    return sorted(
+        blocks,
+        key=lambda block: 0 if isinstance(block, Summary) else 1 + (not isinstance(block, Alert)),
+    )

@@ -6,29 +6,32 @@ import base64
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from petsync.report.document import (
     UNITS,
-    Alert,
     Block,
+    Column,
     Document,
     Field,
     Record,
     Records,
+    Row,
     RowKind,
     Summary,
     Table,
     Value,
+    format_more,
+    order_blocks,
 )
 from petsync.report.textdiff import Piece, mark_differences
-from petsync.report.words import SYMBOL, Listing, Mark, capital, number, shorten
+from petsync.report.words import SYMBOL, capital, number, shorten
 from petsync.table.cells import make_visible
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ __all__ = [
     "asset",
     "badge",
     "bdi",
+    "blocks_html",
     "collapsible",
     "document",
     "document_html",
@@ -48,14 +52,11 @@ __all__ = [
     "element",
     "facts",
     "fragment",
-    "listing",
     "page_line",
     "page_row",
     "prose",
     "record_html",
     "records_html",
-    "row",
-    "row_head",
     "source_hash",
     "style",
     "summary",
@@ -89,7 +90,6 @@ def source_hash(name: str) -> str:
 # HTML elements: every text is escaped.
 
 
-T = TypeVar("T")
 FRAGMENT_STYLE = "fragment.css"
 TABLE_SCRIPTS = ("dom.js", "marks.js", "table.js", "rows.js", "plan.js")
 """The scripts of a page with filters, order, search and pages of its rows."""
@@ -130,11 +130,6 @@ def table_cell(value: str, *, kind: str = "") -> str:
     return element("td", bdi(value), class_=kind)
 
 
-def row_head(value: str) -> str:
-    """Return the header cell of a row."""
-    return element("th", bdi(value), scope="row")
-
-
 def two_columns(facts: Iterable[tuple[str, str]]) -> str:
     """Return names and values (texts) side by side."""
     pairs = (
@@ -152,12 +147,6 @@ def table(columns: Sequence[str], rows: Iterable[str]) -> str:
     return f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
 
 
-def row(mark: Mark, *cells: str) -> str:
-    """Return a table row: the symbol of `mark`, then the cells, in the mark's colour."""
-    symbol = element("td", text(SYMBOL[mark]), class_="ps-mark")
-    return element("tr", symbol + "".join(cells), class_=f"ps-{mark}")
-
-
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """Return names and values (text) in one line."""
     spans = (element("span", f"{text(name)}: {bdi(value)}") for name, value in pairs)
@@ -173,25 +162,6 @@ def alert(title: str, lines: Iterable[str], *, kind: str = "") -> str:
     """Return an alert: a title (text) and lines (HTML)."""
     inner = element("strong", text(title)) + "".join(element("p", line) for line in lines)
     return element("div", inner, class_=f"ps-alert {kind}".rstrip(), role="note")
-
-
-def listing(
-    title: str,
-    things: Listing[T],
-    columns: Sequence[str],
-    row_of: Callable[[T], str],
-    *,
-    fold_over: int,
-) -> str:
-    """Return a collapsible part with a row for each shown item; "" if there are no items. It
-    is collapsed if it has more than `fold_over` rows.
-    """
-    if not things.total:
-        return ""
-    inner = table(columns, map(row_of, things.shown))
-    if things.more:
-        inner += f"\n<p>... and {number(things.more)} more</p>"
-    return collapsible(title, inner, open_=len(things.shown) <= fold_over)
 
 
 def collapsible(title: str, inner: str, *, aside: str = "", open_: bool = False) -> str:
@@ -256,15 +226,15 @@ def document_html(document: Document) -> str:
     return _render(
         "fragment.html",
         title=document.title,
-        blocks=_order_blocks(document),
+        blocks=order_blocks(document),
         style=asset(FRAGMENT_STYLE),
     )
 
 
 def document_page(value: Document, heading: str) -> str:
     """Return the document as a complete HTML page under a heading (text)."""
-    blocks = _order_blocks(value)
-    has_rows = any(isinstance(block, Records) for block in blocks)
+    blocks = order_blocks(value)
+    has_rows = any(isinstance(block, Records) and block.has_tools for block in blocks)
     main = _render(
         "document.html",
         title=value.title,
@@ -276,12 +246,10 @@ def document_page(value: Document, heading: str) -> str:
     return document(main, heading, scripts=TABLE_SCRIPTS if has_rows else ())
 
 
-def _order_blocks(document: Document) -> list[Block]:
-    """Return the blocks: the summary, then the alerts, then the others."""
-    return sorted(
-        document.blocks,
-        key=lambda block: 0 if isinstance(block, Summary) else 1 + (not isinstance(block, Alert)),
-    )
+def blocks_html(blocks: Iterable[Block]) -> str:
+    """Return the blocks as parts of a page."""
+    block = vars(_environment().get_template("blocks.html").module)["block"]
+    return "".join(str(block(each, 3)) for each in blocks)
 
 
 def _render(template: str, **values: object) -> str:
@@ -304,6 +272,7 @@ def _environment() -> Environment:
         "capital": capital,
         "filled_columns": _find_filled_columns,
         "code_parts": _split_code,
+        "record_table": _record_table,
         "records": records_html,
         "kind": lambda block: type(block).__name__,
         "symbol": lambda mark: SYMBOL[mark] if mark else "",
@@ -328,6 +297,26 @@ def _find_filled_columns(table: Table) -> list[int]:
         for n in range(len(table.columns))
         if table.layout in ("grid", "totals") or any(row.cells[n] for row in table.rows)
     ]
+
+
+def _record_table(part: Records) -> Table:
+    """Return the records as a table, with their descriptions as HTML."""
+    from markupsafe import Markup
+
+    def row(record: Record) -> Row:
+        content = Markup(record_html(record))  # noqa: S704 - its texts are escaped
+        cells = (record.pet_id, record.name, content, record.where)
+        return Row(cells, part.kinds[record.kind].mark)
+
+    return Table(_RECORD_COLUMNS, list(map(row, part.rows)), more=format_more(part.more))
+
+
+_RECORD_COLUMNS = (
+    Column("Id", "id"),
+    Column("Pet", "name"),
+    Column("What"),
+    Column("Where", "where"),
+)
 
 
 # The rows of a page's table. `assets/rows.js` makes the same HTML for rows on other pages.
@@ -450,12 +439,14 @@ def _side(side: str, winner: str) -> str:
 
 def _conflict_cell(clash: Field, winner: str) -> str:
     texts = zip(_SIDES_CELL, clash[1:], strict=True)
-    cells = (_clash_cell(str(value), side.lower() == winner) for side, value in texts)
+    cells = (_clash_cell(value, side.lower() == winner) for side, value in texts)
     return element("tr", element("th", text(UNITS[clash[0]]), scope="row") + "".join(cells))
 
 
-def _clash_cell(value: str, wins: bool) -> str:
-    return element("td", bdi(value) if value else _EMPTY, class_="ps-wins" if wins else "")
+def _clash_cell(value: Value, wins: bool) -> str:
+    return element(
+        "td", _single_value(value) if value else _EMPTY, class_="ps-wins" if wins else ""
+    )
 
 
 def _screen_reader_text(words_: str) -> str:

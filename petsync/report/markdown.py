@@ -1,20 +1,38 @@
-"""Reports as Markdown."""
+"""Documents as Markdown."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from html import escape
 from itertools import groupby
 
-from petsync.plan.change import Blocked, Change, Clash, Conflict
-from petsync.plan.plan import Plan
 from petsync.report import words
-from petsync.report.textdiff import Detail, details, fit_texts, items, traits
-from petsync.report.words import changes_by_kind, conflicts_by_winner, first, shorten
+from petsync.report.document import (
+    UNITS,
+    Alert,
+    Block,
+    Cell,
+    Comparison,
+    Details,
+    Document,
+    Facts,
+    Field,
+    Note,
+    Record,
+    Records,
+    Snippets,
+    Summary,
+    Table,
+    Value,
+    format_more,
+    order_blocks,
+)
+from petsync.report.textdiff import fit_texts, quote_item, split_items, traits
+from petsync.report.words import shorten
 from petsync.table.cells import make_visible
 
-__all__ = ["code", "plan_markdown", "prose", "table"]
+__all__ = ["code", "document_markdown", "prose", "table"]
 
 
 # Text that stays text in Markdown: no name becomes a link, an image, HTML, a mention, the edge of a
@@ -123,7 +141,7 @@ def _escape_bars(shown: str) -> str:
     return shown.replace("\\|", "\\[U+007C]").replace("|", "\\|")
 
 
-# A plan as Markdown, for a pull request or a chat.
+# Documents as Markdown, for a pull request or a chat.
 
 
 LONGEST = 60_000
@@ -133,189 +151,200 @@ _NAME, _VALUE, _WHERE = 60, 100, 40
 _MAX_ITEMS = 8
 _MAX_ALERTS = 10
 _FOOTER_LENGTH = 300
-Row = Sequence[str]
+Lines = Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A section: a table under a title."""
-
-    title: str
-    columns: Row
-    rows: Iterator[Sequence[Row]]
-    """For each item, its rows of the table."""
-    total: int
-    """The number of all items."""
-
-
-_TOO_LONG = "A comment cannot be longer. To see all: `petsync plan` with `-o plan.html` or .xlsx."
-
-
-def plan_markdown(plan: Plan, *, limit: int | None = 100) -> str:
-    """Return the plan with the first `limit` rows of each kind (None: as many as fit), in at most
-    60,000 characters, and with the number of rows left out.
+def document_markdown(document: Document) -> str:
+    """Return the document in at most 60,000 characters. Tables are cut if they do not fit, each
+    with the number of its rows left out.
     """
-    head = "\n".join(_head(plan))
-    room = LONGEST - len(head) - _FOOTER_LENGTH
-    parts = [part for part in _parts(plan, limit) if part.total]
-    blocks, left_out = [head], 0
-    for n, part in enumerate(parts):
-        block, shown = _section(part, room // (len(parts) - n))
-        room -= len(block) + 2
-        left_out += part.total - shown
-        blocks.append(block)
+    blocks: list[Block] = [*([Summary(document.title)] if document.title else [])]
+    blocks += order_blocks(document)
+    texts = [None if _is_long(block) else _format(block, LONGEST)[0] for block in blocks]
+    room = LONGEST - sum(len(text or "") + 2 for text in texts) - _FOOTER_LENGTH
+    long, left_out = texts.count(None), 0
+    for n, block in enumerate(blocks):
+        if texts[n] is None:
+            text, cut = _format(block, room // long)
+            texts[n], room, long, left_out = text, room - len(text) - 2, long - 1, left_out + cut
     if left_out:
-        where = _TOO_LONG if limit is None else words.where_to_see_all(plan)
-        blocks.append(f"{words.number(left_out)} more are not shown. {where}")
-    return "\n\n".join(blocks) + "\n"
-
-
-def _head(plan: Plan) -> Iterator[str]:
-    counts = {kind: listing.total for kind, listing in changes_by_kind(plan, 0).items()}
-    yield f"## {words.plan_summary(plan, counts)}"
-    if not plan.verdict.ok:
-        refusals = ((each.problem, words.refusal_cure(each)) for each in plan.verdict.refusals)
-        yield from _alert(f"{words.PLAN_REFUSED}.", refusals)
-    elif plan.changes:
-        yield from ("", words.LIMITS_KEPT)
-    if plan.coverage.failed:
-        yield from _alert(f"{words.UNANSWERED_TITLE}.", words.iter_unanswered(plan))
-    yield ""
-    facts = [*words.plan_facts(plan), *words.scope_facts(plan), ("fingerprint", plan.fingerprint)]
-    yield from table(("", ""), ((name, prose(value)) for name, value in facts))
-
-
-def _alert(title: str, rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    listing = first(list(rows), _MAX_ALERTS)
-    yield from ("", f"> **{title}**", ">")
-    for problem, consequence in listing.shown:
-        text = words.sentences(problem, consequence)
-        yield f"> - {prose(text, in_table=False)}"
-    if listing.more:
-        yield f"> - and {words.number(listing.more)} more"
-
-
-def _parts(plan: Plan, limit: int | None) -> Iterator[_Part]:
-    changes, conflicts = changes_by_kind(plan, limit), conflicts_by_winner(plan, limit)
-    for kind in words.KINDS:
-        listing = changes[kind]
-        title = f"{words.HEADING[kind]} {words.count(listing.total, 'pet')}"
-        update = kind == "update"
-        columns = ("id", "pet", "field", "before", "after", "where") if update else _WHOLE_COLUMNS
-        rows = map(_update if update else _whole_rows, listing.shown)
-        yield _Part(title, columns, rows, listing.total)
-    for winner in words.WINNERS:
-        clashes = conflicts[winner]
-        title = words.conflicts_title(clashes.total, winner)
-        yield _Part(
-            title,
-            _CLASH_COLUMNS if winner else _OPEN_COLUMNS,
-            map(_conflict, clashes.shown),
-            clashes.total,
+        advice = next(filter(None, map(_find_advice, blocks)), "show a part of it.")
+        texts.append(
+            f"A comment cannot be longer: {words.number(left_out)} more are not shown. To see all, "
+            f"{prose(advice, in_table=False)}"
         )
-    blocked, notes = first(plan.blocked, limit), first(plan.notes, limit)
-    title = words.format_need_fixing(blocked.total)
-    yield _Part(
-        title,
-        ("where", "id", "pet", "problem"),
-        map(_build_blocked_rows, blocked.shown),
-        blocked.total,
-    )
-    yield _Part("Notes", ("note",), ([(prose(note),)] for note in notes.shown), notes.total)
+    return "\n\n".join(filter(None, texts)) + "\n"
 
 
-_WHOLE_COLUMNS = ("id", "pet", "what", "where")
-_OPEN_COLUMNS = ("where", "id", "pet", "problem")
-_CLASH_COLUMNS = ("where", "id", "pet", "field", "exported", "sheet", "store")
+def _is_long(block: Block) -> bool:
+    return isinstance(block, Table | Records | Details)
 
 
-def _section(part: _Part, room: int) -> tuple[str, int]:
-    """Return the section in at most `room` characters, and the number of items shown in it."""
-    start = list(table(part.columns, ()))
-    rows, shown = [], 0
-    room -= sum(map(len, start)) + len(part.title) + _FOOTER_LENGTH
-    for group in part.rows:
-        lines = list(table(part.columns, group))[2:]
-        room -= sum(len(line) + 1 for line in lines)
+def _find_advice(block: Block) -> str:
+    if isinstance(block, Details):
+        return next(filter(None, map(_find_advice, block.blocks)), "")
+    return block.advice if isinstance(block, Records) else ""
+
+
+def _format(block: Block, room: int) -> tuple[str, int]:
+    """Return the block, with tables in at most `room` characters, and the number of their rows that
+    are left out.
+    """
+    match block:
+        case Summary(sentence):
+            return f"## {prose(sentence, in_table=False)}", 0
+        case Note():
+            return prose(block.text, in_table=False), 0
+        case Alert():
+            return "\n".join(_format_alert(block)), 0
+        case Facts(pairs):
+            rows = ((make_visible(name), prose(value)) for name, value in pairs)
+            return "\n".join(table(("", ""), rows)), 0
+        case Snippets():
+            items = (f"- {code(line, in_table=False)} {prose(to)}" for to, line in block.lines)
+            return "\n".join([prose(block.title), "", *items, "", block.more]).rstrip(), 0
+        case Comparison():
+            comparison_rows = (
+                (row.name, *map(_join_items, row.sides), prose(row.reason)) for row in block.rows
+            )
+            return "\n".join(table(("field", *block.sides, "why"), comparison_rows)), 0
+        case Details():
+            return _format_details(block, room)
+        case Records():
+            titles, groups = _format_records(block)
+            return _format_rows(titles, groups, len(block.rows), block.more, room)
+        case Table():
+            titles = [column.title.lower() for column in block.columns]
+            cells = ([list(map(_cell, row.cells))] for row in block.rows)
+            text, cut = _format_rows(titles, cells, len(block.rows), 0, room)
+            return (f"{text}\n\n{prose(block.more)}" if block.more else text), cut
+
+
+def _format_alert(alert: Alert) -> Iterator[str]:
+    yield f"> **{words.sentences(prose(alert.title, in_table=False))}**"
+    if alert.lines:
+        yield ">"
+    for line in alert.lines[:_MAX_ALERTS]:
+        yield f"> - {prose(line, in_table=False)}"
+    if more := len(alert.lines) - _MAX_ALERTS > 0 and words.number(len(alert.lines) - _MAX_ALERTS):
+        yield f"> - and {more} more"
+    if alert.more:
+        yield f"> - {alert.more}"
+
+
+def _format_details(details: Details, room: int) -> tuple[str, int]:
+    title = escape(make_visible(details.title), quote=False)
+    texts, left_out = list[str](), 0
+    room -= len(title) + len(_FOLD)
+    for block in details.blocks:
+        text, cut = _format(block, room)
+        room, left_out = room - len(text) - 2, left_out + cut
+        texts.append(text)
+    body = "\n\n".join(texts)
+    is_long = body.count("\n| ") > _FOLD_OVER + 1
+    return (_FOLD.format(title, body) if is_long else f"### {title}\n\n{body}"), left_out
+
+
+_FOLD = "<details>\n<summary>{}</summary>\n\n{}\n\n</details>"
+
+
+def _format_rows(
+    titles: Lines, groups: Iterable[Sequence[Lines]], total: int, more: int, room: int
+) -> tuple[str, int]:
+    """Return a table of the first groups of rows that fit, and the number of the others among the
+    `total`.
+    """
+    lines, shown = list(table(titles, ())), 0
+    room -= sum(map(len, lines)) + _FOOTER_LENGTH
+    for group in groups:
+        rows = list(map(_line, group))
+        room -= sum(len(row) + 1 for row in rows)
         if room < 0:
             break
-        rows += lines
+        lines += rows
         shown += 1
-    more = part.total - shown
-    tail = ["", f"... and {words.number(more)} more"] if more else []
-    body = "\n".join([*start, *rows, *tail])
-    if len(rows) <= _FOLD_OVER:
-        return f"### {part.title}\n\n{body}", shown
-    return f"<details>\n<summary>{part.title}</summary>\n\n{body}\n\n</details>", shown
+    cut = total - shown
+    return "\n".join([*lines, *(["", format_more(cut + more)] if cut + more else [])]), cut
 
 
-def _update(change: Change) -> Sequence[Row]:
-    lead = [_id(change.pet_id), _name(change)]
-    where = code(words.source_of(change), _WHERE)
-    rows = [_field(detail) for detail in details(change)]
-    return [
-        (*(lead if n == 0 else ["", ""]), *row, where if n == 0 else "")
-        for n, row in enumerate(rows)
+def _cell(cell: Cell) -> str:
+    return prose(cell if isinstance(cell, str) else " ".join(filter(None, cell)))
+
+
+def _format_records(records: Records) -> tuple[Lines, Iterator[Sequence[Lines]]]:
+    """Return the titles of a table of the records, and for each record its rows."""
+    longest = max((len(field) for record in records.rows for field in record.fields), default=0)
+    titles = ["id", "pet", *_FIELD_COLUMNS.get(longest, ("what",)), "where"]
+    leads = {"id": "pet_id", "pet": "name", "where": "where"}
+    empty = {
+        title
+        for title, name in leads.items()
+        if not any(getattr(record, name) for record in records.rows)
+    }
+    kept = [n for n, title in enumerate(titles) if title not in empty]
+    groups = (
+        [[row[n] for n in kept] for row in _record_rows(record, len(titles) - 3)]
+        for record in records.rows
+    )
+    return [titles[n] for n in kept], groups
+
+
+_FIELD_COLUMNS = {
+    3: ("field", "before", "after"),
+    4: ("field", "exported", "sheet", "store"),
+}
+"""The titles of the columns between the pet and its place, by the longest field of a record."""
+
+
+def _record_rows(record: Record, width: int) -> Iterator[Lines]:
+    """Yield the rows of a record, with `width` cells between the pet and its place."""
+    pet_id = record.pet_id if record.pet_id == "new" else code(record.pet_id)
+    is_address = any(map(str.isdigit, record.where))
+    where = code(record.where, _WHERE) if is_address else prose(record.where)
+    lead, place = [pet_id, code(record.name, _NAME)], [where]
+    for cells in _contents(record):
+        yield [*lead, *cells, *[""] * (width - len(cells)), *place]
+        lead, place = ["", ""], [""]
+
+
+def _contents(record: Record) -> Iterator[Lines]:
+    """Yield the fields, each as its cells, then the message; traits and a message are one cell."""
+    whole = [field for field in record.fields if len(field) == 2]
+    for field in record.fields:
+        if len(field) != 2:
+            yield [UNITS[field[0]], *_values(field)]
+    message = words.sentences(record.message, record.cure if not record.fields else "")
+    if whole or message or not record.fields:
+        yield ["<br>".join(filter(None, (code(traits(whole), 2 * _VALUE), prose(message))))]
+
+
+def _values(field: Field) -> Iterator[str]:
+    """Yield the values of a field on each side."""
+    before, *others = field[1:]
+    if len(field) == 3 and isinstance(before, tuple):
+        yield _join_signed("-", field[2])
+        yield _join_signed("+", before)
+        return
+    sides = [
+        list(map(str, value)) if isinstance(value, tuple) else value.split("\n")
+        for value in map(_or_empty, (before, *others))
     ]
+    if max(map(len, sides)) > _MAX_ITEMS and len(field) > 3:
+        sides = [["; ".join(side)] for side in sides]
+    short = iter(fit_texts([item for side in sides for item in side], _VALUE))
+    yield from ("<br>".join(code(next(short)) for _ in side) for side in sides)
 
 
-def _field(detail: Detail) -> Row:
-    if detail.removed or detail.added:
-        return detail.column, _items("-", detail.removed), _items("+", detail.added)
-    if detail.orders:
-        before, after = ("<br>".join(code(each) for each in order) for order in detail.orders)
-        return detail.column, before, after
-    before, after = fit_texts([detail.before, detail.after], _VALUE)
-    return detail.column, code(before), code(after)
+def _or_empty(value: Value | int) -> Value:
+    return value if isinstance(value, str | tuple) and value else words.EMPTY
 
 
-def _items(sign: str, items: Sequence[str]) -> str:
-    shown = [code(f"{sign}{item}", _NAME) for item in items[:_MAX_ITEMS]]
-    more = len(items) - len(shown)
+def _join_signed(sign: str, value: Value) -> str:
+    named, total = split_items(value)
+    shown = [code(f"{sign}{quote_item(item, ' ')}", _NAME) for item in named[:_MAX_ITEMS]]
+    more = total - len(shown)
     return " ".join([*shown, *([f"and {words.number(more)} more"] if more else [])])
 
 
-def _whole_rows(change: Change) -> Sequence[Row]:
-    what = code(traits(words.pet_of(change)), 2 * _VALUE)
-    where = words.source_of(change)
-    place = code(where, _WHERE) if change.source else where
-    return [(_id(change.pet_id), _name(change), what, place)]
-
-
-def _conflict(conflict: Conflict) -> Sequence[Row]:
-    where = code(conflict.source, _WHERE)
-    pet = _id(conflict.pet_id, ""), code(conflict.name, _NAME)
-    if not conflict.clashes:
-        problem = words.sentences(conflict.problem, conflict.suggestion)
-        return [(where, *pet, prose(problem))]
-    rows: list[Row] = []
-    for clash in conflict.clashes:
-        lead = ("", "", "") if rows else (where, *pet)
-        rows.append((*lead, clash.column, *_sides(clash)))
-    return rows
-
-
-def _sides(clash: Clash) -> Iterator[str]:
-    """Yield the clash's values in export, sheet and store; the items of a short list are on
-    separate lines.
-    """
-    sides = [items(clash.column, text) for text in (clash.base, clash.sheet, clash.store)]
-    if max(map(len, sides)) <= _MAX_ITEMS:
-        short = fit_texts([item for side in sides for item in side], _VALUE)
-        shown = iter(short)
-        yield from ("<br>".join(code(next(shown)) for _ in side) for side in sides)
-        return
-    yield from map(code, fit_texts(["; ".join(side) for side in sides], _VALUE))
-
-
-def _build_blocked_rows(row: Blocked) -> Sequence[Row]:
-    pet = _id(row.pet_id, ""), code(row.name, _NAME)
-    return [(code(row.source, _WHERE), *pet, prose(row.problem))]
-
-
-def _name(change: Change) -> str:
-    return code(words.name_of(words.pet_of(change)), _NAME)
-
-
-def _id(number: int | None, missing: str = "new") -> str:
-    return missing if number is None else code(str(number))
+def _join_items(side: Sequence[str]) -> str:
+    return "<br>".join(map(code, side))

@@ -25,7 +25,7 @@ from petsync.report.html import (
     text,
     two_columns,
 )
-from petsync.report.plan import ROW_KINDS, alerts, of_change, of_sheet_change
+from petsync.report.plan import ROW_KINDS, of_change, of_sheet_change, plan_alerts
 from petsync.report.words import (
     Mark,
     capital,
@@ -683,8 +683,8 @@ def _store_section(round_report: RoundReport) -> str:
         for n, c in enumerate(listing.shown)
     )
     # The guard's refusal is at the top of the page, with the hint for this job.
-    alerts_html = alerts(plan) if plan.verdict.ok else ()
-    inner = "".join(alerts_html) + element("p", prose(describe_store_result(round_report)))
+    alerts_html = html.blocks_html(plan_alerts(plan, _MAX_ROWS)) if plan.verdict.ok else ""
+    inner = alerts_html + element("p", prose(describe_store_result(round_report)))
     if not plan.changes:
         return inner
     return (

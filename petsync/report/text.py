@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from petsync.report.document import (
+    UNITS,
     Alert,
     Block,
     Column,
@@ -23,15 +24,29 @@ from petsync.report.document import (
     Details,
     Document,
     Facts,
+    Field,
     Note,
+    Record,
+    Records,
     Role,
     Row,
     Snippets,
     Summary,
     Table,
+    Value,
+    format_more,
 )
-from petsync.report.textdiff import Piece, SideBySide, fold_items
-from petsync.report.words import SYMBOL, Mark, capital, number, sentences, shorten, wrap
+from petsync.report.textdiff import (
+    Cell,
+    SideBySide,
+    fit_texts,
+    fold_items,
+    mark_differences,
+    quote_item,
+    split_items,
+    traits,
+)
+from petsync.report.words import EMPTY, SYMBOL, Mark, capital, number, sentences, shorten, wrap
 from petsync.table.cells import make_visible
 
 if TYPE_CHECKING:
@@ -39,23 +54,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BLANK",
-    "NEW_STYLE",
-    "OLD_STYLE",
     "STYLE",
     "document_lines",
-    "facts",
-    "flow",
-    "heading",
-    "item",
     "join_lines",
     "log_text",
     "more",
     "paragraph",
     "plain_text",
     "print_lines",
+    "record_lines",
     "show",
-    "spread_item",
-    "style_pieces",
     "usable_width",
     "wrap_keeping_paths",
 ]
@@ -72,18 +80,12 @@ STYLE: Mapping[Mark, str] = {
     "warning": "yellow",
     "applied": "green",
 }
-OLD_STYLE, NEW_STYLE = "red", "green"
+_OLD_STYLE, _NEW_STYLE = "red", "green"
 """The styles of old and removed values, and of new and added values."""
 _INDENT = "  "
 _MAX_PATH_CELLS = 250
 _MAX_CELLS = 1_200
 """The maximum number of cells of one paragraph that are shown."""
-
-
-def heading(text: str, width: int, *, style: str = "bold") -> Iterator[Text]:
-    """Yield a blank line, and the text, bold by default."""
-    yield BLANK
-    yield from paragraph(text, width, style=style)
 
 
 def paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> Iterator[Text]:
@@ -132,26 +134,6 @@ def item(mark: Mark, text: str, width: int) -> Iterator[Text]:
         yield Text.assemble((prefix if n == 0 else " " * len(prefix), STYLE[mark]), line)
 
 
-def flow(label: str, items: Iterable[Text], width: int, *, indent: int) -> Iterator[Text]:
-    """Yield the items after the label, separated by spaces, on as many lines as they need; no item
-    may be wider than a line.
-    """
-    line = Text(" " * indent + label)
-    is_first = True
-    for item in items:
-        if not is_first and line.cell_len + 1 + item.cell_len > width:
-            yield line
-            line, is_first = Text(" " * (indent + 2)), True
-        line = Text.assemble(line, "" if is_first else " ", item)
-        is_first = False
-    yield line
-
-
-def style_pieces(pieces: Iterable[Piece], style: str) -> Text:
-    """Return the pieces of a text, with the marked ones in the style."""
-    return Text.assemble(*((text, style if is_marked else "") for text, is_marked in pieces))
-
-
 def facts(rows: Iterable[tuple[str, str]], width: int) -> Iterator[Text]:
     """Yield printable names and values in two columns, each value in one line."""
     rows = list(rows)
@@ -174,7 +156,7 @@ def spread_item(mark: Mark, identity: str, name: str, source: str, width: int) -
 def more(left_out: int) -> Iterator[Text]:
     """Yield a line with the number of items left out; none for 0."""
     if left_out:
-        yield Text(f"{_INDENT}... and {number(left_out)} more", "dim")
+        yield Text(f"{_INDENT}{format_more(left_out)}", "dim")
 
 
 # Documents as lines, as plain text, and on a console.
@@ -193,6 +175,8 @@ _GAP = 2
 _INNER = 6
 """The indent of what is below a line with a sign."""
 _NO_VALUE = "-"
+_SCREEN_LINES = 28
+"""If there are more lines than this, a summary at the top is repeated at the end."""
 
 
 def show(document: Document, console: Console) -> None:
@@ -223,7 +207,21 @@ def join_lines(lines: Iterable[Text]) -> str:
 
 
 def document_lines(document: Document, width: int = 80) -> Iterator[Text]:
-    """Yield the document in lines of at most `width` cells."""
+    """Yield the document in lines of at most `width` cells. A summary at the top of many lines is
+    repeated at the end, with the titles of refusals.
+    """
+    total, ending = 0, list[Block]()
+    for line in _lines(document, width, ending):
+        total += 1
+        yield line
+    if ending and total > _SCREEN_LINES:
+        yield BLANK
+        for block in ending:
+            yield from _block_lines(block, width)
+
+
+def _lines(document: Document, width: int, ending: list[Block]) -> Iterator[Text]:
+    """Yield the document in lines, and append to `ending` what is repeated at the end."""
     previous: Block | None = None
     if document.title:
         previous = Summary(document.title)
@@ -233,6 +231,10 @@ def document_lines(document: Document, width: int = 80) -> Iterator[Text]:
             continue
         if previous is not None and _is_apart(block, previous):
             yield BLANK
+        if isinstance(block, Summary) and previous is None:
+            ending.append(block)
+        elif ending and isinstance(block, Alert) and block.is_refusal:
+            ending.append(Summary(block.title, "blocked"))
         yield from _block_lines(block, width)
         previous = block
 
@@ -265,6 +267,8 @@ def _block_lines(block: Block, width: int, indent: int = 0) -> Iterator[Text]:
             yield from _table_lines(block, width, indent)
         case Snippets():
             yield from _snippet_lines(block, width, indent)
+        case Records():
+            yield from record_lines(block, width)
         case Comparison():
             yield BLANK
             yield from _comparison_lines(block, width)
@@ -288,7 +292,7 @@ def _alert_lines(alert: Alert, width: int, indent: int) -> Iterator[Text]:
             "blocked" if alert.is_refusal else "warning", sentences(capital(title)), width
         )
         return
-    style = f"bold {STYLE['blocked']}" if alert.is_refusal else "bold"
+    style = f"bold {STYLE['blocked' if alert.is_refusal else 'warning']}"
     yield from paragraph(title, width, indent=indent, style=style)
     for line in map(make_visible, alert.lines):
         if alert.has_paths:
@@ -297,6 +301,8 @@ def _alert_lines(alert: Alert, width: int, indent: int) -> Iterator[Text]:
             yield from item("blocked", line, width)
         else:
             yield from paragraph(line, width, indent=len(_INDENT))
+    if alert.more:
+        yield Text(f"{_INDENT}{alert.more}", "dim")
 
 
 def _snippet_lines(snippets: Snippets, width: int, indent: int) -> Iterator[Text]:
@@ -335,7 +341,7 @@ def _table_lines(table: Table, width: int, indent: int) -> Iterator[Text]:
     if table.layout in ("grid", "totals"):
         yield from _grid_lines(table, width)
     elif table.layout == "records":
-        yield from _record_lines(table, width)
+        yield from _wide_rows(table, width)
     else:
         for row in table.rows:
             text = _row_sentence(row, table.columns)
@@ -359,23 +365,38 @@ def _cells(row: Row, columns: Sequence[Column]) -> dict[Role, str]:
 def _row_sentence(row: Row, columns: Sequence[Column]) -> str:
     """Return the row as `Pets!B18, update of pet 17 (Bella): what`."""
     cells = _cells(row, columns)
-    name = shorten(cells.get("name", ""), _NAME)
-    pet = f"pet {cells['id']}" if cells.get("id") else ""
-    subject = f"{pet} ({name})" if pet and name else pet or name
+    subject = _subject(cells.get("id", ""), cells.get("name", ""))
     change = " of ".join(filter(None, (cells.get("change"), subject)))
     where = " ".join(filter(None, (cells.get("where"), cells.get("value"))))
     place = ", ".join(filter(None, (where, change, cells.get("field"))))
     return ": ".join(filter(None, (place, cells.get("what"))))
 
 
-def _record_lines(table: Table, width: int) -> Iterator[Text]:
+def _subject(pet_id: str, name: str) -> str:
+    """Format a pet: `pet 17 (Bella)`; without an id the name."""
+    short = shorten(name, _NAME)
+    pet = f"pet {pet_id}" if pet_id else ""
+    return f"{pet} ({short})" if pet and short else pet or short
+
+
+def _wide_rows(table: Table, width: int) -> Iterator[Text]:
     rows = [(row, _cells(row, table.columns)) for row in table.rows]
     column = max((len(cells["id"]) for _, cells in rows), default=0)
     for row, cells in rows:
         number = f"pet {cells['id']:>{column}}"
-        yield spread_item(row.mark or "note", number, cells["name"], cells["where"], width)
+        yield _spread_item(row.mark or "note", number, cells["name"], cells["where"], width)
         if what := cells.get("what"):
             yield from paragraph(what, width, indent=_INNER, style="dim")
+
+
+def _spread_item(mark: Mark, identity: str, name: str, source: str, width: int) -> Text:
+    """Return one line: symbol, id and name at the left, the address at the right."""
+    left = f"{_INDENT}{SYMBOL[mark]} {identity}{_INDENT}"
+    right = shorten(source, min(34, width // 3))
+    room = width - len(left) - cell_len(right) - 2
+    short_name = shorten(name, max(room, 8))
+    gap = " " * max(room - cell_len(short_name) + 2, 2)
+    return Text.assemble((left, STYLE[mark]), (short_name, "bold"), gap, (right, "dim"))
 
 
 def _grid_lines(table: Table, width: int) -> Iterator[Text]:
@@ -454,3 +475,133 @@ def _value_lines(value: Sequence[str], room: int) -> Iterator[Text]:
     shown = [shorten(each, _MAX_LINES * room) for each in cell[:_MAX_ITEMS]]
     more = len(cell) - _MAX_ITEMS
     yield from map(Text, fold_items([*shown, *([f"and {more:,} more"] if more > 0 else [])], room))
+
+
+# Records as lines: pet by pet, field by field.
+
+
+_ARROW = " -> "
+_MAX_LINE_ITEMS = 12
+_CLASH_INDENT = _INNER + 12
+_SIDES = ("exported", "sheet", "store")
+_WINNING_SIDES = {"": {}, "store": {"store": "store (stays)"}, "sheet": {"sheet": "sheet (sent)"}}
+
+
+def record_lines(records: Records, width: int) -> Iterator[Text]:
+    """Yield each record: a sentence, or the pet with its fields below it."""
+    column, clashes, winners = 0, list[Sequence[Cell]](), set[str]()
+    for record in records.rows:
+        column = max(column, len(record.pet_id))
+        if clashing := list(filter(_is_clash, record.fields)):
+            clashes += map(_sides, clashing)
+            winners.add(record.winner)
+    titles = _WINNING_SIDES[winners.pop() if len(winners) == 1 else ""]
+    sides = [titles.get(side, side) for side in _SIDES]
+    table = SideBySide(sides, clashes, width - _CLASH_INDENT)
+    head = iter([Text.assemble(" " * _CLASH_INDENT, table.head)])
+    for record in records.rows:
+        mark = records.kinds[record.kind].mark
+        if record.message and not record.fields:
+            yield from item(mark, _record_sentence(record), width)
+            continue
+        yield _spread_item(mark, record.pet_id.rjust(column), record.name, record.where, width)
+        for field in filter(_is_clash, record.fields):
+            if table.fits(_sides(field)):
+                yield from head
+            yield from _clash_lines(field, table, record.winner)
+        yield from _field_lines([each for each in record.fields if not _is_clash(each)], width)
+        if record.message:
+            style = STYLE["conflict"]
+            yield from paragraph(record.message, width, indent=_INNER, style=style)
+    yield from more(records.more)
+
+
+def _is_clash(field: Field) -> bool:
+    return len(field) == 4
+
+
+def _record_sentence(record: Record) -> str:
+    place = ", ".join(filter(None, (record.where, _subject(record.pet_id, record.name))))
+    return ": ".join(filter(None, (place, sentences(record.message, record.cure))))
+
+
+def _sides(clash: Field) -> list[Cell]:
+    return [[value or EMPTY] if isinstance(value, str) else _items(value) for value in clash[1:]]
+
+
+def _items(value: Value | int) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, tuple) and value else [EMPTY]
+
+
+def _clash_lines(clash: Field, table: SideBySide, winner: str) -> Iterator[Text]:
+    styles = ["bold" if side == winner else "" for side in _SIDES]
+    label: str = UNITS[clash[0]]
+    for line in table.lines(_sides(clash), styles):
+        yield Text.assemble(f"{' ' * _INNER}{label:<{_CLASH_INDENT - _INNER}}", line)
+        label = ""
+
+
+def _field_lines(fields: Sequence[Field], width: int) -> Iterator[Text]:
+    """Yield the changed fields, each in one or more lines; of a whole pet, its traits."""
+    if whole := [field for field in fields if len(field) == 2]:
+        yield from paragraph(traits(whole), width, indent=_INNER)
+    for field in fields:
+        if len(field) != 3:
+            continue
+        label, before, after = f"{UNITS[field[0]]}: ", field[1], field[2]
+        if not isinstance(before, str) or not isinstance(after, str):
+            yield from _item_lines(label, before, after, width)
+        elif "\n" in before:
+            yield from _order_lines(label, before, after, width)
+        else:
+            yield from _pair_lines(label, before or EMPTY, after or EMPTY, width)
+
+
+def _pair_lines(label: str, before: str, after: str, width: int) -> Iterator[Text]:
+    """Yield both values in one line if they fit, else one below the other."""
+    start = " " * _INNER + label
+    room = width - len(start)
+    is_short = cell_len(before) + len(_ARROW) + cell_len(after) <= room
+    texts = (before, after) if is_short else fit_texts([before, after], room)
+    old, new = (
+        Text.assemble(*((text, style if is_marked else "") for text, is_marked in pieces))
+        for pieces, style in zip(mark_differences(*texts), (_OLD_STYLE, _NEW_STYLE), strict=True)
+    )
+    if is_short:
+        yield Text.assemble(start, old, _ARROW, new)
+        return
+    yield Text.assemble(start, old)
+    yield Text.assemble(" " * (len(start) - len(_ARROW) + 1), _ARROW[1:], new)
+
+
+def _order_lines(label: str, before: str, after: str, width: int) -> Iterator[Text]:
+    """Yield both orders of a list, with each item on a separate line."""
+    sides = ("before", before, _OLD_STYLE), ("after", after, _NEW_STYLE)
+    for side, order, style in sides:
+        start = f"{' ' * _INNER}{label}{side:<8}"
+        for line in fold_items(order.split("\n"), width - len(start)):
+            yield Text.assemble(start, (line, style))
+            start = " " * len(start)
+        label = " " * len(label)
+
+
+def _item_lines(label: str, added: Value, removed: Value, width: int) -> Iterator[Text]:
+    """Yield the first added and removed items after the label, on as many lines as they need."""
+    total, signed = 0, list[tuple[str, str]]()
+    for sign, value, style in (("+", added, _NEW_STYLE), ("-", removed, _OLD_STYLE)):
+        named, count = split_items(value)
+        total += count
+        signed += [(f"{sign}{quote_item(name, ' ')}", style) for name in named]
+    shown = signed[:_MAX_LINE_ITEMS]
+    room = width - _INNER - len(label)
+    long = [text for text, _ in shown if cell_len(text) > room]
+    short = dict(zip(long, fit_texts(long, room), strict=True))
+    items = [Text(short.get(text, text), style) for text, style in shown]
+    items += [Text(f"and {number(total - len(shown))} more")] if total > len(shown) else []
+    line = Text(" " * _INNER + label.rstrip())
+    for item in items:
+        if line.cell_len + 1 + item.cell_len > width:
+            yield line
+            line = Text(" " * (_INNER + 1))
+        line = Text.assemble(line, " ", item)
+    yield line

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import itertools
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby, takewhile
 
 from rich.cells import cell_len, split_graphemes
 from rich.text import Text
 
-from petsync.models import Pet, Tag
-from petsync.plan.change import Change
-from petsync.plan.fields import cell, normalize, tag_key
+from petsync.models import Pet
+from petsync.plan.fields import cell
+from petsync.report.document import UNITS, Field, Value
 from petsync.report.words import EMPTY, count, number, quote_text, shorten, wrap
 from petsync.table.cells import (
     CellError,
@@ -29,17 +27,18 @@ from petsync.table.columns import Column
 
 __all__ = [
     "Cell",
-    "Detail",
     "Piece",
     "SideBySide",
     "compare_cells",
     "compare_texts",
-    "details",
     "fit_texts",
     "fold_items",
     "items",
+    "limit_items",
     "mark_differences",
+    "quote_item",
     "shorten_common",
+    "split_items",
     "traits",
 ]
 
@@ -247,130 +246,40 @@ def _joined_items(items: Sequence[str], unmarked: set[int], separator: str) -> P
     return merged
 
 
-# The changed fields of a pet, as values for every format.
+# The fields of a new or a removed pet, in one line.
 
 
 _SHOWN_ITEMS = 12
 _ITEM_WIDTH = 60
 _SEPARATORS = ",;"
-"""The separators of a pet's traits and tags."""
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
-    """One changed field: from `before` to `after`; or the `removed` and `added` items of a list;
-    or, if only their order changed, the numbered items in both `orders`.
-
-    All texts are printable. They are complete, but a long list in `orders` is shortened.
-    """
-
-    column: Column
-    before: str = ""
-    after: str = ""
-    removed: tuple[str, ...] = ()
-    added: tuple[str, ...] = ()
-    orders: tuple[tuple[str, ...], ...] = ()
+def traits(fields: Iterable[Field]) -> str:
+    """Describe a pet by the fields of its record: `available; Dogs; tags: calm, shy; 2 photos`."""
+    return "; ".join(_trait(UNITS[field[0]], field[1]) for field in fields)
 
 
-def details(change: Change) -> Iterator[Detail]:
-    """Yield the changed fields; none for a delete."""
-    if change.after is None:
-        return
-    for column in change.fields:
-        yield _detail(change.before or Pet(), change.after, column)
+def _trait(unit: Column, value: Value) -> str:
+    if isinstance(value, str):
+        return shorten(quote_item(value, _SEPARATORS), _ITEM_WIDTH)
+    named, total = split_items(value)
+    if unit == "photo_urls":
+        return count(total, "photo")
+    shown = [shorten(quote_item(name, _SEPARATORS), _ITEM_WIDTH) for name in named[:_SHOWN_ITEMS]]
+    more = total - len(shown)
+    return "tags: " + ", ".join([*shown, *([f"{number(more)} more"] if more else [])])
 
 
-def traits(pet: Pet) -> str:
-    """Describe a pet in a few words: `available; Dogs; tags: calm, shy; 2 photos`."""
-    return "; ".join(_traits(pet))
+def split_items(value: Value) -> tuple[list[str], int]:
+    """Return the items of a record's value, and the number of all items."""
+    named = [item for item in value if isinstance(item, str)]
+    return named, len(named) + sum(item for item in value if isinstance(item, int))
 
 
-def _traits(pet: Pet) -> Iterator[str]:
-    if pet.status:
-        yield shorten(_quote_name(make_visible(pet.status), _SEPARATORS), _ITEM_WIDTH)
-    if pet.category:
-        name = pet.category.name or f"category {pet.category.id}"
-        yield shorten(_quote_name(make_visible(name), _SEPARATORS), _ITEM_WIDTH)
-    if pet.tags:
-        yield "tags: " + ", ".join(_first_labels(_labels(pet.tags, separators=_SEPARATORS)))
-    if pet.photo_urls:
-        yield count(len(pet.photo_urls), "photo")
-
-
-def _detail(before: Pet, after: Pet, column: Column) -> Detail:
-    if column == "tags":
-        return _tags(before.tags, after.tags)
-    if column == "photo_urls":
-        return _photos(before.photo_urls, after.photo_urls)
-    return Detail(column, quote_text(cell(before, column)), quote_text(cell(after, column)))
-
-
-def tag_differences(before: Iterable[Tag], after: Iterable[Tag]) -> tuple[list[Tag], list[Tag]]:
-    """Return the added and the removed tags."""
-    old, new = ({tag_key(tag): tag for tag in tags} for tags in (before, after))
-    added = [tag for key, tag in new.items() if key not in old]
-    return added, [tag for key, tag in old.items() if key not in new]
-
-
-def _tags(before: Iterable[Tag], after: Iterable[Tag]) -> Detail:
-    added, removed = tag_differences(before, after)
-    labels = _labels([*removed, *added], separators=" ")
-    return Detail("tags", removed=labels[: len(removed)], added=labels[len(removed) :])
-
-
-def _photos(before: tuple[str, ...], after: tuple[str, ...]) -> Detail:
-    removed, added = Counter(before) - Counter(after), Counter(after) - Counter(before)
-    if not removed and not added:
-        orders = (tuple(map(quote_text, urls)) for urls in (before, after))
-        return Detail("photo_urls", orders=tuple(_number_items(*orders)))
-    return Detail(
-        "photo_urls", removed=tuple(map(quote_text, removed)), added=tuple(map(quote_text, added))
-    )
-
-
-def _number_items(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the numbered items in both orders; of a long list, only the first 12 of those from the
-    first to the last moved item, and the number of the rest.
-    """
-    moved = [n for n, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
-    start, stop = 0, len(before)
-    if moved and stop > _SHOWN_ITEMS:
-        start, stop = moved[0], moved[-1] + 1
-    for items in (before, after):
-        shown = items[start : min(stop, start + _SHOWN_ITEMS)]
-        more = stop - start - len(shown)
-        yield (
-            *(f"{n}. {item}" for n, item in enumerate(shown, start + 1)),
-            *([f"and {number(more)} more"] if more else []),
-        )
-
-
-def _labels(tags: Iterable[Tag], *, separators: str) -> tuple[str, ...]:
-    """Return the tags by name, quoted if the name contains a separator; with their id if two have
-    the same name.
-    """
-    tags = list(tags)
-    uses = Counter(normalize(tag.name) for tag in tags)
-    return tuple(
-        _quote_name(
-            make_visible(
-                tag.name if uses[normalize(tag.name)] == 1 and tag.name else format_tags((tag,))
-            ),
-            separators,
-        )
-        for tag in tags
-    )
-
-
-def _quote_name(name: str, separators: str) -> str:
-    is_unambiguous = name[:1] == '"' or not any(sign in name for sign in separators)
-    return name if is_unambiguous else f'"{name}"'
-
-
-def _first_labels(items: tuple[str, ...]) -> list[str]:
-    shown = [shorten(item, _ITEM_WIDTH) for item in items[:_SHOWN_ITEMS]]
-    more = len(items) - len(shown)
-    return [*shown, f"{number(more)} more"] if more else shown
+def quote_item(item: str, separators: str) -> str:
+    """Return the item, quoted if it contains a separator."""
+    is_unambiguous = item[:1] == '"' or not any(sign in item for sign in separators)
+    return item if is_unambiguous else f'"{item}"'
 
 
 # Compared texts, shortened so that their differences stay visible.
@@ -465,7 +374,7 @@ class SideBySide:
         self._widths = [cell_len(title) for title in titles]
         space = room - (len(titles) - 1) * len(_GAP)
         # Narrow rows first: one wide field must not exclude the others.
-        shown = map(_without_common, rows)
+        shown = map(limit_items, rows)
         for needed in sorted(map(_measure_widths, shown), key=sum):
             widths = list(map(max, self._widths, needed))
             if sum(widths) <= space:
@@ -473,7 +382,7 @@ class SideBySide:
 
     def fits(self, row: Sequence[Cell]) -> bool:
         """Return true if the row's cells fit side by side."""
-        return all(map(int.__ge__, self._widths, _measure_widths(_without_common(row))))
+        return all(map(int.__ge__, self._widths, _measure_widths(limit_items(row))))
 
     @property
     def head(self) -> Text:
@@ -484,7 +393,7 @@ class SideBySide:
         """Yield the row's cells side by side if they fit, else one below the other after their
         titles.
         """
-        row = _without_common(row)
+        row = limit_items(row)
         if self.fits(row):
             for texts in itertools.zip_longest(*row, fillvalue=""):
                 yield self._line(texts, styles)
@@ -520,16 +429,16 @@ def _shorten_cells(row: Sequence[Cell], room: int) -> list[Cell]:
     return [[short.get(item, item) for item in cell] for cell in row]
 
 
-def _without_common(row: Sequence[Cell]) -> list[Cell]:
+def limit_items(row: Sequence[Cell]) -> list[Cell]:
     """Return the cells with long lists shortened; items that all lists have are left out first."""
     if max(map(len, row)) <= _MAX_ITEMS:
         return list(row)
     lists = [set(cell) for cell in row if len(cell) > 1]
     common = set.intersection(*lists) if any(each != lists[0] for each in lists) else set()
-    return [_limit_items(cell, common) for cell in row]
+    return [_without(cell, common) for cell in row]
 
 
-def _limit_items(cell: Cell, common: set[str]) -> Cell:
+def _without(cell: Cell, common: set[str]) -> Cell:
     if len(cell) == 1:
         return cell
     others = [item for item in cell if item not in common]

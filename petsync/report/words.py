@@ -59,6 +59,7 @@ __all__ = [
     "count_left",
     "describe_cause",
     "describe_clashes",
+    "describe_refusal",
     "describe_winner",
     "duration",
     "findings_by_rule",
@@ -751,6 +752,14 @@ def refusal_cure(refusal: Refusal) -> str:
     if refusal.limit == "capacity":
         return CAPACITY_CURE
     return "No option allows it."
+
+
+def describe_refusal(refusal: Refusal) -> str:
+    """Return why the guard refuses a plan, and the option or the action that would allow it."""
+    cure = refusal_cure(refusal)
+    if refusal.override:
+        cure = cure.replace(refusal.override, f"`{refusal.override}`")
+    return f"{sentences(capital(refusal.problem))} {cure}"
 
 
 def format_changed_fields(summary: Summary) -> str:

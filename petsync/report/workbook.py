@@ -24,7 +24,7 @@ from petsync.plan.change import Change, Clash, Conflict, Delete
 from petsync.plan.plan import Plan
 from petsync.plan.report import OUTCOMES, Report, Result
 from petsync.report import words
-from petsync.report.plan import summary_rows
+from petsync.report.plan import of_change, summary_rows
 from petsync.report.textdiff import Piece, compare_cells, compare_texts, traits
 from petsync.report.words import (
     EMPTY,
@@ -354,7 +354,7 @@ def _change_rows(plan: Plan) -> Iterator[Sequence[Value]]:
 
 def _fields(change: Change) -> Iterator[tuple[str, Value, Value]]:
     if isinstance(change, Delete):
-        yield "(the pet)", traits(change.before), ""
+        yield "(the pet)", traits(of_change(change).fields), ""
         return
     for column in change.fields:
         before, after = compare_cells(change.before, change.after, column)

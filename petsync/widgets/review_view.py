@@ -32,7 +32,6 @@ from petsync.report.plan import (
 )
 from petsync.report.plan import (
     NAMES,
-    facts,
     of_blocked,
     of_change,
     of_conflict,
@@ -693,7 +692,10 @@ def overview(plan: Plan, unfinished: PastRun | None = None) -> str:
     run = "" if unfinished is None else unfinished.run_id
     summary = plan.summary()
     counts = {"add": summary.adds, "update": summary.updates, "delete": summary.deletes}
-    parts = [html.summary(words.plan_summary(plan, counts)), html.facts(facts(plan))]
+    parts = [
+        html.summary(words.plan_summary(plan, counts)),
+        html.facts([*words.plan_facts(plan), *words.scope_facts(plan)]),
+    ]
     if plan.coverage.failed:
         lines = (prose(words.sentences(*texts)) for texts in words.iter_unanswered(plan))
         parts.append(html.alert(words.UNANSWERED_TITLE, lines))

@@ -24,11 +24,11 @@ from render_samples import (
     plan_with,
     replace,
 )
+from rendering import plan_page
 
 from petsync.plan.change import Change, Coverage
 from petsync.plan.guard import Refusal, Verdict
 from petsync.plan.plan import Plan
-from petsync.report.plan import plan_page
 
 
 class Contexts:

@@ -10,11 +10,11 @@ from axe_playwright_python.sync_playwright import Axe
 from browsing import chip, everything, plan_of, rows, together
 from playwright.sync_api import Page, expect
 from render_samples import HOSTILE, finding, sheet_with, small_report
+from rendering import plan_html, plan_page
 
 from petsync import Pet, connect
 from petsync.rehearsal import rehearse
 from petsync.report.html import document, document_page
-from petsync.report.plan import plan_html, plan_page
 from petsync.report.views.rehearsal import rehearsal_view
 from petsync.report.views.run import report_page_view
 from petsync.report.views.sheet import sheet_view

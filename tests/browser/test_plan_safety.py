@@ -11,9 +11,10 @@ import pytest
 from browsing import Opener, chip, everything, expect_status, plan_of, rows, status, together
 from playwright.sync_api import Page, expect
 from render_samples import BELLA, HOSTILE, UPDATE, plan_with, replace
+from rendering import plan_page
 
 from petsync.report.html import page_row
-from petsync.report.plan import ROW_KINDS, plan_page, records
+from petsync.report.plan import ROW_KINDS, records
 from petsync.table.cells import make_visible
 
 Show = Callable[..., Page]

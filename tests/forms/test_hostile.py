@@ -12,10 +12,10 @@ import ipywidgets
 import pytest
 from PIL import Image
 from render_samples import HOSTILE
+from rendering import plan_page
 
 import petsync as ps
 from petsync.models import Category, Pet, Tag
-from petsync.report.plan import plan_page
 from petsync.sandbox import Sandbox
 from petsync.store import Store
 from petsync.widgets.form import Form

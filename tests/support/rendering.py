@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from petsync.plan.change import Snapshot
+from petsync.plan.plan import Plan
 from petsync.plan.report import Report, RoundReport
 from petsync.plan.uploads import Pictures, UploadReport
-from petsync.report.html import document_html
+from petsync.report.html import document_html, document_page
+from petsync.report.markdown import document_markdown
 from petsync.report.text import plain_text
 from petsync.report.views.images import pictures_view, uploaded_view
+from petsync.report.views.plan import plan_page_view, plan_title, plan_view
 from petsync.report.views.round import round_view, rounds_view
 from petsync.report.views.run import report_view
 from petsync.report.views.sheet import findings_view, sheet_view, snapshot_view
@@ -21,6 +24,10 @@ __all__ = [
     "findings_text",
     "pictures_html",
     "pictures_text",
+    "plan_html",
+    "plan_markdown",
+    "plan_page",
+    "plan_text",
     "report_html",
     "report_text",
     "round_html",
@@ -34,6 +41,26 @@ __all__ = [
     "uploaded_html",
     "uploaded_text",
 ]
+
+
+def plan_text(plan: Plan, *, width: int = 80, **options: Any) -> str:
+    """Return a plan as text."""
+    return plain_text(plan_view(plan, **options), width=width)
+
+
+def plan_html(plan: Plan, **options: Any) -> str:
+    """Return a plan as HTML."""
+    return document_html(plan_view(plan, **options))
+
+
+def plan_page(plan: Plan) -> str:
+    """Return a plan as a page."""
+    return document_page(plan_page_view(plan), plan_title(plan))
+
+
+def plan_markdown(plan: Plan, *, limit: int | None = 100) -> str:
+    """Return a plan as Markdown."""
+    return document_markdown(plan_view(plan, limit=limit, has_fingerprint=True))
 
 
 def report_text(report: Report, *, width: int = 80, **options: Any) -> str:

@@ -43,7 +43,7 @@ const rowMaker = (kinds, units) => {
     const body = clashes.map(([unit, ...values]) => make("tr", "", {},
       make("th", "", { scope: "row" }, units[unit]),
       ...values.map((value, n) =>
-        make("td", wins[n] ? "ps-wins" : "", {}, value ? bdi(value) : empty()))));
+        make("td", wins[n] ? "ps-wins" : "", {}, ...(value.length ? saidOf([value]) : [empty()])))));
     return make("table", "ps-clash", {},
       make("thead", "", {}, make("tr", "", {}, make("th", "", { scope: "col" }, "Field"), ...heads)),
       make("tbody", "", {}, ...body));

@@ -65,10 +65,7 @@ def _blocks(rehearsal: Rehearsal, limit: int | None) -> Iterator[Block]:
     plan, report = rehearsal.plan, rehearsal.report
     yield Facts(list(_facts(rehearsal)))
     if not plan.verdict.ok:
-        refusals = [
-            words.sentences(refusal.problem, words.refusal_cure(refusal))
-            for refusal in plan.verdict.refusals
-        ]
+        refusals = list(map(words.describe_refusal, plan.verdict.refusals))
         yield Alert(_REFUSED_TITLE, refusals, is_refusal=True)
     yield Details("What would happen to the rows", [totals_table(report.counts, "Rows")])
     yield from outcome_blocks(report, limit, is_over=True)

@@ -29,7 +29,7 @@ from petsync.report.document import (
     fold_limit,
     format_more,
 )
-from petsync.report.plan import of_blocked, of_change, of_conflict, one_change, record_text
+from petsync.report.plan import ROW_KINDS, of_blocked, of_change, of_conflict, record_text
 from petsync.report.words import (
     BRIEF_CAUSES,
     ResultGroup,
@@ -119,7 +119,13 @@ def _page_blocks(report: Report) -> Iterator[Block]:
             _record(result, planned.get(result.number), kinds.index(result.outcome), report)
             for result in rows
         ]
-        yield Records("Outcome", list(map(_row_kind, kinds)), records, _ADVICE)
+        yield Records(
+            records,
+            list(map(_row_kind, kinds)),
+            kind_title="Outcome",
+            advice=_ADVICE,
+            has_tools=True,
+        )
 
 
 def _row_kind(outcome: Outcome) -> RowKind:
@@ -393,7 +399,7 @@ def _files(
         entry = entries.get(index)
         change = None if entry is None else change_of_entry(entry)
         if change is not None:
-            yield from one_change(change, width)
+            yield from text.record_lines(Records([of_change(change)], ROW_KINDS), width)
     yield from text.more(len(files) - len(shown))
 
 
@@ -409,4 +415,4 @@ def _render_entry(entry: Entry, width: int) -> Iterator[Text]:
     yield from text.paragraph(describe_entry(entry), width, indent=_INDENT, style=style)
     change = change_of_entry(entry)
     if change is not None:
-        yield from one_change(change, width)
+        yield from text.record_lines(Records([of_change(change)], ROW_KINDS), width)

@@ -1,0 +1,193 @@
+"""The views of a plan, and of the changes from the store for a sheet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
+
+from petsync.plan.change import Change, release_of
+from petsync.plan.plan import Inbound, Plan
+from petsync.report import words
+from petsync.report.document import (
+    Alert,
+    Block,
+    Column,
+    Details,
+    Document,
+    Facts,
+    MappedRecords,
+    Note,
+    Record,
+    Records,
+    Row,
+    RowKind,
+    Summary,
+    Table,
+    fold_limit,
+)
+from petsync.report.plan import (
+    KINDS,
+    NOTE_KINDS,
+    RELEASED,
+    ROW_KINDS,
+    of_blocked,
+    of_change,
+    of_conflict,
+    of_note,
+    of_sheet_change,
+    plan_alerts,
+    records,
+)
+from petsync.report.words import (
+    ClashesByRow,
+    Listing,
+    changes_by_kind,
+    clashes_by_row,
+    conflicts_by_winner,
+    first,
+    number,
+)
+
+__all__ = ["inbound_view", "plan_page_view", "plan_title", "plan_view"]
+
+
+T = TypeVar("T")
+
+
+_ADVICE = "save the plan as a workbook: petsync plan -o plan.xlsx."
+_MAX_NOTES = 100
+"""The maximum number of notes and of unanswered queries on a page."""
+_TILES = {
+    "conflict": ("conflict", "conflicts"),
+    "blocked": ("row needs fixing", "rows need fixing"),
+    "add": ("to add", "to add"),
+    "update": ("to change", "to change"),
+    "delete": ("to delete", "to delete"),
+}
+_SEE_ALL_INBOUND = (
+    "To see all of them: `petsync apply` with `--limit 0`; the report of the round has them, too."
+)
+
+
+def plan_view(plan: Plan, *, limit: int | None = 20, has_fingerprint: bool = False) -> Document:
+    """Return the plan with the first `limit` rows of each kind, all if it is None."""
+    return Document("", _blocks(plan, limit, has_fingerprint=has_fingerprint))
+
+
+def plan_page_view(plan: Plan) -> Document:
+    """Return the plan with every row, for a page."""
+    return Document("petsync plan", _page_blocks(plan))
+
+
+def plan_title(plan: Plan) -> str:
+    """Return the title of a plan's page."""
+    return f"Undo of {plan.source}" if plan.undoes else f"Plan for {plan.source}"
+
+
+def inbound_view(inbound: Inbound, *, limit: int | None = 20) -> Document:
+    """Return the numbers of rows that are added, changed and removed in the sheet, and the first
+    `limit` changes.
+    """
+    return Document(f"For the sheet {inbound.source}", _inbound_blocks(inbound, limit))
+
+
+def _blocks(plan: Plan, limit: int | None, *, has_fingerprint: bool) -> Iterator[Block]:
+    changes, conflicts = changes_by_kind(plan, limit), conflicts_by_winner(plan, limit)
+    blocked, notes = first(plan.blocked, limit), first(_notes(plan), limit)
+    yield Summary(words.plan_summary(plan, {kind: each.total for kind, each in changes.items()}))
+    yield from plan_alerts(plan, limit)
+    fingerprint = [("fingerprint", plan.fingerprint)] if has_fingerprint else []
+    yield Facts([*words.plan_facts(plan), *words.scope_facts(plan), *fingerprint])
+    clashes = clashes_by_row(plan)
+    for kind in words.KINDS:
+        title = f"{words.HEADING[kind]} {words.count(changes[kind].total, 'pet')}"
+        is_long = kind == "update" and changes[kind].more
+        note = words.format_changed_fields(plan.summary()) if is_long else ""
+        yield from _part(title, changes[kind], partial(_of_change, clashes), limit, note)
+    for winner in words.WINNERS:
+        title = words.conflicts_title(conflicts[winner].total, winner)
+        yield from _part(title, conflicts[winner], of_conflict, limit, is_urgent=True)
+    title = words.format_need_fixing(blocked.total)
+    yield from _part(title, blocked, of_blocked, limit)
+    yield from _notes_part(notes, limit)
+    left_out = [each.more for each in changes.values()]
+    left_out += [each.more for each in conflicts.values()]
+    if any((*left_out, blocked.more, notes.more)):
+        yield Note(words.where_to_see_all(plan), "quiet")
+
+
+def _part(
+    title: str,
+    listing: Listing[T],
+    make: Callable[[T], Record],
+    limit: int | None,
+    note: str = "",
+    *,
+    kinds: Sequence[RowKind] = ROW_KINDS,
+    is_urgent: bool = False,
+) -> Iterator[Details]:
+    """Yield the shown rows under their title and a note; nothing if there are no rows."""
+    if listing.total:
+        rows = MappedRecords(listing.shown, make)
+        yield Details(
+            title,
+            [
+                *([Note(note, "quiet")] if note else []),
+                Records(rows, kinds, listing.more, advice=_ADVICE),
+            ],
+            is_open=len(rows) <= fold_limit(limit),
+            is_urgent=is_urgent,
+        )
+
+
+def _of_change(clashes: ClashesByRow, change: Change) -> Record:
+    return of_change(change, clashes.get(change.row) if change.kind == "update" else None)
+
+
+def _notes(plan: Plan) -> Sequence[str]:
+    """Return the plan's notes without that of a release, which is an alert."""
+    return plan.notes[1:] if plan.verdict.ok and release_of(plan.notes) else plan.notes
+
+
+def _notes_part(notes: Listing[str], limit: int | None) -> Iterator[Details]:
+    yield from _part("Notes", notes, of_note, limit, kinds=NOTE_KINDS)
+
+
+def _page_blocks(plan: Plan) -> Iterator[Block]:
+    rows = list(records(plan))
+    counts = Counter[str](KINDS[row.kind] for row in rows)
+    yield Summary(words.plan_summary(plan, counts))
+    yield Table((Column("What", "head"), Column("Rows", "number")), _tiles(counts), "totals")
+    yield from plan_alerts(plan, _MAX_NOTES)
+    yield Facts([*words.plan_facts(plan), *words.scope_facts(plan)])
+    yield from _notes_part(first(_notes(plan), _MAX_NOTES), None)
+    if rows:
+        yield Records(rows, ROW_KINDS, advice=_ADVICE, has_tools=True)
+
+
+def _tiles(counts: Counter[str]) -> list[Row]:
+    """Return the number of rows of each kind, each with its name."""
+    return [
+        Row(
+            (_TILES[kind][counts[kind] != 1], number(counts[kind])),
+            kind,
+            "",
+            kind * (counts[kind] > 0),
+        )
+        for kind in KINDS
+        if counts[kind] or kind not in ("conflict", "blocked")
+    ]
+
+
+def _inbound_blocks(inbound: Inbound, limit: int | None) -> Iterator[Block]:
+    counts, changes = inbound.counts, first(inbound.changes, limit)
+    yield Note(f"from {inbound.store}")
+    if release := release_of([note.problem for note in inbound.notes[:1]]):
+        yield Alert(RELEASED, [release])
+    title = f"{counts.update:,} rows changed, {counts.add:,} added, {counts.delete:,} removed."
+    rows = MappedRecords(changes.shown, of_sheet_change)
+    yield Details(title, [Records(rows, ROW_KINDS, changes.more)])
+    if changes.more:
+        yield Note(_SEE_ALL_INBOUND, "quiet")
