@@ -27,6 +27,7 @@ from petsync.report.document import (
     Table,
 )
 from petsync.report.html import document_html, document_page
+from petsync.report.markdown import document_markdown
 from petsync.report.text import plain_text
 from petsync.table.cells import make_visible
 
@@ -37,6 +38,41 @@ COLUMNS = (
     Column("Pet", "name"),
     Column("What"),
 )
+MARKDOWN = """\
+## petsync sample
+
+## Done.
+
+> **Why it stopped.**
+>
+> - the token expired
+
+|  |  |
+| --- | --- |
+| store | shop |
+
+### Rows
+
+| where | change | id | pet | what |
+| --- | --- | --- | --- | --- |
+| `Pets!B2` | update | 7 | Rex | refused |
+
+... and 2 more
+
+| what | rows |
+| --- | --- |
+| all | 1,200 |
+
+Look at `petsync runs`.
+
+Copy:
+
+- `petsync runs` all runs
+
+| field | x | y | why |
+| --- | --- | --- | --- |
+| name | `a` | `b`<br>`c` | Both differ. |
+"""
 TEXT = """\
 petsync sample
   store  shop
@@ -84,6 +120,13 @@ def test_html_has_what_matters_first() -> None:
         assert places == sorted(places)
         assert "<code>petsync runs</code>" in html
         assert len(re.findall(r'<th class="ps-where"', html)) == 1
+
+
+def test_markdown_has_what_matters_first() -> None:
+    """Markdown has the order of HTML, and each block in its form."""
+    side = ComparisonRow("name", [["a"], ["b", "c"]], 1, "Both differ.")
+    more = [Snippets("Copy:", [("all runs", "petsync runs")]), Comparison(("x", "y"), [side])]
+    assert document_markdown(Document("petsync sample", [*sample(), *more])) == MARKDOWN
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))

@@ -342,9 +342,9 @@ def test_clashes_stand_side_by_side() -> None:
     assert (
         "1 conflict: the store's value stays\n"
         f"  ! 17{'Pets!B18':>74}\n"
-        "                  exported  sheet    store (stays)\n"
-        "      name        Bella     Bela     Bellina\n"
-        "      status      sold      pending  (empty)"
+        "                   exported  sheet    store (stays)\n"
+        "      name         Bella     Bela     Bellina\n"
+        "      status       sold      pending  (empty)"
     ) in text
     assert "      In conflict, and not sent: name, status.\n" in text
 
@@ -366,9 +366,9 @@ def test_a_long_clash_stands_on_lines_of_its_own() -> None:
     photos += "\nhttps://images.petshop.example/a-long-way/and-more/3.jpg"
     long = replace(CLASHING, clashes=(clash("photo_urls", photos, photos[:-40], ""),))
     text = plan_text(plan_with(conflicts=(long,)))
-    assert "      photo_urls  exported       https://images.petshop.example/17/1.jpg\n" in text
-    assert "\n                                 https://images.petshop.example/17/2.jpg\n" in text
-    assert "\n                  store (stays)  (empty)" in text
+    assert "      photo_urls   exported       https://images.petshop.example/17/1.jpg\n" in text
+    assert "\n                                  https://images.petshop.example/17/2.jpg\n" in text
+    assert "\n                   store (stays)  (empty)" in text
 
 
 def test_a_part_of_a_plan_says_so() -> None:

@@ -418,7 +418,10 @@ def _change_cell(before: str, after: str) -> str:
 
 
 def _value_cell(tag: str, pieces: Iterable[Piece]) -> str:
-    parts = [element(tag, text(part)) if is_marked else text(part) for part, is_marked in pieces]
+    # The parts are printable, and line breaks separate the items of an order.
+    parts = [
+        element(tag, escape(part)) if is_marked else escape(part) for part, is_marked in pieces
+    ]
     return element("bdi", "".join(parts)) if parts else _EMPTY
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from itertools import groupby
+from itertools import groupby, islice
 
 from petsync.report import words
 from petsync.report.document import (
@@ -44,7 +44,7 @@ __all__ = ["code", "document_markdown", "prose", "table"]
 
 _PLAIN = re.compile(
     r"""["'(]*(?:[^\W\d_]+(?:['-][^\W\d_]+)*|[0-9]{1,3}(?:,[0-9]{3})*|[0-9]{1,6}"""
-    r"""|[0-9]{4}(?:-[0-9]{2}){2}|[0-9]{2}(?::[0-9]{2}){2}|%)["')]*[.,;:!?]*""",
+    r"""|\.{3}|[0-9]{4}(?:-[0-9]{2}){2}|[0-9]{2}(?::[0-9]{2}){2}|%)["')]*[.,;:!?]*""",
 )
 _COMMIT = re.compile(r"[0-9a-f]{7,40}\W*", re.IGNORECASE)
 _NUMBERED = re.compile(r"[0-9]+[.)]+")
@@ -211,8 +211,7 @@ def _format(block: Block, room: int) -> tuple[str, int]:
         case Details():
             return _format_details(block, room)
         case Records():
-            titles, groups = _format_records(block)
-            return _format_rows(titles, groups, len(block.rows), block.more, room)
+            return _format_records(block, room)
         case Table():
             titles = [column.title.lower() for column in block.columns]
             cells = ([list(map(_cell, row.cells))] for row in block.rows)
@@ -224,12 +223,10 @@ def _format_alert(alert: Alert) -> Iterator[str]:
     yield f"> **{words.sentences(prose(alert.title, in_table=False))}**"
     if alert.lines:
         yield ">"
-    for line in alert.lines[:_MAX_ALERTS]:
+    listing = words.first(alert.lines, _MAX_ALERTS)
+    for line in listing.shown:
         yield f"> - {prose(line, in_table=False)}"
-    if more := len(alert.lines) - _MAX_ALERTS > 0 and words.number(len(alert.lines) - _MAX_ALERTS):
-        yield f"> - and {more} more"
-    if alert.more:
-        yield f"> - {alert.more}"
+    yield from (f"> - {more}" for more in (format_more(listing.more), alert.more) if more)
 
 
 def _format_details(details: Details, room: int) -> tuple[str, int]:
@@ -271,22 +268,23 @@ def _cell(cell: Cell) -> str:
     return prose(cell if isinstance(cell, str) else " ".join(filter(None, cell)))
 
 
-def _format_records(records: Records) -> tuple[Lines, Iterator[Sequence[Lines]]]:
-    """Return the titles of a table of the records, and for each record its rows."""
-    longest = max((len(field) for record in records.rows for field in record.fields), default=0)
-    titles = ["id", "pet", *_FIELD_COLUMNS.get(longest, ("what",)), "where"]
-    leads = {"id": "pet_id", "pet": "name", "where": "where"}
-    empty = {
-        title
-        for title, name in leads.items()
-        if not any(getattr(record, name) for record in records.rows)
+def _format_records(records: Records, room: int) -> tuple[str, int]:
+    """Return a table of the records, without columns that are empty."""
+    # More records do not fit: each takes more than 20 characters.
+    rows = list(islice(records.rows, LONGEST // 20))
+    longest = max((len(field) for record in rows for field in record.fields), default=0)
+    middle = _FIELD_COLUMNS.get(longest, ("what",))
+    has_lead = {
+        "id": any(record.pet_id for record in rows),
+        "pet": any(record.name for record in rows),
+        "where": any(record.where for record in rows),
     }
-    kept = [n for n, title in enumerate(titles) if title not in empty]
+    titles = ["id", "pet", *middle, "where"]
+    kept = [n for n, title in enumerate(titles) if has_lead.get(title, True)]
     groups = (
-        [[row[n] for n in kept] for row in _record_rows(record, len(titles) - 3)]
-        for record in records.rows
+        [[row[n] for n in kept] for row in _record_rows(record, len(middle))] for record in rows
     )
-    return [titles[n] for n in kept], groups
+    return _format_rows([titles[n] for n in kept], groups, len(records.rows), records.more, room)
 
 
 _FIELD_COLUMNS = {

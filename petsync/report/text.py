@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, TextIO
 
 from rich.cells import cell_len
@@ -30,6 +30,7 @@ from petsync.report.document import (
     Records,
     Role,
     Row,
+    RowKind,
     Snippets,
     Summary,
     Table,
@@ -453,11 +454,16 @@ def _comparison_lines(comparison: Comparison, width: int) -> Iterator[Text]:
             lines = table.lines(row.sides, styles)
         else:
             lines = _value_lines(common, width - indent)
-        for n, line in enumerate(lines):
-            label = make_visible(row.name) if n == 0 else ""
-            yield Text.assemble(f"{_INDENT}{label:<{_LABEL}}", line)
+        yield from _label_lines(make_visible(row.name), lines, len(_INDENT))
         if row.reason:
             yield from paragraph(make_visible(row.reason), width, indent=indent, style="dim")
+
+
+def _label_lines(label: str, lines: Iterable[Text], indent: int) -> Iterator[Text]:
+    """Yield the lines of a field's values, the first one after the label."""
+    for line in lines:
+        yield Text.assemble(f"{' ' * indent}{label:<{_LABEL}}", line)
+        label = ""
 
 
 def _common_value(row: ComparisonRow) -> Sequence[str] | None:
@@ -482,38 +488,44 @@ def _value_lines(value: Sequence[str], room: int) -> Iterator[Text]:
 
 _ARROW = " -> "
 _MAX_LINE_ITEMS = 12
-_CLASH_INDENT = _INNER + 12
+_BATCH = 1_000
+"""The number of records that are aligned with each other."""
 _SIDES = ("exported", "sheet", "store")
 _WINNING_SIDES = {"": {}, "store": {"store": "store (stays)"}, "sheet": {"sheet": "sheet (sent)"}}
 
 
 def record_lines(records: Records, width: int) -> Iterator[Text]:
     """Yield each record: a sentence, or the pet with its fields below it."""
-    column, clashes, winners = 0, list[Sequence[Cell]](), set[str]()
-    for record in records.rows:
-        column = max(column, len(record.pet_id))
-        if clashing := list(filter(_is_clash, record.fields)):
-            clashes += map(_sides, clashing)
-            winners.add(record.winner)
+    rows = iter(records.rows)
+    while batch := list(islice(rows, _BATCH)):
+        yield from _batch_lines(batch, records.kinds, width)
+    yield from more(records.more)
+
+
+def _batch_lines(batch: Sequence[Record], kinds: Sequence[RowKind], width: int) -> Iterator[Text]:
+    column = max(len(record.pet_id) for record in batch)
+    clashes = [_sides(field) for record in batch for field in record.fields if _is_clash(field)]
+    winners = {record.winner for record in batch if any(map(_is_clash, record.fields))}
     titles = _WINNING_SIDES[winners.pop() if len(winners) == 1 else ""]
-    sides = [titles.get(side, side) for side in _SIDES]
-    table = SideBySide(sides, clashes, width - _CLASH_INDENT)
-    head = iter([Text.assemble(" " * _CLASH_INDENT, table.head)])
-    for record in records.rows:
-        mark = records.kinds[record.kind].mark
+    table = SideBySide(
+        [titles.get(side, side) for side in _SIDES], clashes, width - _INNER - _LABEL
+    )
+    head = iter([Text.assemble(" " * (_INNER + _LABEL), table.head)])
+    for record in batch:
+        mark = kinds[record.kind].mark
         if record.message and not record.fields:
             yield from item(mark, _record_sentence(record), width)
             continue
         yield _spread_item(mark, record.pet_id.rjust(column), record.name, record.where, width)
+        styles = ["bold" if side == record.winner else "" for side in _SIDES]
         for field in filter(_is_clash, record.fields):
-            if table.fits(_sides(field)):
+            if table.fits(sides := _sides(field)):
                 yield from head
-            yield from _clash_lines(field, table, record.winner)
-        yield from _field_lines([each for each in record.fields if not _is_clash(each)], width)
+            yield from _label_lines(UNITS[field[0]], table.lines(sides, styles), _INNER)
+        yield from _field_lines(record.fields, width)
         if record.message:
             style = STYLE["conflict"]
             yield from paragraph(record.message, width, indent=_INNER, style=style)
-    yield from more(records.more)
 
 
 def _is_clash(field: Field) -> bool:
@@ -526,19 +538,9 @@ def _record_sentence(record: Record) -> str:
 
 
 def _sides(clash: Field) -> list[Cell]:
-    return [[value or EMPTY] if isinstance(value, str) else _items(value) for value in clash[1:]]
-
-
-def _items(value: Value | int) -> list[str]:
-    return [str(each) for each in value] if isinstance(value, tuple) and value else [EMPTY]
-
-
-def _clash_lines(clash: Field, table: SideBySide, winner: str) -> Iterator[Text]:
-    styles = ["bold" if side == winner else "" for side in _SIDES]
-    label: str = UNITS[clash[0]]
-    for line in table.lines(_sides(clash), styles):
-        yield Text.assemble(f"{' ' * _INNER}{label:<{_CLASH_INDENT - _INNER}}", line)
-        label = ""
+    """Return the values of a clash, each as its items."""
+    sides = (value if isinstance(value, tuple) else (value,) for value in clash[1:])
+    return [[str(item or EMPTY) for item in side or ("",)] for side in sides]
 
 
 def _field_lines(fields: Sequence[Field], width: int) -> Iterator[Text]:

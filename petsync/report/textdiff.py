@@ -237,13 +237,7 @@ def _joined_items(items: Sequence[str], unmarked: set[int], separator: str) -> P
         if n:
             pieces.append((separator, False))
         pieces.append((item, n not in unmarked))
-    merged: list[Piece] = []
-    for text, is_marked in pieces:
-        if merged and merged[-1][1] == is_marked:
-            merged[-1] = merged[-1][0] + text, is_marked
-        elif text:
-            merged.append((text, is_marked))
-    return merged
+    return _joined_pieces(pieces)
 
 
 # The fields of a new or a removed pet, in one line.
