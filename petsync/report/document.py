@@ -49,7 +49,7 @@ __all__ = [
 
 
 Tone = Literal["", "quiet", "strong"]
-Layout = Literal["grid", "lines", "records", "totals"]
+Layout = Literal["grid", "lines", "totals"]
 Role = Literal["head", "number", "where", "id", "name", "change", "field", "value", "what", "extra"]
 """The kind of a column; `extra` is shown only in HTML."""
 Cell = str | Sequence[str]
@@ -130,8 +130,7 @@ class Table:
     """Rows of cells. HTML leaves out columns without a text.
 
     In a terminal, a `grid` has aligned columns, and so have `totals`, which a page shows as tiles;
-    of `lines`, each is a sentence, `place, change of pet 7 (Rex): what`; a row of `records` begins
-    with the pet and ends with the place, and the rest is below it.
+    of `lines`, each is a sentence, `place, change of pet 7 (Rex): what`.
     """
 
     columns: Sequence[Column]

@@ -77,19 +77,19 @@ def records(plan: Plan) -> Iterator[Record]:
     yield from map(of_blocked, plan.blocked)
     clashes = clashes_by_row(plan)
     for change in plan.changes:
-        yield of_change(change, clashes.get(change.row) if change.kind == "update" else None)
+        yield of_change(change, clashes.get(change.row))
 
 
 def of_change(change: Change, clash: Conflict | None = None) -> Record:
     """Return the record of a change; `clash` is a conflict of its row."""
-    pet = words.pet_of(change)
+    pet, is_update = words.pet_of(change), change.kind == "update"
     return Record(
         KINDS.index(change.kind),
         "new" if change.pet_id is None else str(change.pet_id),
         record_text(pet.name or "(no name)"),
         record_text(words.source_of(change)),
-        tuple(_iter_changed_fields(change) if change.kind == "update" else _iter_pet_fields(pet)),
-        "" if clash is None else f"{words.capital(words.describe_clashes(clash))}.",
+        tuple(_iter_changed_fields(change) if is_update else _iter_pet_fields(pet)),
+        f"{words.capital(words.describe_clashes(clash))}." if clash and is_update else "",
     )
 
 

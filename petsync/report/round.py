@@ -694,7 +694,7 @@ def _store_section(round_report: RoundReport) -> str:
 
 def _change_row(change: Change, conflict: Conflict | None, result: Result | None) -> str:
     """Return the change, with its result if that differs from the plan."""
-    record = of_change(change, conflict if change.kind == "update" else None)
+    record = of_change(change, conflict)
     if result is None or (result.outcome == "applied" and not result.message):
         return page_row(record, ROW_KINDS[record.kind])
     round_report = words.sentences(

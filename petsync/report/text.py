@@ -144,16 +144,6 @@ def facts(rows: Iterable[tuple[str, str]], width: int) -> Iterator[Text]:
         yield Text.assemble((f"{_INDENT}{name}{pad}", "dim"), shorten(value, width - column))
 
 
-def spread_item(mark: Mark, identity: str, name: str, source: str, width: int) -> Text:
-    """Return one line: symbol, id and name at the left, the address at the right."""
-    left = f"{_INDENT}{SYMBOL[mark]} {identity}{_INDENT}"
-    right = shorten(make_visible(source), min(34, width // 3))
-    room = width - len(left) - cell_len(right) - 2
-    short_name = shorten(name, max(room, 8))
-    gap = " " * max(room - cell_len(short_name) + 2, 2)
-    return Text.assemble((left, STYLE[mark]), (short_name, "bold"), gap, (right, "dim"))
-
-
 def more(left_out: int) -> Iterator[Text]:
     """Yield a line with the number of items left out; none for 0."""
     if left_out:
@@ -341,8 +331,6 @@ def _details_lines(details: Details, width: int, indent: int) -> Iterator[Text]:
 def _table_lines(table: Table, width: int, indent: int) -> Iterator[Text]:
     if table.layout in ("grid", "totals"):
         yield from _grid_lines(table, width)
-    elif table.layout == "records":
-        yield from _wide_rows(table, width)
     else:
         for row in table.rows:
             text = _row_sentence(row, table.columns)
@@ -378,16 +366,6 @@ def _subject(pet_id: str, name: str) -> str:
     short = shorten(name, _NAME)
     pet = f"pet {pet_id}" if pet_id else ""
     return f"{pet} ({short})" if pet and short else pet or short
-
-
-def _wide_rows(table: Table, width: int) -> Iterator[Text]:
-    rows = [(row, _cells(row, table.columns)) for row in table.rows]
-    column = max((len(cells["id"]) for _, cells in rows), default=0)
-    for row, cells in rows:
-        number = f"pet {cells['id']:>{column}}"
-        yield _spread_item(row.mark or "note", number, cells["name"], cells["where"], width)
-        if what := cells.get("what"):
-            yield from paragraph(what, width, indent=_INNER, style="dim")
 
 
 def _spread_item(mark: Mark, identity: str, name: str, source: str, width: int) -> Text:
@@ -526,6 +504,8 @@ def _batch_lines(batch: Sequence[Record], kinds: Sequence[RowKind], width: int) 
         if record.message:
             style = STYLE["conflict"]
             yield from paragraph(record.message, width, indent=_INNER, style=style)
+        elif record.cure and not record.fields:
+            yield from paragraph(record.cure, width, indent=_INNER, style="dim")
 
 
 def _is_clash(field: Field) -> bool:

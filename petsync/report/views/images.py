@@ -23,12 +23,16 @@ from petsync.report.document import (
     Document,
     Facts,
     Note,
+    Record,
+    Records,
     Row,
+    RowKind,
     Summary,
     Table,
     fold_limit,
     format_more,
 )
+from petsync.report.plan import record_text
 from petsync.report.views.run import stop_alert, totals_table
 from petsync.report.words import (
     Mark,
@@ -77,7 +81,6 @@ _OUTCOME_WORDS: Mapping[Outcome, str] = {
 
 
 _FILE_COLUMNS = (Column("File", "where"), Column("Id", "id"), Column("Pet", "name"))
-_PICTURE_COLUMNS = (*_FILE_COLUMNS, Column("Picture"))
 _PROBLEM_COLUMNS = (*_FILE_COLUMNS, Column("What happened"), Column("Address", "extra"))
 _File = PictureProblem | UploadedFile
 
@@ -176,19 +179,21 @@ def _decided(decision: UploadDecision, pictures: Sequence[Picture], limit: int |
     for description, members in groups[:limit]:
         is_shared = bool(description) and len(members) > 1
         listing = first(members, limit)
-        rows = [_picture_row(picture, is_brief=is_shared) for picture in listing.shown]
-        table = Table(_PICTURE_COLUMNS, rows, "records", more=format_more(listing.more))
-        parts.append(Details(description, [table]) if is_shared else table)
+        kinds = [RowKind(decision, DECISION_TITLES[decision], _MARKS[decision])]
+        rows = [_record_picture(picture, is_brief=is_shared) for picture in listing.shown]
+        records = Records(rows, kinds, listing.more)
+        parts.append(Details(description, [records]) if is_shared else records)
     if more := count_beyond(groups, limit):
         parts.append(Note(format_more(more), "quiet"))
     shown = sum(min(len(members), limit or len(members)) for _, members in groups)
     return Details(title, parts, is_open=shown <= fold_limit(limit))
 
 
-def _picture_row(picture: Picture, *, is_brief: bool) -> Row:
+def _record_picture(picture: Picture, *, is_brief: bool) -> Record:
     description = "" if is_brief else _describe_picture(picture)
-    cells = (_format_place(picture), str(picture.pet_id), picture.pet, description)
-    return Row(cells, _MARKS[picture.decision])
+    texts = (picture.pet, _format_place(picture), description)
+    name, where, cure = map(record_text, texts)
+    return Record(0, str(picture.pet_id), name, where, cure=cure)
 
 
 def _format_place(file: Picture | PictureProblem | UploadedFile) -> str:

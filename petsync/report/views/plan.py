@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TypeVar
 
 from petsync.plan.change import Change, release_of
@@ -41,7 +40,6 @@ from petsync.report.plan import (
     records,
 )
 from petsync.report.words import (
-    ClashesByRow,
     Listing,
     changes_by_kind,
     clashes_by_row,
@@ -101,11 +99,15 @@ def _blocks(plan: Plan, limit: int | None, *, has_fingerprint: bool) -> Iterator
     fingerprint = [("fingerprint", plan.fingerprint)] if has_fingerprint else []
     yield Facts([*words.plan_facts(plan), *words.scope_facts(plan), *fingerprint])
     clashes = clashes_by_row(plan)
+
+    def record_change(change: Change) -> Record:
+        return of_change(change, clashes.get(change.row))
+
     for kind in words.KINDS:
         title = f"{words.HEADING[kind]} {words.count(changes[kind].total, 'pet')}"
         is_long = kind == "update" and changes[kind].more
         note = words.format_changed_fields(plan.summary()) if is_long else ""
-        yield from _part(title, changes[kind], partial(_of_change, clashes), limit, note)
+        yield from _part(title, changes[kind], record_change, limit, note)
     for winner in words.WINNERS:
         title = words.conflicts_title(conflicts[winner].total, winner)
         yield from _part(title, conflicts[winner], of_conflict, limit, is_urgent=True)
@@ -140,10 +142,6 @@ def _part(
             is_open=len(rows) <= fold_limit(limit),
             is_urgent=is_urgent,
         )
-
-
-def _of_change(clashes: ClashesByRow, change: Change) -> Record:
-    return of_change(change, clashes.get(change.row) if change.kind == "update" else None)
 
 
 def _notes(plan: Plan) -> Sequence[str]:

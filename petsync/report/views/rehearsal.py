@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import msgspec
 import pandas as pd
 
 from petsync.plan.rehearsal import FaultCounts, LeftoverChange, Rehearsal, Why
@@ -16,12 +17,14 @@ from petsync.report.document import (
     Document,
     Facts,
     Note,
+    Records,
     Row,
     Summary,
     Table,
     fold_limit,
     format_more,
 )
+from petsync.report.plan import ROW_KINDS, of_change
 from petsync.report.views.run import outcome_blocks, totals_table
 from petsync.report.words import count, first, number
 
@@ -38,7 +41,6 @@ _REASON_WORDS: Mapping[Why, str] = {
     "not-settled": "applied, but sheet and store still differ:",
 }
 _STATUS_COLUMNS = ("before", "added", "deleted", "moved_in", "moved_out", "after")
-_NEW_COLUMNS = (Column("Id", "id"), Column("Pet", "name"), Column("Where", "where"))
 _UNEXPECTED_COLUMNS = (
     Column("Where", "where"),
     Column("Id", "id"),
@@ -115,14 +117,14 @@ def _format_counts(counts: list[int]) -> list[str]:
 def _new_pets(rehearsal: Rehearsal, limit: int | None) -> Iterator[Details]:
     listing = first(rehearsal.assigned_ids(), limit)
     rows = [
-        Row((str(pet_id), words.name_of(change.after), change.source), "add")
+        msgspec.structs.replace(of_change(change), pet_id=str(pet_id), fields=())
         for change, pet_id in listing.shown
     ]
     pets = count(listing.total, "new pet")
     title = f"{pets}, with the ids that the copy gave: the store may give others"
-    table = Table(_NEW_COLUMNS, rows, "records", more=format_more(listing.more))
     if listing.total:
-        yield Details(title, [table], is_open=len(rows) <= fold_limit(limit))
+        records = Records(rows, ROW_KINDS, listing.more)
+        yield Details(title, [records], is_open=len(rows) <= fold_limit(limit))
 
 
 def _unexpected(rehearsal: Rehearsal, limit: int | None) -> Iterator[Block]:
