@@ -441,10 +441,9 @@ def print_plan(context: Context, plan: Plan, form: str, limit: int | None) -> No
     elif form == "md":
         context.show(_markdown(plan, limit))
     else:
-        from petsync.report.text import show
         from petsync.report.views.plan import plan_view
 
-        show(plan_view(plan, limit=_row_limit("text", limit)), context.out)
+        context.show_view(plan_view(plan, limit=_row_limit("text", limit)))
 
 
 def _row_limit(form: str, limit: int | None) -> int | None:
