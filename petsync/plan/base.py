@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from petsync.models import Category, Pet, Tag
 from petsync.plan import match
 from petsync.plan.change import Add, Change, Conflict, Delete, Snapshot, Update
-from petsync.plan.decide import Judge
 from petsync.plan.fields import (
     COLUMNS_OF,
     UNITS,
@@ -34,6 +33,7 @@ from petsync.plan.fields import (
     with_fields,
 )
 from petsync.plan.match import Candidates, Row, RowValues, clears, iter_rows, pets_of
+from petsync.plan.merge import Judge
 from petsync.plan.plan import Inbound, RowEdit
 from petsync.plan.report import Report
 from petsync.table.base import Base

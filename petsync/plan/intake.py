@@ -13,7 +13,6 @@ from petsync.models import Pet
 from petsync.plan import match
 from petsync.plan.base import find_shared_pets, is_empty, missing_columns, with_pet_ids
 from petsync.plan.change import Snapshot
-from petsync.plan.decide import Judge
 from petsync.plan.fields import (
     COLUMNS_OF,
     UNITS,
@@ -29,6 +28,7 @@ from petsync.plan.fields import (
 )
 from petsync.plan.guard import NO_GUARD, Guard
 from petsync.plan.match import Mask, Row, RowValues, build_pet, iter_rows
+from petsync.plan.merge import Judge
 from petsync.plan.options import MergeOptions
 from petsync.plan.plan import IdentifiedRow, Inbound, Lead, Plan, Removal, RowEdit, places_of
 from petsync.plan.rounds import Difference
