@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 from hypothesis import given, settings
 from test_plan_docs import conflict_rules
@@ -71,6 +73,25 @@ def check_decision(explanation: Explanation, plan: Plan) -> None:
     else:
         assert explanation.decision in ("unchanged", "ignored", "absent")
         assert explanation.rule not in CONFLICTS | {"new", "updated", "asked", "missing"}
+        assert (explanation.rule == "older") == (explanation.row in plan.older)
+        assert (explanation.rule == "gone") == (explanation.row in plan.deleted_in_store)
+        assert (explanation.rule == "agrees") <= ("not-edited" not in changed_rules(explanation))
+
+
+def changed_rules(explanation: Explanation) -> set[str]:
+    """Return the rules of the fields in which sheet and store have different texts."""
+    return {
+        each.rule
+        for each in explanation.fields
+        if each.sheet and compared(each.column, each.sheet) != compared(each.column, each.store)
+    }
+
+
+def compared(column: str, text: str | None) -> object:
+    """Return a cell's text in the form in which the name or the status is compared, else None."""
+    if column not in ("name", "status"):
+        return None
+    return unicodedata.normalize("NFC", text or "").strip().casefold()
 
 
 def check_values(reason: Reason, old: Pet | None, now: Pet | None, after: Pet | None) -> None:

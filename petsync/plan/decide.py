@@ -210,7 +210,12 @@ class Decisions:
                     self._kept[row.number] = decision
                 else:
                     self.changes.append(decision)
-        self.unchanged += sum(rule != "both-changed" for rule in self._kept.values())
+        rows: dict[KeptRule, list[int]] = defaultdict(list)
+        for number, rule in self._kept.items():
+            rows[rule].append(number)
+        self.unchanged += len(self._kept) - len(rows["both-changed"])
+        self.remarks.older += rows["older"]
+        self.remarks.deleted_in_store += rows["gone"]
         self._note_restored()
 
     def rows_of(self, pet_id: int) -> Iterator[RowDecision]:
@@ -509,7 +514,6 @@ class Decisions:
                 problem = f"was edited, and the undo of run {run} removed pet {row.pet_id}"
             hint = "Write `add` in the action column to add it again, or remove the row."
             raise _RowConflict("gone-edited", problem, hint, row.pet_id)
-        self.remarks.deleted_in_store.append(row.number)
         if run:
             self.remarks.undone[row.number] = run
         return "gone"
@@ -543,7 +547,6 @@ class Decisions:
         undo = self._restored.get(pet.id or 0)
         if old is None and self._has_base and undo is not None:
             # A run deleted the pet, so the base lacks it, and an undo restored it.
-            self.remarks.older.append(row.number)
             self.remarks.restored[row.number] = undo
             return "older"
         if old is not None and (moved := differing_columns(old, pet)):
@@ -598,7 +601,6 @@ class Decisions:
     def _keep(self, row: Row, pet: Pet, judged: Judgement) -> KeptRule:
         """Return the rule of a row that changes nothing."""
         if self.judge.is_older(judged, row.values, pet):
-            self.remarks.older.append(row.number)
             return "older"
         if row.number in self.remarks.known:
             return "known-row"
