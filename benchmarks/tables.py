@@ -146,7 +146,8 @@ def petsync(inputs: Inputs, *, is_three_way: bool = False) -> Work:
 
     def plan(_: object) -> Plan:
         found = dict.fromkeys(find_unproved_ids(sheet.frame, snapshot.frame))
-        return compare(SheetComparison(snapshot, sheet, found), created=COMPARED, options=options)
+        compared = SheetComparison(snapshot, sheet, found)
+        return compare(compared, created=COMPARED, options=options).plan
 
     return Work(plan, _of_plan)
 

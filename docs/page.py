@@ -65,7 +65,7 @@ def sample_plan() -> Plan:
         taken_at=_PLANNED,
     )
     found = dict.fromkeys(find_unproved_ids(sheet.frame, snapshot.frame))
-    return compare(SheetComparison(snapshot, sheet, found), created=_PLANNED.isoformat())
+    return compare(SheetComparison(snapshot, sheet, found), created=_PLANNED.isoformat()).plan
 
 
 def _changed(frame: pd.DataFrame) -> pd.DataFrame:

@@ -55,7 +55,7 @@ def sample_plan() -> Plan:
         base=Base(frame=exported, store=_STORE, taken_at=_EXPORTED.isoformat()),
     )
     found = dict.fromkeys(find_unproved_ids(sheet.frame, snapshot.frame))
-    return compare(SheetComparison(snapshot, sheet, found), created=_PLANNED.isoformat())
+    return compare(SheetComparison(snapshot, sheet, found), created=_PLANNED.isoformat()).plan
 
 
 def _changed(frame: pd.DataFrame) -> pd.DataFrame:

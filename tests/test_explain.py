@@ -6,11 +6,11 @@ from dataclasses import replace as but
 from typing import Any
 
 from msgspec.structs import replace
-from shop import base_of, decided_of, sheet_of, sheet_saying, snapshot_of
+from shop import base_of, decided_of, error_at, sheet_of, sheet_saying, snapshot_of
 
 from petsync.models import Category, Pet
 from petsync.plan.change import Coverage, FailedLookup
-from petsync.plan.compare import Decided, decide
+from petsync.plan.compare import Decided, compare
 from petsync.plan.decide import SheetComparison
 from petsync.plan.explain import Explanation, explain
 from petsync.plan.lineage import Match, RowRecord
@@ -89,9 +89,20 @@ def test_a_pet_without_an_answer_is_not_said_to_be_gone() -> None:
     """If the service did not answer about a pet, no field says that the store lacks it."""
     failed = {1: FailedLookup("1", "no answer")}
     sheet = sheet_saying({"id": 1, "name": "Max"})
-    decided = decide(SheetComparison(snapshot_of([]), sheet, failed), created="")
+    decided = compare(SheetComparison(snapshot_of([]), sheet, failed), created="")
     assert why(decided).rule == "not-looked-up"
     assert rules(why(decided))["name"] == "held"
+
+
+def test_a_blocked_row_is_explained_by_its_error() -> None:
+    """A pet whose only row is blocked has one explanation, with the error and the row's place."""
+    sheet = sheet_saying({"id": 2}, blocked=(3,), blocked_pets={3: 1}, problems=(error_at(3),))
+    explanation = why(decided_of([REX], sheet))
+    assert (explanation.decision, explanation.rule) == ("blocked", "blocked")
+    assert (explanation.row, explanation.source) == (3, "Pets!C3")
+    assert "it is wrong" in explanation.sentence
+    assert {*rules(explanation).values()} == {"blocked"}
+    assert all(each.after == each.store for each in explanation.fields)
 
 
 def test_a_known_row_is_explained_with_the_values_that_both_sides_agreed_on() -> None:
@@ -108,7 +119,7 @@ def test_a_known_row_is_explained_with_the_values_that_both_sides_agreed_on() ->
     compared = SheetComparison(
         snapshot_of([REX]), sheet, {}, matches={2: Match("certain", (record,), is_edited=True)}
     )
-    decided = decide(compared, created="")
+    decided = compare(compared, created="")
     assert decided.plan.in_sync
     explanation = why(decided)
     assert {each.column: each.base for each in explanation.fields}["name"] == "Rexi"

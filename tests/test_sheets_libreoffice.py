@@ -146,7 +146,7 @@ def test_a_base_that_was_deleted_is_missed_after_a_save(resaved_once, office, tm
 def test_a_workbook_is_in_sync(resaved_once, snapshot):
     """A saved workbook without edits plans no change."""
     sheet = read(resaved_once, snapshot)
-    plan = compare(SheetComparison(snapshot, sheet, {}), created="2026-11-21T00:00:00+00:00")
+    plan = compare(SheetComparison(snapshot, sheet, {}), created="2026-11-21T00:00:00+00:00").plan
     assert (plan.changes, plan.conflicts, plan.blocked) == ((), (), ())
     assert plan.unchanged == len(snapshot)
 
@@ -172,7 +172,7 @@ def test_an_edit_is_still_an_edit(exported, office, snapshot, tmp_path):
     edited = tmp_path / "edited.xlsx"
     book.save(edited)
     sheet = read(office(edited), snapshot)
-    plan = compare(SheetComparison(snapshot, sheet, {}), created="2026-11-21T00:00:00+00:00")
+    plan = compare(SheetComparison(snapshot, sheet, {}), created="2026-11-21T00:00:00+00:00").plan
     assert [(change.after.id, change.fields) for change in plan.changes] == [(5, ("name",))]
 
 

@@ -79,7 +79,6 @@ __all__ = [
     "ShiftedColumns",
     "base_of",
     "compare",
-    "decide",
     "describe_exchanged",
     "describe_namesakes",
     "describe_strange_letters",
@@ -1613,26 +1612,6 @@ _DEFAULT_OPTIONS = PlanOptions()
 find_unproved_ids = match.find_unproved_ids
 
 
-def compare(
-    compared: SheetComparison,
-    *,
-    created: str,
-    options: PlanOptions = _DEFAULT_OPTIONS,
-    guard: Guard = NO_GUARD,
-    profile: ServiceProfile = STANDARD,
-) -> Plan:
-    """Return the plan that changes the store to agree with the sheet.
-
-    `created` is the time, ISO 8601. `compared.found` must have the result of getPetById for every
-    id of `find_unproved_ids(sheet.rows, snapshot.frame)`. A sheet that does not list photos from
-    uploads does not remove them.
-
-    The sheet's base shows which values were edited since the export. Raises PlanError if the base
-    cannot be used, unless `options.two_way` is set.
-    """
-    return decide(compared, created=created, options=options, guard=guard, profile=profile).plan
-
-
 class Decided(NamedTuple):
     """A plan, with the decisions on the rows and on the pets in no row that led to it."""
 
@@ -1648,7 +1627,7 @@ class Decided(NamedTuple):
         return next(rules, "uncovered")
 
 
-def decide(
+def compare(
     compared: SheetComparison,
     *,
     created: str,
@@ -1656,7 +1635,15 @@ def decide(
     guard: Guard = NO_GUARD,
     profile: ServiceProfile = STANDARD,
 ) -> Decided:
-    """Return the plan, as `compare` does, with its decisions."""
+    """Return the plan that changes the store to agree with the sheet, and its decisions.
+
+    `created` is the time, ISO 8601. `compared.found` must have the result of getPetById for every
+    id of `find_unproved_ids(sheet.rows, snapshot.frame)`. A sheet that does not list photos from
+    uploads does not remove them.
+
+    The sheet's base shows which values were edited since the export. Raises PlanError if the base
+    cannot be used, unless `options.two_way` is set.
+    """
     with no_collection():
         base = base_of(compared.sheet, compared.snapshot.source, two_way=options.two_way)
         decisions = Decisions(compared, options, profile, base)

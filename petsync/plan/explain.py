@@ -167,7 +167,9 @@ class _Case:
         rows = [self._of_row(each, current) for each in self.decided.rows.rows_of(self.pet_id)]
         blocked = [each for each in self.plan.blocked if each.pet_id == self.pet_id]
         yield from rows
-        yield from (self._of_blocked(each, current, old) for each in blocked)
+        for each in blocked:
+            sentence = f"{PET_RULES['blocked']} {each.problem}"
+            yield self._without_values("blocked", "blocked", current, old, sentence, each)
         if not rows and not blocked:
             yield self._of_none(current, old)
 
@@ -207,54 +209,41 @@ class _Case:
             return ""
         return f" The row has no id: run {record.run_id} {record.how} its pet on {record.on}."
 
-    def _of_blocked(self, blocked: Blocked, current: Pet | None, old: Pet | None) -> Explanation:
-        reasons = (_reason(c, old, None, current, current, "blocked") for c in COLUMNS[1:])
-        return Explanation(
-            pet_id=self.pet_id,
-            name=_name(current, old),
-            decision="blocked",
-            row=blocked.row,
-            source=blocked.source,
-            rule="blocked",
-            sentence=f"{PET_RULES['blocked']} {blocked.problem}",
-            fields=tuple(reasons),
-        )
-
     def _of_none(self, current: Pet | None, old: Pet | None) -> Explanation:
         """Return the explanation of a pet that no row names."""
         if any(change.row is None and change.pet_id == self.pet_id for change in self.plan.deletes):
-            return self._without_row("delete", "missing", current, old)
+            return self._without_values("delete", "missing", current, old)
         for conflict in self.plan.conflicts:
             if conflict.row is None and conflict.pet_id == self.pet_id:
                 sentence = f"Pet {self.pet_id} {conflict.problem}. {conflict.suggestion}"
-                return self._without_row("conflict", conflict.rule, current, old, sentence)
+                return self._without_values("conflict", conflict.rule, current, old, sentence)
         if current is None:
-            return self._without_row("absent", "absent", current, old)
+            return self._without_values("absent", "absent", current, old)
         rule = self.decided.kept_rule_of(self.pet_id)
-        return self._without_row("unchanged", rule, current, old)
+        return self._without_values("unchanged", rule, current, old)
 
-    def _without_row(
+    def _without_values(
         self,
         decision: DecisionKind,
         rule: str,
         current: Pet | None,
         old: Pet | None,
         sentence: str = "",
+        blocked: Blocked | None = None,
     ) -> Explanation:
+        """Return the explanation of a blocked row, or of a pet that no row names."""
         after = None if decision == "delete" else current
-        why = "deleted" if decision == "delete" else "no-row"
-        reasons = (
-            _reason(c, old, None, current, after, why) for c in COLUMNS[1:] if current is not None
-        )
+        why = {"delete": "deleted", "blocked": "blocked"}.get(decision, "no-row")
+        columns = () if blocked is None and current is None else COLUMNS[1:]
         return Explanation(
             pet_id=self.pet_id,
             name=_name(current, old),
             decision=decision,
-            row=None,
-            source="",
+            row=None if blocked is None else blocked.row,
+            source="" if blocked is None else blocked.source,
             rule=rule,
             sentence=sentence or PET_RULES[rule],
-            fields=tuple(reasons),
+            fields=tuple(_reason(c, old, None, current, after, why) for c in columns),
         )
 
     def _reasons(

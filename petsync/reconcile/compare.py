@@ -321,7 +321,7 @@ class Comparer:
             guard=self.job.guard,
             profile=self.store.api.aio.session.profile,
             created=_now(),
-        )
+        ).plan
         pet_ids = {**remembered, **plan.recognised}
         named = sheet.named_ids | {*pet_ids.values()}
         outside = {i: each for i, each in outside.items() if i not in named}

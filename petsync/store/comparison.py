@@ -17,7 +17,7 @@ from petsync.client.loaders import Lookups, look_up
 from petsync.models import Pet
 from petsync.plan import arguments
 from petsync.plan.change import Snapshot
-from petsync.plan.compare import Decided, decide, find_unproved_ids, must_have_columns
+from petsync.plan.compare import Decided, compare, find_unproved_ids, must_have_columns
 from petsync.plan.decide import FoundPets, SheetComparison
 from petsync.plan.explain import Explanations, explain
 from petsync.plan.fields import Vocabulary
@@ -192,7 +192,7 @@ class SheetComparer:
         if not options.two_way:
             must_have_columns(compared.sheet, matches_rows=bool(options.match_on))
         profile = self.api.session.profile
-        return decide(compared, options=options, guard=guard, profile=profile, created=_now())
+        return compare(compared, options=options, guard=guard, profile=profile, created=_now())
 
     async def _continue_base(self, compared: SheetComparison) -> SheetComparison:
         """Return the comparison, with the sheet's base updated by the changes that the sheet's runs

@@ -15,7 +15,7 @@ from petsync.apply.engine import Target
 from petsync.errors import NotFoundError, TransportError
 from petsync.models import ApiResponse, Pet
 from petsync.plan.change import Coverage, Snapshot
-from petsync.plan.compare import Decided, decide, find_unproved_ids
+from petsync.plan.compare import Decided, compare, find_unproved_ids
 from petsync.plan.decide import SheetComparison
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.match import find_absent_ids
@@ -125,7 +125,7 @@ def decided_of(
         *find_absent_ids(ids, snapshot.frame),
     )
     found = {i: (elsewhere or {}).get(i) for i in unknown}
-    return decide(
+    return compare(
         SheetComparison(snapshot, sheet, found),
         created="2026-11-20T00:00:00+00:00",
         options=PlanOptions(
