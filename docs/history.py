@@ -27,8 +27,9 @@ from petsync.plan.guard import Guard, Limit
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round
 from petsync.reconcile.round import reconcile_jobs
-from petsync.report.history import history_page
-from petsync.report.round import round_page
+from petsync.report.html import document_page
+from petsync.report.views.history import history_view
+from petsync.report.views.round import round_page_view
 from petsync.samples import sample_data
 from petsync.sandbox import Sandbox
 from petsync.table.frame import frame_from_json
@@ -191,8 +192,12 @@ def draw(folder: Path) -> Iterator[Path]:
     rounds: list[Round] = [each.round for each in reports]
     now = _FIRST + timedelta(days=29, hours=6)
     history, report = folder / "history.html", folder / "round-report.html"
-    history.write_text(history_page(rounds, [], now=now), encoding="utf-8")
-    report.write_text(round_page(reports[-1]), encoding="utf-8")
+    pages = {
+        history: (history_view(rounds, [], now=now), "Reconciliation history"),
+        report: (round_page_view(reports[-1]), reports[-1].round.name),
+    }
+    for file, (view, heading) in pages.items():
+        file.write_text(document_page(view, heading), encoding="utf-8")
     with open_chromium() as chromium:
         for name, look in _PICTURES.items():
             page = report if name == "round-report" else history

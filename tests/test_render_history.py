@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from render_samples import HOSTILE
+from rendering import history_page
 from round_samples import (
     FIRST,
     build_hostile_report,
@@ -22,15 +23,16 @@ from test_render_html import Reader
 
 from petsync.plan.rounds import Counts, Round
 from petsync.report.history import (
-    Column,
-    axis_limit,
-    columns_by_time,
-    columns_by_turn,
-    describe_column,
+    Period,
+    describe_period,
     group_into_turns,
-    history_page,
     job_facts,
     parse_timestamp,
+    periods_by_time,
+    periods_by_turn,
+)
+from petsync.report.plots import (
+    axis_limit,
     plots,
     round_up_to_mark,
     short_duration,
@@ -59,7 +61,7 @@ def test_a_page_is_readable_at_any_length(total: int) -> None:
     assert all(f'id="{name}"' in html for name in labelled)
     assert len(html) < 700_000
     listed = min(total, 100)
-    assert html.count('<th class="ps-name"') == 2 * listed
+    assert html.count('class="ps-name" role="rowheader"') == 2 * listed
     assert ("... and 900 more" in reader.text) == (total == 1_000)
 
 
@@ -70,10 +72,9 @@ def test_nothing_is_drawn_outside_of_its_plot() -> None:
     rounds = build_rounds(40)
     far = {"to_store": Counts(update=5_000_000), "applied": 1, "drift": 10**9, "seconds": 90_000.0}
     rounds[20] = replace(rounds[20], **far, failed=10**6)
-    html = "".join(plots(columns_by_turn(group_into_turns(rounds)), "x"))
+    html = "".join(each.svg for each in plots(periods_by_turn(group_into_turns(rounds)), "x"))
     assert "5M" in html
     assert "1G" in html
-    html = re.sub(r'<svg viewBox="0 0 14 14".*?</svg>', "", html)
     for rect in re.findall(r'<rect x="([^"]+)" y="([^"]+)" width="([^"]+)" height="([^"]+)"', html):
         x, y, wide, tall = map(float, rect)
         assert 45 <= x <= x + wide <= 511
@@ -84,7 +85,8 @@ def test_nothing_is_drawn_outside_of_its_plot() -> None:
 
 def test_ordinary_values_are_not_cut() -> None:
     """Values that differ as usual are drawn in full."""
-    html = "".join(plots(columns_by_turn(group_into_turns(build_rounds(60))), "x"))
+    figures = plots(periods_by_turn(group_into_turns(build_rounds(60))), "x")
+    html = "".join(figure.svg for figure in figures)
     assert "ps-cut" not in html
 
 
@@ -94,16 +96,16 @@ def test_a_gap_is_a_gap() -> None:
     """
     rounds = build_rounds(30)
     del rounds[10:14]
-    columns = columns_by_turn(group_into_turns(rounds))
-    (gap,) = [column for column in columns if not column.turns]
+    periods = periods_by_turn(group_into_turns(rounds))
+    (gap,) = [period for period in periods if not period.turns]
     assert gap.missed == 4
-    assert describe_column(gap) == (
+    assert describe_period(gap) == (
         "No round after 2026-11-01 02:00 until 2026-11-06 02:00: about 4 rounds missing"
     )
-    html = list(plots(columns, "x"))
+    html = [figure.svg for figure in plots(periods, "x")]
     assert all('class="ps-gap"' in plot for plot in html)
     assert html[3].count('class="ps-line"') == 2
-    assert "ps-none-ran" in status_strip(columns, "x")
+    assert "ps-none-ran" in status_strip(periods, "x").svg
 
 
 def test_a_job_that_stopped_running_is_reported() -> None:
@@ -137,7 +139,7 @@ def test_what_waits_can_be_released_from_the_page() -> None:
     """A waiting plan is shown with the command that releases it, quoted for a shell."""
     waits = round_of(status="waiting", exit_code=4, waiting="my folder/w.json", problem="too many")
     html = history_page([waits], [])
-    assert "petsync apply &#x27;my folder/w.json&#x27;" in html
+    assert "petsync apply &#39;my folder/w.json&#39;" in html
     assert "Too many." in html
 
 
@@ -148,11 +150,10 @@ def test_status_is_shape_and_sign_and_words() -> None:
     rounds = [
         replace(each, status=s, exit_code=code) for each, (s, code) in zip(base, ends, strict=True)
     ]
-    html = status_strip(columns_by_turn(group_into_turns(rounds)), "x")
-    drawn = html.partition('class="ps-strip"')[2]
-    shapes = re.findall(r"<title>[^<]*</title><(\w+)[^>]*></\w+><text[^>]*>(.)</text>", drawn)
+    figure = status_strip(periods_by_turn(group_into_turns(rounds)), "x")
+    shapes = re.findall(r"<title>[^<]*</title><(\w+)[^>]*></\w+><text[^>]*>(.)</text>", figure.svg)
     assert shapes == [("circle", "="), ("path", "!"), ("rect", "x")]
-    assert "1 Done, 1 Conflicts, 1 Failed" in html
+    assert "1 Done, 1 Conflicts, 1 Failed" in figure.text
 
 
 def test_files_of_a_folder_are_one_turn() -> None:
@@ -205,8 +206,8 @@ def test_a_clock_that_was_set_back_does_no_harm() -> None:
     rounds[3] = replace(rounds[3], started=rounds[0].started)
     rounds[4] = replace(rounds[4], started="yesterday")
     rounds[5] = replace(rounds[5], started="9999-12-31T23:59:59Z")
-    columns = columns_by_turn(group_into_turns(rounds), FIRST.replace(year=9_000))
-    assert [column.turns[0].rounds[0].id for column in columns if column.turns] == [
+    periods = periods_by_turn(group_into_turns(rounds), FIRST.replace(year=9_000))
+    assert [period.turns[0].rounds[0].id for period in periods if period.turns] == [
         each.id for each in rounds
     ]
     assert history_page(rounds, [], now=FIRST.replace(year=9_000, tzinfo=UTC))
@@ -215,15 +216,15 @@ def test_a_clock_that_was_set_back_does_no_harm() -> None:
 
 @pytest.mark.parametrize("every", [0.25, 24.0, 700.0])
 def test_stretches_of_time_hold_every_turn_once(every: float) -> None:
-    """In a long history each column is a period of one length, every turn is in exactly one, and
-    the number of columns is limited.
+    """In a long history each period has the same length, every turn is in exactly one, and
+    the number of periods is limited.
     """
     turns = group_into_turns(build_rounds(400, every=every))
-    columns = columns_by_time(turns, 90)
-    held = [turn for column in columns for turn in column.turns]
+    periods = periods_by_time(turns, 90)
+    held = [turn for period in periods for turn in period.turns]
     assert held == turns
-    assert sum(bool(column.turns) for column in columns) <= 91
-    assert len({column.until - column.since for column in columns if column.turns}) == 1
+    assert sum(bool(period.turns) for period in periods) <= 91
+    assert len({period.until - period.since for period in periods if period.turns}) == 1
 
 
 def test_the_tooltip_of_several_turns_has_the_values_of_the_plots() -> None:
@@ -236,7 +237,7 @@ def test_the_tooltip_of_several_turns_has_the_values_of_the_plots() -> None:
         for n in (1, 3, 2)
     )
     assert len(turns) == 3
-    text = describe_column(Column(tuple(turns), FIRST, FIRST + timedelta(hours=1)))
+    text = describe_period(Period(tuple(turns), FIRST, FIRST + timedelta(hours=1)))
     assert "open: 3 conflicts, 1 error in the sheet\ndrift 5," in text
 
 
@@ -272,7 +273,7 @@ def test_labels_are_short(value: float, number: str, time: str) -> None:
 def test_changes_that_were_not_made_are_hollow() -> None:
     """The changes of a waiting plan are drawn as planned, not as made."""
     waits: Round = round_of(status="waiting", exit_code=4, to_store=Counts(delete=40), waiting="w")
-    html = next(plots(columns_by_turn(group_into_turns([waits])), "x"))
-    assert "ps-held" in html
-    assert "ps-delete" not in html
-    assert "planned, not made" in html
+    figure = next(plots(periods_by_turn(group_into_turns([waits])), "x"))
+    assert "ps-held" in figure.svg
+    assert "ps-delete" not in figure.svg
+    assert [meaning for _, meaning in figure.legend] == ["planned, not made", "\u2191 store"]

@@ -161,11 +161,11 @@ def save_history(
     rounds: Sequence[Round], runs: Sequence[PastRun], path: Path, limit: int | None
 ) -> None:
     """Write the history page. Raises SheetError."""
-    from petsync.report.history import history_page
+    from petsync.report.views.history import history_view
 
     shown = [without_missing_files(each) for each in rounds]
-    page = history_page(shown, runs, now=datetime.now(UTC), limit=limit)
-    write_atomically(path, page.encode(), error=SheetError)
+    history = history_view(shown, runs, now=datetime.now(UTC), limit=limit)
+    save_page(path, history, "Reconciliation history")
 
 
 # The files of a run: the results and the report.

@@ -20,10 +20,10 @@ from petsync._files import make_folder, write_atomically
 from petsync.cli.context import Context, Group, complete_jobs, find_allowed_names, read_environment
 from petsync.cli.context import command as as_command
 from petsync.cli.context import env_file_option as env_file
-from petsync.cli.options import file_option, limit_option
+from petsync.cli.options import file_option, limit_option, save_page
 from petsync.cli.run import check_outputs
 from petsync.cli.signals import exiting_on_signal
-from petsync.errors import ConfigurationError, SettingsError, SheetError
+from petsync.errors import ConfigurationError, SettingsError
 from petsync.settings import HiddenEnvironment
 
 if TYPE_CHECKING:
@@ -410,10 +410,13 @@ def _with_log_options(
 
 
 def _save(rounds: Rounds, page: Path) -> None:
-    """Write all rounds as a page. Raises SheetError."""
-    from petsync.report.round import rounds_page
+    """Write all rounds as a page; a single round as its own page. Raises SheetError."""
+    from petsync.report.views.round import round_page_view, rounds_page_view
 
-    write_atomically(page, rounds_page(rounds).encode(), error=SheetError)
+    if len(rounds) == 1:
+        save_page(page, round_page_view(rounds[0]), rounds[0].round.name)
+    else:
+        save_page(page, rounds_page_view(rounds), "petsync rounds")
 
 
 def _run_forever(

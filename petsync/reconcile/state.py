@@ -47,8 +47,9 @@ from petsync.plan.match import any_unit, build_pet, edited_units, iter_rows, pet
 from petsync.plan.plan import Inbound, Plan
 from petsync.plan.report import Report, RoundReport, find_undoing_runs
 from petsync.plan.rounds import Difference, Round, SheetChange
+from petsync.report.html import document_page
 from petsync.report.json import round_json
-from petsync.report.round import round_page
+from petsync.report.views.round import round_page_view
 from petsync.sheets import load_edits, save_edits
 from petsync.store import Store
 from petsync.table.base import Base, ParcelError, unpack, verify
@@ -569,7 +570,8 @@ def save(reports: Reports, report: RoundReport) -> None:
     """
     page = path_of(reports, report.round.job, report.round.id)
     write(page.with_suffix(".json"), round_json(report), private=reports.is_private)
-    write(page, round_page(report).encode(), private=reports.is_private)
+    body = document_page(round_page_view(report), report.round.name)
+    write(page, body.encode(), private=reports.is_private)
     if reports.keep is not None:
         _prune(page.parent, reports.keep)
 

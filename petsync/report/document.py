@@ -20,6 +20,7 @@ from petsync.table.columns import Column as SheetColumn
 __all__ = [
     "UNITS",
     "Alert",
+    "Badge",
     "Block",
     "Cell",
     "Column",
@@ -29,6 +30,8 @@ __all__ = [
     "Document",
     "Facts",
     "Field",
+    "Figure",
+    "Figures",
     "Layout",
     "MappedRecords",
     "Note",
@@ -42,18 +45,34 @@ __all__ = [
     "Table",
     "Tone",
     "Value",
+    "cell_text",
     "fold_limit",
     "format_more",
+    "format_title",
     "order_blocks",
 ]
 
 
 Tone = Literal["", "quiet", "strong"]
 Layout = Literal["grid", "lines", "totals"]
-Role = Literal["head", "number", "where", "id", "name", "change", "field", "value", "what", "extra"]
-"""The kind of a column; `extra` is shown only in HTML."""
-Cell = str | Sequence[str]
-"""A text, or several paragraphs."""
+Role = Literal[
+    "kind", "head", "number", "where", "id", "name", "change", "field", "value", "what", "extra"
+]
+"""The kind of a column. `kind` has badges instead of the row's mark; `extra` is shown only in HTML.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """A status: its sign and its name, in the colour of its mark."""
+
+    sign: str
+    title: str
+    mark: Mark
+
+
+Cell = str | Badge | Sequence[str]
+"""A text, a status, or several paragraphs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +194,29 @@ class Details:
     """Whether only HTML shows the part."""
     is_urgent: bool = False
     """Whether the part stands above the others where the start is seen first."""
+    badge: Badge | None = None
+    """The status of what the part is about; a page shows such a part as a card."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A plot, with its result in a sentence for readers who cannot see it."""
+
+    name: str
+    """An identifier that is unique in the document."""
+    title: str
+    text: str
+    svg: str
+    """The plot as markup: an `<svg>` element that is described by `NAME-said`."""
+    legend: Sequence[tuple[str, str]] = ()
+    """Signs, as `<svg>` elements or "", with their meanings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Plots side by side, which only a page shows; other formats have their sentences."""
+
+    figures: Sequence[Figure]
 
 
 UNITS: tuple[SheetColumn, ...] = ("name", "status", "category", "tags", "photo_urls")
@@ -258,7 +300,7 @@ class Records:
     """Whether a page shows the records with filters, order, search and pages."""
 
 
-Block = Summary | Note | Alert | Facts | Snippets | Table | Comparison | Details | Records
+Block = Summary | Note | Alert | Facts | Snippets | Table | Comparison | Details | Figures | Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,11 +311,25 @@ class Document:
 
     title: str
     blocks: Iterable[Block]
+    badge: Badge | None = None
+    """The status of the value."""
+
+
+def cell_text(cell: Cell) -> str:
+    """Return the cell as one text."""
+    if isinstance(cell, Badge):
+        return f"{cell.sign} {cell.title}"
+    return cell if isinstance(cell, str) else " ".join(filter(None, cell))
 
 
 def format_more(total: int) -> str:
     """Return the number of things that are left out, in words; "" for 0."""
     return f"... and {number(total)} more" if total else ""
+
+
+def format_title(part: Document | Details) -> str:
+    """Return the title, with the status in brackets."""
+    return f"{part.title} ({part.badge.title})" if part.badge else part.title
 
 
 def fold_limit(limit: int | None) -> int:

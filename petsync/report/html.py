@@ -16,10 +16,13 @@ import msgspec
 
 from petsync.report.document import (
     UNITS,
+    Badge,
     Block,
     Column,
+    Details,
     Document,
     Field,
+    Figures,
     Record,
     Records,
     Row,
@@ -42,9 +45,7 @@ __all__ = [
     "TABLE_SCRIPTS",
     "alert",
     "asset",
-    "badge",
     "bdi",
-    "blocks_html",
     "collapsible",
     "document",
     "document_html",
@@ -52,7 +53,6 @@ __all__ = [
     "element",
     "facts",
     "fragment",
-    "page_line",
     "page_row",
     "prose",
     "record_html",
@@ -234,22 +234,33 @@ def document_html(document: Document) -> str:
 def document_page(value: Document, heading: str) -> str:
     """Return the document as a complete HTML page under a heading (text)."""
     blocks = order_blocks(value)
-    has_rows = any(isinstance(block, Records) and block.has_tools for block in blocks)
+    inner = list(_flatten(blocks))
+    has_rows = any(isinstance(block, Records) and block.has_tools for block in inner)
+    has_figures = any(isinstance(block, Figures) for block in inner)
     main = _render(
         "document.html",
         title=value.title,
         heading=heading,
+        status=value.badge,
         top=[block for block in blocks if isinstance(block, Summary)],
         blocks=[block for block in blocks if not isinstance(block, Summary)],
         has_rows=has_rows,
+        has_figures=has_figures,
     )
-    return document(main, heading, scripts=TABLE_SCRIPTS if has_rows else ())
+    return document(
+        main,
+        f"{heading}: {value.badge.title}" if value.badge else heading,
+        styles=["history.css"] if has_figures else [],
+        scripts=TABLE_SCRIPTS if has_rows else (),
+    )
 
 
-def blocks_html(blocks: Iterable[Block]) -> str:
-    """Return the blocks as parts of a page."""
-    block = vars(_environment().get_template("blocks.html").module)["block"]
-    return "".join(str(block(each, 3)) for each in blocks)
+def _flatten(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the blocks, and those in their parts."""
+    for block in blocks:
+        yield block
+        if isinstance(block, Details):
+            yield from _flatten(block.blocks)
 
 
 def _render(template: str, **values: object) -> str:
@@ -308,16 +319,17 @@ class _Markup(str):
         return self
 
 
-def _record_table(part: Records) -> Table:
+def _record_table(part: Records, has_badges: bool) -> Table:
     """Return the records as a table, with their descriptions as HTML."""
-    rows = [
-        Row(
-            (record.pet_id, record.name, _Markup(record_html(record)), record.where),
-            part.kinds[record.kind].mark,
-        )
-        for record in part.rows
-    ]
-    return Table(_RECORD_COLUMNS, rows, more=format_more(part.more))
+    def row(record: Record) -> Row:
+        kind = part.kinds[record.kind]
+        content = _Markup(record_html(record))
+        cells = (record.pet_id, record.name, content, record.where)
+        badges = [Badge(SYMBOL[kind.mark], kind.title, kind.mark)] if has_badges else []
+        return Row((*badges, *cells), kind.mark)
+
+    columns = (*([Column(part.kind_title, "kind")] if has_badges else []), *_RECORD_COLUMNS)
+    return Table(columns, list(map(row, part.rows)), more=format_more(part.more))
 
 
 _RECORD_COLUMNS = (
@@ -337,31 +349,19 @@ _EMPTY = element("span", "(empty)", class_="ps-empty")
 _ARROW_CELL = element("span", " &rarr; ", aria_hidden="true")
 
 
-def page_row(record: Record, kind: RowKind, content: str = "") -> str:
-    """Return the record as a row of a page's table; `content` (HTML) replaces its description."""
-    badge_html = badge(SYMBOL[kind.mark], kind.title)
-    what = content or record_html(record)
-    return page_line(kind.mark, badge_html, record.pet_id, record.name, what, record.where)
-
-
-def badge(sign: str, title: str, *, kind: str = "") -> str:
-    """Return a sign and its title (texts), in the colour of its row, or of `kind` if given."""
-    symbol = element("span", text(sign), class_="ps-sign", aria_hidden="true")
-    return element("span", f"{symbol}{text(title)}", class_=f"ps-badge {kind}".rstrip())
-
-
-def page_line(kind: str, badge_html: str, pet_id: str, name: str, content: str, where: str) -> str:
-    """Return a row of a page's table: a badge (HTML), a pet, its description (HTML), and its
-    address in the sheet.
-    """
+def page_row(record: Record, kind: RowKind) -> str:
+    """Return the record as a row of a page's table."""
+    sign = element("span", text(SYMBOL[kind.mark]), class_="ps-sign", aria_hidden="true")
+    badge = element("span", f"{sign}{text(kind.title)}", class_="ps-badge")
+    name = record.name
     cells = (
-        _cell("td", badge_html, "ps-kind"),
-        _cell("td", bdi(pet_id), "ps-id"),
+        _cell("td", badge, "ps-kind"),
+        _cell("td", bdi(record.pet_id), "ps-id"),
         _cell("th", bdi(name), "ps-name") if name else _cell("td", "", "ps-name"),
-        _cell("td", content, "ps-what"),
-        _cell("td", bdi(where), "ps-where"),
+        _cell("td", record_html(record), "ps-what"),
+        _cell("td", bdi(record.where), "ps-where"),
     )
-    return element("tr", "".join(cells), class_=f"ps-{kind}", role="row")
+    return element("tr", "".join(cells), class_=f"ps-{kind.mark}", role="row")
 
 
 def record_html(record: Record) -> str:

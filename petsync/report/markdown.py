@@ -12,12 +12,12 @@ from petsync.report.document import (
     UNITS,
     Alert,
     Block,
-    Cell,
     Comparison,
     Details,
     Document,
     Facts,
     Field,
+    Figures,
     Note,
     Record,
     Records,
@@ -25,7 +25,9 @@ from petsync.report.document import (
     Summary,
     Table,
     Value,
+    cell_text,
     format_more,
+    format_title,
     order_blocks,
 )
 from petsync.report.textdiff import fit_texts, quote_item, split_items, traits
@@ -158,7 +160,7 @@ def document_markdown(document: Document) -> str:
     """Return the document in at most 60,000 characters. Tables are cut if they do not fit, each
     with the number of its rows left out.
     """
-    blocks: list[Block] = [*([Summary(document.title)] if document.title else [])]
+    blocks: list[Block] = [*([Summary(format_title(document))] if document.title else [])]
     blocks += order_blocks(document)
     texts = [None if _is_long(block) else _format(block, LONGEST)[0] for block in blocks]
     room = LONGEST - sum(len(text or "") + 2 for text in texts) - _FOOTER_LENGTH
@@ -191,32 +193,33 @@ def _format(block: Block, room: int) -> tuple[str, int]:
     are left out.
     """
     match block:
-        case Summary(sentence):
-            return f"## {prose(sentence, in_table=False)}", 0
-        case Note():
-            return prose(block.text, in_table=False), 0
-        case Alert():
-            return "\n".join(_format_alert(block)), 0
-        case Facts(pairs):
-            rows = ((make_visible(name), prose(value)) for name, value in pairs)
-            return "\n".join(table(("", ""), rows)), 0
-        case Snippets():
-            items = (f"- {code(line, in_table=False)} {prose(to)}" for to, line in block.lines)
-            return "\n".join([prose(block.title), "", *items, "", block.more]).rstrip(), 0
-        case Comparison():
-            comparison_rows = (
-                (row.name, *map(_join_items, row.sides), prose(row.reason)) for row in block.rows
-            )
-            return "\n".join(table(("field", *block.sides, "why"), comparison_rows)), 0
         case Details():
             return _format_details(block, room)
         case Records():
             return _format_records(block, room)
         case Table():
-            titles = [column.title.lower() for column in block.columns]
-            cells = ([list(map(_cell, row.cells))] for row in block.rows)
-            text, cut = _format_rows(titles, cells, len(block.rows), 0, room)
-            return (f"{text}\n\n{prose(block.more)}" if block.more else text), cut
+            return _format_table(block, room)
+    return "\n".join(_format_short(block)), 0
+
+
+def _format_short(block: Block) -> Iterator[str]:
+    match block:
+        case Summary(sentence):
+            yield f"## {prose(sentence, in_table=False)}"
+        case Note():
+            yield prose(block.text, in_table=False)
+        case Alert():
+            yield from _format_alert(block)
+        case Facts(pairs):
+            yield from table(("", ""), ((make_visible(a), prose(b)) for a, b in pairs))
+        case Snippets():
+            items = (f"- {code(line, in_table=False)} {prose(to)}" for to, line in block.lines)
+            yield "\n".join([prose(block.title), "", *items, "", block.more]).rstrip()
+        case Comparison():
+            rows = ((r.name, *map(_join_items, r.sides), prose(r.reason)) for r in block.rows)
+            yield from table(("field", *block.sides, "why"), rows)
+        case Figures(figures):
+            yield from (f"- {prose(f'{each.title}: {each.text}')}" for each in figures)
 
 
 def _format_alert(alert: Alert) -> Iterator[str]:
@@ -230,7 +233,7 @@ def _format_alert(alert: Alert) -> Iterator[str]:
 
 
 def _format_details(details: Details, room: int) -> tuple[str, int]:
-    title = escape(make_visible(details.title), quote=False)
+    title = escape(make_visible(format_title(details)), quote=False)
     texts, left_out = list[str](), 0
     room -= len(title) + len(_FOLD)
     for block in details.blocks:
@@ -264,8 +267,11 @@ def _format_rows(
     return "\n".join([*lines, *(["", format_more(cut + more)] if cut + more else [])]), cut
 
 
-def _cell(cell: Cell) -> str:
-    return prose(cell if isinstance(cell, str) else " ".join(filter(None, cell)))
+def _format_table(part: Table, room: int) -> tuple[str, int]:
+    titles = [column.title.lower() for column in part.columns]
+    cells = ([[prose(cell_text(cell)) for cell in row.cells]] for row in part.rows)
+    text, cut = _format_rows(titles, cells, len(part.rows), 0, room)
+    return (f"{text}\n\n{prose(part.more)}" if part.more else text), cut
 
 
 def _format_records(records: Records, room: int) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""The words of rounds, and a round as a page."""
+"""The words of rounds, for every format."""
 
 from __future__ import annotations
 
@@ -7,32 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from petsync.plan.change import Change, Conflict
 from petsync.plan.options import JOB_WINNER
-from petsync.plan.report import OUTCOMES, Result, RoundReport
+from petsync.plan.report import OUTCOMES, RoundReport
 from petsync.plan.rounds import Counts, Difference, Mode, Round, Status
-from petsync.report import html, words
-from petsync.report.html import (
-    alert,
-    badge,
-    bdi,
-    document,
-    element,
-    page_line,
-    page_row,
-    prose,
-    record_html,
-    text,
-    two_columns,
-)
-from petsync.report.plan import ROW_KINDS, of_change, of_sheet_change, plan_alerts
+from petsync.report.document import Badge
 from petsync.report.words import (
     Mark,
     capital,
-    clashes_by_row,
     count,
     duration,
-    first,
     format_timestamp,
     group_by_text,
     number,
@@ -60,7 +43,6 @@ __all__ = [
     "describe_sheet_result",
     "describe_store_result",
     "describe_written",
-    "difference_html",
     "facts",
     "fields_of",
     "format_counts",
@@ -72,18 +54,11 @@ __all__ = [
     "headline",
     "is_from_query",
     "kind_meaning",
-    "more_html",
     "open_counts",
     "open_title",
     "reason",
-    "reason_cell",
-    "records_table",
-    "render_command",
-    "round_badge",
-    "round_page",
-    "rounds_page",
-    "section",
     "side_facts",
+    "status_badge",
     "subject_of",
 ]
 
@@ -184,6 +159,12 @@ _REFUSED_CURE = (
     "Nothing is done, in this round or the next, until the reason for the refusal is fixed."
 )
 _QUERY_CURE = "Fix the data in the database that the query reads."
+
+
+def status_badge(round_: Round) -> Badge:
+    """Return the status of the round."""
+    end = STATUS_WORDS[round_.status]
+    return Badge(end.sign, end.title, LEVELS[end.level])
 
 
 class Command(NamedTuple):
@@ -456,43 +437,6 @@ def _quote_argument(text: str) -> str:
     return shlex.quote(make_visible(text))
 
 
-# The parts of a round's HTML that a notebook's cell and a page share.
-
-
-def round_badge(round_: Round) -> str:
-    """Return the status of the round as a sign, words and a colour."""
-    end = STATUS_WORDS[round_.status]
-    return badge(end.sign, end.title, kind=f"ps-{end.level}")
-
-
-def reason_cell(round_: Round) -> str:
-    """Return an alert with the reason for the end of the round; "" if there is none."""
-    lines = [prose(line) for line in reason(round_).splitlines()]
-    if not lines:
-        return ""
-    kind = "ps-refused" if STATUS_WORDS[round_.status].level == "bad" else ""
-    return alert("To know" if round_.is_well else "Why", lines, kind=kind)
-
-
-def difference_html(each: Difference) -> str:
-    """Return the problem of the difference, with its fields, and the hint."""
-    fields_html = fields_of(each)
-    fields_html = element("span", f"{text(fields_html)}:", class_="ps-field") if fields_html else ""
-    what = f"{fields_html} {prose(words.sentences(capital(each.problem)))}".strip()
-    cure = element("p", prose(each.hint), class_="ps-cure") if each.hint else ""
-    return element("p", what) + cure
-
-
-def render_command(line: str) -> str:
-    """Return the command as code."""
-    return element("code", text(line))
-
-
-def more_html(total: int) -> str:
-    """Return a paragraph with the number of items left out; "" for 0."""
-    return element("p", f"... and {words.number(total)} more") if total else ""
-
-
 # Open differences, grouped by equal problems.
 
 
@@ -533,203 +477,3 @@ def subject_of(each: Difference) -> str:
     pet = "" if each.pet_id is None else f"pet {each.pet_id}"
     name = shorten(make_visible(each.name), _NAME)
     return f"{pet} ({name})" if pet and name else pet or name or make_visible(each.address)
-
-
-# A round's report as a page: the status first, then the actions, then the details.
-
-
-_MAX_ROWS = 1_000
-"""The maximum number of rows of each kind on a page; the JSON beside it has all."""
-_MAX_SINGLE = 20
-_HEADS_PAGE = ("Kind", "Id", "Pet", "What", "Where")
-_COLUMNS = ("ps-kind", "ps-id", "ps-name", "ps-what", "ps-where")
-_NAMES: Mapping[Kind, str] = {
-    "conflict": "Conflict",
-    "waiting": "Waits",
-    "failed": "Failed",
-    "finding": "Error",
-    "drift": "Differs",
-    "note": "Left",
-}
-
-
-def round_page(round_report: RoundReport) -> str:
-    """Return the round as a complete HTML document that loads nothing and has no links."""
-    title = f"{round_report.round.name}: {STATUS_WORDS[round_report.round.status].title}"
-    body = ('<main class="petsync ps-page">', *_parts_page(round_report), "</main>")
-    return document("\n".join(filter(None, body)), title)
-
-
-def rounds_page(rounds: Sequence[RoundReport]) -> str:
-    """Return several rounds, one below the other, as a complete HTML document; a single round as
-    its own page.
-    """
-    if len(rounds) == 1:
-        return round_page(rounds[0])
-    parts = (
-        part
-        for n, round_report in enumerate(rounds)
-        for part in _parts_page(round_report, f"round-{n}-")
-    )
-    inner = parts if rounds else (html.summary("No rounds were run."),)
-    body = ('<main class="petsync ps-page">', *inner, "</main>")
-    return document("\n".join(filter(None, body)), "petsync rounds")
-
-
-def _parts_page(round_report: RoundReport, prefix: str = "") -> Iterator[str]:
-    round_ = round_report.round
-    yield "<header>"
-    kicker = f"petsync round, {words.format_timestamp(round_.started)}"
-    yield element("p", text(kicker), class_="ps-kicker")
-    yield element("h1", f"{bdi(round_.name)} {round_badge(round_)}")
-    yield html.summary(headline(round_))
-    yield "</header>"
-    yield reason_cell(round_)
-    if round_report.plan is not None or round_.drift:
-        yield element("ul", "".join(_tiles(round_)), class_="ps-tiles")
-    yield section(f"{prefix}do", "What can be done", _commands_section(round_))
-    yield section(f"{prefix}about", "About this round", two_columns(facts(round_report)))
-    for kind, differences in by_kind(round_report.open).items():
-        title = capital(open_title(kind, len(differences)))
-        yield section(
-            f"{prefix}open-{kind}", title, _differences_section(kind, differences, round_)
-        )
-    yield section(f"{prefix}store", "Changes for the store", _store_section(round_report))
-    yield section(f"{prefix}sheet", "Changes for the sheet", _sheet_section(round_report))
-
-
-def section(name: str, title: str, inner: str) -> str:
-    """Return a section of a page under its heading (text); "" if it is empty."""
-    if not inner:
-        return ""
-    head = element("h2", text(title), id=name)
-    return element("section", head + inner, class_="ps-part", aria_labelledby=name)
-
-
-def _tiles(round_: Round) -> Iterator[str]:
-    yield _tile("note", round_.drift, "different at the start")
-    yield _tile("update", round_.to_store.total, "for the store")
-    yield _tile("update", round_.to_sheet.total, "for the sheet")
-    yield _tile("add", round_.applied, "arrived")
-    for kind, total in open_counts(round_):
-        if total:
-            yield _tile(MARKS[kind], total, KIND_NAMES[kind][total != 1])
-
-
-def _tile(kind: str, total: int, name: str) -> str:
-    inner = element("strong", words.number(total)) + text(f" {name}")
-    return element("li", element("span", inner), class_=f"ps-{kind}" if total else "ps-none")
-
-
-def _commands_section(round_: Round) -> str:
-    round_commands = list(commands(round_))
-    if not round_commands:
-        return ""
-    pairs = (
-        element("div", element("dt", text(capital(purpose))) + element("dd", render_command(line_)))
-        for purpose, line_ in round_commands
-    )
-    return element("p", text(COMMANDS_TITLE), class_="ps-kept") + element(
-        "dl", "".join(pairs), class_="ps-about"
-    )
-
-
-def _differences_section(kind: Kind, differences: Sequence[Difference], round_: Round) -> str:
-    intro = f"{capital(kind_meaning(kind))}. {cure_of_kind(kind, round_)}"
-    large_groups, others = group_alike(differences, _MAX_SINGLE)
-    parts = [
-        element("p", prose(intro), class_="ps-kept"),
-        *(
-            html.collapsible(group_sentence(*alike), _differences_table(kind, alike[1]))
-            for alike in large_groups
-        ),
-        _single_differences(kind, others),
-    ]
-    return "".join(parts)
-
-
-def _single_differences(kind: Kind, differences: Sequence[Difference]) -> str:
-    """Return the table of differences that are in no group. It is collapsed if many of them wait
-    for release, because the sections below it also show these changes.
-    """
-    table = _differences_table(kind, differences) if differences else ""
-    is_long = kind == "waiting" and len(differences) > _MAX_SINGLE
-    return html.collapsible("One by one", table) if is_long else table
-
-
-def _differences_table(kind: Kind, differences: Sequence[Difference]) -> str:
-    listing = first(differences, _MAX_ROWS)
-    rows = (_difference_row(kind, each) for each in listing.shown)
-    table = records_table(_HEADS_PAGE, rows, open_title(kind, len(differences)))
-    return table + more_html(listing.more)
-
-
-def _difference_row(kind: Kind, each: Difference) -> str:
-    badge_html = badge(words.SYMBOL[MARKS[kind]], _NAMES[kind])
-    pet = "" if each.pet_id is None else str(each.pet_id)
-    return page_line(MARKS[kind], badge_html, pet, each.name, difference_html(each), each.address)
-
-
-def _store_section(round_report: RoundReport) -> str:
-    plan = round_report.plan
-    if plan is None:
-        return ""
-    results = () if round_report.report is None else round_report.report.results
-    results_by_number = {result.number: result for result in results}
-    conflicts = clashes_by_row(plan)
-    listing = first(plan.changes, _MAX_ROWS)
-    rows = (
-        _change_row(c, conflicts.get(c.row), results_by_number.get(n))
-        for n, c in enumerate(listing.shown)
-    )
-    # The guard's refusal is at the top of the page, with the hint for this job.
-    alerts_html = html.blocks_html(plan_alerts(plan, _MAX_ROWS)) if plan.verdict.ok else ""
-    inner = alerts_html + element("p", prose(describe_store_result(round_report)))
-    if not plan.changes:
-        return inner
-    return (
-        inner + records_table(_HEADS_PAGE, rows, "Changes for the store") + more_html(listing.more)
-    )
-
-
-def _change_row(change: Change, conflict: Conflict | None, result: Result | None) -> str:
-    """Return the change, with its result if that differs from the plan."""
-    record = of_change(change, conflict)
-    if result is None or (result.outcome == "applied" and not result.message):
-        return page_row(record, ROW_KINDS[record.kind])
-    round_report = words.sentences(
-        f"{result.outcome}: {result.message}" if result.message else result.outcome
-    )
-    mark = words.OUTCOME_MARK[result.outcome]
-    content = record_html(record) + element(
-        "p", prose(capital(round_report)), class_=f"ps-became ps-{mark}"
-    )
-    return page_row(record, ROW_KINDS[record.kind], content)
-
-
-def _sheet_section(round_report: RoundReport) -> str:
-    if not round_report.sheet:
-        return ""
-    listing = first(round_report.sheet, _MAX_ROWS)
-    records = map(of_sheet_change, listing.shown)
-    rows = (page_row(record, ROW_KINDS[record.kind]) for record in records)
-    inner = element("p", text(describe_sheet_result(round_report)))
-    return (
-        inner + records_table(_HEADS_PAGE, rows, "Changes for the sheet") + more_html(listing.more)
-    )
-
-
-def records_table(heads: Sequence[str], rows: Iterable[str], caption: str) -> str:
-    """Return a table of rows (`<tr>`). A narrow page shows it as cards, so its parts have explicit
-    roles.
-    """
-    titles = "".join(
-        element("th", text(head), scope="col", role="columnheader", class_=kind)
-        for head, kind in zip(heads, _COLUMNS, strict=True)
-    )
-    return (
-        '<table class="ps-table" role="table">'
-        + element("caption", text(caption), class_="ps-hidden")
-        + f'<thead role="rowgroup"><tr role="row">{titles}</tr></thead>\n'
-        + f'<tbody role="rowgroup">\n{"".join(rows)}</tbody></table>'
-    )

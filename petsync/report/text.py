@@ -25,6 +25,7 @@ from petsync.report.document import (
     Document,
     Facts,
     Field,
+    Figures,
     Note,
     Record,
     Records,
@@ -35,10 +36,11 @@ from petsync.report.document import (
     Summary,
     Table,
     Value,
+    cell_text,
     format_more,
+    format_title,
 )
 from petsync.report.textdiff import (
-    Cell,
     SideBySide,
     fit_texts,
     fold_items,
@@ -216,7 +218,7 @@ def _lines(document: Document, width: int, ending: list[Block]) -> Iterator[Text
     previous: Block | None = None
     if document.title:
         previous = Summary(document.title)
-        yield from paragraph(make_visible(document.title), width, style="bold")
+        yield from paragraph(make_visible(format_title(document)), width, style="bold")
     for block in document.blocks:
         if isinstance(block, Details) and block.is_extra:
             continue
@@ -244,16 +246,12 @@ def _is_apart(block: Block, previous: Block) -> bool:
 
 def _block_lines(block: Block, width: int, indent: int = 0) -> Iterator[Text]:
     match block:
-        case Summary(sentence, mark):
-            style = f"bold {STYLE[mark]}" if mark else "bold"
-            yield from paragraph(make_visible(sentence), width, indent=indent, style=style)
-        case Note():
-            yield from _note_lines(block, width, indent)
+        case Summary() | Note():
+            yield from _text_lines(block, width, indent)
         case Alert():
             yield from _alert_lines(block, width, indent)
         case Facts(pairs):
-            visible = ((make_visible(name), make_visible(value)) for name, value in pairs)
-            yield from facts(visible, width)
+            yield from facts([(make_visible(a), make_visible(b)) for a, b in pairs], width)
         case Table():
             yield from _table_lines(block, width, indent)
         case Snippets():
@@ -261,19 +259,29 @@ def _block_lines(block: Block, width: int, indent: int = 0) -> Iterator[Text]:
         case Records():
             yield from record_lines(block, width)
         case Comparison():
-            yield BLANK
             yield from _comparison_lines(block, width)
         case Details():
             yield from _details_lines(block, width, indent)
+        case Figures():
+            yield from _figure_lines(block, width, indent)
 
 
-def _note_lines(note: Note, width: int, indent: int) -> Iterator[Text]:
-    text = make_visible(note.text)
-    if note.mark:
-        yield from item(note.mark, text, width)
+def _figure_lines(block: Figures, width: int, indent: int) -> Iterator[Text]:
+    for figure in block.figures:
+        text = make_visible(f"{figure.title}: {figure.text}")
+        yield from paragraph(text, width, indent=indent)
+
+
+def _text_lines(block: Summary | Note, width: int, indent: int) -> Iterator[Text]:
+    text = make_visible(block.text)
+    if isinstance(block, Summary):
+        style = f"bold {STYLE[block.mark]}" if block.mark else "bold"
+    elif block.mark:
+        yield from item(block.mark, text, width)
+        return
     else:
-        style = {"": "", "quiet": "dim", "strong": "bold"}[note.tone]
-        yield from paragraph(text, width, indent=indent, style=style)
+        style = {"": "", "quiet": "dim", "strong": "bold"}[block.tone]
+    yield from paragraph(text, width, indent=indent, style=style)
 
 
 def _alert_lines(alert: Alert, width: int, indent: int) -> Iterator[Text]:
@@ -310,7 +318,7 @@ def _snippet_lines(snippets: Snippets, width: int, indent: int) -> Iterator[Text
 
 
 def _details_lines(details: Details, width: int, indent: int) -> Iterator[Text]:
-    title, mark = make_visible(details.title), details.mark
+    title, mark = make_visible(format_title(details)), details.mark
     inner = indent or len(_INDENT)
     if indent and mark:
         yield from item(mark, title, width)
@@ -346,7 +354,7 @@ def _cells(row: Row, columns: Sequence[Column]) -> dict[Role, str]:
     """Return the texts of the row by role; the columns of one role are joined."""
     cells: dict[Role, str] = {}
     for column, cell in zip(columns, row.cells, strict=True):
-        text = make_visible(cell if isinstance(cell, str) else " ".join(filter(None, cell)))
+        text = make_visible(cell_text(cell))
         cells[column.role] = " ".join(filter(None, (cells.get(column.role), text)))
     return cells
 
@@ -382,7 +390,7 @@ def _grid_lines(table: Table, width: int) -> Iterator[Text]:
     """Yield the rows in aligned columns; a text that does not fit is wrapped in its column."""
     shown_columns = [n for n, column in enumerate(table.columns) if column.role != "extra"]
     columns = [table.columns[n] for n in shown_columns]
-    rows = [[make_visible(str(row.cells[n])) for n in shown_columns] for row in table.rows]
+    rows = [[make_visible(cell_text(row.cells[n])) for n in shown_columns] for row in table.rows]
     titles = [column.title[:1].lower() + column.title[1:] for column in columns]
     shown = [titles, *rows] if table.has_titles else rows
     if not shown:
@@ -420,6 +428,7 @@ def _grid_row(
 
 
 def _comparison_lines(comparison: Comparison, width: int) -> Iterator[Text]:
+    yield BLANK
     indent = len(_INDENT) + _LABEL
     differing = [row.sides for row in comparison.rows if _common_value(row) is None]
     table = SideBySide(comparison.sides, differing, width - indent)
@@ -517,7 +526,7 @@ def _record_sentence(record: Record) -> str:
     return ": ".join(filter(None, (place, sentences(record.message, record.cure))))
 
 
-def _sides(clash: Field) -> list[Cell]:
+def _sides(clash: Field) -> list[Sequence[str]]:
     """Return the values of a clash, each as its items."""
     sides = (value if isinstance(value, tuple) else (value,) for value in clash[1:])
     return [[str(item or EMPTY) for item in side or ("",)] for side in sides]

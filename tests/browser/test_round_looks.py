@@ -11,6 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 from render_samples import HOSTILE
+from rendering import history_page, round_page
 from round_samples import (
     FIRST,
     build_full_report,
@@ -20,9 +21,6 @@ from round_samples import (
     past,
 )
 from test_plan_looks import CONTRASTS
-
-from petsync.report.history import history_page
-from petsync.report.round import round_page
 
 Show = Callable[..., Page]
 _NIGHTS = [*build_rounds(70), *build_rounds(3, job="orders")]

@@ -7,14 +7,16 @@ from typing import Any
 
 from petsync.plan.change import Snapshot
 from petsync.plan.plan import Plan
-from petsync.plan.report import Report, RoundReport
+from petsync.plan.report import PastRun, Report, RoundReport
+from petsync.plan.rounds import Round
 from petsync.plan.uploads import Pictures, UploadReport
 from petsync.report.html import document_html, document_page
 from petsync.report.markdown import document_markdown
 from petsync.report.text import plain_text
+from petsync.report.views.history import history_view
 from petsync.report.views.images import pictures_view, uploaded_view
 from petsync.report.views.plan import plan_page_view, plan_title, plan_view
-from petsync.report.views.round import round_view, rounds_view
+from petsync.report.views.round import round_page_view, round_view, rounds_view
 from petsync.report.views.run import report_view
 from petsync.report.views.sheet import findings_view, sheet_view, snapshot_view
 from petsync.table.sheet import Findings, Sheet
@@ -22,6 +24,7 @@ from petsync.table.sheet import Findings, Sheet
 __all__ = [
     "findings_html",
     "findings_text",
+    "history_page",
     "pictures_html",
     "pictures_text",
     "plan_html",
@@ -31,6 +34,7 @@ __all__ = [
     "report_html",
     "report_text",
     "round_html",
+    "round_page",
     "round_text",
     "rounds_html",
     "rounds_text",
@@ -141,3 +145,13 @@ def rounds_text(value: Sequence[RoundReport]) -> str:
 def rounds_html(value: Sequence[RoundReport]) -> str:
     """Return rounds as HTML."""
     return document_html(rounds_view(value))
+
+
+def round_page(value: RoundReport) -> str:
+    """Return a round as a page."""
+    return document_page(round_page_view(value), value.round.name)
+
+
+def history_page(rounds: Sequence[Round], runs: Sequence[PastRun], **options: Any) -> str:
+    """Return a history as a page."""
+    return document_page(history_view(rounds, runs, **options), "Reconciliation history")

@@ -1,10 +1,12 @@
-"""The views of a round and of several rounds."""
+"""The views of a round and of several rounds: as lines, in a notebook, and as a page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from petsync.plan.report import RoundReport
+from petsync.plan.change import Change
+from petsync.plan.plan import Plan
+from petsync.plan.report import OUTCOMES, Report, RoundReport
 from petsync.plan.rounds import Difference, Round
 from petsync.report.document import (
     Alert,
@@ -14,6 +16,8 @@ from petsync.report.document import (
     Document,
     Facts,
     Note,
+    Record,
+    Records,
     Row,
     Snippets,
     Summary,
@@ -21,8 +25,10 @@ from petsync.report.document import (
     fold_limit,
     format_more,
 )
+from petsync.report.plan import ROW_KINDS, of_change, of_sheet_change, plan_alerts
 from petsync.report.round import (
     COMMANDS_TITLE,
+    KIND_NAMES,
     LEVELS,
     MARKS,
     STATUS_WORDS,
@@ -30,6 +36,8 @@ from petsync.report.round import (
     by_kind,
     commands,
     cure_of_kind,
+    describe_sheet_result,
+    describe_store_result,
     describe_written,
     facts,
     fields_of,
@@ -39,16 +47,35 @@ from petsync.report.round import (
     group_sentence,
     headline,
     kind_meaning,
+    open_counts,
     open_title,
     reason,
     side_facts,
+    status_badge,
 )
-from petsync.report.words import duration, first, sentences
+from petsync.report.views.run import outcome_kind, outcome_record
+from petsync.report.words import (
+    Mark,
+    clashes_by_row,
+    duration,
+    first,
+    format_timestamp,
+    number,
+    sentences,
+)
 
-__all__ = ["past_rounds_view", "round_view", "rounds_view"]
+__all__ = [
+    "past_rounds_view",
+    "round_page_view",
+    "round_view",
+    "rounds_page_view",
+    "rounds_view",
+]
 
 
 _MAX_ALIKE = 20
+_MAX_ROWS = 1_000
+"""The maximum number of rows of each kind on a page; the JSON beside it has all."""
 _ID_LENGTH = 22
 """The length of the timestamp in an id; the start of an id is enough to find a round."""
 _DIFFERENCE_COLUMNS = (
@@ -66,9 +93,12 @@ _ROUND_COLUMNS = (
     Column("Open", "extra"),
     Column("Took", "number"),
 )
+_OVERVIEW_COLUMNS = (Column("Status", "kind"), Column("Job", "head"), Column("Open"))
 _STARTED = Column("Round (started, UTC)", "value")
 _NO_ROUNDS = "No rounds were run."
 _PLANNED_NOTE = "(in brackets: planned, not applied)"
+_STORE_TITLE, _SHEET_TITLE = "Changes for the store", "Changes for the sheet"
+_KINDS = [*ROW_KINDS, *map(outcome_kind, OUTCOMES)]
 _SHOW_ALL_HINT = "To see everything: `--limit 0`, or as a page with `--report FILE.html`."
 
 
@@ -82,6 +112,27 @@ def rounds_view(rounds: Sequence[RoundReport], *, limit: int | None = 5) -> Docu
     that has any.
     """
     return Document("", _rounds_blocks(rounds, limit))
+
+
+def round_page_view(round_report: RoundReport) -> Document:
+    """Return the round for a page: the status first, then what to do, then every difference that it
+    left, and the changes of both sides.
+    """
+    started = format_timestamp(round_report.round.started)
+    title = f"petsync round, {started}"
+    return Document(title, _page_blocks(round_report), status_badge(round_report.round))
+
+
+def rounds_page_view(rounds: Sequence[RoundReport]) -> Document:
+    """Return a table of the rounds, and everything about each of them, for a page."""
+    if not rounds:
+        return Document("", [Summary(_NO_ROUNDS)])
+    rows = [Row((status_badge(r.round), r.round.name, format_open(r.round))) for r in rounds]
+    parts = [
+        Details(each.round.name, list(_page_blocks(each)), badge=status_badge(each.round))
+        for each in rounds
+    ]
+    return Document("", [Table(_OVERVIEW_COLUMNS, rows, "grid"), *parts])
 
 
 def past_rounds_view(rounds: Sequence[Round], *, limit: int | None = 20) -> Document:
@@ -101,6 +152,68 @@ def _blocks(round_report: RoundReport, limit: int | None) -> Iterator[Block]:
     yield from _commands(round_)
     yield from _end(round_)
     yield from _files([round_report])
+
+
+def _page_blocks(round_report: RoundReport) -> Iterator[Block]:
+    round_ = round_report.round
+    yield from _end(round_)
+    if round_report.plan is not None or round_.drift:
+        yield _tiles(round_)
+    if commands := list(_commands(round_)):
+        yield Details("What can be done", commands)
+    yield Details("About this round", [Facts(list(facts(round_report)))])
+    yield from _differences(round_report, _MAX_ROWS, is_page=True)
+    if round_report.plan is not None:
+        yield Details(_STORE_TITLE, list(_store_changes(round_report, round_report.plan)))
+    if round_report.sheet:
+        shown = first(round_report.sheet, _MAX_ROWS)
+        records = list(map(of_sheet_change, shown.shown))
+        note = Note(describe_sheet_result(round_report))
+        yield Details(_SHEET_TITLE, [note, Records(records, ROW_KINDS, shown.more)])
+
+
+def _tiles(round_: Round) -> Table:
+    totals: list[tuple[int, str, Mark]] = [
+        (round_.drift, "different at the start", "note"),
+        (round_.to_store.total, "for the store", "update"),
+        (round_.to_sheet.total, "for the sheet", "update"),
+        (round_.applied, "arrived", "applied"),
+    ]
+    totals += [
+        (total, KIND_NAMES[kind][total != 1], MARKS[kind])
+        for kind, total in open_counts(round_)
+        if total
+    ]
+    rows = [Row((name, number(total)), mark) for total, name, mark in totals]
+    return Table((Column("What", "head"), Column("Number", "number")), rows, "totals")
+
+
+def _store_changes(round_report: RoundReport, plan: Plan) -> Iterator[Block]:
+    if plan.verdict.ok:
+        # The guard's refusal is at the top of the page, with the hint for this job.
+        yield from plan_alerts(plan, _MAX_ROWS)
+    yield Note(describe_store_result(round_report))
+    if plan.changes:
+        shown = first(plan.changes, _MAX_ROWS)
+        records = list(_change_records(shown.shown, plan, round_report.report))
+        yield Records(records, _KINDS, shown.more)
+
+
+def _change_records(
+    changes: Sequence[Change], plan: Plan, report: Report | None
+) -> Iterator[Record]:
+    """Yield each change as it was planned or, if it was not applied or has a message, with its
+    outcome.
+    """
+    results = {} if report is None else {result.number: result for result in report.results}
+    conflicts = clashes_by_row(plan)
+    for n, change in enumerate(changes):
+        result = results.get(n)
+        if report is None or result is None or (result.outcome, result.message) == ("applied", ""):
+            yield of_change(change, conflicts.get(change.row) if change.kind == "update" else None)
+        else:
+            kind = len(ROW_KINDS) + OUTCOMES.index(result.outcome)
+            yield outcome_record(result, change, kind, report)
 
 
 def _rounds_blocks(rounds: Sequence[RoundReport], limit: int | None) -> Iterator[Block]:
@@ -158,22 +271,40 @@ def _end(round_: Round) -> Iterator[Block]:
         yield Alert(title, why.splitlines(), is_refusal=level == "bad", has_paths=True)
 
 
-def _differences(round_report: RoundReport, limit: int | None) -> Iterator[Details]:
+def _differences(
+    round_report: RoundReport, limit: int | None, *, is_page: bool = False
+) -> Iterator[Details]:
+    """Yield what the round left, by kind. A page has the rows of large groups, which are folded;
+    elsewhere a group is one sentence.
+    """
+    most_alike = _MAX_ALIKE if limit is None or is_page else limit
     for kind, differences in by_kind(round_report.open).items():
-        large_groups, others = group_alike(differences, _MAX_ALIKE if limit is None else limit)
-        listing = first(others, limit)
-        rows = [_difference_row(kind, each) for each in listing.shown]
-        more = format_more(listing.more)
-        table = [Table(_DIFFERENCE_COLUMNS, rows, more=more)] if rows or more else []
+        large_groups, others = group_alike(differences, most_alike)
+        table = list(_difference_table(kind, others, limit))
+        groups = [
+            Details(group_sentence(*each), list(_difference_table(kind, each[1], limit)), False)
+            if is_page
+            else Note(f"{group_sentence(*each)}.", mark=MARKS[kind])
+            for each in large_groups
+        ]
+        if is_page:  # the changes that wait are also in the parts below
+            is_open = kind != "waiting" or len(others) <= _MAX_ALIKE
+        else:
+            is_open = kind != "note" and len(first(others, limit).shown) <= fold_limit(limit)
         yield Details(
             f"{open_title(kind, len(differences))}: {kind_meaning(kind)}",
-            [
-                Note(cure_of_kind(kind, round_report.round), "quiet"),
-                *(Note(f"{group_sentence(*each)}.", mark=MARKS[kind]) for each in large_groups),
-                *table,
-            ],
-            is_open=len(rows) <= fold_limit(limit) and kind != "note",
+            [Note(cure_of_kind(kind, round_report.round), "quiet"), *groups, *table],
+            is_open=is_open,
         )
+
+
+def _difference_table(
+    kind: Kind, differences: Sequence[Difference], limit: int | None
+) -> Iterator[Table]:
+    listing = first(differences, limit)
+    rows = [_difference_row(kind, each) for each in listing.shown]
+    if listing.total:
+        yield Table(_DIFFERENCE_COLUMNS, rows, more=format_more(listing.more))
 
 
 def _difference_row(kind: Kind, each: Difference) -> Row:

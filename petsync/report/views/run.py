@@ -50,6 +50,8 @@ __all__ = [
     "describe_file",
     "describe_undo",
     "outcome_blocks",
+    "outcome_kind",
+    "outcome_record",
     "pet_lines",
     "report_page_view",
     "report_view",
@@ -116,19 +118,20 @@ def _page_blocks(report: Report) -> Iterator[Block]:
         plan = report.plan
         planned = dict(enumerate((*plan.changes, *plan.open_conflicts, *plan.blocked)))
         records = [
-            _record(result, planned.get(result.number), kinds.index(result.outcome), report)
+            outcome_record(result, planned.get(result.number), kinds.index(result.outcome), report)
             for result in rows
         ]
         yield Records(
             records,
-            list(map(_row_kind, kinds)),
+            list(map(outcome_kind, kinds)),
             kind_title="Outcome",
             advice=_ADVICE,
             has_tools=True,
         )
 
 
-def _row_kind(outcome: Outcome) -> RowKind:
+def outcome_kind(outcome: Outcome) -> RowKind:
+    """Return the kind of a page's rows with this outcome."""
     first = _FIRST_DONE if outcome in ("applied", "unchanged") else _FIRST
     return RowKind(_kind_name(outcome), capital(outcome), words.OUTCOME_MARK[outcome], first)
 
@@ -137,7 +140,7 @@ def _kind_name(outcome: Outcome) -> str:
     return outcome.replace(" ", "-")
 
 
-def _record(
+def outcome_record(
     result: Result, planned: Change | Conflict | Blocked | None, kind: int, report: Report
 ) -> Record:
     """Return what was planned and what became of it. `kind` is the position of the outcome."""

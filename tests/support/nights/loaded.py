@@ -20,7 +20,7 @@ for _name in (
     "petsync.reconcile.notify",
     "petsync.reconcile.jobs",
     "petsync.reconcile.observe",
-    "petsync.report.round",
+    "petsync.report.views.round",
     "petsync.report.json",
     "petsync.sheets",
     "petsync.sheets.csv",
