@@ -79,7 +79,7 @@ def test_nothing_is_drawn_outside_of_its_plot() -> None:
         x, y, wide, tall = map(float, rect)
         assert 45 <= x <= x + wide <= 511
         assert 13 <= y <= y + tall <= 135.1
-    usual = [float(each) for each in re.findall(r'height="([\d.]+)" class="ps-bar', html)]
+    usual = [float(each) for each in re.findall(r'height="([\d.]+)" class="ps-block', html)]
     assert sum(each > 10 for each in usual) > 30
 
 

@@ -90,7 +90,7 @@ def source_hash(name: str) -> str:
 # HTML elements: every text is escaped.
 
 
-FRAGMENT_STYLE = "fragment.css"
+FRAGMENT_STYLE = "blocks.css"
 TABLE_SCRIPTS = ("dom.js", "marks.js", "table.js", "rows.js", "plan.js")
 """The scripts of a page with filters, order, search and pages of its rows."""
 _MAX_TEXT_CELLS = 2_000
@@ -182,7 +182,7 @@ def fragment(parts: Iterable[str]) -> str:
 # A standalone page: one file, light or dark as the reader prefers, which loads nothing.
 
 
-_STYLES = (FRAGMENT_STYLE, "plan.css", "page.css")
+_STYLES = (FRAGMENT_STYLE, "page.css")
 
 
 def document(
@@ -250,7 +250,6 @@ def document_page(value: Document, heading: str) -> str:
     return document(
         main,
         f"{heading}: {value.badge.title}" if value.badge else heading,
-        styles=["history.css"] if has_figures else [],
         scripts=TABLE_SCRIPTS if has_rows else (),
     )
 

@@ -27,7 +27,7 @@ __all__ = [
 # The frame of a plot as SVG: axes, labels, gaps and tooltips.
 #
 # A plot is drawn for a fixed width and scales with the page. Colours and patterns are classes of
-# `assets/history.css`, because the page's content security policy forbids inline styles.
+# `assets/page.css`, because the page's content security policy forbids inline styles.
 
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 520.0, 46.0, 10.0, 14.0
@@ -58,7 +58,7 @@ class _PlotArea:
     def gaps(self, height: float) -> str:
         """Return the hatched columns for gaps."""
         return "".join(
-            _svg_element("rect", x=x, y=_TOP, width=wide, height=height, class_="ps-gap")
+            _rectangle((x, _TOP, wide, height), "ps-gap", fill="url(#ps-gap)")
             for period, x, wide in self.places()
             if not period.turns
         )
@@ -68,8 +68,7 @@ class _PlotArea:
         return "".join(
             element(
                 "g",
-                element("title", text(say(period)))
-                + _svg_element("rect", x=x, y=_TOP, width=wide, height=height, class_="ps-hit"),
+                element("title", text(say(period))) + _rectangle((x, _TOP, wide, height), "ps-hit"),
             )
             for period, x, wide in self.places()
         )
@@ -91,6 +90,12 @@ def _svg_element(tag: str, inner: str = "", **attributes: str | float) -> str:
     """Return an SVG element around text; numbers have one decimal."""
     formatted = {name: v if isinstance(v, str) else f"{v:.1f}" for name, v in attributes.items()}
     return element(tag, text(inner), **formatted)
+
+
+def _rectangle(place: tuple[float, float, float, float], kind: str, *, fill: str = "") -> str:
+    """Return a rectangle: its left edge, top, width and height, its class, and its pattern."""
+    x, y, width, height = place
+    return _svg_element("rect", x=x, y=y, width=width, height=height, class_=kind, fill=fill)
 
 
 def _date_labels(frame: _PlotArea) -> list[tuple[float, str]]:
@@ -203,6 +208,8 @@ _SIDES = ("\u2191 store", "\u2193 sheet")
 Legend = Sequence[tuple[str, str]]
 Stack = Sequence[tuple[str, float]]
 """The parts of a stacked bar, the lowest first: the CSS class and the value of each."""
+_PATTERNS = dict.fromkeys(("update", "finding"), "url(#ps-changed)")
+_PATTERNS |= dict.fromkeys(("delete", "failed"), "url(#ps-deleted)")
 _CHANGES: Mapping[str, str] = {
     "add": "added",
     "update": "changed",
@@ -264,7 +271,7 @@ def _mark(period: Period, x: float) -> str:
         sign = _svg_element("path", d=f"M{x - 4:.1f} {y:.1f}h8", class_="ps-none-ran")
     else:
         sign = _draw_sign(status_badge(period.worst), x, y, size)
-    hit = _svg_element("rect", x=x - _CELL / 2, y=0, width=_CELL, height=_CELL + 4, class_="ps-hit")
+    hit = _rectangle((x - _CELL / 2, 0, _CELL, _CELL + 4), "ps-hit")
     return element("g", element("title", text(describe_period(period))) + sign + hit)
 
 
@@ -276,8 +283,7 @@ def _draw_sign(end: Badge, x: float, y: float, size: float) -> str:
     if end.mark == "applied":
         shape = _svg_element("circle", cx=x, cy=y, r=size, class_=kind)
     elif end.mark == "blocked":
-        side = 2 * size
-        shape = _svg_element("rect", x=x - size, y=y - size, width=side, height=side, class_=kind)
+        shape = _rectangle((x - size, y - size, 2 * size, 2 * size), kind)
     else:
         d = f"M{x:.1f} {y - size - 1:.1f}l{size + 1:.1f} {2 * size + 1:.1f}h{-2 * size - 2:.1f}z"
         shape = _svg_element("path", d=d, class_=kind)
@@ -288,8 +294,12 @@ def _draw_sign(end: Badge, x: float, y: float, size: float) -> str:
 
 def _swatch(kind: str) -> str:
     """Return the legend's key for a kind of change."""
-    rectangle = _svg_element("rect", x=1, y=1, width=12, height=12, class_=f"ps-bar ps-{kind}")
-    return _key(rectangle)
+    return _key(_block((1, 1, 12, 12), kind))
+
+
+def _block(place: tuple[float, float, float, float], kind: str) -> str:
+    """Return a part of a bar, hatched if its kind has a pattern."""
+    return _rectangle(place, f"ps-block ps-{kind}", fill=_PATTERNS.get(kind, ""))
 
 
 def _key(inner: str) -> str:
@@ -389,11 +399,7 @@ def _bar(stack: Stack, place: tuple[float, float], zero: float, scale: float, to
             y = ends[1] - bar_height if scale < 0 else ends[0]
             width = max(min(wide - gap, 28), 0.6)
             left = x + (wide - width) / 2
-            parts.append(
-                _svg_element(
-                    "rect", x=left, y=y, width=width, height=bar_height, class_=f"ps-bar ps-{kind}"
-                )
-            )
+            parts.append(_block((left, y, width, bar_height), kind))
         level += value
     return "".join(parts)
 

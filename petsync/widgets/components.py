@@ -111,7 +111,7 @@ class Part(anywidget.AnyWidget):
 
 def _page_style(name: str) -> str:
     """The style of petsync's pages for forms only, which follow the width of their cell."""
-    style = html.asset(name).replace("@media (max-width:", "@container (max-width:")
+    style = html.asset(name).replace("@media (m", "@container (m")
     return f".petsync-form {{{style}}}\n"
 
 
@@ -599,7 +599,7 @@ class Table(
     Part,
     script="table.js",
     shared=("marks.js", "table.js"),
-    styles=("fragment.css", "plan.css"),
+    styles=("blocks.css", "page.css"),
 ):
     """One page of a table, with titles that sort, a search field, and a pager. The owner fills
     `rows` when `page`, `search`, `sort` or `down` changes; see `Pages`.
