@@ -91,7 +91,7 @@ def source_hash(name: str) -> str:
 
 
 FRAGMENT_STYLE = "blocks.css"
-TABLE_SCRIPTS = ("dom.js", "marks.js", "table.js", "rows.js", "plan.js")
+TABLE_SCRIPTS = ("dom.js", "table.js", "page.js")
 """The scripts of a page with filters, order, search and pages of its rows."""
 _MAX_TEXT_CELLS = 2_000
 """The maximum number of cells of one text that are shown."""
@@ -339,7 +339,7 @@ _RECORD_COLUMNS = (
 )
 
 
-# The rows of a page's table. `assets/rows.js` makes the same HTML for rows on other pages.
+# The rows of a page's table. `assets/page.js` makes the same HTML for rows on other pages.
 
 
 _SIDES_CELL = ("As exported", "Sheet", "Store")

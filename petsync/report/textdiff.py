@@ -45,7 +45,7 @@ __all__ = [
 
 # Differences between two texts, by words and characters.
 #
-# `assets/marks.js` does the same in the browser, for rows that a page's script makes.
+# `assets/table.js` does the same in the browser, for rows that a page's script makes.
 
 
 Piece = tuple[str, bool]

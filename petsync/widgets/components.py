@@ -598,7 +598,7 @@ Row = dict[str, Any]
 class Table(
     Part,
     script="table.js",
-    shared=("marks.js", "table.js"),
+    shared=("table.js",),
     styles=("blocks.css", "page.css"),
 ):
     """One page of a table, with titles that sort, a search field, and a pager. The owner fills
