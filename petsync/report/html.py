@@ -47,7 +47,6 @@ __all__ = [
     "asset",
     "bdi",
     "collapsible",
-    "document",
     "document_html",
     "document_page",
     "element",
@@ -63,7 +62,6 @@ __all__ = [
     "table",
     "table_cell",
     "text",
-    "two_columns",
 ]
 
 
@@ -130,15 +128,6 @@ def table_cell(value: str, *, kind: str = "") -> str:
     return element("td", bdi(value), class_=kind)
 
 
-def two_columns(facts: Iterable[tuple[str, str]]) -> str:
-    """Return names and values (texts) side by side."""
-    pairs = (
-        element("div", element("dt", text(name)) + element("dd", bdi(value)))
-        for name, value in facts
-    )
-    return element("dl", "".join(pairs), class_="ps-about")
-
-
 def table(columns: Sequence[str], rows: Iterable[str]) -> str:
     """Return a table of rows (`<tr>`). A column without a title is for symbols."""
     titles = (text(name) or _MARK_TITLE for name in columns)
@@ -179,45 +168,6 @@ def fragment(parts: Iterable[str]) -> str:
     return f'{style(FRAGMENT_STYLE)}\n<div class="petsync">\n{inner}\n</div>'
 
 
-# A standalone page: one file, light or dark as the reader prefers, which loads nothing.
-
-
-_STYLES = (FRAGMENT_STYLE, "page.css")
-
-
-def document(
-    body: str, title: str, *, styles: Sequence[str] = (), scripts: Sequence[str] = ()
-) -> str:
-    """Return a complete HTML document with a body (HTML) and a title (text); `styles` and `scripts`
-    are names in the `assets` folder.
-
-    It loads nothing. Its content security policy allows only its styles and scripts, by their
-    hashes, and prevents scripts from turning text into markup.
-    """
-    return _render(
-        "page.html",
-        title=title,
-        body=body,
-        policy=_policy(styles, scripts),
-        styles=list(map(asset, (*_STYLES, *styles))),
-        scripts=list(map(asset, scripts)),
-    )
-
-
-def _policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
-    style_names = (*_STYLES, *styles)
-    rules = [
-        "default-src 'none'",
-        f"style-src {' '.join(map(source_hash, style_names))}",
-        *([f"script-src {' '.join(map(source_hash, scripts))}"] if scripts else []),
-        "base-uri 'none'",
-        "form-action 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    ]
-    return "; ".join(rules)
-
-
 # Documents as HTML, by the templates in the `assets` folder.
 
 
@@ -231,27 +181,46 @@ def document_html(document: Document) -> str:
     )
 
 
+_STYLES = (FRAGMENT_STYLE, "page.css")
+
+
 def document_page(value: Document, heading: str) -> str:
-    """Return the document as a complete HTML page under a heading (text)."""
+    """Return the document as a complete HTML page under a heading (text), light or dark as the
+    reader prefers.
+
+    The page loads nothing. Its content security policy allows only its styles and scripts, by their
+    hashes, and prevents scripts from turning text into markup.
+    """
     blocks = order_blocks(value)
     inner = list(_flatten(blocks))
     has_rows = any(isinstance(block, Records) and block.has_tools for block in inner)
-    has_figures = any(isinstance(block, Figures) for block in inner)
-    main = _render(
-        "document.html",
+    scripts = TABLE_SCRIPTS if has_rows else ()
+    return _render(
+        "page.html",
         title=value.title,
         heading=heading,
         status=value.badge,
         top=[block for block in blocks if isinstance(block, Summary)],
         blocks=[block for block in blocks if not isinstance(block, Summary)],
         has_rows=has_rows,
-        has_figures=has_figures,
+        has_figures=any(isinstance(block, Figures) for block in inner),
+        policy=_format_policy(scripts),
+        styles=list(map(asset, _STYLES)),
+        scripts=list(map(asset, scripts)),
     )
-    return document(
-        main,
-        f"{heading}: {value.badge.title}" if value.badge else heading,
-        scripts=TABLE_SCRIPTS if has_rows else (),
-    )
+
+
+def _format_policy(scripts: Sequence[str]) -> str:
+    rules = [
+        "default-src 'none'",
+        f"style-src {' '.join(map(source_hash, _STYLES))}",
+        *([f"script-src {' '.join(map(source_hash, scripts))}"] if scripts else []),
+        "base-uri 'none'",
+        "form-action 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
+    return "; ".join(rules)
 
 
 def _flatten(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -319,7 +288,11 @@ class _Markup(str):
 
 
 def _record_table(part: Records, has_badges: bool) -> Table:
-    """Return the records as a table, with their descriptions as HTML."""
+    """Return the records as a table, with their descriptions as HTML, and with badges if they are
+    of different kinds.
+    """
+    has_badges = has_badges and len(part.kinds) > 1
+
     def row(record: Record) -> Row:
         kind = part.kinds[record.kind]
         content = _Markup(record_html(record))

@@ -14,7 +14,8 @@ from rendering import plan_html, plan_page
 
 from petsync import Pet, connect
 from petsync.rehearsal import rehearse
-from petsync.report.html import document, document_page
+from petsync.report.document import Document
+from petsync.report.html import document_page
 from petsync.report.views.rehearsal import rehearsal_view
 from petsync.report.views.run import report_page_view
 from petsync.report.views.sheet import sheet_view
@@ -42,7 +43,9 @@ def _rehearsal() -> str:
 
 DOCUMENTS = {
     "plan": plan_page(everything()),
-    "fragment": document(f"<main><h1>Cell</h1>{plan_html(everything())}</main>", "Cell"),
+    "fragment": document_page(Document("", []), "Cell").replace(
+        "</main>", f"</main>{plan_html(everything())}"
+    ),
     "report": document_page(report_page_view(small_report()), "Report"),
     "sheet": document_page(sheet_view(sheet_with(finding("unknown-status", 4))), "Sheet"),
     "rehearsal": _rehearsal(),
