@@ -388,6 +388,14 @@ def test_rule_row_repeated_without_a_column_of_ids(tmp_path: Path) -> None:
     assert list_findings(sheet) == [("line 4, column 1", "row-repeated")]
 
 
+def test_rule_row_repeated_is_no_warning_of_rows_with_an_id(tmp_path: Path) -> None:
+    """Pets with equal values and ids of their own have no warning; an equal row without an id has
+    one.
+    """
+    sheet = csv_of(tmp_path, "id,name,status\n7,Rex,sold\n8,Rex,sold\n,Rex,sold\n")
+    assert list_findings(sheet) == [("line 4, column 2", "row-repeated")]
+
+
 def test_rule_header_repeated(tmp_path: Path) -> None:
     """A repeated header row is one finding and no pet."""
     rows = [["ID", "Name", "Status"], [1, "Bello", "sold"], ["id", "name", "status"], [2, "Rex"]]
