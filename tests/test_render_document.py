@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from render_samples import HOSTILE
@@ -20,8 +21,13 @@ from petsync.report.document import (
     Details,
     Document,
     Facts,
+    Figure,
+    Figures,
     Note,
+    Record,
+    Records,
     Row,
+    RowKind,
     Snippets,
     Summary,
     Table,
@@ -127,6 +133,30 @@ def test_markdown_has_what_matters_first() -> None:
     side = ComparisonRow("name", [["a"], ["b", "c"]], 1, "Both differ.")
     more = [Snippets("Copy:", [("all runs", "petsync runs")]), Comparison(("x", "y"), [side])]
     assert document_markdown(Document("petsync sample", [*sample(), *more])) == MARKDOWN
+
+
+ONE_OF_EACH: dict[type[Block], Block] = {
+    Summary: Summary("a fact"),
+    Note: Note("a fact"),
+    Alert: Alert("Why", ["a fact"]),
+    Facts: Facts([("store", "a fact")]),
+    Snippets: Snippets("Copy:", [("all", "a fact")]),
+    Table: Table((Column("What"),), [Row(("a fact",), "note")]),
+    Comparison: Comparison(("x", "y"), [ComparisonRow("name", [["a fact"], ["b"]])]),
+    Details: Details("Rows", [Note("a fact")]),
+    Figures: Figures([Figure("f", "Rounds", "a fact", "<svg></svg>")]),
+    Records: Records([Record(0, "7", "a fact", "A1")], [RowKind("add", "Add", "add")]),
+}
+
+
+@pytest.mark.parametrize("block", ONE_OF_EACH.values(), ids=lambda block: type(block).__name__)
+def test_no_format_drops_a_block(block: Block) -> None:
+    """Text, Markdown, notebooks and pages show a block of every type."""
+    assert {*ONE_OF_EACH} == {*get_args(Block)}
+    document = Document("t", [block])
+    page = document_page(document, "T")
+    shown = (plain_text(document), document_markdown(document), document_html(document), page)
+    assert ["a fact" in each for each in shown] == [True] * 4
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))

@@ -16,10 +16,11 @@ _INTERRUPTED = 130
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line (the process's, if none is given) and exit with its code.
+    """Run the command with `args`, by default the arguments of the process, and exit with its code.
 
     A signal before the command starts ends the process with code 130. This handling is in place
-    before any import, because an exception during an import would print a traceback.
+    before the rest of petsync is imported, because an exception during an import would print a
+    traceback.
     """
     unraisable = sys.unraisablehook
     sys.unraisablehook = _end_process

@@ -99,7 +99,8 @@ class _Pairing:
     def add(self, row: int) -> None:
         """Try to assign a pet to the row, if necessary by moving other rows to other pets.
 
-        Kinds of pets that a failed search visited are never searched again.
+        A kind is a set of pets that are equal for all rows. Kinds that a failed search visited are
+        not searched again, because none of their pets can become free.
         """
         paths: dict[Hashable, tuple[Hashable, Hashable | None]] = {}
         waiting: list[tuple[Hashable, Hashable | None]] = [(self._rows[row], None)]

@@ -224,7 +224,7 @@ class RoundContext:
     def begin(
         cls, owner: Reconciliation, job: Job, *, part: str = "", source: str = ""
     ) -> RoundContext:
-        """Return a round that starts now."""
+        """Return the context of a new round that starts now."""
         now = datetime.now(UTC)
         round_ = Round(
             id=f"{now:%Y%m%d-%H%M%S-%f}-{secrets.token_hex(2)}",

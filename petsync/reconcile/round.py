@@ -698,8 +698,8 @@ def reconcile_jobs(
 ) -> Rounds:
     """Run the rounds of all enabled jobs, or of the one named `job`, enabled or not.
 
-    With `moved` a base with another address is accepted for this store. Errors of a round are in
-    its report; if a user interrupts a round, no further rounds are run. Raises SettingsError if no
+    With `moved`, the saved base of a round is accepted although it names another address of the
+    store. Errors of a round are in its report; if a user interrupts a round, no further rounds are run. Raises SettingsError if no
     job has the name.
     """
     owner = Reconciliation(config=config, watchers=Watchers(watchers), dry_run=dry_run, moved=moved)

@@ -199,10 +199,13 @@ def _format(block: Block, room: int) -> tuple[str, int]:
             return _format_records(block, room)
         case Table():
             return _format_table(block, room)
-    return "\n".join(_format_short(block)), 0
+        case _:
+            return "\n".join(_format_short(block)), 0
 
 
-def _format_short(block: Block) -> Iterator[str]:
+def _format_short(
+    block: Summary | Note | Alert | Facts | Snippets | Comparison | Figures,
+) -> Iterator[str]:
     match block:
         case Summary(sentence):
             yield f"## {prose(sentence, in_table=False)}"

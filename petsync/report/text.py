@@ -241,7 +241,8 @@ def _is_apart(block: Block, previous: Block) -> bool:
             return not isinstance(previous, Summary | Note)
         case Alert():
             return bool(block.lines)
-    return True
+        case _:
+            return True
 
 
 def _block_lines(block: Block, width: int, indent: int = 0) -> Iterator[Text]:

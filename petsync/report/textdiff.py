@@ -249,13 +249,15 @@ _SEPARATORS = ",;"
 
 
 def traits(fields: Iterable[Field]) -> str:
-    """Describe a pet by the fields of its record: `available; Dogs; tags: calm, shy; 2 photos`."""
+    """Describe a pet by the fields of its record: `available; category: Dogs (1); 2 photos`."""
     return "; ".join(_trait(UNITS[field[0]], field[1]) for field in fields)
 
 
 def _trait(unit: Column, value: Value) -> str:
     if isinstance(value, str):
-        return shorten(quote_item(value, _SEPARATORS), _ITEM_WIDTH)
+        text = shorten(quote_item(value, _SEPARATORS), _ITEM_WIDTH)
+        # Without the label, the category's id could be read as a count.
+        return f"category: {text}" if unit == "category" else text
     named, total = split_items(value)
     if unit == "photo_urls":
         return count(total, "photo")

@@ -981,7 +981,7 @@ def _describe_in_sync(plan: Plan) -> str:
 
 def _describe_unchanged(plan: Plan) -> list[str]:
     if plan.undoes:
-        return [f"{number(plan.unchanged)} already as before"]
+        return [f"{number(plan.unchanged)} already restored"]
     ignored = [f"{number(plan.ignored)} ignored"] if plan.ignored else []
     counts: Counter[str] = Counter()
     for each in iter_stale_rows(plan):

@@ -468,8 +468,8 @@ def stretch_tables(parts: WorkbookParts, part: str, extension: RangeExtension) -
 
 
 def find_totals_table(parts: WorkbookParts, part: str, extension: RangeExtension) -> str:
-    """Return the name of a table with a row of totals where rows would be added; "" if there is
-    none.
+    """Return the name of the first table that has a row of totals and would get more rows; "" if
+    there is none.
     """
     for name in _tables(parts, part):
         root = parts.outline(name)
