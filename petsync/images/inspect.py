@@ -683,9 +683,9 @@ def decide_uploads(
 ) -> list[Picture]:
     """Return the pictures, sorted by pet and place, each with its decision.
 
-    `again` is None if earlier uploads are not repeated. Otherwise it has the uploads that unfinished
-    runs with the option `again` have repeated: these are not repeated once more, unless they are
-    all of the pictures.
+    `again` is None if earlier uploads are not repeated. Otherwise it has the uploads that
+    unfinished runs with the option `again` have repeated: these are not repeated once more, unless
+    they are all of the pictures.
     """
     members = sorted(pictures, key=lambda picture: (picture.pet_id, picture.place, picture.file))
     repeated = set(_find_repeated(members))

@@ -227,8 +227,8 @@ class PictureSender:
     async def _prepare(
         self, number: int, picture: Picture
     ) -> tuple[UploadedFile | None, Pet, bytes]:
-        """Return the result if an earlier run uploaded the picture, else None; the pet; and the bytes
-        to send, which are empty if there is a result.
+        """Return the result if an earlier run uploaded the picture, else None; the pet; and the
+        bytes to send, which are empty if there is a result.
         """
         before = await self.stopper.wait_for(self._fetch_pet(picture))
         doubt = self._find_doubt(picture)

@@ -699,8 +699,8 @@ def reconcile_jobs(
     """Run the rounds of all enabled jobs, or of the one named `job`, enabled or not.
 
     With `moved`, the saved base of a round is accepted although it names another address of the
-    store. Errors of a round are in its report; if a user interrupts a round, no further rounds are run. Raises SettingsError if no
-    job has the name.
+    store. Errors of a round are in its report; if a user interrupts a round, no further rounds are
+    run. Raises SettingsError if no job has the name.
     """
     owner = Reconciliation(config=config, watchers=Watchers(watchers), dry_run=dry_run, moved=moved)
     reports: list[RoundReport] = []
