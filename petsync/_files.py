@@ -94,9 +94,9 @@ def write_atomically(
     read that file can read the new one, whatever the umask. Without `follow`, for a path that
     petsync chose, a symbolic link is an error.
 
-    A `new` file replaces nothing, and gets the mode and the timestamps of the file `like`, without
-    the rights of another group. If the path exists, FileExistsError is raised; a symbolic link
-    counts as existing, even if its target is missing.
+    A `new` file replaces nothing, and gets the mode and the timestamps of the file `like`, if
+    given, but not the rights of its group if the new file has another group. If the path exists,
+    FileExistsError is raised; a symbolic link counts as existing, even if its target is missing.
 
     Raises OSError, or `error` with the path and a hint, if the file cannot be written; the old file
     then stays.

@@ -77,8 +77,8 @@ def show_keywords(
     """Return a decorator for a function that takes the keywords of a TypedDict as `**options`.
 
     The signature and the docstring of the function then have these keywords. The defaults are the
-    given ones, else those of the fields of the `values`, else False for flags and None. Without
-    `has_defaults`, the docstring names none.
+    given ones, else those of the fields of the `values`, else False for flags and None for the
+    others. Without `has_defaults`, the docstring names none.
     """
     fields = {each.name: each.default for kind in values for each in msgspec.structs.fields(kind)}
     known = list(iter_keywords(keywords))

@@ -86,8 +86,8 @@ class Secret:
 
 
 def as_secret(value: Any) -> Any:
-    """Return a string as a secret, and only the type of a value that is neither text nor None: a
-    verbose traceback shows the arguments of a function that refuses them.
+    """Return a string as a secret, a secret or None unchanged, and only the type of any other
+    value: a verbose traceback shows the arguments of a function that refuses them.
     """
     if value is None or isinstance(value, Secret):
         return value
@@ -179,7 +179,9 @@ def resolve(
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings of the environment; an address does not show its password."""
+    """Return the settings of the environment. The address still has its password; `resolve` hides
+    it.
+    """
     names = ("url", "profile", "state", "client_id", *_SECRET)
     found = {name: Secret(environ.get(f"PETSYNC_{name.upper()}", "")) for name in names}
     plain = {name: text.reveal() for name, text in found.items() if text and name not in _SECRET}

@@ -1053,7 +1053,7 @@ class Sender:
         self, number: int, change: Change, *, on_error: Outcome
     ) -> tuple[Pet | None, Pet | None] | Result:
         """Return what `precheck` prepares, or the result if the change must not be sent. If the pet
-        cannot be read, the outcome is `on_error`.
+        cannot be read, the outcome is `on_error`; AuthError and UnavailableError are raised.
         """
         try:
             return await self.precheck.prepare(change)

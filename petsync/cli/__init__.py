@@ -32,7 +32,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
             import gc
 
             # Loading creates many objects that stay. With Python's threshold of 700, the collector
-            # visits them again and again, which takes a seventh of the start.
+            # visits them again and again, which takes a seventh of the start-up time.
             gc.set_threshold(50_000)
             # The first registered function runs last.
             atexit.register(signals.exit_if_interrupted)

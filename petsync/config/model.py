@@ -122,7 +122,8 @@ class Option:
         """Add the default, if it is a value, and the example to the option's JSON Schema."""
         default = toml_value(self.default)
         schema |= {"default": default} if default is not None else {}
-        # pydantic reads the docstrings from the source, which an install of bytecode alone lacks.
+        # pydantic reads the docstrings from the source, which is missing if only bytecode is
+        # installed.
         schema["description"] = " ".join(schema.get("description", "").split())
         schema["examples"] = [toml_value(self.example)]
 

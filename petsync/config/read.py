@@ -104,7 +104,7 @@ class Reader:
             except ValidationError as error:
                 for each in error.errors(include_url=False, include_input=False):
                     path = tuple(map(str, takewhile(_is_key, each["loc"])))
-                    # For the key of a table, pydantic adds this to its path.
+                    # If the key itself is invalid, pydantic adds "[key]" to the path.
                     is_key = path[-1] == "[key]" and _look_up(raw, path) is None
                     path = path[:-1] if is_key else path
                     self._note(each, path, raw, is_key=is_key)

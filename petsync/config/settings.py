@@ -41,7 +41,7 @@ def read_settings(
     except FileNotFoundError:
         return resolve(arguments, environ)
     except OSError:
-        pass  # To read the file is the same error, with a way out.
+        pass  # Reading the file raises an error for the same reason, with a hint.
     return resolve(arguments, environ, partial(_read_file, path, environ))
 
 

@@ -198,9 +198,9 @@ def _find_misplaced(
 
     Such a row has all values of a pet that no row names. The pet is one of the base, or of the
     store if there is no base. Applying the row would overwrite one pet, and duplicate the other or
-    delete it as missing. Rows that exchanged their ids with such a row are conflicts too. So are an
-    add without an id that has a pet's old values, and the row that has this pet's id and another
-    name.
+    delete it as missing. If there is such a row, all rows with the earlier values of other pets are
+    conflicts too. So are an add without an id that has a pet's old values, and the row that has
+    this pet's id and another name.
 
     Without a base, rows become conflicts only if there is such an add, because their values may be
     intended. This condition does not apply if the sheet must list all pets (`is_all`).
@@ -361,8 +361,9 @@ def _find_lookalikes(
     store. A row looks like a pet with the same name, or the same photos, if half of its other
     values agree. A row with the action `add` or `add-another` never looks like a pet.
 
-    The name alone is enough if most rows belong to pets: each is `identical` to a pet, or has the
-    name of exactly one pet and differs from it in at most one column, the same column in all rows.
+    If most rows belong to pets, a row also looks like a pet with the same name if it differs from
+    it in at most one column, the same column in all rows. A row belongs to a pet if it is
+    `identical` to it, or if it differs in this way from the only pet with its name.
     """
     adds = _open_adds(changes, sheet)
     if not adds or pets.empty:
@@ -545,8 +546,9 @@ def _find_added_since(
     exported sheet: another user may have added the row's pet already.
 
     The row of such an add has the pet's name, and half of its other values agree, not only the
-    status. Each pet gets at most one row, the one that agrees in most columns. The base of a
-    partial export does not show which pets are new.
+    status. Each pet gets at most one row, the one that agrees in most columns. If only pets with
+    certain tags were exported, there are no conflicts, because the base does not show which pets
+    are new.
     """
     adds = _open_adds(changes, sheet)
     if not adds or base.tags:
@@ -584,9 +586,10 @@ def _find_renumbered(
     own: their ids may have been renumbered, or moved without their rows.
 
     `unnamed` is a mask of the `pets` that are in no row; `displaced` are the ids of misplaced rows.
-    A row looks like one of these pets if it has the same name and all its values agree. If no other
-    pet has this name, or the row's photos, half of its other values are enough, but not the status
-    alone. Each pet gets at most one row, the one that agrees in most columns.
+    A row looks like one of these pets if it has the same name and all its values agree. If it is
+    the only pet with the row's name, or with the row's photos, which no other add has, half of the
+    row's other values are enough, but not the status alone. Each pet gets at most one row, the one
+    that agrees in most columns.
     """
     adds = [each for each in changes if isinstance(each, Add) and _has_new_id(each, sheet)]
     free = {*plain_values(pets["id"].array[unnamed]), *displaced} if adds else set()
@@ -1623,7 +1626,7 @@ class Decided(NamedTuple):
         """Return the rule of a pet that no row names and that stays."""
         (place,) = match.positions_of([pet_id], self.rows.sides.pets).tolist()
         rules = (rule for rule, places in self.missing.kept.items() if place in places)
-        # No query has listed the others.
+        # The other pets are outside of the queries or of the caller's scope.
         return next(rules, "uncovered")
 
 

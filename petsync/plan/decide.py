@@ -120,7 +120,7 @@ KeptRule = Literal[
 
 
 class RowDecision(NamedTuple):
-    """The decision on a row without a change or, for any row, what led to the decision."""
+    """What led to the decision on a row and, if the row has no change, the decision itself."""
 
     row: Row
     """The row."""

@@ -719,7 +719,7 @@ def unit_key(pet: Pet, unit: Unit) -> Hashable:
 
 
 def content(pet: Pet, units: Iterable[Unit] = UNITS) -> tuple[Hashable, ...]:
-    """Return the content of these units, which two pets share if one is the same as the other.
+    """Return the content of these units: a key that two pets share if they are the same in them.
 
     It is everything except the ids of tags and category, which a service may assign. The id of a
     category without a name is part of it.

@@ -342,7 +342,8 @@ def guard_from(
     known: type = GuardKeywords,
     function: str = "plan",
 ) -> Guard:
-    """Return the guard with these keywords, of those `known`, else the given guard.
+    """Return a guard with these keywords, or the given guard if none of them is set. `known` is the
+    TypedDict of the valid keywords.
 
     Raises SettingsError for an invalid limit, for a `guard` of another type, and for single limits
     beside a guard; TypeError for an unknown keyword of the `function`.

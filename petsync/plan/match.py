@@ -184,7 +184,7 @@ def edited_units(rows: pd.DataFrame, at: Positions, base: Base) -> dict[Unit, Ma
 
 
 def any_unit(masks: Mapping[Unit, Mask]) -> Mask:
-    """Return a mask of the rows that are in the mask of a unit."""
+    """Return a mask of the rows that are in the mask of at least one unit."""
     mask: Mask = np.logical_or.reduce([*masks.values()])
     return mask
 

@@ -1,6 +1,6 @@
 """Merge a row into its pet, field by field: the winner of each field, and the rule that decided.
 
-The rules are those of the table in section 5 of the design. docs/plan.md explains them to users.
+docs/plan.md ("Field by field") explains the rules to users.
 """
 
 from __future__ import annotations

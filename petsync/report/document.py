@@ -146,10 +146,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells. HTML leaves out columns without a text.
+    """Rows of cells. HTML leaves out the columns of `lines` that have no text.
 
-    In a terminal, a `grid` has aligned columns, and so have `totals`, which a page shows as tiles;
-    of `lines`, each is a sentence, `place, change of pet 7 (Rex): what`.
+    In a terminal, `grid` and `totals` have aligned columns. A page shows `totals` as tiles. In a
+    terminal, each row of `lines` is a sentence, `place, change of pet 7 (Rex): what`.
     """
 
     columns: Sequence[Column]
@@ -193,7 +193,7 @@ class Details:
     is_extra: bool = False
     """Whether only HTML shows the part."""
     is_urgent: bool = False
-    """Whether the part stands above the others where the start is seen first."""
+    """Whether HTML and Markdown show the part above the other parts."""
     badge: Badge | None = None
     """The status of what the part is about; a page shows such a part as a card."""
 
@@ -240,7 +240,8 @@ or, for a clash, its values in export, sheet and store. An empty value is "" or 
 
 class Record(msgspec.Struct, array_like=True, frozen=True):
     """A change, a conflict, a row that needs fixing, or a note, with invisible characters replaced
-    by their names. A conflict has a `message`, a `cure` and a `winner`.
+    by their names. The result of a run and a picture are records too. Only a conflict has a
+    `winner`.
     """
 
     kind: int
@@ -295,7 +296,7 @@ class Records:
     """The number of records that are left out."""
     kind_title: str = "Kind"
     advice: str = ""
-    """Where else all records are: the end of a sentence."""
+    """What to do to see all records: an instruction that ends a sentence."""
     has_tools: bool = False
     """Whether a page shows the records with filters, order, search and pages."""
 
@@ -340,8 +341,8 @@ def fold_limit(limit: int | None) -> int:
 
 
 def order_blocks(document: Document) -> list[Block]:
-    """Return the blocks as they are read where the start is seen first: the summary, the alerts,
-    the others, with the urgent parts above the other parts.
+    """Return the blocks in the order of HTML and Markdown, which are read from the start: the
+    summary, the alerts, the others, with the urgent parts above the other parts.
     """
     blocks = list(document.blocks)
     parts = [block for block in blocks if isinstance(block, Details)]

@@ -33,7 +33,7 @@ __all__ = [
 
 
 # A job's history as turns, one for each time that it was reconciled, and as periods of a plot, one
-# for each turn or for each period, with gaps for missing rounds.
+# for each turn or for each span of time, with gaps for missing rounds.
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -240,7 +240,8 @@ UNCOMPARED: Sequence[Status] = ("error", "locked")
 
 def describe_period(period: Period) -> str:
     """Return the tooltip of a period: its rounds, then their changes, open differences, drift and
-    duration. For several turns, changes are added up, and other values are the maximum.
+    duration. For several turns, changes are added up, and other values are the maximum. For a gap,
+    return the approximate number of missing rounds.
     """
     if not period.turns:
         missing = count(period.missed, "round")

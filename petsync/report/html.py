@@ -399,7 +399,7 @@ def _change_cell(before: str, after: str) -> str:
 
 
 def _value_cell(tag: str, pieces: Iterable[Piece]) -> str:
-    # The parts are printable, and line breaks separate the items of an order.
+    # The parts are printable, and line breaks separate the items of a list whose order changed.
     parts = [
         element(tag, escape(part)) if is_marked else escape(part) for part, is_marked in pieces
     ]

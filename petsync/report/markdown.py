@@ -170,7 +170,7 @@ def document_markdown(document: Document) -> str:
             text, cut = _format(block, room // long)
             texts[n], room, long, left_out = text, room - len(text) - 2, long - 1, left_out + cut
     if left_out:
-        advice = next(filter(None, map(_find_advice, blocks)), "show a part of it.")
+        advice = next(filter(None, map(_find_advice, blocks)), "show it in parts.")
         texts.append(
             f"A comment cannot be longer: {words.number(left_out)} more are not shown. To see all, "
             f"{prose(advice, in_table=False)}"
@@ -315,7 +315,9 @@ def _record_rows(record: Record, width: int) -> Iterator[Lines]:
 
 
 def _contents(record: Record) -> Iterator[Lines]:
-    """Yield the fields, each as its cells, then the message; traits and a message are one cell."""
+    """Yield the fields, each as its cells, then the message. The fields of a whole pet share one
+    cell with the message.
+    """
     whole = [field for field in record.fields if len(field) == 2]
     for field in record.fields:
         if len(field) != 2:

@@ -119,7 +119,7 @@ def of_blocked(row: Blocked) -> Record:
 
 
 def of_note(note: str) -> Record:
-    """Return the record of a note: the only one of `NOTE_KINDS`."""
+    """Return the record of a note. Its kind is the only one in `NOTE_KINDS`."""
     return Record(0, "", "", "", message=make_visible(note))
 
 
@@ -289,7 +289,9 @@ RELEASED = "Released by the person who applies it"
 
 
 def plan_alerts(plan: Plan, limit: int | None) -> Iterator[Alert | Note]:
-    """Yield the guard's verdict, and the first `limit` queries that the store did not answer."""
+    """Yield the guard's verdict or the release of the plan, and the first `limit` queries that
+    failed.
+    """
     if not plan.verdict.ok:
         refusals = list(map(words.describe_refusal, plan.verdict.refusals))
         yield Alert(words.PLAN_REFUSED, refusals, is_refusal=True)

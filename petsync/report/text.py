@@ -200,8 +200,8 @@ def join_lines(lines: Iterable[Text]) -> str:
 
 
 def document_lines(document: Document, width: int = 80) -> Iterator[Text]:
-    """Yield the document in lines of at most `width` cells. A summary at the top of many lines is
-    repeated at the end, with the titles of refusals.
+    """Yield the document in lines of at most `width` cells. If there are many lines, a summary at
+    the top is repeated at the end, with the titles of refusals.
     """
     total, ending = 0, list[Block]()
     for line in _lines(document, width, ending):
@@ -534,7 +534,9 @@ def _sides(clash: Field) -> list[Sequence[str]]:
 
 
 def _field_lines(fields: Sequence[Field], width: int) -> Iterator[Text]:
-    """Yield the changed fields, each in one or more lines; of a whole pet, its traits."""
+    """Yield the changed fields, each in one or more lines; the fields of a whole pet as one
+    paragraph. Clashes are left out.
+    """
     if whole := [field for field in fields if len(field) == 2]:
         yield from paragraph(traits(whole), width, indent=_INNER)
     for field in fields:

@@ -755,7 +755,9 @@ def refusal_cure(refusal: Refusal) -> str:
 
 
 def describe_refusal(refusal: Refusal) -> str:
-    """Return why the guard refuses a plan, and the option or the action that would allow it."""
+    """Return why the guard refuses a plan, and the option or the action that would allow it, or
+    that no option does.
+    """
     cure = refusal_cure(refusal)
     if refusal.override:
         cure = cure.replace(refusal.override, f"`{refusal.override}`")

@@ -323,7 +323,7 @@ async def _document(service: Service, _: Request) -> Response:
 
 
 def _drop_unused(document: Any) -> None:
-    """Delete the components that nothing in the document refers to."""
+    """Delete the components that nothing in the document refers to, except security schemes."""
     components = document["components"]
     while True:
         text = json.dumps(document)

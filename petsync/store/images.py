@@ -170,8 +170,9 @@ class StoreImages:
         uploads the same image again. `on_progress` is called for all images together, `on_file` for
         each; `cancelling` names images to leave out.
 
-        Raises LockedError before it sends anything, and InterruptedRunError with the `report` so
-        far if the run was stopped; the same folder or sheet, read and uploaded again, completes it.
+        Raises PlanError for images of another store and LockedError if another run uses this store,
+        both before it sends anything, and InterruptedRunError with the `report` so far if the run
+        was stopped; the same folder or sheet, read and uploaded again, completes it.
         """
         arguments.checked_pictures(pictures)
         chosen = UploadOptions.of({"settle": self.settings.timeout}, options)

@@ -105,9 +105,10 @@ class Catalogue:
     def find(
         self, text: str = "", *, among: Sequence[int] | None = None, names_only: bool = False
     ) -> Places:
-        """Return the positions of the pets, of all or of those `among` these, that match every word
-        of the text. A word matches the id or part of the name; unless `names_only`, it also matches
-        part of the category, tags or status. A pet whose id equals the text comes first.
+        """Return the positions of the pets that match every word of the text: of all pets, or of
+        those at the positions `among`. A word matches the id or part of the name; unless
+        `names_only`, it also matches part of the category, tags or status. A pet whose id equals
+        the text comes first.
         """
         texts = self._names if names_only else self._texts
         found = np.arange(len(self)) if among is None else np.array(among, dtype=np.int64)
@@ -422,7 +423,7 @@ class Photos:
             self._show_first()
 
     def _show_first(self) -> None:
-        """Show the first picture, if it is known."""
+        """Show the first known picture, or hide the widget if there is none."""
         if self.first is None:
             return
         known = (self._sources.get(url) for _, url in self._pages.found)

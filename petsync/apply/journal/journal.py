@@ -87,8 +87,8 @@ def _reads(
 def _reads_all(
     read: Callable[[sqlite3.Connection, str], dict[int, T]],
 ) -> Callable[[Journal, str], dict[int, T]]:
-    """Return the method that reads the journal and the user's other journals with the function, by
-    id. The journal itself takes precedence.
+    """Return the method that reads the journal and the user's other journals with the function, and
+    returns one dict of their results, by id. The journal's own results take precedence.
     """
 
     @wraps(read)

@@ -423,7 +423,8 @@ class AuthorizationQuestion:
         """The address to open. It contains the state, which is useless without the verifier or this
         process.
         """
-        # oauthlib takes as long to load as a tenth of petsync, and only a sign-in needs it.
+        # Loading oauthlib takes a tenth of the time that loading petsync takes, and only a sign-in
+        # needs it.
         from oauthlib.common import add_params_to_uri
         from oauthlib.oauth2 import WebApplicationClient
 

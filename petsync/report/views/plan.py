@@ -184,7 +184,7 @@ def _inbound_blocks(inbound: Inbound, limit: int | None) -> Iterator[Block]:
     yield Note(f"from {inbound.store}")
     if release := release_of([note.problem for note in inbound.notes[:1]]):
         yield Alert(RELEASED, [release])
-    title = f"{counts.update:,} rows changed, {counts.add:,} added, {counts.delete:,} removed."
+    title = f"Rows: {counts.update:,} changed, {counts.add:,} added, {counts.delete:,} removed."
     rows = MappedRecords(changes.shown, of_sheet_change)
     yield Details(title, [Records(rows, ROW_KINDS, changes.more)])
     if changes.more:
