@@ -108,6 +108,14 @@ def test_a_gap_is_a_gap() -> None:
     assert "ps-none-ran" in status_strip(periods, "x").svg
 
 
+def test_a_gap_of_columns_says_how_many_rounds_are_missing() -> None:
+    """With several rounds in a column, a gap counts rounds, not columns."""
+    rounds = build_rounds(400)
+    del rounds[100:160]
+    gaps = [each for each in periods_by_time(group_into_turns(rounds), 30) if not each.turns]
+    assert [(each.missed, each.columns < 60) for each in gaps] == [(60, True)]
+
+
 def test_a_job_that_stopped_running_is_reported() -> None:
     """A job that stopped running shows missing rounds, as a gap at the right end and as a sentence,
     and shows none soon after its last round.
@@ -261,6 +269,7 @@ def test_an_axis_ends_with_a_mark(values: list[float]) -> None:
         (950, "950", "15.8 min"),
         (9_500, "9,500", "2.64 h"),
         (12_345, "12.3k", "3.43 h"),
+        (999_500, "1M", "11.6 d"),
         (5_000_000, "5M", "57.9 d"),
     ],
 )

@@ -363,7 +363,7 @@ def test_account_shows_itself(store: ps.Store, box: Sandbox) -> None:
     assert f"You are signed in as {box.client_id}." in str(account)
     assert "write" not in account.problem
     assert "<dl" in account._repr_html_()
-    assert "Sort" not in account._repr_html_()
+    assert "Kind" not in account._repr_html_()
 
 
 def test_a_hostile_name_is_text() -> None:

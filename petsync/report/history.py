@@ -90,12 +90,14 @@ class Period:
     since: datetime
     until: datetime
     missed: int = 0
-    """The approximate number of missing turns, or of periods without a turn, in a gap."""
+    """The approximate number of turns that are missing in a gap."""
+    columns: int = 1
+    """The number of columns of normal width whose time it covers."""
 
     @property
     def width(self) -> int:
         """The width of its column, as a multiple of a normal column's width."""
-        return min(max(self.missed, 1), _MAX_GAP_WIDTH)
+        return min(max(self.columns, 1), _MAX_GAP_WIDTH)
 
     @property
     def rounds(self) -> Iterator[Round]:
@@ -174,7 +176,7 @@ def periods_by_turn(turns: Sequence[RoundGroup], now: datetime | None = None) ->
         if until is not None and (
             missed := _count_missed(turn.at, until, pause, is_over=following)
         ):
-            periods.append(Period((), turn.at, until, missed))
+            periods.append(Period((), turn.at, until, missed, columns=missed))
     return periods
 
 
@@ -197,13 +199,14 @@ def periods_by_time(turns: Sequence[RoundGroup], limit: int) -> list[Period]:
     without a turn are one gap.
     """
     ordered = sorted(turns, key=lambda turn: turn.at)
-    step = _period_length(ordered[-1].at - ordered[0].at, limit)
+    step, pause = _period_length(ordered[-1].at - ordered[0].at, limit), _usual_pause(ordered)
     periods: list[Period] = []
     for index, group in _group_turns(ordered, step):
         start = _EPOCH + index * step
         if periods and start > periods[-1].until:
-            missed = round((start - periods[-1].until) / step)
-            periods.append(Period((), periods[-1].until, start, missed))
+            missed = _count_missed(periods[-1].turns[-1].at, group[0].at, pause, is_over=True)
+            columns = round((start - periods[-1].until) / step)
+            periods.append(Period((), periods[-1].until, start, missed, columns))
         periods.append(Period(tuple(group), start, start + step))
     return periods
 
@@ -244,9 +247,9 @@ def describe_period(period: Period) -> str:
     return the approximate number of missing rounds.
     """
     if not period.turns:
-        missing = count(period.missed, "round")
         until = f" until {_format_minute(period.until)}" if period.until > period.since else ""
-        return f"No round after {_format_minute(period.since)}{until}: about {missing} missing"
+        missing = f": about {count(period.missed, 'round')} missing" if period.missed else ""
+        return f"No round after {_format_minute(period.since)}{until}{missing}"
     return "\n".join(_period_lines(period))
 
 

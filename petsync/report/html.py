@@ -93,7 +93,7 @@ TABLE_SCRIPTS = ("dom.js", "table.js", "page.js")
 """The scripts of a page with filters, order, search and pages of its rows."""
 _MAX_TEXT_CELLS = 2_000
 """The maximum number of cells of one text that are shown."""
-_MARK_TITLE = '<span class="ps-hidden">Sort</span>'
+_MARK_TITLE = '<span class="ps-hidden">Kind</span>'
 
 
 def text(value: str) -> str:

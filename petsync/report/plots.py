@@ -178,14 +178,20 @@ def round_up_to_mark(top: float, marks: Sequence[float]) -> float:
     return step * math.ceil(top / step - 1e-9) if step else top
 
 
-_UNITS: Sequence[tuple[float, str]] = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k"))
+_UNITS: Sequence[tuple[float, float, str]] = (
+    (999.5e9, 1e12, "T"),
+    (999.5e6, 1e9, "G"),
+    (999_500, 1e6, "M"),
+    (9_999.5, 1e3, "k"),
+)
+"""The least value that is shown in a unit, the unit's size, and its sign."""
 
 
 def short_number(value: float) -> str:
     """Format a number in at most five characters: `950`, `9,500`, `12k`, `1.5M`."""
-    for size, unit in _UNITS:
-        if value >= size:
-            scaled = value / (1_000 if unit == "k" else size)
+    for least, size, unit in _UNITS:
+        if value >= least:
+            scaled = value / size
             return f"{scaled:.3g}{unit}" if scaled < 1_000 else f"{scaled:.0f}{unit}"
     return f"{value:,.0f}"
 
