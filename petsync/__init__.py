@@ -6,13 +6,12 @@ with ps.demo() as store:
     report = store.apply(plan)
 """
 
-from petsync._version import __version__ as __version__
-
 # Not imported from typing, which would take longer: an interrupt is handled quietly only after
 # petsync itself is imported.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from petsync import errors, reconcile, types, widgets
+    from petsync._version import __version__ as __version__
     from petsync.apply.planfile import load_plan, save_plan
     from petsync.client import auth
     from petsync.client.retry import RetryPolicy
@@ -114,8 +113,12 @@ _MODULES = {
     "types": "petsync.types",
     "widgets": "petsync.widgets",
 }
-_HOME = _MODULES | {name: home for home, names in _HOMES.items() for name in names}
-_LIGHT = frozenset({"errors", "models", "profile", "samples", "client"})
+_HOME = {
+    "__version__": "petsync._version",
+    **_MODULES,
+    **{name: home for home, names in _HOMES.items() for name in names},
+}
+_LIGHT = frozenset({"_version", "errors", "models", "profile", "samples", "client"})
 
 
 if not TYPE_CHECKING:  # a type checker would otherwise accept any misspelt name

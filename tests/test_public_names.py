@@ -47,8 +47,8 @@ def test_every_public_name_resolves(name: str) -> None:
 
 
 def test_typed_and_public_names_are_the_same() -> None:
-    """A type checker sees exactly the names in __all__, each once."""
-    assert sorted(_typed_names()) == sorted(ps.__all__)
+    """A type checker sees exactly the names in __all__, each once, and the version."""
+    assert sorted(_typed_names()) == sorted([*ps.__all__, "__version__"])
     assert len(set(ps.__all__)) == len(ps.__all__)
 
 

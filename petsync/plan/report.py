@@ -263,7 +263,7 @@ def _merge_results(one: Result, other: Result) -> Result:
     texts = [_describe(result) for result in (one, other)]
     return msgspec.structs.replace(
         worse,
-        message=". ".join(text.rstrip(".") for text in texts if text),
+        message="; ".join(text.rstrip(".") for text in texts if text),
         assigned_id=one.assigned_id if one.assigned_id is not None else other.assigned_id,
     )
 

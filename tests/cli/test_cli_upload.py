@@ -33,7 +33,7 @@ def test_nothing_is_sent_unasked(shell: Shell, box: Sandbox, photos: Path) -> No
     assert done.code == 2
     assert box.requests["uploadFile"] == 0
     for text in (
-        "pet 1  Rex",
+        "+ 1  Rex",
         "1_2.png",
         "JPEG, 8 × 6",
         "; unchanged",

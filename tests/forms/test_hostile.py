@@ -202,6 +202,6 @@ def test_plan_and_report_hold_no_foreign_markup(
     for shown in (plan._repr_html_(), report._repr_html_()):
         assert strange(shown) == set()
     page = plan_page(plan)
-    assert page.count("<script") == 6
+    assert page.count("<script") == 4
     assert "<img" not in page
     assert "<svg" not in page
