@@ -562,7 +562,7 @@ def test_a_row_in_conflict_counts_once() -> None:
     text = report_text(mixed_report())
     assert "1 in conflict: open since the plan\n" in text
     assert text.count("Pets!B18, pet 17 (Bella): ") == 1
-    assert "applied: tags. So" in text
+    assert "applied: tags; So" in text
     sum_ = text.replace("\n", " ").partition("Done with problems: ")[2]
     assert sum_ == (
         "1 applied, 5 unchanged, 1 conflict (of these, 1 row's other edits were applied). "

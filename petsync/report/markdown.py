@@ -280,7 +280,7 @@ def _format_table(part: Table, room: int) -> tuple[str, int]:
 def _format_records(records: Records, room: int) -> tuple[str, int]:
     """Return a table of the records, without columns that are empty."""
     # More records do not fit: each takes more than 20 characters.
-    rows = list(islice(records.rows, LONGEST // 20))
+    rows = list(islice(records.rows, max(room, 0) // 20 + 1))
     longest = max((len(field) for record in rows for field in record.fields), default=0)
     middle = _FIELD_COLUMNS.get(longest, ("what",))
     has_lead = {

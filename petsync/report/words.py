@@ -148,7 +148,7 @@ def shorten(text: str, width: int) -> str:
     if len(text) <= _MARKS_PER_CELL * width and cell_len(text) <= width:
         return text
     width_left = max(width - len(_CUT), 0)
-    length = _MARKS_PER_CELL * width
+    length = _MARKS_PER_CELL * (width_left + 1) // 2
     head = _take(_graphemes(text[:length]), (width_left + 1) // 2)
     tail = _take(reversed(list(_graphemes(text[-length:]))), width_left // 2)
     return "".join(head) + _CUT[:width] + "".join(reversed(tail))
