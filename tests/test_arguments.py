@@ -215,11 +215,13 @@ def test_an_option_of_folders_is_refused_for_a_sheet(
 
 
 def test_the_maximum_of_settle_is_that_of_the_command_line() -> None:
-    """`settle` has at most an hour; a longer timeout, its default, counts as an hour."""
-    with pytest.raises(ps.errors.SettingsError, match="settle is 3601; it must be a number of"):
-        ApplyOptions(settle=3601)
+    """An argument `settle` has at most an hour; a longer timeout, its default, or a saved value
+    stays, because an unanswered request could arrive that long.
+    """
+    with pytest.raises(ps.errors.SettingsError, match="settle is -1; it must be a number of"):
+        ApplyOptions(settle=-1)
     for kind in (ApplyOptions, UploadOptions):
-        assert kind.of({"settle": 7200.0}, {}).settle == 3600
+        assert kind.of({"settle": 7200.0}, {}).settle == 7200
         with pytest.raises(ps.errors.SettingsError, match="settle is 7200"):
             kind.of({"settle": 30.0}, {"settle": 7200})
 

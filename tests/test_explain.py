@@ -13,7 +13,7 @@ from petsync.plan.change import Coverage, FailedLookup
 from petsync.plan.compare import Decided, compare
 from petsync.plan.decide import SheetComparison
 from petsync.plan.explain import Explanation, explain
-from petsync.plan.lineage import Match, RowRecord
+from petsync.plan.lineage import Match, RenumberedPet, RestoredPet, RowRecord
 from petsync.table.sheet import Sheet
 
 REX = Pet(id=1, name="Rex", status="sold", category=Category(1, "Dogs"))
@@ -124,3 +124,32 @@ def test_a_known_row_is_explained_with_the_values_that_both_sides_agreed_on() ->
     explanation = why(decided)
     assert {each.column: each.base for each in explanation.fields}["name"] == "Rexi"
     assert (rules(explanation)["name"], rules(explanation)["category"]) == ("not-edited", "same")
+
+
+def test_a_pet_that_a_row_means_by_another_id_is_in_its_conflict() -> None:
+    """A pet that the service created under another id than the row's is explained by the conflict
+    of that row.
+    """
+    tom = Pet(id=8, name="Tom", status="sold")
+    sheet = sheet_of([replace(tom, id=5)])
+    compared = SheetComparison(
+        snapshot_of([tom]),
+        sheet,
+        {5: None},
+        renumbered={5: RenumberedPet(8, "2026-11-01", sheet.source, "Tom")},
+    )
+    decided = compare(compared, created="2026-11-20T00:00:00+00:00")
+    explanation = why(decided, 8)
+    assert (explanation.decision, explanation.rule) == ("conflict", "added-renumbered")
+    assert explanation.sentence.startswith(f"The row {sheet.address(2)} was added on 2026-11-01 as")
+
+
+def test_a_deleted_row_whose_pet_an_undo_restored_names_the_undo() -> None:
+    """A row that asks for a delete, whose pet an undo restored, names the undone run."""
+    sheet = but(sheet_of([REX], action="delete"), base=base_of([]))
+    compared = SheetComparison(
+        snapshot_of([REX]), sheet, {}, restored={1: RestoredPet("run-1", "undo-2", REX)}
+    )
+    explanation = why(compare(compared, created="2026-11-20T00:00:00+00:00"))
+    assert explanation.decision == "unchanged"
+    assert "The undo of run run-1 restored the pet" in explanation.sentence

@@ -134,11 +134,8 @@ class _SendOptions(msgspec.Struct, frozen=True, kw_only=True):
                 f"rate is {self.rate!r}; it must be a number of requests per second greater than 0"
             )
             raise SettingsError(text)
-        if not (is_number(self.settle) and 0 <= self.settle <= _MAX_SETTLE_S):
-            raise SettingsError(
-                f"settle is {self.settle!r}; it must be a number of seconds from 0 to "
-                f"{_MAX_SETTLE_S}"
-            )
+        if not (is_number(self.settle) and self.settle >= 0):
+            raise self._settle_error(self.settle)
 
     @classmethod
     def of(cls, saved: Mapping[str, Any], given: Mapping[str, Any]) -> Self:
@@ -146,9 +143,17 @@ class _SendOptions(msgspec.Struct, frozen=True, kw_only=True):
         the `given` options that are not None.
         """
         known = {name: saved[name] for name in cls.__struct_fields__ if name in saved}
-        if "settle" in known:  # it may be the timeout, which has no maximum
-            known["settle"] = min(known["settle"], _MAX_SETTLE_S)
+        settle: Any = given.get("settle")
+        # A saved one may be the timeout, which has no maximum.
+        if is_number(settle) and settle > _MAX_SETTLE_S:
+            raise cls._settle_error(settle)
         return cls(**{**known, **{n: value for n, value in given.items() if value is not None}})
+
+    @staticmethod
+    def _settle_error(settle: object) -> SettingsError:
+        return SettingsError(
+            f"settle is {settle!r}; it must be a number of seconds from 0 to {_MAX_SETTLE_S}"
+        )
 
 
 class UploadOptions(_SendOptions, frozen=True, kw_only=True):

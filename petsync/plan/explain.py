@@ -185,9 +185,10 @@ class _Case:
             kind, rule = change.kind, _RULE_OF[change.kind]
             sentence = f"{_of_change(change)}{self._how(row)}"
         else:
-            rule = decision.kept or ""
+            assert decision.kept is not None  # a row without a change or a conflict is kept
+            rule = decision.kept
             kind = "ignored" if rule == "ignored" else "unchanged"
-            sentence = f"{PET_RULES[rule]}{self._how(row)}"
+            sentence = f"{self._why_kept(row, rule)}{self._how(row)}"
         after = change.after if change is not None else current
         return Explanation(
             pet_id=self.pet_id,
@@ -199,6 +200,12 @@ class _Case:
             sentence=sentence,
             fields=tuple(self._reasons(decision, current, after, conflict)),
         )
+
+    def _why_kept(self, row: Row, rule: str) -> str:
+        restored = self.decided.rows.remarks.restored.get(row.number)
+        if restored is None:
+            return PET_RULES[rule]
+        return f"The undo of run {restored.run} restored the pet after the export, and it stays."
 
     def _how(self, row: Row) -> str:
         """Return a sentence on the run that recorded the pet of a row without an id, "" for
@@ -213,10 +220,12 @@ class _Case:
         """Return the explanation of a pet that no row names."""
         if any(change.row is None and change.pet_id == self.pet_id for change in self.plan.deletes):
             return self._without_values("delete", "missing", current, old)
-        for conflict in self.plan.conflicts:
-            if conflict.row is None and conflict.pet_id == self.pet_id:
-                sentence = f"Pet {self.pet_id} {conflict.problem}. {conflict.suggestion}"
-                return self._without_values("conflict", conflict.rule, current, old, sentence)
+        found = [each for each in self.plan.conflicts if each.pet_id == self.pet_id]
+        for conflict in sorted(found, key=lambda each: each.row is not None):
+            # The conflict of a row with another id may be about this pet too.
+            subject = f"Pet {self.pet_id}" if conflict.row is None else f"The row {conflict.source}"
+            sentence = f"{subject} {conflict.problem}. {conflict.suggestion}"
+            return self._without_values("conflict", conflict.rule, current, old, sentence)
         if current is None:
             return self._without_values("absent", "absent", current, old)
         rule = self.decided.kept_rule_of(self.pet_id)
