@@ -249,6 +249,16 @@ def test_the_tooltip_of_several_turns_has_the_values_of_the_plots() -> None:
     assert "open: 3 conflicts, 1 error in the sheet\ndrift 5," in text
 
 
+def test_texts_of_several_lines_keep_them() -> None:
+    """A tooltip has its lines, and so has the reason why a round ended as it did."""
+    failed = round_of(status="error", exit_code=1, problem="no answer\nno name", hint="wait")
+    html = history_page([*build_rounds(2), failed], [])
+    assert "[line break]" not in html
+    assert re.search(r"<title>[^<]*\n[^<]*</title>", html)
+    assert "<p>No answer</p>" in html
+    assert '<p class="ps-cure">no name. Wait.</p>' in html
+
+
 @given(st.lists(st.floats(0, 1e12), max_size=40))
 def test_an_axis_ends_with_a_mark(values: list[float]) -> None:
     """The marks of an axis begin at 0 and are few, and the largest usual value is within the

@@ -68,7 +68,7 @@ class _PlotArea:
         return "".join(
             element(
                 "g",
-                element("title", text(say(period))) + _rectangle((x, _TOP, wide, height), "ps-hit"),
+                _tooltip(say(period)) + _rectangle((x, _TOP, wide, height), "ps-hit"),
             )
             for period, x, wide in self.places()
         )
@@ -84,6 +84,11 @@ class _PlotArea:
                 place = self.right if anchor == "end" else max(x, self.left)
                 parts.append(_svg_element("text", label, x=place, y=y, text_anchor=anchor))
         return "".join(parts)
+
+
+def _tooltip(description: str) -> str:
+    """Return the tooltip of an SVG element, with the line breaks of its description."""
+    return element("title", "\n".join(map(text, description.split("\n"))))
 
 
 def _svg_element(tag: str, inner: str = "", **attributes: str | float) -> str:
@@ -278,7 +283,7 @@ def _mark(period: Period, x: float) -> str:
     else:
         sign = _draw_sign(status_badge(period.worst), x, y, size)
     hit = _rectangle((x - _CELL / 2, 0, _CELL, _CELL + 4), "ps-hit")
-    return element("g", element("title", text(describe_period(period))) + sign + hit)
+    return element("g", _tooltip(describe_period(period)) + sign + hit)
 
 
 def _draw_sign(end: Badge, x: float, y: float, size: float) -> str:

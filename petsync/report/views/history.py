@@ -169,7 +169,7 @@ def _round_row(round_: Round) -> Row:
     status = status_badge(round_)
     what = [*_describe_changes(round_)]
     if not round_.is_well and (why := reason(round_)):
-        what.append(why)
+        what += why.splitlines()
     report = f", report `{round_.report}`" if round_.report else ""
     what.append(f"Round `{round_.id}`{report}")
     begun = _format_start(format_timestamp(round_.started))
