@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from render_samples import HOSTILE, plan_with
+from render_samples import CLASHING, HOSTILE, UPDATE, plan_with, report_of, result
 from rendering import round_html, round_page, round_text, rounds_html, rounds_text
 from rich.cells import cell_len
 from round_samples import OPENS, build_full_report, build_hostile_report, replace, round_of
@@ -109,6 +109,24 @@ def test_a_page_tells_what_became_of_each_change() -> None:
         plan=plan_with(Delete(row=None, source="", before=Pet(id=3, name="Tom"), why="missing")),
     )
     assert "Nothing was sent: the plan waits for release." in Reader(round_page(waits)).text
+
+
+def test_a_failed_change_says_what_of_its_row_is_in_conflict() -> None:
+    """A change that failed names the fields that were not sent, too."""
+    plan = plan_with(UPDATE, conflicts=(CLASHING,))
+    report = report_of(result(0, "failed", message="no answer"), plan=plan)
+    text = Reader(round_page(RoundReport(round=round_of(), plan=plan, report=report))).text
+    assert "Update: no answer. In conflict, and not sent: name, status." in text
+
+
+def test_a_long_list_leaves_its_instruction_in_sight() -> None:
+    """Of many changes that wait only the table is folded."""
+    waiting = [
+        Difference(kind="waiting", problem=f"to be deleted: {n}", pet_id=n) for n in range(21)
+    ]
+    html = round_page(RoundReport(round=round_of(status="waiting"), open=tuple(waiting)))
+    assert re.search(r"<details>\s*<summary><h3>21 changes</h3>\s*</summary>\s*<table", html)
+    assert html.count("<details>") == 1
 
 
 def test_a_page_shows_what_the_sheet_took() -> None:

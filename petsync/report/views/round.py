@@ -57,6 +57,7 @@ from petsync.report.views.run import outcome_kind, outcome_record
 from petsync.report.words import (
     Mark,
     clashes_by_row,
+    count,
     duration,
     first,
     format_timestamp,
@@ -206,14 +207,14 @@ def _change_records(
     outcome.
     """
     results = {} if report is None else {result.number: result for result in report.results}
-    conflicts = clashes_by_row(plan)
+    clashes = clashes_by_row(plan)
     for n, change in enumerate(changes):
         result = results.get(n)
         if report is None or result is None or (result.outcome, result.message) == ("applied", ""):
-            yield of_change(change, conflicts.get(change.row) if change.kind == "update" else None)
+            yield of_change(change, clashes.get(change.row))
         else:
             kind = len(ROW_KINDS) + OUTCOMES.index(result.outcome)
-            yield outcome_record(result, change, kind, report)
+            yield outcome_record(result, change, kind, report, clashes)
 
 
 def _rounds_blocks(rounds: Sequence[RoundReport], limit: int | None) -> Iterator[Block]:
@@ -280,17 +281,18 @@ def _differences(
     most_alike = _MAX_ALIKE if limit is None or is_page else limit
     for kind, differences in by_kind(round_report.open).items():
         large_groups, others = group_alike(differences, most_alike)
-        table = list(_difference_table(kind, others, limit))
+        table: list[Block] = [*_difference_table(kind, others, limit)]
         groups = [
             Details(group_sentence(*each), list(_difference_table(kind, each[1], limit)), False)
             if is_page
             else Note(f"{group_sentence(*each)}.", mark=MARKS[kind])
             for each in large_groups
         ]
-        if is_page:  # the changes that wait are also in the parts below
-            is_open = kind != "waiting" or len(others) <= _MAX_ALIKE
-        else:
-            is_open = kind != "note" and len(first(others, limit).shown) <= fold_limit(limit)
+        if is_page and kind == "waiting" and len(others) > _MAX_ALIKE:
+            # The changes that wait are also in the parts below.
+            table = [Details(count(len(others), "change"), table, is_open=False)]
+        shown = first(others, limit).shown
+        is_open = is_page or (kind != "note" and len(shown) <= fold_limit(limit))
         yield Details(
             f"{open_title(kind, len(differences))}: {kind_meaning(kind)}",
             [Note(cure_of_kind(kind, round_report.round), "quiet"), *groups, *table],

@@ -78,7 +78,7 @@ _FIRST, _FIRST_DONE = 1_000, 20
 """The number of rows that a page shows without its script: of outcomes that need attention, and of
 others.
 """
-_ADVICE = "save the results as a workbook: petsync apply --results results.xlsx."
+_ADVICE = "save the results as a workbook: `petsync apply --results results.xlsx`."
 
 
 def report_view(report: Report, *, limit: int | None = 20) -> Document:
@@ -117,8 +117,11 @@ def _page_blocks(report: Report) -> Iterator[Block]:
         rows = sorted(report.results, key=lambda result: kinds.index(result.outcome))
         plan = report.plan
         planned = dict(enumerate((*plan.changes, *plan.open_conflicts, *plan.blocked)))
+        clashes = words.clashes_by_row(plan)
         records = [
-            outcome_record(result, planned.get(result.number), kinds.index(result.outcome), report)
+            outcome_record(
+                result, planned.get(result.number), kinds.index(result.outcome), report, clashes
+            )
             for result in rows
         ]
         yield Records(
@@ -141,9 +144,15 @@ def _kind_name(outcome: Outcome) -> str:
 
 
 def outcome_record(
-    result: Result, planned: Change | Conflict | Blocked | None, kind: int, report: Report
+    result: Result,
+    planned: Change | Conflict | Blocked | None,
+    kind: int,
+    report: Report,
+    clashes: words.ClashesByRow,
 ) -> Record:
-    """Return what was planned and what became of it. `kind` is the position of the outcome."""
+    """Return what was planned and what became of it. `kind` is the position of the outcome;
+    `clashes` has the conflicts of single fields of the planned changes.
+    """
     if isinstance(planned, Conflict):
         return msgspec.structs.replace(of_conflict(planned), kind=kind)
     if isinstance(planned, Blocked):
@@ -152,7 +161,7 @@ def outcome_record(
     shown_id = "" if pet_id is None else str(pet_id)
     record = Record(kind, shown_id, "", record_text(result.source))
     if planned is not None:
-        record = of_change(planned)
+        record = of_change(planned, clashes.get(planned.row))
         record = msgspec.structs.replace(record, kind=kind, pet_id=shown_id or record.pet_id)
     cause = words.describe_cause(
         result.outcome, result.cause, report.run_id, report.plan.undoes
@@ -165,7 +174,7 @@ def outcome_record(
         message = f"{result.kind}: {result.message or cause}"
     return msgspec.structs.replace(
         record,
-        message=record_text(sentences(capital(message))),
+        message=record_text(sentences(capital(message), record.message)),
         cure=f"{capital(cause)}." if cause and result.message else "",
     )
 
