@@ -38,9 +38,10 @@ from render_samples import (
 from rendering import plan_html, plan_page, report_html, sheet_html, snapshot_html
 
 from petsync.models import Tag
-from petsync.plan.change import Coverage
+from petsync.plan.change import Coverage, released_note
 from petsync.plan.guard import Refusal, Verdict
 from petsync.plan.report import OUTCOMES, Report
+from petsync.report.document import Document, MappedRecords, Record, Records, RowKind
 from petsync.report.html import document_page
 from petsync.report.textdiff import mark_differences
 from petsync.report.views.run import report_page_view
@@ -398,6 +399,45 @@ def test_a_change_says_what_of_its_row_is_in_conflict() -> None:
     for html in (plan_html(plan), plan_page(plan)):
         assert "In conflict, and not sent: name, status." in Reader(html).text
     assert "In conflict" not in Reader(plan_html(plan_with(UPDATE))).text
+    report = report_of(result(0, "failed", message="no answer"), plan=plan)
+    html = document_page(report_page_view(report), "t")
+    assert "Update: no answer. In conflict, and not sent: name, status." in Reader(html).text
+
+
+def test_photos_in_another_order_are_listed() -> None:
+    """Photos in another order are listed one below the other, before and after."""
+    two = replace(BELLA, photo_urls=("/1.png", "/2.png"))
+    moved = replace(two, photo_urls=("/2.png", "/1.png"))
+    plan = plan_with(replace(UPDATE, fields=("photo_urls",), before=two, after=moved))
+    for html in (plan_html(plan), plan_page(plan)):
+        assert ".ps-old, .ps-new { white-space: pre-line; }" in html
+        assert 'class="ps-old ps-listed"' in html
+        assert "1. /2.png\n2. /1.png" in Reader(html).text
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({}, "save the plan as a workbook: <code>petsync plan -o plan.xlsx</code>."),
+        ({"undoes": "r-1"}, "workbook: <code>petsync undo -o plan.xlsx</code>."),
+        (
+            {"notes": (released_note("shop", "too many"),)},
+            "or use <code>petsync apply</code> with <code>--limit 0</code> on",
+        ),
+    ],
+    ids=["plan", "undo", "waiting"],
+)
+def test_a_long_page_names_the_command_of_its_plan(more: dict[str, Any], words: str) -> None:
+    """A page says which command shows all rows: of a plan, of an undo, and of a plan that waits."""
+    assert words in plan_page(replace(large_plan(30), **more))
+
+
+def test_rows_that_are_made_on_use_are_on_the_page() -> None:
+    """A page with tools has the records that are made when it is rendered, too."""
+    rows = MappedRecords(("Rex", "Tom"), lambda name: Record(0, "7", name, "A1"))
+    part = Records(rows, [RowKind("add", "Add", "add")], has_tools=True)
+    html = document_page(Document("t", [part]), "T")
+    assert [row[2] for row in _data(html)["rows"]] == ["Rex", "Tom"]
 
 
 def test_blocked_rows_and_conflicts_name_their_pets() -> None:

@@ -31,7 +31,16 @@ from rendering import plan_markdown
 from petsync.plan.change import Coverage
 from petsync.plan.guard import Refusal, Verdict
 from petsync.plan.plan import Plan
-from petsync.report.markdown import code, prose
+from petsync.report.document import (
+    Alert,
+    Comparison,
+    ComparisonRow,
+    Details,
+    Document,
+    Facts,
+    Note,
+)
+from petsync.report.markdown import code, document_markdown, prose
 from petsync.report.words import WHERE_TO_SEE_ALL
 from petsync.table.cells import make_visible
 
@@ -135,6 +144,25 @@ def test_no_name_is_markdown(name: str) -> None:
     widths = {len(row) for row in cells(text)}
     assert widths <= {1, 2, 4, 6, 7}
     assert sum(b.type == "heading_open" for b in blocks) == len(re.findall("(?m)^#+ ", text))
+
+
+@pytest.mark.parametrize("name", MARKED, ids=range(len(MARKED)))
+def test_no_title_is_markdown(name: str) -> None:
+    """No title of a part, and no name of a fact, a field or a side, becomes Markdown."""
+    side = ComparisonRow(name, [["a"], ["b"]])
+    blocks = [Facts([(name, "x")]), Comparison((name, "y"), [side]), Details(name, [Note("x")])]
+    text = document_markdown(Document("t", blocks))
+    assert {token.type for token in spans(text)} <= OWN
+    assert not [t for t in spans(text) if t.type == "text" and RISKY.search(t.content)]
+    assert not [b for b in parsed(text) if b.type == "html_block"]
+    assert {len(row) for row in cells(text)} == {2, 4}
+
+
+def test_lines_of_an_alert_are_counted_once() -> None:
+    """The lines that Markdown leaves out are added to those that were left out before."""
+    text = document_markdown(Document("t", [Alert("Why", ["x"] * 100, more=50)]))
+    assert text.count("more") == 1
+    assert "> - ... and 140 more" in text
 
 
 def test_an_order_of_photos_reads_address_by_address() -> None:

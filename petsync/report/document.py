@@ -8,9 +8,9 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -100,8 +100,8 @@ class Alert:
     lines: Sequence[str] = ()
     is_refusal: bool = False
     """Whether nothing can be done until the problem is solved."""
-    more: str = ""
-    """The number of lines that are left out, in words."""
+    more: int = 0
+    """The number of lines that are left out."""
     has_paths: bool = False
     """Whether the lines have paths, which users copy: a terminal does not break them."""
 
@@ -270,7 +270,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class MappedRecords(Collection[Record], Generic[T]):
+class MappedRecords(Generic[T]):
     """The records of things, each made when it is rendered."""
 
     things: Sequence[T]
@@ -282,15 +282,16 @@ class MappedRecords(Collection[Record], Generic[T]):
     def __len__(self) -> int:
         return len(self.things)
 
-    def __contains__(self, record: object) -> bool:
-        return any(record == each for each in self)
+
+class _SizedRecords(Sized, Iterable[Record], Protocol):
+    """Records whose number is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
     """Records, one below the other; the columns that are empty in all of them are left out."""
 
-    rows: Collection[Record]
+    rows: _SizedRecords
     kinds: Sequence[RowKind]
     more: int = 0
     """The number of records that are left out."""

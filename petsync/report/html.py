@@ -253,6 +253,7 @@ def _environment() -> Environment:
         "code_parts": _split_code,
         "record_table": _record_table,
         "records": records_html,
+        "more": format_more,
         "kind": lambda block: type(block).__name__,
         "symbol": lambda mark: SYMBOL[mark] if mark else "",
         "visible": _visible,
@@ -393,9 +394,14 @@ def _items_cell(tag: str, sign: str, word: str, items: Value) -> Iterator[str]:
 
 def _change_cell(before: str, after: str) -> str:
     old, new = mark_differences(before, after)
-    left = element("span", _screen_reader_text("from ") + _value_cell("del", old), class_="ps-old")
-    right = element("span", _screen_reader_text("to ") + _value_cell("ins", new), class_="ps-new")
-    return left + _ARROW_CELL + right
+    listed = " ps-listed" if "\n" in before + after else ""
+    left = _screen_reader_text("from ") + _value_cell("del", old)
+    right = _screen_reader_text("to ") + _value_cell("ins", new)
+    return (
+        element("span", left, class_=f"ps-old{listed}")
+        + _ARROW_CELL
+        + element("span", right, class_=f"ps-new{listed}")
+    )
 
 
 def _value_cell(tag: str, pieces: Iterable[Piece]) -> str:
@@ -446,7 +452,7 @@ def records_html(part: Records) -> str:
     data = {
         "kinds": [[kind.name, SYMBOL[kind.mark], kind.title, kind.mark] for kind in part.kinds],
         "units": UNITS,
-        "rows": part.rows,
+        "rows": list(part.rows),
     }
     return _render(
         "rows.html",

@@ -214,13 +214,15 @@ def _format_short(
         case Alert():
             yield from _format_alert(block)
         case Facts(pairs):
-            yield from table(("", ""), ((make_visible(a), prose(b)) for a, b in pairs))
+            yield from table(("", ""), ((prose(a), prose(b)) for a, b in pairs))
         case Snippets():
             items = (f"- {code(line, in_table=False)} {prose(to)}" for to, line in block.lines)
             yield "\n".join([prose(block.title), "", *items, "", block.more]).rstrip()
         case Comparison():
-            rows = ((r.name, *map(_join_items, r.sides), prose(r.reason)) for r in block.rows)
-            yield from table(("field", *block.sides, "why"), rows)
+            rows = (
+                (prose(r.name), *map(_join_items, r.sides), prose(r.reason)) for r in block.rows
+            )
+            yield from table(("field", *map(prose, block.sides), "why"), rows)
         case Figures(figures):
             yield from (f"- {prose(f'{each.title}: {each.text}')}" for each in figures)
 
@@ -232,20 +234,23 @@ def _format_alert(alert: Alert) -> Iterator[str]:
     listing = words.first(alert.lines, _MAX_ALERTS)
     for line in listing.shown:
         yield f"> - {prose(line, in_table=False)}"
-    yield from (f"> - {more}" for more in (format_more(listing.more), alert.more) if more)
+    if more := format_more(listing.more + alert.more):
+        yield f"> - {more}"
 
 
 def _format_details(details: Details, room: int) -> tuple[str, int]:
-    title = escape(make_visible(format_title(details)), quote=False)
+    title = format_title(details)
+    heading = prose(title, in_table=False)
+    summary = escape(make_visible(title), quote=False)
     texts, left_out = list[str](), 0
-    room -= len(title) + len(_FOLD)
+    room -= max(len(heading), len(summary)) + len(_FOLD)
     for block in details.blocks:
         text, cut = _format(block, room)
         room, left_out = room - len(text) - 2, left_out + cut
         texts.append(text)
     body = "\n\n".join(texts)
     is_long = body.count("\n| ") > _FOLD_OVER + 1
-    return (_FOLD.format(title, body) if is_long else f"### {title}\n\n{body}"), left_out
+    return (_FOLD.format(summary, body) if is_long else f"### {heading}\n\n{body}"), left_out
 
 
 _FOLD = "<details>\n<summary>{}</summary>\n\n{}\n\n</details>"

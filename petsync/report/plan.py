@@ -19,7 +19,6 @@ from petsync.report.document import (
     Record,
     RowKind,
     Value,
-    format_more,
 )
 from petsync.report.textdiff import items, limit_items, shorten_common
 from petsync.report.words import clashes_by_row, first, quote_text, shorten
@@ -302,7 +301,7 @@ def plan_alerts(plan: Plan, limit: int | None) -> Iterator[Alert | Note]:
     if plan.coverage.failed:
         failed = first(list(words.iter_unanswered(plan)), limit)
         lines = [words.sentences(words.capital(problem), then) for problem, then in failed.shown]
-        yield Alert(words.UNANSWERED_TITLE, lines, more=format_more(failed.more))
+        yield Alert(words.UNANSWERED_TITLE, lines, more=failed.more)
 
 
 # A plan's numbers.

@@ -301,8 +301,7 @@ def _alert_lines(alert: Alert, width: int, indent: int) -> Iterator[Text]:
             yield from item("blocked", line, width)
         else:
             yield from paragraph(line, width, indent=len(_INDENT))
-    if alert.more:
-        yield Text(f"{_INDENT}{alert.more}", "dim")
+    yield from more(alert.more)
 
 
 def _snippet_lines(snippets: Snippets, width: int, indent: int) -> Iterator[Text]:

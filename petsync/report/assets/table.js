@@ -129,10 +129,11 @@ const itemsOf = (tag, sign, word, items) => items.map((item) => {
 
 const changeOf = (before, after) => {
   const [old, come] = marked(before, after);
+  const listed = (before + after).includes("\n") ? " ps-listed" : "";
   return [
-    make("span", "ps-old", {}, hidden("from "), valueOf("del", old)),
+    make("span", `ps-old${listed}`, {}, hidden("from "), valueOf("del", old)),
     quiet("", " \u2192 "),
-    make("span", "ps-new", {}, hidden("to "), valueOf("ins", come)),
+    make("span", `ps-new${listed}`, {}, hidden("to "), valueOf("ins", come)),
   ];
 };
 

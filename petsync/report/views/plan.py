@@ -54,7 +54,6 @@ __all__ = ["inbound_view", "plan_page_view", "plan_title", "plan_view"]
 T = TypeVar("T")
 
 
-_ADVICE = "save the plan as a workbook: petsync plan -o plan.xlsx."
 _MAX_NOTES = 100
 """The maximum number of notes and of unanswered queries on a page."""
 _TILES = {
@@ -107,20 +106,32 @@ def _blocks(plan: Plan, limit: int | None, *, has_fingerprint: bool) -> Iterator
         title = f"{words.HEADING[kind]} {words.count(changes[kind].total, 'pet')}"
         is_long = kind == "update" and changes[kind].more
         note = words.format_changed_fields(plan.summary()) if is_long else ""
-        yield from _part(title, changes[kind], record_change, limit, note)
+        yield from _part(plan, title, changes[kind], record_change, limit, note)
     for winner in words.WINNERS:
         title = words.conflicts_title(conflicts[winner].total, winner)
-        yield from _part(title, conflicts[winner], of_conflict, limit, is_urgent=True)
+        yield from _part(plan, title, conflicts[winner], of_conflict, limit, is_urgent=True)
     title = words.format_need_fixing(blocked.total)
-    yield from _part(title, blocked, of_blocked, limit)
-    yield from _notes_part(notes, limit)
+    yield from _part(plan, title, blocked, of_blocked, limit)
+    yield from _notes_part(plan, notes, limit)
     left_out = [each.more for each in changes.values()]
     left_out += [each.more for each in conflicts.values()]
     if any((*left_out, blocked.more, notes.more)):
         yield Note(words.where_to_see_all(plan), "quiet")
 
 
+def _advice(plan: Plan) -> str:
+    """Return what to do to see all rows."""
+    if release_of(plan.notes):
+        return (
+            "open the report of the round, or use `petsync apply` with `--limit 0` on the same "
+            "file."
+        )
+    command = "petsync undo" if plan.undoes else "petsync plan"
+    return f"save the plan as a workbook: `{command} -o plan.xlsx`."
+
+
 def _part(
+    plan: Plan,
     title: str,
     listing: Listing[T],
     make: Callable[[T], Record],
@@ -137,7 +148,7 @@ def _part(
             title,
             [
                 *([Note(note, "quiet")] if note else []),
-                Records(rows, kinds, listing.more, advice=_ADVICE),
+                Records(rows, kinds, listing.more, advice=_advice(plan)),
             ],
             is_open=len(rows) <= fold_limit(limit),
             is_urgent=is_urgent,
@@ -149,8 +160,8 @@ def _notes(plan: Plan) -> Sequence[str]:
     return plan.notes[1:] if plan.verdict.ok and release_of(plan.notes) else plan.notes
 
 
-def _notes_part(notes: Listing[str], limit: int | None) -> Iterator[Details]:
-    yield from _part("Notes", notes, of_note, limit, kinds=NOTE_KINDS)
+def _notes_part(plan: Plan, notes: Listing[str], limit: int | None) -> Iterator[Details]:
+    yield from _part(plan, "Notes", notes, of_note, limit, kinds=NOTE_KINDS)
 
 
 def _page_blocks(plan: Plan) -> Iterator[Block]:
@@ -160,9 +171,9 @@ def _page_blocks(plan: Plan) -> Iterator[Block]:
     yield Table((Column("What", "head"), Column("Rows", "number")), _tiles(counts), "totals")
     yield from plan_alerts(plan, _MAX_NOTES)
     yield Facts([*words.plan_facts(plan), *words.scope_facts(plan)])
-    yield from _notes_part(first(_notes(plan), _MAX_NOTES), None)
+    yield from _notes_part(plan, first(_notes(plan), _MAX_NOTES), None)
     if rows:
-        yield Records(rows, ROW_KINDS, advice=_ADVICE, has_tools=True)
+        yield Records(rows, ROW_KINDS, advice=_advice(plan), has_tools=True)
 
 
 def _tiles(counts: Counter[str]) -> list[Row]:
