@@ -10,12 +10,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pandas as pd
 import pytest
 
 import petsync as ps
+from petsync.apply.journal import journal, schema
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -64,6 +66,38 @@ def test_the_async_face_is_the_same(box: Sandbox, store: ps.Store) -> None:
 
     assert asyncio.run(work()) == (1, 1)
     assert box.pets()[1] == msgspec.structs.replace(TOM, name="Moritz")
+
+
+def test_the_journal_is_opened_and_read_outside_of_the_event_loop(
+    box: Sandbox, store: ps.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan and an undo open and read the journal in threads: opening it checks its integrity."""
+    sheet = tmp_path / "pets.csv"
+    ps.write_sheet(store.snapshot(), sheet)
+    sheet.write_text(sheet.read_text(encoding="utf-8").replace("Rex", "Max"), encoding="utf-8")
+    report = store.apply(store.plan(sheet), progress=False)
+    box.remove(3)
+    on_loop: list[str] = []
+    opened = schema.open_for_reading, schema.check_integrity
+
+    def watch(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: object) -> Any:
+            if threading.current_thread() is threading.main_thread():
+                on_loop.append(f"{name} in {sys._getframe(3).f_code.co_qualname}")
+            return function(*args)
+
+        return call
+
+    for function in opened:
+        monkeypatch.setattr(journal, function.__name__, watch(function.__name__, function))
+
+    async def work() -> None:
+        async with store.aio:
+            await store.aio.plan(sheet)
+            await store.aio.undo(report.run_id)
+
+    asyncio.run(work())
+    assert on_loop == []
 
 
 def test_a_store_can_be_used_on_its_own_loop_and_on_others(store: ps.Store) -> None:

@@ -137,10 +137,14 @@ class SheetComparer:
         )
         if strict:
             arguments.no_findings(read)
-        reused_ids = self.history.journal.read_reused(self.url) if read.named_ids else {}
+        # Opening the journal checks its integrity, which takes time.
+        journal = await asyncio.to_thread(lambda: self.history.journal)
+        reused_ids = (
+            await asyncio.to_thread(journal.read_reused, self.url) if read.named_ids else {}
+        )
         suspect_rows = find_suspects(read, reused_ids, now.frame)
         if "id" in read.rows:
-            removed = await asyncio.to_thread(self.history.journal.read_removed, self.url)
+            removed = await asyncio.to_thread(journal.read_removed, self.url)
             suspect_rows = find_rows_of_removed_pets(read, removed, now.frame) | suspect_rows
         suspect_ids = {each.reused.pet.id or 0 for each in suspect_rows.values()}
         suspect_ids |= reused_ids.keys() & read.blocked_ids
@@ -150,7 +154,7 @@ class SheetComparer:
         record_ids = {each.pet_id for match in matches.values() for each in match.records}
         ids_to_look_up = [*ids, *sorted(each for each in record_ids if each is not None)]
         unproved = find_unproved_ids(read.frame, now.frame)
-        renumbered = self.history.journal.read_renumbered(self.url) if unproved else {}
+        renumbered = await asyncio.to_thread(journal.read_renumbered, self.url) if unproved else {}
         ids_to_look_up += [renumbered[each].pet_id for each in unproved if each in renumbered]
         missing = [*unproved, *find_absent_ids(ids_to_look_up, now.frame)]
         found = await look_up(self.api, missing, on_progress=on_progress)
@@ -159,8 +163,8 @@ class SheetComparer:
         # has its photo.
         uploads = await asyncio.to_thread(self.load_uploads, read)
         is_gone = base is not None and any(found.get(each) is None for each in base.ids & {*found})
-        undone = self.history.journal.read_undone_adds(self.url) if is_gone else {}
-        restored = {} if base is None else self.history.journal.read_restored(self.url)
+        undone = await asyncio.to_thread(journal.read_undone_adds, self.url) if is_gone else {}
+        restored = {} if base is None else await asyncio.to_thread(journal.read_restored, self.url)
         now = await self._with_vocabulary(now, read, found)
         return SheetComparison(
             now,

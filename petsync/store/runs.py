@@ -800,12 +800,13 @@ class UndoPlanner:
         past, entries = await asyncio.to_thread(self._choose_run, run_id)
         now = await loaders.snapshot(self.api, self.api.session.profile.statuses)
         found = await self._find_present(list(find_effects(entries)), now, on_progress)
+        journal = await asyncio.to_thread(lambda: self.history.journal)
         make = partial(
             build_undo_plan,
             past,
             entries,
             found,
-            known_ids=await asyncio.to_thread(self.history.journal.find_known_ids, past.run_id),
+            known_ids=await asyncio.to_thread(journal.find_known_ids, past.run_id),
             store=now.source,
             profile=self.api.session.profile.name,
             pets=len(now),
