@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from petsync._files import read_regular
 from petsync.errors import SettingsError
@@ -33,6 +34,7 @@ __all__ = [
     "find_nearest",
     "hide_userinfo",
     "is_same",
+    "mask_before_at",
     "read_file",
     "resolve",
 ]
@@ -195,11 +197,28 @@ OF_THE_URL = frozenset({"auth", "allow_http"})
 
 def hide_userinfo(url: Any) -> Any:
     """Return the address with `***` as user and password, query and fragment, which may be secret;
-    `checked_base` refuses each of them.
+    `checked_base` refuses each of them. Any other address stays unchanged, unless it has no host or
+    cannot be read: then `***` replaces everything before its last @.
     """
     if not isinstance(url, str):
         return url
-    return re.sub(r"([?#]).+", r"\1***", re.sub("//[^/?#]*@", "//***@", url), flags=re.DOTALL)
+    hidden = url
+    try:
+        parts = urlsplit(url.strip())
+        _, is_read = parts.port, parts.hostname is not None
+    except ValueError:
+        is_read = False
+    if not is_read:
+        hidden = mask_before_at(url)
+    elif "@" in parts.netloc:
+        netloc = f"***@{parts.netloc.rpartition('@')[2]}"
+        hidden = parts._replace(netloc=netloc).geturl()
+    return re.sub(r"([?#]).+", r"\1***", hidden, flags=re.DOTALL)
+
+
+def mask_before_at(url: str) -> str:
+    """Return the text with `***` instead of everything between its scheme and its last @."""
+    return re.sub(r"\A(\s*[A-Za-z][\w+.-]*://)?.*@", r"\1***@", url, flags=re.DOTALL)
 
 
 def is_same(one: str, other: str) -> bool:

@@ -178,6 +178,11 @@ def test_a_token_over_plain_http_is_refused_unless_allowed_by_name(url: str) -> 
         "https://shop.example/v2?a=b",
         "https://[::1/v2",
         "https://shop.example:port/v2",
+        "http://user:a/pw@shop.example",
+        "http://user:a?pw@shop.example",
+        "http://user:a#pw@shop.example/v2",
+        "user:pw@shop.example/v2",
+        "ftp://shop.example/user:pw@x",
     ],
 )
 def test_an_address_that_is_no_base_url_is_refused(url: str) -> None:

@@ -262,3 +262,28 @@ def test_a_journal_that_becomes_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(PetsyncError, match="not a regular file"):
         Journal.open(tmp_path, create=False)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://me:pw@h:8080/v2", "https://***@h:8080/v2"),
+        ("https://me:p@w@h/x@y", "https://***@h/x@y"),
+        ("me:pw@h/v2", "***@h/v2"),
+        ("http://me:a/pw@h", "http://***@h"),
+        ("http://me:a?pw@h", "http://***@h"),
+        ("http://[me:a#pw@h/v2?key=pw", "http://***@h/v2?***"),
+        ("https://h/v2?key=pw", "https://h/v2?***"),
+    ],
+)
+def test_an_address_hides_what_may_be_a_password(url: str, shown: str) -> None:
+    """User and password, query and fragment of an address are hidden at once, also without a scheme
+    and in an address that cannot be read.
+    """
+    assert resolve({"url": url}, {}).url == shown
+
+
+@pytest.mark.parametrize("url", ["https://h/v2//x@y/z", "http://h:80/@", "h/v2", " https://h/v2/"])
+def test_an_address_without_a_password_stays(url: str) -> None:
+    """An address that has no user, password, query or fragment is used as it is."""
+    assert resolve({"url": url}, {}).url == url

@@ -11,6 +11,7 @@ import httpx
 
 from petsync.errors import RedirectError, SettingsError
 from petsync.protocol.operations import Request, Response
+from petsync.settings import mask_before_at
 
 __all__ = [
     "build_redirect_loop_error",
@@ -35,7 +36,7 @@ def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = (
         parts = urlsplit(url.strip())
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise SettingsError(f"the address {url!r} cannot be read") from None
+        raise SettingsError(f"the address {mask_before_at(url)!r} cannot be read") from None
     if parts.username is not None or parts.password is not None:
         raise SettingsError(
             f"the address of {host} contains a user or password",
@@ -43,8 +44,8 @@ def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = (
             "auth=petsync.auth.bearer(…).",
         )
     if parts.scheme not in _PORTS or not host or parts.query or parts.fragment:
-        # The query may contain a secret.
-        shown = re.split("[?#]", url, maxsplit=1)[0] + ("?…" if parts.query else "")
+        # The query may contain a secret, and so may what precedes an @.
+        shown = re.split("[?#]", mask_before_at(url), maxsplit=1)[0] + ("?…" if parts.query else "")
         raise SettingsError(
             f"the address {shown!r} is not a base URL of a service",
             hint="It looks like https://shop.example/v2.",
