@@ -107,7 +107,9 @@ def is_confirmed(file: Path, content: Mapping[str, Any]) -> bool:
     """Return true if the user has confirmed the file with these settings. Raises SettingsError if
     the confirmations cannot be read.
     """
-    return _records().get(_key(file)) == _digest(content)
+    digest = _digest(content)
+    del content  # It may contain a secret, and a verbose traceback shows local variables.
+    return _records().get(_key(file)) == digest
 
 
 def confirm(file: Path, content: Mapping[str, Any]) -> None:

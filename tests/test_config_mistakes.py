@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +13,7 @@ import pytest
 from configured import JOB, configured, file_with
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.pretty import pretty_repr
 
 from petsync.config.load import load
 from petsync.config.tools import example
@@ -297,7 +300,17 @@ def problems(folder: Path, text: str) -> tuple[Problem, ...]:
         configured(folder, text, ENVIRON)
     assert caught.value.exit_code == 64
     assert SECRET not in f"{caught.value} {caught.value.problems!r}"
+    assert caught.value.__context__ is None
+    assert SECRET not in text or not [*_iter_frames_with_secret(caught.value)]
     return caught.value.problems
+
+
+def _iter_frames_with_secret(error: BaseException) -> Iterator[str]:
+    """Yield the functions of petsync whose local variables show the secret of a file."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        is_own = "/petsync/config/" in frame.f_code.co_filename
+        if is_own and SECRET in pretty_repr(dict(frame.f_locals)):
+            yield frame.f_code.co_qualname
 
 
 @pytest.mark.parametrize("mistake", [*MISTAKES, *SYNTAX], ids=lambda mistake: mistake.name)

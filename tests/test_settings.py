@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import pickle
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.pretty import pretty_repr
 
 from petsync import trust
 from petsync._files import make_state_folder
@@ -287,3 +289,22 @@ def test_an_address_hides_what_may_be_a_password(url: str, shown: str) -> None:
 def test_an_address_without_a_password_stays(url: str) -> None:
     """An address that has no user, password, query or fragment is used as it is."""
     assert resolve({"url": url}, {}).url == url
+
+
+def test_a_refused_file_shows_no_secret_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No frame of an error has a secret of the file: neither if its state folder is refused, nor if
+    the confirmations cannot be read.
+    """
+    path = toml(tmp_path, 'url = "https://me:s3cret@h/v2"\nstate = "/elsewhere"')
+    given = {"url": "https://h/v2"}
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for says in ("outside of this folder", "cannot be read"):
+        with pytest.raises(SettingsError, match=says) as caught:
+            read_settings(given, {}, path)
+        for frame, _ in traceback.walk_tb(caught.value.__traceback__):
+            is_own = "/petsync/" in frame.f_code.co_filename
+            assert not is_own or "s3cret" not in pretty_repr(dict(frame.f_locals))
+        trust.record_path().parent.mkdir(parents=True, exist_ok=True)
+        trust.record_path().write_text("no JSON")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from itertools import combinations
 from pathlib import Path
@@ -196,7 +196,7 @@ class _Draft:
     """A job whose combination of options is not checked yet."""
 
     name: str
-    raw: Mapping[str, Any]
+    raw: Mapping[str, Any] = field(repr=False)
     """The job's table as written."""
     own: JobOptions
     """The valid options of that table."""

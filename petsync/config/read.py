@@ -380,24 +380,36 @@ class Document(NamedTuple):
     text: str
     raw: Mapping[str, Any]
 
+    def __repr__(self) -> str:
+        # A verbose traceback shows local variables, and the text may contain a secret.
+        return f"Document({str(self.named)!r})"
+
 
 def read_document(file: Path) -> Document:
     """Return the content of a file. Raises ConfigurationError if it cannot be read, or is not
     TOML.
     """
+    found = _read_or_refuse(file)
+    if isinstance(found, ConfigurationError):
+        # Raised here, so that neither its frames nor its context have the text.
+        raise found
+    return found
+
+
+def _read_or_refuse(file: Path) -> Document | ConfigurationError:
     try:
         text = read_file(file)
         return Document(file, text, tomllib.loads(text))
     except FileNotFoundError:
-        raise ConfigurationError(
+        return ConfigurationError(
             f"there is no {file}", hint="`petsync init` writes an example with explanations."
-        ) from None
+        )
     except UnicodeDecodeError as error:
-        raise _error(file, [encoding(str(file), error)]) from None
+        return _error(file, [encoding(str(file), error)])
     except OSError as error:
-        raise ConfigurationError(f"{file} cannot be read: {error.strerror}") from None
+        return ConfigurationError(f"{file} cannot be read: {error.strerror}")
     except tomllib.TOMLDecodeError as error:
-        raise _error(file, [problem(str(file), text, error)]) from None
+        return _error(file, [problem(str(file), text, error)])
 
 
 def refuse(document: Document, reader: Reader, mistakes: Iterable[ConfigMistake]) -> None:

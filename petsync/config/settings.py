@@ -16,6 +16,7 @@ from petsync.settings import (
     HiddenEnvironment,
     Settings,
     expand_variables,
+    hide_userinfo,
     is_same,
     resolve,
 )
@@ -56,7 +57,7 @@ def _read_file(
     reader = Reader(environ, names=None if confirmed else allowed_names(environ))
     found = read_top(reader, {k: v for k, v in document.raw.items() if k not in explicit})
     refuse(document, reader, reader.found)
-    own = found.get("url") or _own_url(document.raw, environ)
+    own = hide_userinfo(found.get("url") or _own_url(document.raw, environ))
     if own is None or not is_same(own, explicit.get("url", own)):
         found = {key: value for key, value in found.items() if key not in OF_THE_URL}
     says_where = "url" not in explicit or bool(found.keys() & OF_THE_URL)
