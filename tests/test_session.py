@@ -39,6 +39,7 @@ from petsync.settings import Secret
 TOKEN = "s3cr3t-token-0123456789"
 KEY = "k3y-9876543210"
 SECRET = auth.bearer(TOKEN, api_key=KEY)
+NONE = auth.none()
 PET = answer(200, b'{"id":7,"name":"Rex"}', content_type="application/json")
 OK = answer(200)
 QUICK = RetryPolicy(first=0.001, longest=0.002)
@@ -166,6 +167,12 @@ def test_a_token_over_plain_http_is_refused_unless_allowed_by_name(url: str) -> 
     host = url.split("/")[2]
     assert Session(url, credentials=SECRET, allow_http=[host]).base_url == url
     assert Session(url).base_url == url
+
+
+def test_the_key_of_one_request_over_plain_http_is_refused_too() -> None:
+    """A key that delete_pet gets is not sent over plain HTTP unless the host is allowed."""
+    with pytest.raises(SettingsError, match="unencrypted"):
+        do(lambda api: api.delete_pet(7, api_key=KEY), "http://shop.invalid/v2", credentials=NONE)
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,13 @@ class AsyncApi:
 
     async def delete_pet(self, pet_id: int, *, api_key: str | Secret | None = None) -> None:
         """Delete the pet, with this API key instead of the session's, if given. Raises
-        SettingsError, which does not show the key, if it is not valid in a header.
+        SettingsError, which does not show the key, if it is not valid in a header, or if the
+        address must not get it.
         """
         api_key = as_secret(api_key)
         key = None if api_key is None else header_safe(api_key, "the api key")
+        if key is not None:
+            self.session.require_safe_address()
         await self.session.send(operations.delete_pet(pet_id, api_key=key, profile=self._profile))
 
     async def find_pets_by_status(self, status: str | Sequence[str]) -> list[Pet]:

@@ -533,8 +533,13 @@ class Session:
         """
         credentials = hide_other(credentials)
         _check(credentials, self._timeout)
-        checked_base(self.base_url, with_secret=bool(credentials), allow_http=self._allow_http)
+        if credentials:
+            self.require_safe_address()
         self._keyring.replace(credentials)
+
+    def require_safe_address(self) -> None:
+        """Raise SettingsError if the address must not get a secret."""
+        checked_base(self.base_url, with_secret=True, allow_http=self._allow_http)
 
     async def ensure_fresh(self) -> None:
         """Renew a token that is due; return even if that fails. Raises AuthError if there is no
