@@ -31,7 +31,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
             import atexit
             import gc
 
-            # Loading creates many objects that stay. With Python's threshold of 700, the collector
+            # Loading creates many objects that stay. With the default threshold, the collector
             # visits them again and again, which takes a seventh of the start-up time.
             gc.set_threshold(50_000)
             # The first registered function runs last.
