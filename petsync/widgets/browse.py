@@ -383,14 +383,19 @@ class Photos:
     def _fetch(self) -> None:
         """Fetch the photos on the visible page that are not known yet."""
         served = [url for _, url in self._pages.shown if self._store.serves(url)]
-        all_served = (url for _, url in self._pages.found if self._store.serves(url))
-        large = "" if self.first is None else next(all_served, "")
+        usable = (url for _, url in self._pages.found if self._is_usable(url))
+        large = "" if self.first is None else next(usable, "")
         unknown = [url for url in served if self._must_fetch(url, large)]
         if unknown:
             self._turn += 1
             turn = self._turn
             work = self._fetch_all(unknown, large)
             self._work.start(work, lambda sources: self._take(turn, sources))
+
+    def _is_usable(self, url: str) -> bool:
+        """Return true if the service serves the photo, and it is not known to be no picture."""
+        source = self._sources.get(url)
+        return self._store.serves(url) and (source is None or source.is_picture)
 
     def _must_fetch(self, url: str, large: str) -> bool:
         source = self._sources.get(url)
@@ -421,6 +426,8 @@ class Photos:
         if turn == self._turn:
             self._pages.redraw()
             self._show_first()
+            # If the first photo is no picture, the next one becomes the large one.
+            self._fetch()
 
     def _show_first(self) -> None:
         """Show the first known picture, or hide the widget if there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,20 @@ def test_a_pet_is_opened_as_it_is_now(box: Sandbox, form: BrowseForm, store: ps.
     open_pet(form, 8)
     assert (photo.value, photo.layout.display) == ("", "none")
     assert form.editor.changed == {}
+
+
+def test_the_first_usable_picture_is_the_large_one(form: BrowseForm, store: ps.Store) -> None:
+    """If the first photo is no picture, the next one is shown in the large size."""
+    store.api.upload_file(7, b"no picture", filename="a.png")
+    store.api.upload_file(7, image("PNG", (400, 300)), filename="b.png")
+    open_pet(form, 7)
+    photo = form._panel.photos.first  # type: ignore[union-attr]
+    deadline = time.monotonic() + 60
+    while not (source := photo.value.partition('src="')[2].partition('" ')[0]) or (
+        _size(source) != (240, 180)
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_a_pet_that_is_gone_is_reported(box: Sandbox, form: BrowseForm) -> None:
