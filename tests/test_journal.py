@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sqlite3
 import stat
 import threading
@@ -712,3 +713,11 @@ def test_after_its_end_a_session_writes_nothing(journal: Journal) -> None:
 
     asyncio.run(asyncio.wait_for(work(), 120))
     assert [entry.outcome for entry in journal.entries("run")] == [None]
+
+
+def test_methods_have_their_own_name_and_signature() -> None:
+    """A method that reads the journal is described as a method, without a connection."""
+    assert str(inspect.signature(Journal.runs)).startswith("(self, /, store: ")
+    assert (Journal.runs.__name__, Journal.runs.__qualname__) == ("runs", "Journal.runs")
+    assert [*inspect.signature(Journal.read_removed).parameters] == ["self", "store"]
+    assert "other state folders count" in str(Journal.read_removed.__doc__)

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import wraps
+from inspect import Parameter, cleandoc, signature
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -72,15 +73,18 @@ _LOG = logging.getLogger(__name__)
 
 
 def _reads(
-    read: Callable[Concatenate[sqlite3.Connection, P], T],
+    read: Callable[Concatenate[sqlite3.Connection, P], T], name: str = ""
 ) -> Callable[Concatenate[Journal, P], T]:
-    """Return the method of a journal that reads it with the function."""
+    """Return the method of a journal that reads it with the function; `name` is the method's name,
+    "" for the function's.
+    """
 
     @wraps(read)
     def call(journal: Journal, /, *args: P.args, **kwargs: P.kwargs) -> T:
         with journal._connection() as connection:
             return read(connection, *args, **kwargs)
 
+    _describe_method(call, name)
     return call
 
 
@@ -100,7 +104,20 @@ def _reads_all(
             found |= other
         return {**found, **own}
 
+    _describe_method(call)
+    call.__doc__ = f"{cleandoc(read.__doc__ or '')}\n\nThe user's other state folders count too."
     return call
+
+
+def _describe_method(method: Callable[..., object], name: str = "") -> None:
+    """Give the method its own name and signature instead of those of the function it wraps."""
+    read = signature(method)
+    _, *others = read.parameters.values()
+    first = Parameter("self", Parameter.POSITIONAL_ONLY)
+    method.__name__ = name or method.__name__
+    method.__qualname__ = f"Journal.{method.__name__}"
+    vars(method)["__signature__"] = read.replace(parameters=[first, *others])
+    del vars(method)["__wrapped__"]
 
 
 class Journal:
@@ -131,11 +148,11 @@ class Journal:
             create_journal(path)
         return cls(path, exists=True)
 
-    runs = _reads(read_past_runs)
+    runs = _reads(read_past_runs, "runs")
     find_run_of_process = _reads(find_run_of_process)
     find_run_of_plan = _reads(find_run_of_plan)
-    plan = _reads(read_plan)
-    payload = _reads(read_payload)
+    plan = _reads(read_plan, "plan")
+    payload = _reads(read_payload, "payload")
     read_undone_adds = _reads(read_undone_adds)
     read_restored = _reads(read_restored)
     read_sent_runs = _reads(read_sent_runs)
