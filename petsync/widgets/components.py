@@ -10,7 +10,7 @@ import tempfile
 import threading
 import unicodedata
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -65,22 +65,19 @@ class Part(anywidget.AnyWidget):
     """A widget with its own JavaScript and style sheet. It shows text as text, never as HTML.
 
     Any thread may change it. A front end that opens asks the kernel for the state of all widgets.
-    Because the answer may arrive after updates that are newer, a part sends its state once more
-    after it.
+    Because the answer may arrive after updates that are newer, a part then sends again what differs
+    from the answer. It sends nothing else, because the user may already have changed it.
     """
 
     _sending: ClassVar[threading.RLock] = threading.RLock()
     """Held while a state is read and sent, so that the newest one is sent last."""
-    _is_due = False
-    """True if the state will be sent after the answer to a front end."""
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
         """Return the state of these traits, by default of all."""
-        if key is None and self.comm is not None and not self._is_due:
-            with suppress(RuntimeError):
-                asyncio.get_running_loop().call_soon(self._send_newest)
-                self._is_due = True
         state: dict[str, Any] = super().get_state(key, drop_defaults)
+        if key is None and self.comm is not None:
+            with suppress(RuntimeError):
+                asyncio.get_running_loop().call_soon(self._send_newer, {**state})
         return state
 
     def send_state(self, key: Any = None) -> None:
@@ -88,9 +85,12 @@ class Part(anywidget.AnyWidget):
         with self._sending:
             super().send_state([*self.keys] if key is None else key)
 
-    def _send_newest(self) -> None:
-        self._is_due = False
-        self.send_state([name for name in self.keys if not name.startswith("_")])
+    def _send_newer(self, answer: Mapping[str, Any]) -> None:
+        """Send the traits that have changed since the answer to a front end."""
+        state = self.get_state([*answer])
+        newer = [name for name, value in answer.items() if state[name] != value]
+        if newer:
+            self.send_state(newer)
 
     def __init_subclass__(
         cls,
