@@ -242,7 +242,7 @@ def _row(result: Result, names: Sequence[str]) -> Row:
         "" if result.kind == "none" else result.kind,
         "" if result.pet_id is None else str(result.pet_id),
         names[result.number] if result.number < len(names) else "",
-        result.message,
+        capital(result.message),
     )
     return Row(cells, words.OUTCOME_MARK[result.outcome])
 
