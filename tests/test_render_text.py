@@ -117,18 +117,18 @@ petsync run 20261120-093100-4f2a
   made is not known.
   `petsync resume 20261120-093100-4f2a` asks the store what happened, and sends
   what is missing.
-  ! Pets!B18, delete of pet 17 (Rex): no answer arrived
+  ! Pets!B18, delete of pet 17 (Rex): No answer arrived
 
 1 in conflict: open since the plan
   Sheet and store are in conflict. Nothing was sent.
   Do what each row says, and plan again.
-  ! Pets!B18: matches several pets: 3, 8.
+  ! Pets!B18: Matches several pets: 3, 8.
 
 1 not sent: held back
   Deletes come last, and none is sent if too many changes failed before them.
   Fix what failed; `petsync resume 20261120-093100-4f2a` then sends the deletes
   too.
-  * Pets!B18, delete of pet 17 (Tom): held back, as 1 earlier changes failed
+  * Pets!B18, delete of pet 17 (Tom): Held back, as 1 earlier changes failed
 
 Done with problems: 1 applied, 873 unchanged, 1 not sent, 1 conflict, 1 failed,
 1 unknown.
@@ -562,7 +562,7 @@ def test_a_row_in_conflict_counts_once() -> None:
     text = report_text(mixed_report())
     assert "1 in conflict: open since the plan\n" in text
     assert text.count("Pets!B18, pet 17 (Bella): ") == 1
-    assert "applied: tags; So" in text
+    assert "Applied: tags; So" in text
     sum_ = text.replace("\n", " ").partition("Done with problems: ")[2]
     assert sum_ == (
         "1 applied, 5 unchanged, 1 conflict (of these, 1 row's other edits were applied). "
