@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from effort import growth
 from sheetmaking import csv_of, list_findings, sheet_of
 
 from petsync.errors import SheetError
+from petsync.sheets import sheet_from_frame
 from petsync.table.sheet import Sheet
 
 
@@ -147,8 +149,16 @@ def test_a_sheet_without_a_known_header_is_refused_with_what_may_be_meant(tmp_pa
         csv_of(tmp_path, "Our pets\n\nNmae,Staus,Preis\nBello,sold,3\n")
     assert "row 3 holds 'Nmae', 'Staus', 'Preis'" in caught.value.message
     assert caught.value.hint.startswith("'Nmae' may mean name. 'Staus' may mean status. The colum")
-    with pytest.raises(SheetError, match="the first row holds 'a', 'b'"):
+    with pytest.raises(SheetError, match="row 2 holds 'a', 'b'"):
         sheet_of(tmp_path, [[], ["a", "b"], [1, 2]])
+    with pytest.raises(SheetError, match="row 6 holds 'Naame', 'b'"):
+        sheet_of(tmp_path, [[], [], [], ["Our pets"], [], ["Naame", "b"], [1, 2]])
+    with pytest.raises(SheetError, match="row 3 holds 'foo', 'bar'"):
+        csv_of(tmp_path, "\n\nfoo,bar\n1,2\n")
+    with pytest.raises(SheetError, match="its first rows are empty"):
+        sheet_of(tmp_path, [[]])
+    with pytest.raises(SheetError, match="its columns are 'a', 'b'"):
+        sheet_from_frame(pd.DataFrame({"a": [1], "b": [2]}))
 
 
 def test_two_headers_that_mean_the_same_are_named(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def read_grid(source: Source, mapper: Mapper, *, size: int = BLOCK_SIZE) -> Grid
     rows = [record.cells or [] for record in first]
     at = mapper.header_row(rows)
     if at is None:
-        raise mapper.unusable_error(rows)
+        raise mapper.unusable_error(rows, numbers=[record.line for record in first])
     header = trim_header(rows[at])
     body = _Body(len(header), dialect.delimiter)
     _read_body(body, source, dialect, len(rows[at]), first[at].after, size)

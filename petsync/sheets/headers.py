@@ -157,9 +157,16 @@ class Mapper:
             near=self._find_near(column_positions, numbered_others),
         )
 
-    def unusable_error(self, rows: Sequence[Sequence[str]], where: str = "") -> SheetError:
+    def unusable_error(
+        self,
+        rows: Sequence[Sequence[str]],
+        where: str = "",
+        *,
+        numbers: Sequence[int] | None = None,
+    ) -> SheetError:
         """Return the error for a sheet without any known header. It shows the row with the most
-        similar headers, else the first one, and suggests columns for them.
+        similar headers, else the first one with content, and suggests columns for them. `numbers`
+        are those of the rows in the sheet, None for the columns of a DataFrame.
         """
         filled_rows = [
             [trim(text) for text in row if trim(text)][:_MAX_COMPARED]
@@ -187,10 +194,16 @@ class Mapper:
         hints.append(
             f"The columns are {', '.join(_ALL_COLUMNS)}; map others to these, or rename them"
         )
-        row = "the first row" if shown_row == first_filled else f"row {(shown_row or 0) + 1}"
+        if shown_row is None:
+            seen = (
+                "its first rows are empty" if numbers is not None else "its columns have no names"
+            )
+        elif numbers is not None:
+            seen = f"row {numbers[shown_row]} holds {shown_texts}"
+        else:
+            seen = f"its columns are {shown_texts}"
         return SheetError(
-            f"{self.source}{where}: no column has a header that petsync recognises; {row} holds "
-            f"{shown_texts or 'nothing'}",
+            f"{self.source}{where}: no column has a header that petsync recognises; {seen}",
             hint=". ".join(hints) + ".",
         )
 

@@ -205,7 +205,8 @@ def _read_tab(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
     ]
     at = mapper.header_row(head)
     if at is None:
-        error = mapper.unusable_error(head, f", sheet {tab.name!r}")
+        numbers = range(top + 1, top + 1 + len(head))
+        error = mapper.unusable_error(head, f", sheet {tab.name!r}", numbers=numbers)
         raise _NoHeaderError(error.message, hint=error.hint)
     header_row, header = top + 1 + at, head[at]
     body = _columns(itertools.chain(first[at + 1 :], rows), len(first[at]))
