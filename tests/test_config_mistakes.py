@@ -110,7 +110,7 @@ MISTAKES = (
     Mistake("token at the top", f'token = "{SECRET}"\n{JOB}', 1, "token",
             "does not belong at the top", "PETSYNC_TOKEN", whole=True),
     Mistake("password in the address", JOB.replace("shop", f"me:{SECRET}@shop"), 1, "url",
-            "a password does not belong", "Remove user and password", whole=True, schema=False),
+            "a password does not belong", "Remove the user and the", whole=True, schema=False),
     Mistake("database whose password has an @",
             other('mode = "push"\nquery = "SELECT 1"\ndatabase = "pg://u:${AT_SIGN}@host/db"'), 5,
             "jobs.catalogue.database", "one @, in front of the host", "as %40",

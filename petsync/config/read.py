@@ -239,7 +239,11 @@ class Reader:
         self._tell(path, message, suggestion)
 
     def _note_open_secret(self, path: KeyPath, option: Option, raw: object) -> None:
-        advice = "Remove user and password from it; write token or api_key in the job."
+        advice = (
+            "Remove the user and the password from the address. If the service needs a token or a "
+            'key, put it into an environment variable, and write token = "${NAME}" or api_key = '
+            '"${NAME}" in the job.'
+        )
         if option.hides != "address":
             texts = raw if isinstance(raw, list) else [raw]
             named = next((name for text in texts if (name := self._named_in(text))), "")
@@ -329,7 +333,9 @@ def _option_at(path: KeyPath) -> Option | None:
 
 
 def _header_of(table: str, path: KeyPath) -> str:
-    """Return the header of a table for a key with that path, such as `jobs.catalogue.guard`."""
+    """Return the table's header, such as `jobs.catalogue.guard`: if the path is in a job, with the
+    job's name in place of NAME.
+    """
     header = TABLES[table].header()
     return header.replace("NAME", path[1]) if path[:1] == ("jobs",) and path[1:] else header
 

@@ -314,7 +314,7 @@ _FLAGS = {
     **dict.fromkeys(("yes", "on", "true", "1"), "true"),
     **dict.fromkeys(("no", "off", "false", "0"), "false"),
 }
-_BARE_ADDRESS = "Remove user and password from the address; set token, or PETSYNC_TOKEN."
+_BARE_ADDRESS = "Remove the user and the password from the address; set token, or PETSYNC_TOKEN."
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -366,7 +366,7 @@ def _auth(value: object) -> str:
     if urlsplit(value).password:
         raise MisfitError(
             "an address without a password",
-            advice="Remove user and password from it.",
+            advice="Remove the user and the password from it.",
             is_hidden=True,
         )
     return value
