@@ -218,8 +218,8 @@ class ApplyOptions(_SendOptions, frozen=True, kw_only=True):
 
 
 def check_keywords(keywords: ApplyKeywords, function: str) -> None:
-    """Raise TypeError for an unknown keyword of the function, and SettingsError for a value of
-    `recheck` that is not for users.
+    """Raise TypeError for a keyword that the function does not have, and SettingsError if `recheck`
+    is neither `each` nor `bulk` (`none` is for internal use).
     """
     reject_unknown(keywords, function, ApplyKeywords)
     recheck: object = keywords.get("recheck")

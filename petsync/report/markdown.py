@@ -157,8 +157,8 @@ Lines = Sequence[str]
 
 
 def document_markdown(document: Document) -> str:
-    """Return the document in at most 60,000 characters. Tables are cut if they do not fit, each
-    with the number of its rows left out.
+    """Return the document in at most 60,000 characters. A table that does not fit is cut, and a
+    line below it says how many rows are missing.
     """
     blocks: list[Block] = [*([Summary(format_title(document))] if document.title else [])]
     blocks += order_blocks(document)

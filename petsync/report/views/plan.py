@@ -156,7 +156,7 @@ def _part(
 
 
 def _notes(plan: Plan) -> Sequence[str]:
-    """Return the plan's notes without that of a release, which is an alert."""
+    """Return the plan's notes, without the note on a release if `plan_alerts` shows it."""
     return plan.notes[1:] if plan.verdict.ok and release_of(plan.notes) else plan.notes
 
 
