@@ -116,7 +116,7 @@ class AuthError(ApiError, PermissionError):
 
 
 class DuplicateError(ApiError, ValueError):
-    """A pet with this id already exists; nothing was changed."""
+    """The service answered 409: for an add, a pet with this id already exists. Nothing was changed."""
 
 
 class RateLimitedError(ApiError):

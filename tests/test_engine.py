@@ -25,6 +25,7 @@ from petsync.errors import (
     AuthError,
     DuplicateError,
     InvalidInputError,
+    NotFoundError,
     PetsyncError,
     ServiceError,
     StalePlanError,
@@ -283,6 +284,33 @@ def test_one_failure_is_one_rows_result(tmp_path: Path, error: PetsyncError, out
     )
     report = carry_out(plan_of(PETS, sheet), target, tmp_path, concurrency=1)
     assert outcomes(report) == [outcome, "applied"]
+
+
+@pytest.mark.parametrize("error", [DuplicateError("locked"), NotFoundError("no such path")])
+@pytest.mark.parametrize(
+    ("request_name", "row"),
+    [
+        ("add", {"name": "a", "status": "sold"}),
+        ("rename", {"id": 1, "name": "Max"}),
+        ("replace", {"id": 1, "category": "Birds"}),
+        ("delete", {"id": 1, "action": "delete"}),
+    ],
+)
+def test_a_refusal_has_the_services_message_unless_it_is_about_the_pets_id(
+    tmp_path: Path, request_name: str, row: dict[str, Any], error: PetsyncError
+) -> None:
+    """A 409 is about an existing pet only for an add with an id, and a 404 about a missing pet only
+    for other changes. Otherwise the change fails with the service's message.
+    """
+    target = MemoryTarget(PETS)
+    target.failures[request_name], target.commits = [error], False
+    (result,) = carry_out(plan_of(PETS, sheet_saying(row)), target, tmp_path).results
+    assert target.calls.count(request_name) == 1
+    if isinstance(error, NotFoundError) and request_name != "add":
+        assert result.cause in ("gone", "already-gone")
+    else:
+        assert (result.outcome, result.message) == ("failed", error.message)
+    assert target.pets == {pet.id: pet for pet in PETS}
 
 
 def test_deletes_are_held_back_when_something_failed(tmp_path: Path) -> None:

@@ -1218,10 +1218,11 @@ class Sender:
             if (error.status or 0) >= 400 and error.status not in _GATEWAY_STATUSES:
                 self.refused.add(number)
             return result_of(number, change, "unknown", cause, error.message)
-        if isinstance(error, DuplicateError):
+        is_add = isinstance(change, Add)
+        if isinstance(error, DuplicateError) and is_add and change.pet_id is not None:
             why = "a pet with this id was added in between"
             return result_of(number, change, "conflict", "came-meanwhile", why)
-        if isinstance(error, NotFoundError):
+        if isinstance(error, NotFoundError) and not is_add:
             if wanted is None:
                 gone = UnsentError("unchanged", "already-gone", "the pet was already deleted")
                 return self._build_unsent_result(number, change, gone)
