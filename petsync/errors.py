@@ -116,7 +116,7 @@ class AuthError(ApiError, PermissionError):
 
 
 class DuplicateError(ApiError, ValueError):
-    """The service answered 409: for an add, a pet with this id already exists. Nothing was changed."""
+    """The service answered 409 and changed nothing. For an add: a pet with this id exists."""
 
 
 class RateLimitedError(ApiError):
