@@ -365,7 +365,7 @@ def test_closing_waits_for_a_renewal(box: Sandbox, store: ps.Store) -> None:
         asking = asyncio.create_task(store.aio.find_by_status("available"))
         for _ in range(3):
             await asyncio.sleep(0)
-        assert store.api.aio.session._keyring._renewing is not None
+        assert store.api.aio.session._current._renewing is not None
         asking.cancel()
         await store.aio.close()
         await asyncio.gather(asking, return_exceptions=True)

@@ -16,7 +16,7 @@ import httpx
 
 from petsync._version import __version__
 from petsync.client.auth.credentials import Credentials, hide_other
-from petsync.client.auth.renewal import Keyring, Renewer, build_still_refused_error
+from petsync.client.auth.renewal import CurrentCredentials, Renewer, build_still_refused_error
 from petsync.client.origin import (
     build_redirect_loop_error,
     checked_base,
@@ -200,7 +200,7 @@ class Line:
 
     flow: Flow
     exchange: Exchange
-    keyring: Keyring
+    current: CurrentCredentials
     policy: RetryPolicy
 
 
@@ -296,11 +296,11 @@ class ServiceCall(Generic[T]):
                 if error.status != 401:
                     raise
                 refused = error
-            keyring = self._line.keyring
-            is_current = self._age == keyring.age
+            current = self._line.current
+            is_current = self._age == current.age
             if is_current and is_new:
                 raise build_still_refused_error(refused)
-            await keyring.renew(self._age, refused)
+            await current.renew(self._age, refused)
             is_new = is_new or is_current
             await self._prepare_retry(refused)
 
@@ -311,7 +311,7 @@ class ServiceCall(Generic[T]):
 
     async def _attempt_once(self) -> T:
         flow = self._line.flow
-        await self._line.keyring.ensure_fresh()
+        await self._line.current.ensure_fresh()
         arrived = flow.now()
         try:
             changes = self._call.request.method != "GET"
@@ -320,7 +320,7 @@ class ServiceCall(Generic[T]):
             raise self._annotate_error(error) from None
         started = flow.now()
         self._gate_seconds += started - arrived
-        self._age = self._line.keyring.age
+        self._age = self._line.current.age
         try:
             if self._before_send is not None:
                 await self._before_send()
@@ -338,7 +338,7 @@ class ServiceCall(Generic[T]):
 
     async def _exchange_once(self) -> T:
         line, request = self._line, self._call.request
-        credentials = line.keyring.credentials.with_key(request.api_key)
+        credentials = line.current.credentials.with_key(request.api_key)
         line.flow.counts.requests += 1
         response = await line.exchange.send_request(
             request, credentials, line.flow.transport, self._on_sent
@@ -419,7 +419,7 @@ class Session:
         responses.
         """
         self._exchange = Exchange(self.base_url, profile)
-        self._keyring = Keyring(credentials)
+        self._current = CurrentCredentials(credentials)
         self._health = Health()
         self._retry, self._allow_http = retry, allow_http
         self._timeout, self._transport = timeout, transport
@@ -429,7 +429,7 @@ class Session:
     @property
     def credentials(self) -> Credentials:
         """The credentials of the next request."""
-        return self._keyring.credentials
+        return self._current.credentials
 
     @property
     def pace(self) -> Pace:
@@ -495,7 +495,7 @@ class Session:
         too long, and RedirectError for a redirect that is not followed.
         """
         line = self._get_line()
-        await line.keyring.ensure_fresh()
+        await line.current.ensure_fresh()
         credentials = self.credentials.with_key(request.api_key)
         while not await line.flow.gate.enter():
             pass
@@ -525,7 +525,7 @@ class Session:
 
     def renew_by(self, renewer: Renewer) -> None:
         """Use this function to renew the tokens of a sign-in."""
-        self._keyring.renewer = renewer
+        self._current.renewer = renewer
 
     def use(self, credentials: Credentials) -> None:
         """Use these credentials from now on. Raises SettingsError if the address must not get
@@ -535,7 +535,7 @@ class Session:
         _check(credentials, self._timeout)
         if credentials:
             self.require_safe_address()
-        self._keyring.replace(credentials)
+        self._current.replace(credentials)
 
     def require_safe_address(self) -> None:
         """Raise SettingsError if the address must not get a secret."""
@@ -545,11 +545,11 @@ class Session:
         """Renew a token that is due; return even if that fails. Raises AuthError if there is no
         token.
         """
-        await self._keyring.ensure_fresh()
+        await self._current.ensure_fresh()
 
     async def renew(self, refused: AuthError) -> None:
         """Renew the token that was refused. Raises AuthError."""
-        await self._keyring.renew(self._keyring.age, refused)
+        await self._current.renew(self._current.age, refused)
 
     def with_only(self, *, token: bool = False, key: bool = False) -> Session:
         """Return a session with the same service that has only the selected credentials (the
@@ -575,7 +575,7 @@ class Session:
     async def close(self, *, for_good: bool = False) -> None:
         """Close the connections. The next request opens new ones, or, with `for_good`, fails."""
         self._is_closed = self._is_closed or for_good
-        await self._keyring.wait_for_renewal(self._timeout)
+        await self._current.wait_for_renewal(self._timeout)
         running_loop = asyncio.get_running_loop()
         lines = list(self._lines.items())
         self._lines.clear()
@@ -601,7 +601,7 @@ class Session:
         line = self._lines.get(loop)
         if line is None:
             flow = Flow(self._make_transport(), self._health)
-            line = self._lines[loop] = Line(flow, self._exchange, self._keyring, self._retry)
+            line = self._lines[loop] = Line(flow, self._exchange, self._current, self._retry)
         return line
 
     def _make_transport(self) -> Transport:

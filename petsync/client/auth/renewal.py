@@ -1,6 +1,4 @@
-"""Keyring: a session's current credentials, and their renewal before the token expires and after a
-401.
-"""
+"""A session's current credentials, and their renewal: before the token expires, and after a 401."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from dataclasses import dataclass
 from petsync.client.auth.credentials import Credentials, Renew, checked_token
 from petsync.errors import AuthError, PetsyncError
 
-__all__ = ["Keyring", "Renewer", "build_still_refused_error"]
+__all__ = ["CurrentCredentials", "Renewer", "build_still_refused_error"]
 
 
 Renewer = Callable[[Credentials], Awaitable[Credentials]]
@@ -35,7 +33,7 @@ class _Failure:
     hint: str = _RENEW_HINT
 
 
-class Keyring:
+class CurrentCredentials:
     """The current credentials, and their renewal.
 
     `credentials` are those of the next request. `age` counts the renewals, including failed ones,
