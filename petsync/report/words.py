@@ -149,9 +149,13 @@ def shorten(text: str, width: int) -> str:
         return text
     width_left = max(width - len(_CUT), 0)
     length = _MARKS_PER_CELL * (width_left + 1) // 2
-    head = _take(_graphemes(text[:length]), (width_left + 1) // 2)
-    tail = _take(reversed(list(_graphemes(text[-length:]))), width_left // 2)
-    return "".join(head) + _CUT[:width] + "".join(reversed(tail))
+    head, tail = text[:length], text[-length:]
+    first, last = split_graphemes(head)[0], split_graphemes(tail)[0][::-1]
+    kept_first = _count_fitting(first, (width_left + 1) // 2)
+    kept_last = _count_fitting(last, width_left // 2)
+    end = first[kept_first - 1][1] if kept_first else 0
+    start = last[kept_last - 1][0] if kept_last else len(tail)
+    return head[:end] + _CUT[:width] + tail[start:]
 
 
 def wrap(text: str, width: int) -> list[str]:
@@ -171,19 +175,15 @@ def wrap(text: str, width: int) -> list[str]:
     return [*lines, line]
 
 
-def _graphemes(text: str) -> Iterator[str]:
-    return (text[start:end] for start, end, _ in split_graphemes(text)[0])
-
-
-def _take(graphemes: Iterable[str], width: int) -> list[str]:
-    """Return the first graphemes that fit into `width` cells."""
-    result: list[str] = []
-    for grapheme in graphemes:
-        width -= cell_len(grapheme)
+def _count_fitting(graphemes: Iterable[tuple[int, int, int]], width: int) -> int:
+    """Return how many of the graphemes (start, end, cells) fit into `width` cells."""
+    count = 0
+    for _, _, cells in graphemes:
+        width -= cells
         if width < 0:
             break
-        result.append(grapheme)
-    return result
+        count += 1
+    return count
 
 
 # The causes of results in words: a title, the meaning, and the cure of each.
