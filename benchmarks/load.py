@@ -22,7 +22,7 @@ from pathlib import Path
 import orjson
 import pandas as pd
 
-from petsync.table.frame import frame_from_json
+from petsync.table.arrow import frame_from_json
 
 Load = Callable[[bytes], object]
 

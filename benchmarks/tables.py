@@ -29,8 +29,9 @@ from petsync.plan.decide import SheetComparison
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
+from petsync.table.arrow import frame_from_json
 from petsync.table.base import Base
-from petsync.table.frame import frame_from_json, no_collection
+from petsync.table.frame import no_collection
 from petsync.table.sheet import Sheet
 
 Found = tuple[int, ...]

@@ -24,8 +24,8 @@ from petsync.report.html import document_page
 from petsync.report.views.plan import plan_page_view, plan_title
 from petsync.samples import sample_data
 from petsync.sheets import read_sheet
+from petsync.table.arrow import frame_from_json
 from petsync.table.base import Base
-from petsync.table.frame import frame_from_json
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "browser"))
 

@@ -19,8 +19,8 @@ from petsync.report.text import show
 from petsync.report.views.plan import plan_view
 from petsync.samples import sample_data
 from petsync.sheets import read_sheet
+from petsync.table.arrow import frame_from_json
 from petsync.table.base import Base
-from petsync.table.frame import frame_from_json
 
 __all__ = ["PICTURE", "picture"]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from petsync.models import Pet, Tag
-from petsync.table.frame import frame_from_json, frame_from_pets, share_tags
+from petsync.table.arrow import frame_from_json
+from petsync.table.frame import frame_from_pets, share_tags
 
 
 def test_tables_share_equal_tags_but_no_lists() -> None:

@@ -29,7 +29,8 @@ from petsync.models import Pet
 from petsync.plan.change import Coverage, FailedLookup, Snapshot
 from petsync.protocol import operations
 from petsync.protocol.operations import Call, Response, detect_media
-from petsync.table.frame import frame_from_json, frame_from_pets, lacks_id, without_duplicates
+from petsync.table.arrow import frame_from_json
+from petsync.table.frame import frame_from_pets, lacks_id, without_duplicates
 
 __all__ = [
     "Found",

@@ -15,10 +15,10 @@ import pandas as pd
 from petsync.errors import ResponseError
 from petsync.models import Pet, Tag
 from petsync.protocol.json import encode_pets
+from petsync.table.arrow import frame_from_json
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import (
     EXTRA,
-    frame_from_json,
     frame_from_pets,
     has_id_in,
     ids_of,

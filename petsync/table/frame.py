@@ -13,14 +13,12 @@ import pandas as pd
 import pyarrow as pa
 
 from petsync.models import Category, Pet, Tag
-from petsync.protocol import json
 from petsync.table.columns import COLUMNS
 
 __all__ = [
     "EXTRA",
     "FEW",
     "Mask",
-    "frame_from_json",
     "frame_from_pets",
     "has_action",
     "has_id_in",
@@ -29,12 +27,14 @@ __all__ = [
     "is_blank",
     "lacks_id",
     "no_collection",
+    "number_column",
     "pets_at",
     "pets_from_frame",
     "plain_values",
     "select",
     "share_tags",
     "shared_tag",
+    "text_column",
     "texts",
     "unique_texts",
     "without_duplicates",
@@ -92,19 +92,6 @@ _TEXT = pd.StringDtype(na_value=np.nan)
 _MAY_BE_MISSING = (float, type(pd.NA), type(pd.NaT))
 
 
-def frame_from_json(body: bytes, *, copies: bool = False) -> pd.DataFrame:
-    """Return the table of a JSON list of pets. A pet that occurs several times becomes one row,
-    from its last occurrence; with `copies` each occurrence becomes a row.
-
-    Raises a ResponseError that names the first pet that cannot be read.
-    """
-    with no_collection():
-        rows = json.decode_rows(body)
-        frame = _frame(json.decode_pets(body) if rows is None else rows)
-        del rows
-    return frame if copies else without_duplicates(frame)
-
-
 def frame_from_pets(pets: Iterable[Pet]) -> pd.DataFrame:
     """Return the table of `pets`, one row each, in order, with a RangeIndex."""
     with no_collection():
@@ -142,22 +129,28 @@ def without_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
 
 def texts(values: Sequence[str | None]) -> pd.api.extensions.ExtensionArray:
     """Return the values, each a text or None, as an array of pandas' `str` dtype."""
-    array: pd.api.extensions.ExtensionArray = pd.array(
-        pa.array(values, pa.large_string()), dtype=_TEXT
-    )
-    return array
+    return text_column(pa.array(values, pa.large_string()))
 
 
 def integers(values: Sequence[int | None]) -> pd.api.extensions.ExtensionArray:
     """Return the values, each an integer or None, as an Int64 array, exact to 2^63-1."""
-    exact = pa.array(values, pa.int64())
+    return number_column(pa.array(values, pa.int64()))
+
+
+def text_column(array: pa.Array | pa.ChunkedArray) -> pd.api.extensions.ExtensionArray:
+    """Return an Arrow array of large strings as an array of pandas' `str` dtype, without a copy."""
+    column: pd.api.extensions.ExtensionArray = pd.array(array, dtype=_TEXT)
+    return column
+
+
+def number_column(array: pa.Array | pa.ChunkedArray) -> pd.api.extensions.ExtensionArray:
+    """Return an Arrow array of int64 as an Int64 array."""
     return pd.arrays.IntegerArray(
-        exact.fill_null(0).to_numpy(zero_copy_only=False),
-        exact.is_null().to_numpy(zero_copy_only=False),
+        np.array(array.fill_null(0)), np.array(array.is_null(), dtype=bool)
     )
 
 
-def _frame(pets: Sequence[Pet] | Sequence[json.PetRow]) -> pd.DataFrame:
+def _frame(pets: Sequence[Pet]) -> pd.DataFrame:
     tags = _lists([pet.tags for pet in pets])
     share_tags(tags)
     columns: dict[str, Any] = {
@@ -169,8 +162,7 @@ def _frame(pets: Sequence[Pet] | Sequence[json.PetRow]) -> pd.DataFrame:
         "tags": tags,
         "photo_urls": _lists([pet.photo_urls for pet in pets]),
     }
-    is_plain = bool(pets) and isinstance(pets[0], json.PetRow)
-    extra = [] if is_plain else [_extra(pet) for pet in pets if isinstance(pet, Pet)]
+    extra = [_extra(pet) for pet in pets]
     if any(extra):
         columns[EXTRA] = pd.Series(extra, dtype=object)
     return pd.DataFrame(columns, copy=False)
@@ -178,7 +170,7 @@ def _frame(pets: Sequence[Pet] | Sequence[json.PetRow]) -> pd.DataFrame:
 
 def _lists(values: list[Any]) -> np.ndarray[Any, Any]:
     array = np.empty(len(values), dtype=object)
-    array[:] = values if values and isinstance(values[0], list) else [list(v) for v in values]
+    array[:] = [list(value) for value in values]
     return array
 
 
