@@ -29,7 +29,7 @@ from petsync.plan.decide import SheetComparison
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
-from petsync.table.arrow import frame_from_json
+from petsync.table.arrow import PetTable, frame_from_json
 from petsync.table.base import Base
 from petsync.table.frame import no_collection
 from petsync.table.sheet import Sheet
@@ -127,7 +127,11 @@ def _is_common(part: object) -> bool:
 
 def petsync(inputs: Inputs, *, is_three_way: bool = False) -> Work:
     """Return petsync's way from the tables to a Plan; getPetById answers 404 for any pet."""
-    base = Base(frame=inputs.store_frame(), store=URL, taken_at=EXPORTED) if is_three_way else None
+    base = (
+        Base(pets=PetTable(frame=inputs.store_frame()), store=URL, taken_at=EXPORTED)
+        if is_three_way
+        else None
+    )
     frame = inputs.sheet_frame()
     sheet = Sheet(
         source="pets.xlsx",
@@ -138,7 +142,9 @@ def petsync(inputs: Inputs, *, is_three_way: bool = False) -> Work:
         base=base,
     )
     snapshot = Snapshot(
-        frame=frame_from_json(inputs.later) if is_three_way else inputs.store_frame(),
+        pets=PetTable(
+            frame=frame_from_json(inputs.later) if is_three_way else inputs.store_frame()
+        ),
         coverage=Coverage(STANDARD.statuses),
         source=URL,
         taken_at=datetime.fromisoformat(COMPARED).astimezone(UTC),

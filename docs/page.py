@@ -24,7 +24,7 @@ from petsync.report.html import document_page
 from petsync.report.views.plan import plan_page_view, plan_title
 from petsync.samples import sample_data
 from petsync.sheets import read_sheet
-from petsync.table.arrow import frame_from_json
+from petsync.table.arrow import PetTable, frame_from_json
 from petsync.table.base import Base
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "browser"))
@@ -55,11 +55,11 @@ def sample_plan() -> Plan:
     the export.
     """
     exported = frame_from_json((sample_data() / "store.json").read_bytes())
-    base = Base(frame=exported, store=_STORE, taken_at=_EXPORTED.isoformat())
+    base = Base(pets=PetTable(frame=exported), store=_STORE, taken_at=_EXPORTED.isoformat())
     sheet = read_sheet(sample_data() / "catalogue_edited.xlsx")
     sheet = dataclasses.replace(sheet, source="catalogue.xlsx", base=base)
     snapshot = Snapshot(
-        frame=_changed(exported),
+        pets=PetTable(frame=_changed(exported)),
         coverage=Coverage(STANDARD.statuses),
         source=_STORE,
         taken_at=_PLANNED,

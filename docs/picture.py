@@ -19,7 +19,7 @@ from petsync.report.text import show
 from petsync.report.views.plan import plan_view
 from petsync.samples import sample_data
 from petsync.sheets import read_sheet
-from petsync.table.arrow import frame_from_json
+from petsync.table.arrow import PetTable, frame_from_json
 from petsync.table.base import Base
 
 __all__ = ["PICTURE", "picture"]
@@ -44,7 +44,7 @@ def sample_plan() -> Plan:
     """Return the plan for the workbook that the shop edited, and a store that changed since."""
     exported = frame_from_json((sample_data() / "store.json").read_bytes())
     snapshot = Snapshot(
-        frame=_changed(exported),
+        pets=PetTable(frame=_changed(exported)),
         coverage=Coverage(STANDARD.statuses),
         source=_STORE,
         taken_at=_PLANNED,
@@ -52,7 +52,7 @@ def sample_plan() -> Plan:
     sheet = replace(
         read_sheet(sample_data() / "catalogue_edited.xlsx"),
         source="catalogue.xlsx",
-        base=Base(frame=exported, store=_STORE, taken_at=_EXPORTED.isoformat()),
+        base=Base(pets=PetTable(frame=exported), store=_STORE, taken_at=_EXPORTED.isoformat()),
     )
     found = dict.fromkeys(find_unproved_ids(sheet.frame, snapshot.frame))
     return compare(SheetComparison(snapshot, sheet, found), created=_PLANNED.isoformat()).plan

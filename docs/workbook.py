@@ -20,7 +20,7 @@ from petsync.plan.change import Coverage, Snapshot
 from petsync.profile import STANDARD
 from petsync.samples import sample_data
 from petsync.sheets import write_sheet
-from petsync.table.arrow import frame_from_json
+from petsync.table.arrow import PetTable, table_from_json
 from petsync.table.frame import frame_from_pets
 
 __all__ = ["draw"]
@@ -45,7 +45,7 @@ def draw(folder: Path) -> tuple[Path, Path]:
 
 def _snapshot() -> Snapshot:
     return Snapshot(
-        frame=frame_from_json((sample_data() / "store.json").read_bytes()),
+        pets=PetTable(table_from_json((sample_data() / "store.json").read_bytes())),
         coverage=Coverage(STANDARD.statuses),
         source="https://shop.example/v2",
         taken_at=_MOMENT,

@@ -43,6 +43,7 @@ from petsync.plan.change import Change, Coverage
 from petsync.plan.guard import Refusal, Verdict
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report
+from petsync.table.arrow import PetTable
 from petsync.table.frame import frame_from_pets
 
 pytestmark = pytest.mark.slow
@@ -219,7 +220,7 @@ def test_a_snapshot_as_text() -> None:
 
 def test_a_snapshot_without_pets_as_text() -> None:
     """The snapshot of an empty store has its facts and no table."""
-    empty = dataclasses.replace(small_snapshot(), frame=frame_from_pets([]))
+    empty = dataclasses.replace(small_snapshot(), pets=PetTable(frame=frame_from_pets([])))
     text = snapshot_text(empty)
     assert "0 pets" in text
     assert repr(empty) == text

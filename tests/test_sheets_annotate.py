@@ -20,6 +20,7 @@ from petsync.sheets import annotate_sheet, read_sheet, write_sheet
 from petsync.sheets.base import BASE_NAME
 from petsync.sheets.sidecar import sidecar_path
 from petsync.sheets.xlsx.annotate import ERROR, MAX_COMMENTS, WARNING
+from petsync.table.arrow import PetTable
 from petsync.table.base import Base
 
 pytestmark = pytest.mark.slow
@@ -484,7 +485,11 @@ def test_the_base_of_an_export_goes_with_the_copy(tmp_path):
     refused.
     """
     frame = pd.DataFrame({"id": pd.array([1], "Int64"), "name": ["Rex"]})
-    base = Base(frame=frame, store="https://example.org", taken_at="2026-11-21T10:00:00+00:00")
+    base = Base(
+        pets=PetTable(frame=frame),
+        store="https://example.org",
+        taken_at="2026-11-21T10:00:00+00:00",
+    )
     for suffix in (".xlsx", ".csv"):
         path = tmp_path / f"pets{suffix}"
         write_sheet(frame, path, base=base)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import openpyxl
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,8 +20,9 @@ from petsync.plan.change import Coverage, Snapshot
 from petsync.sheets import peek, read_sheet, results, sidecar, worksheet_of, write_sheet
 from petsync.sheets.base import BASE_NAME, BASE_TAB, base_of
 from petsync.sheets.xlsx import read
+from petsync.table.arrow import PetTable
 from petsync.table.base import LINE, Base, ParcelError, pack, unpack
-from petsync.table.frame import frame_from_pets
+from petsync.table.frame import frame_from_pets, pets_from_frame
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +37,7 @@ KINDS = pytest.mark.parametrize("name", ["pets.xlsx", "pets.csv", "pets.tsv"])
 def a_snapshot(some=PETS):
     """Return a snapshot of these pets, without a store behind it."""
     return Snapshot(
-        frame=frame_from_pets(some),
+        pets=PetTable(frame=frame_from_pets(some)),
         coverage=Coverage(("available", "sold")),
         source="http://shop.example/v2/ü",
         taken_at=datetime(2026, 11, 21, 12, 30, tzinfo=UTC),
@@ -89,7 +91,7 @@ def test_a_base_survives_its_lines(catalogue):
     """A base of any pets comes back from its lines, sorted by id."""
     once = {pet.id: pet for pet in catalogue}
     frame = frame_from_pets(once.values())
-    base = Base.from_lines(Base(frame=frame, store="s", taken_at="t").to_lines())
+    base = Base.from_lines(Base(pets=PetTable(frame=frame), store="s", taken_at="t").to_lines())
     pd.testing.assert_frame_equal(base.frame, frame.sort_values("id", ignore_index=True))
 
 
@@ -106,7 +108,9 @@ def test_lines_are_plain_and_fit_a_cell():
 def test_what_packs_too_well_is_carried_too():
     """Data that compresses like a ZIP bomb reads back, because it is stored uncompressed."""
     data = b"\0" * 20_000_000
-    assert unpack(pack(data)) == data
+    lines = pack(data)
+    assert sum(map(len, lines)) > 20_000_000
+    assert unpack(lines) == data
 
 
 def without_last(lines):
@@ -118,7 +122,7 @@ def with_a_letter_changed(lines):
 
 
 def of_the_next_version(lines):
-    return [lines[0].replace("petsync-base 1", "petsync-base 2"), *lines[1:]]
+    return [lines[0].replace("petsync-base 2", "petsync-base 3"), *lines[1:]]
 
 
 def with_one_more(lines):
@@ -134,7 +138,21 @@ def swapped(lines):
 
 
 def of_no_pets(lines):
-    return pack(b'{"store":"s","taken_at":"t","pets":1}\n[7]')
+    return pack(b'{"store":"s","taken_at":"t","pets":1}\n[]\nARROW1')
+
+
+def of_other_columns(lines):
+    sink = pa.BufferOutputStream()
+    table = pa.table({"id": [1]})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    header = b'{"store":"s","taken_at":"t","pets":1}\n[]\n'
+    return pack(header + sink.getvalue().to_pybytes())
+
+
+def of_broken_text(lines):
+    header, pets, table = unpack(lines).split(b"\n", 2)
+    return pack(b"\n".join([header, pets, table.replace(b"3200000", b"32000\xff0")]))
 
 
 def of_no_header(lines):
@@ -142,7 +160,7 @@ def of_no_header(lines):
 
 
 def miscounted(lines):
-    return pack(b'{"store":"s","taken_at":"t","pets":2}\n[{"id":1}]')
+    return pack(unpack(lines).replace(b'"pets":5000', b'"pets":5001'))
 
 
 def of_no_text(lines):
@@ -155,11 +173,13 @@ REASONS = {
     with_one_more: "they were changed",
     swapped: "they were changed",
     of_no_text: "they were changed",
-    of_the_next_version: "format 2",
+    of_the_next_version: "format 3",
     without_label: "their first line is missing",
     of_no_pets: "they are not pets",
     of_no_header: "they are not pets",
-    miscounted: "they have 1 pets instead of 2",
+    of_other_columns: "they are not pets",
+    of_broken_text: "they are not pets",
+    miscounted: "they have 5,000 pets instead of 5,001",
 }
 
 
@@ -176,6 +196,44 @@ def test_lines_that_were_tampered_with_are_refused(harm, reason):
     assert len(lines) > 3
     with pytest.raises(ParcelError, match=reason):
         Base.from_lines(harm(lines))
+
+
+OLD_LINES = """
+petsync-base 1 1 76c352dddc6a63360d7f4d137da8881dd4edba0db502bef794922a7a12cb89cc
+eF51UM1OwzAMvvMYvtK1SdiYmhsSZ8QBLkwVylarnWjjqkmBqeoT8Ri8GE62lQkJKYryOd+P7RGcpx5BQ+1953SWuZq6\
+FD9N2zWYvStIwJs3tK/GM0kJdbuQcqHkkxRahHMdb6Z16B1olbCj8YNDBhtw1JRQBI8q4PjastFjICewo2ZobWTuS8bW\
+tBjog7VDu8UeS/6SxXS1GQNBS5YYjxX1B9DHkjqpNNwTZ0wzfKHvLzh3wzi2wm3W5Om5b2JoGJpnNplMO1tdNDrHncxc\
+fWDr8Qx3pmlhKkLlA/dVzbuR6SqJolyItcxztVqulyLPb2aPh7s/8ZdxvAkaemaFmY9Gv0oqy5BWXKxhHhL/NWXBD4YY\
+ko8=
+"""
+
+
+def test_a_base_of_petsync_0_2_is_read():
+    """A base in the old format has all its values, the same digest, and is written in the new."""
+    base = Base.from_lines(OLD_LINES.splitlines())
+    category, tags = Category(2, "Dogs"), (Tag(1, "shy"), Tag(None, "calm"))
+    odd = Pet(
+        id=2**53 + 1, name="NA", tags=(Tag(3, "odd", {"colour": "red"}),), extra={"weight": 1.5}
+    )
+    assert pets_from_frame(base.frame) == [
+        Pet(
+            id=1,
+            name="Zoë",
+            status="sold",
+            category=category,
+            tags=tags,
+            photo_urls=("http://a/1.png",),
+        ),
+        odd,
+    ]
+    assert (base.store, base.statuses, base.tab) == ("https://shop.example/v2", ("sold",), "Pets")
+    assert base.sheet_pets == {1: Pet(id=1, name="Zoe")}
+    assert (base.columns, base.unnumbered) == ({"id", "name"}, {1})
+    assert base.digest == "dbe578daa2588b2a8fed1563f8da26c57bdde5c6ae41b38fe0b7467fda7fc031"
+    again = Base.from_lines(base.to_lines())
+    assert base.to_lines()[0].startswith("petsync-base 2 ")
+    assert pets_from_frame(again.frame) == pets_from_frame(base.frame)
+    assert (again.digest, again.sheet_pets) == (base.digest, base.sheet_pets)
 
 
 def test_a_bomb_is_not_unpacked(monkeypatch):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from petsync import sample_data
 from petsync.errors import SheetError
+from petsync.models import MIN_ID, Category, Pet, Tag
 from petsync.sheets import csv
 from petsync.sheets.csv import MAX_CELL_LENGTH, Mark, parse_block
 from petsync.sheets.files import Source
@@ -20,10 +21,13 @@ from petsync.sheets.headers import Mapper
 from petsync.sheets.validate import columns
 from petsync.sheets.validate.columns import NBSP, Column
 from petsync.sheets.validate.findings import Notes
+from petsync.sheets.write import write_sheet
 from petsync.sheets.xlsx import read
+from petsync.sheets.xlsx.contents import cell_columns, cell_texts
 from petsync.sheets.xlsx.package import pack_parts
 from petsync.sheets.xlsx.read import halves
 from petsync.sheets.xlsx.survey import Extent, extent
+from petsync.table.arrow import PetTable, frame_from_table, table_from_pets
 from petsync.table.cells import BLANKS, trim
 
 pytestmark = pytest.mark.slow
@@ -318,3 +322,87 @@ def test_the_samples_are_read_alike_in_halves(name):
     path = sample_data() / name
     source = Source(path, "workbook", path.read_bytes())
     assert in_halves(source, 1) == in_halves(source, 1 << 30)
+
+
+# Texts of cells, written column by column.
+
+
+TEXT_PIECES = [
+    *("a", "é", "Ж", "犬", "7", " ", "  ", "_", "-", "+1", "=", "@", "'", '"', ",", ";", ":", "|"),
+    *(
+        "\n",
+        "\r\n",
+        "\t",
+        "\0",
+        "\xa0",
+        "\u200b",
+        "\u3164",
+        "\u2028",
+        "(",
+        "[",
+        "]",
+        "{",
+        "<br>",
+        "&",
+    ),
+    *(
+        "clear",
+        "[clear]",
+        "CLEAR]",
+        "Err:",
+        "#N/A",
+        "_x000a_",
+        "\\n",
+        "Tag(",
+        "nan",
+        "\x1c\x1d\x1e\x1f",
+    ),
+    *("http://a.b/c.jpg", "https://a:80/x_", "://", "12:", "\uff0b", "\ufb29"),
+]
+TEXTS = st.lists(st.sampled_from(TEXT_PIECES), max_size=4).map("".join) | st.text(max_size=6)
+NUMBERS = st.none() | st.sampled_from([0, 1, -5, 2**53 + 1, MIN_ID])
+URLS = (
+    TEXTS
+    | st.sampled_from(["http://a.b/c.jpg", "https://a:80/x_y?z=1&b"])
+    | st.builds("http://{}".format, TEXTS)
+)
+ANY_PETS = st.builds(
+    Pet,
+    id=NUMBERS,
+    name=st.none() | TEXTS,
+    status=st.none() | TEXTS | st.just("sold"),
+    category=st.none() | st.builds(Category, NUMBERS, st.none() | TEXTS),
+    tags=st.lists(st.builds(Tag, NUMBERS, st.none() | TEXTS), max_size=3).map(tuple),
+    photo_urls=st.lists(URLS, max_size=3).map(tuple),
+)
+
+
+@settings(max_examples=500)
+@given(st.lists(ANY_PETS, max_size=4), st.sampled_from(["[clear]", "", "-", "Tag"]))
+def test_texts_of_columns_are_those_of_cells(several, marker):
+    """The texts of whole columns are the same as those of one cell after the other."""
+    table = table_from_pets(several)
+    for separator in ("\n", " | "):
+        fast = cell_columns(table, marker=marker, separator=separator)
+        careful = cell_texts(frame_from_table(table), marker=marker, separator=separator)
+        assert [column.to_pylist() for column in fast] == careful
+
+
+@settings(max_examples=300)
+@given(st.lists(ANY_PETS, max_size=4), st.sampled_from([".csv", ".tsv"]))
+def test_a_csv_of_columns_is_that_of_rows(tmp_path_factory, several, suffix):
+    """A CSV or TSV file that is written column by column has the same bytes as one that is written
+    row by row.
+    """
+    folder = tmp_path_factory.mktemp("csv", numbered=True)
+    table = table_from_pets(several)
+    for name, data in (("fast", PetTable(table)), ("careful", frame_from_table(table))):
+        write_sheet(data, folder / f"{name}{suffix}", base=False)
+    assert (folder / f"fast{suffix}").read_bytes() == (folder / f"careful{suffix}").read_bytes()
+
+
+def test_a_cell_that_no_csv_can_hold_is_refused_in_columns_too(tmp_path):
+    """A cell above the limit of readers is refused, however the file is written."""
+    pets = PetTable(table_from_pets([Pet(id=7, name="x" * (MAX_CELL_LENGTH + 1))]))
+    with pytest.raises(SheetError, match=r"row 2 \(7\) would have a cell of more than 131,072"):
+        write_sheet(pets, tmp_path / "pets.csv", base=False)

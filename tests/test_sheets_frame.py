@@ -400,7 +400,9 @@ def test_values_that_no_cell_can_hold_are_refused(value: object) -> None:
 
 
 def test_a_parquet_export_that_pandas_read_is_a_sheet(tmp_path: Path) -> None:
-    """A Parquet export that pandas reads, with arrays and structs, is a sheet in sync."""
+    """A Parquet export that pandas reads, with arrays, is a sheet in sync; the names of its tags
+    count.
+    """
     pets = [
         Pet(id=7, name="Bello", status="sold", tags=(Tag(3, "old"), Tag(None, "a, b"))),
         Pet(id=8, name="Mia", status="sold", photo_urls=("https://a/1.jpg", "https://a/2.jpg")),
@@ -409,3 +411,8 @@ def test_a_parquet_export_that_pandas_read_is_a_sheet(tmp_path: Path) -> None:
     sheet = sheet_from_frame(pd.read_parquet(tmp_path / "pets.parquet"))
     assert plan_of(pets, sheet).changes == ()
     assert not sheet.problems
+    frame = pd.read_parquet(tmp_path / "pets.parquet")
+    frame.at[0, "tags"] = ["new", "a, b"]
+    (change,) = plan_of(pets, sheet_from_frame(frame)).changes
+    assert change.after is not None
+    assert {*change.after.tags} == {Tag(None, "new"), Tag(None, "a, b")}

@@ -24,6 +24,7 @@ from petsync.plan.decide import SheetComparison
 from petsync.sheets import read_sheet, write_sheet
 from petsync.sheets.base import BASE_TAB
 from petsync.sheets.exact import FRAGILE_TEXT, find_resaved_forms
+from petsync.table.arrow import PetTable
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import frame_from_pets
 
@@ -89,7 +90,7 @@ def snapshot():
     draw()
     assert len(drawn) > 250
     return Snapshot(
-        frame=frame_from_pets(sorted([*drawn, *CHOSEN], key=lambda pet: pet.id)),
+        pets=PetTable(frame=frame_from_pets(sorted([*drawn, *CHOSEN], key=lambda pet: pet.id))),
         coverage=Coverage(("available",)),
         source="http://shop.example/v2",
         taken_at=datetime(2026, 11, 21, tzinfo=UTC),

@@ -185,7 +185,7 @@ def export_command(
     settings = context.settings
     default_statuses = profile_from(settings.profile, settings.service).statuses
     backup = ps.write_sheet(
-        base.frame, out, base=False if no_base else base, statuses=default_statuses, force=force
+        base.pets, out, base=False if no_base else base, statuses=default_statuses, force=force
     )
     text = "1 pet of {} is" if len(base) == 1 else f"{len(base):,} pets of {{}} are"
     context.say(f"{text.format(base.store)} in {out}.")
@@ -215,6 +215,7 @@ def _read_base(store: Store, statuses: tuple[str, ...], tags: tuple[str, ...]) -
     """Return the requested pets of the store."""
     # Import pandas only to read a store.
     from petsync.sheets.base import base_of
+    from petsync.table.arrow import PetTable
     from petsync.table.base import Base
 
     if not tags:
@@ -223,7 +224,7 @@ def _read_base(store: Store, statuses: tuple[str, ...], tags: tuple[str, ...]) -
     pets = store.find_by_tags(*tags)
     wanted = pets[pets["status"].isin(statuses)] if statuses else pets
     return Base(
-        frame=wanted[wanted["id"].notna()].sort_values("id", ignore_index=True),
+        pets=PetTable(frame=wanted[wanted["id"].notna()].sort_values("id", ignore_index=True)),
         store=store.url,
         taken_at=taken_at,
         statuses=statuses,

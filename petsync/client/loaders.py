@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from petsync.client.api import AsyncApi, each_query
 from petsync.errors import (
@@ -29,13 +31,19 @@ from petsync.models import Pet
 from petsync.plan.change import Coverage, FailedLookup, Snapshot
 from petsync.protocol import operations
 from petsync.protocol.operations import Call, Response, detect_media
-from petsync.table.arrow import frame_from_json
-from petsync.table.frame import frame_from_pets, lacks_id, without_duplicates
+from petsync.table.arrow import (
+    PetTable,
+    frame_from_table,
+    sorted_by_id,
+    table_from_json,
+    table_from_pets,
+    without_duplicates,
+)
 
 __all__ = [
     "Found",
     "Lookups",
-    "as_frame",
+    "as_table",
     "by_status",
     "find_by_status",
     "find_by_tags",
@@ -160,45 +168,37 @@ def _failure_limit(error: ApiError) -> int:
 # pet is read again by its id.
 
 
-async def resolve_copies(
-    api: AsyncApi, frame: pd.DataFrame
-) -> tuple[pd.DataFrame, tuple[int, ...]]:
+async def resolve_copies(api: AsyncApi, table: pa.Table) -> tuple[pa.Table, tuple[int, ...]]:
     """Return the table, and the ids of the pets that were read again with getPetById because their
     copies differed. The table has one row per id and is sorted by id. Rows without an id are left
     out, and so are pets that no longer exist when they are read again.
 
     Raises ResponseError if such a pet cannot be read, and the errors of `look_up`.
     """
-    numbered = _drop_missing_ids(frame)
-    if _is_ascending(numbered["id"]):
+    numbered = table.filter(table["id"].is_valid()) if table["id"].null_count else table
+    if _is_ascending(numbered["id"].to_numpy()):
         return numbered, ()
     differing = _find_differing(numbered)
     if differing:
         found = await look_up(api, differing)
         pets = [_require_answer(pet_id, found[pet_id]) for pet_id in differing]
-        others = numbered[~numbered["id"].isin(differing)]
-        reread = frame_from_pets([pet for pet in pets if pet is not None])
-        numbered = pd.concat([others, reread], ignore_index=True)
-    return without_duplicates(numbered).sort_values("id", ignore_index=True), differing
+        is_other = pc.invert(pc.is_in(numbered["id"], pa.array(differing, pa.int64())))
+        reread = table_from_pets([pet for pet in pets if pet is not None])
+        numbered = pa.concat_tables([numbered.filter(is_other), reread])
+    return sorted_by_id(without_duplicates(numbered)), differing
 
 
-def _drop_missing_ids(frame: pd.DataFrame) -> pd.DataFrame:
-    missing = lacks_id(frame)
-    return frame[~missing].reset_index(drop=True) if missing.any() else frame
-
-
-def _is_ascending(ids: pd.Series[int]) -> bool:
+def _is_ascending(ids: npt.NDArray[np.int64]) -> bool:
     """Return true if the ids are ascending, as nearly every service lists them."""
-    numbers = ids.to_numpy(np.int64)
-    return bool((numbers[1:] > numbers[:-1]).all())
+    return bool((ids[1:] > ids[:-1]).all())
 
 
-def _find_differing(frame: pd.DataFrame) -> tuple[int, ...]:
+def _find_differing(table: pa.Table) -> tuple[int, ...]:
     """Return the ids whose rows differ, in order."""
-    repeated = frame["id"].duplicated(keep=False)
+    repeated = pd.Series(table["id"].to_numpy()).duplicated(keep=False).to_numpy()
     if not repeated.any():
         return ()
-    copies = frame[repeated].sort_values("id", kind="stable")
+    copies = frame_from_table(table.filter(pa.array(repeated))).sort_values("id", kind="stable")
     changes = {str(name): _changes(copies[name]) for name in copies}
     is_copy = ~changes.pop("id")
     unlike = np.logical_or.reduce([*changes.values()]) & is_copy
@@ -232,7 +232,7 @@ log = logging.getLogger(__name__)
 _GENERAL_ERRORS = (AuthError, RateLimitedError, RedirectError, UnavailableError)
 
 
-async def by_status(api: AsyncApi, statuses: Sequence[str]) -> tuple[list[pd.DataFrame], Coverage]:
+async def by_status(api: AsyncApi, statuses: Sequence[str]) -> tuple[list[pa.Table], Coverage]:
     """Return the pets of each successful query, with every copy of a pet, and the coverage.
 
     If one query for all statuses fails, each status is queried separately. Raises the first error
@@ -245,7 +245,7 @@ async def by_status(api: AsyncApi, statuses: Sequence[str]) -> tuple[list[pd.Dat
     if len(queries) > 1:
         return await _query_each(api, queried, None)
     try:
-        return [await api.session.send(as_frame(queries[0], copies=True))], Coverage(queried)
+        return [await api.session.send(as_table(queries[0], copies=True))], Coverage(queried)
     except ApiError as error:
         if len(queried) == 1 or not _concerns_query(error):
             raise
@@ -256,13 +256,13 @@ async def by_status(api: AsyncApi, statuses: Sequence[str]) -> tuple[list[pd.Dat
 
 async def _query_each(
     api: AsyncApi, statuses: Sequence[str], first: ApiError | None
-) -> tuple[list[pd.DataFrame], Coverage]:
-    answers: dict[str, pd.DataFrame] = {}
+) -> tuple[list[pa.Table], Coverage]:
+    answers: dict[str, pa.Table] = {}
     failed: list[FailedLookup] = []
     for status in statuses:
         call = operations.find_pets_by_status([status], profile=api.session.profile)
         try:
-            answers[status] = await api.session.send(as_frame(call, copies=True))
+            answers[status] = await api.session.send(as_table(call, copies=True))
         except ApiError as error:
             if not _concerns_query(error):
                 raise
@@ -273,16 +273,16 @@ async def _query_each(
     return list(answers.values()), Coverage(tuple(answers), tuple(failed))
 
 
-def as_frame(call: Call[list[Pet]], *, copies: bool = False) -> Call[pd.DataFrame]:
+def as_table(call: Call[list[Pet]], *, copies: bool = False) -> Call[pa.Table]:
     """Return the same call, with its result as a table: one row per pet, or per copy of it."""
 
-    def read_frame(response: Response) -> pd.DataFrame:
+    def read_table(response: Response) -> pa.Table:
         if detect_media(response) == "json":
-            return frame_from_json(response.body, copies=copies)
-        frame = frame_from_pets(call.read(response))
-        return frame if copies else without_duplicates(frame)
+            return table_from_json(response.body, copies=copies)
+        table = table_from_pets(call.read(response))
+        return table if copies else without_duplicates(table)
 
-    return Call(call.request, read_frame)
+    return Call(call.request, read_table)
 
 
 def _concerns_query(error: ApiError) -> bool:
@@ -320,9 +320,9 @@ async def snapshot(api: AsyncApi, statuses: Sequence[str]) -> Snapshot:
     """
     taken_at = datetime.now(UTC)
     parts, coverage = await by_status(api, statuses)
-    frame, reread = await resolve_copies(api, _concat(parts))
+    table, reread = await resolve_copies(api, pa.concat_tables(parts))
     return Snapshot(
-        frame=frame,
+        pets=PetTable(table.combine_chunks()),
         coverage=coverage,
         source=api.session.base_url,
         taken_at=taken_at,
@@ -334,9 +334,6 @@ async def _load(
     api: AsyncApi, make: Callable[..., Call[list[Pet]]], values: Sequence[str]
 ) -> pd.DataFrame:
     calls = each_query(make, values, api.session.profile)
-    parts = [await api.session.send(as_frame(call)) for call in calls]
-    return parts[0] if len(parts) == 1 else without_duplicates(_concat(parts))
-
-
-def _concat(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+    parts = [await api.session.send(as_table(call)) for call in calls]
+    table = parts[0] if len(parts) == 1 else without_duplicates(pa.concat_tables(parts))
+    return frame_from_table(table)

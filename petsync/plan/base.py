@@ -36,6 +36,7 @@ from petsync.plan.match import Candidates, Row, RowValues, clears, iter_rows, pe
 from petsync.plan.merge import Judge
 from petsync.plan.plan import Inbound, RowEdit
 from petsync.plan.report import Report
+from petsync.table.arrow import SCHEMA, PetTable
 from petsync.table.base import Base
 from petsync.table.columns import CLEARED, COLUMNS, Column
 from petsync.table.frame import (
@@ -127,9 +128,12 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
                 sheet_pets[row.pet_id] = spelled
     ordered = sorted(pets.values(), key=lambda pet: pet.id or 0)
     unsure = {i: units for i, units in sheet.base.unsure_units.items() if i not in moved}
-    frame = frame_from_pets(ordered)
     return replace(
-        sheet.base, frame=frame, sheet_pets=sheet_pets, unsure_units=unsure, tab=sheet.tab
+        sheet.base,
+        pets=PetTable(frame=frame_from_pets(ordered)),
+        sheet_pets=sheet_pets,
+        unsure_units=unsure,
+        tab=sheet.tab,
     )
 
 
@@ -335,7 +339,7 @@ class RowComparison:
         missing = known - self.filled_columns - {"id"}
         renamed = old is not None and bool(missing - ({*self.frame.columns} - {"action"}))
         base = Base(
-            frame=frame.sort_values("id", kind="stable").reset_index(drop=True),
+            pets=PetTable(frame=frame.sort_values("id", kind="stable").reset_index(drop=True)),
             store=snapshot.source,
             taken_at=snapshot.taken_at.isoformat(timespec="microseconds"),
             columns=self.filled_columns | missing,
@@ -1017,7 +1021,7 @@ def _fill_category(cells: Category, before: Pet | None) -> Category:
 
 def _build_empty_base(store: str, taken_at: str) -> Base:
     none = frozenset[str]()
-    return Base(frame=frame_from_pets([]), store=store, taken_at=taken_at, columns=none)
+    return Base(pets=PetTable(SCHEMA.empty_table()), store=store, taken_at=taken_at, columns=none)
 
 
 # Continuation: the base of a sheet that was applied before, updated with what its runs sent.
@@ -1367,5 +1371,7 @@ def with_unknown(
     ]
     if base is None:
         taken_at = snapshot.taken_at.isoformat(timespec="microseconds")
-        return Base(frame=frame_from_pets(updated), store=snapshot.source, taken_at=taken_at)
+        return Base(
+            pets=PetTable(frame=frame_from_pets(updated)), store=snapshot.source, taken_at=taken_at
+        )
     return base.with_pets(updated) if updated else base

@@ -15,6 +15,7 @@ from petsync.errors import SheetError
 from petsync.models import Pet
 from petsync.plan.fields import fold_status
 from petsync.plan.guard import Refusal
+from petsync.table.arrow import PetTable
 from petsync.table.columns import Column
 from petsync.table.frame import has_id_in, ids_of
 
@@ -258,8 +259,8 @@ class Coverage(msgspec.Struct, frozen=True):
 class Snapshot:
     """The store's records at one time."""
 
-    frame: pd.DataFrame
-    """The pets in the canonical columns, one row per pet, sorted by id.
+    pets: PetTable
+    """The pets, one row for each, sorted by id.
 
     A pet that a query returned although its status was not requested is included, but is outside
     `coverage`.
@@ -278,6 +279,11 @@ class Snapshot:
     """A snapshot of the whole store, if the frame is only a part of it. The categories and tags are
     taken from it.
     """
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The pets in the canonical columns, and `extra` if a pet has unknown fields."""
+        return self.pets.frame
 
     @property
     def words(self) -> pd.DataFrame:
@@ -299,7 +305,7 @@ class Snapshot:
         return () if self.whole is None else self.whole.coverage.failed
 
     def __len__(self) -> int:
-        return len(self.frame)
+        return len(self.pets)
 
     def require_whole(self) -> None:
         """Raise SheetError if a query failed, because a sheet of the rest would lack pets."""

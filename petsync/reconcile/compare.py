@@ -48,6 +48,7 @@ from petsync.plan.rounds import Counts, Difference, SheetChange
 from petsync.reconcile.sources import Folder, Source
 from petsync.sheets import Obstacle
 from petsync.store import Store
+from petsync.table.arrow import PetTable
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import (
@@ -243,7 +244,7 @@ class Comparer:
             keep &= np.array([not wanted.isdisjoint(tag_names(tags)) for tags in lists], bool)
         if keep.all():
             return snapshot
-        return replace(snapshot, frame=snapshot.frame[keep].reset_index(drop=True))
+        return replace(snapshot, pets=PetTable(frame=snapshot.frame[keep].reset_index(drop=True)))
 
     def _list_pets(self, statuses: Sequence[str]) -> Snapshot:
         snapshot = self.store.snapshot(statuses=statuses)
@@ -720,14 +721,15 @@ def _with(snapshot: Snapshot, pets: Sequence[Pet]) -> Snapshot:
     if not pets:
         return snapshot
     frame = pd.concat([snapshot.frame, frame_from_pets(pets)], ignore_index=True)
-    return replace(snapshot, frame=frame.sort_values("id", kind="stable", ignore_index=True))
+    frame = frame.sort_values("id", kind="stable", ignore_index=True)
+    return replace(snapshot, pets=PetTable(frame=frame))
 
 
 def _without(snapshot: Snapshot, ids: Collection[int]) -> Snapshot:
     if not ids:
         return snapshot
     frame = snapshot.frame[~has_id_in(snapshot.frame, ids)].reset_index(drop=True)
-    return replace(snapshot, frame=frame)
+    return replace(snapshot, pets=PetTable(frame=frame))
 
 
 # Every difference that a comparison finds, each with its reason.

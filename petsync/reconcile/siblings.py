@@ -41,6 +41,7 @@ from petsync.reconcile.state import (
     find_reverted,
     find_written_cells,
 )
+from petsync.table.arrow import PetTable
 from petsync.table.base import Base
 from petsync.table.frame import (
     frame_from_pets,
@@ -429,7 +430,11 @@ def with_siblings(
     }
     columns = None if first.columns is None else first.columns | left
     merged = replace(
-        first, frame=frame, sheet_pets=sheet_pets, unsure_units=unsure, columns=columns
+        first,
+        pets=PetTable(frame=frame),
+        sheet_pets=sheet_pets,
+        unsure_units=unsure,
+        columns=columns,
     )
     merged = with_missing(merged, comparison.sheet) or merged
     moved_ids = frozenset(i for each in parts for i in each.ids)
@@ -479,7 +484,7 @@ def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[in
         for other in known:
             found = other.without(other.ids - wanted)
             if not is_any:
-                seen = replace(comparison.seen, frame=found.sheet_frame)
+                seen = replace(comparison.seen, pets=PetTable(frame=found.sheet_frame))
                 sight = compare_rows(comparison.sheet, seen, comparison.pet_ids, found)
                 pairs = zip(sight.rows, sight.ids, strict=True)
                 found = found.without({i for row, i in pairs if sight.differing.get(row)})

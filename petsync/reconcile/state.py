@@ -52,7 +52,8 @@ from petsync.report.json import round_json
 from petsync.report.views.round import round_page_view
 from petsync.sheets import load_edits, save_edits
 from petsync.store import Store
-from petsync.table.base import Base, ParcelError, unpack, verify
+from petsync.table.arrow import PetTable
+from petsync.table.base import Base, ParcelError, verify
 from petsync.table.columns import Column
 from petsync.table.frame import has_id_in, ids_of, lacks_id, select, unique_texts
 from petsync.table.sheet import Sheet
@@ -345,7 +346,7 @@ class BaseFile:
 
 def digest_of(base: Base | None) -> str:
     """Return the digest of a base that a sheet carries; "" for None."""
-    return "" if base is None else hashlib.sha256(unpack(base.to_lines())).hexdigest()
+    return "" if base is None else base.digest
 
 
 def _read_base(path: Path) -> StoredBase:
@@ -964,7 +965,7 @@ def _find_similar_versions(sheet: Sheet, versions: Sequence[Version], base: Base
     """Return the versions whose values the sheet has; only those with the fewest missing rows."""
     if len(_edited_pets(sheet, base)) < _MIN_OLD_PETS:
         return []
-    base = replace(base, frame=base.sheet_frame, sheet_pets={})
+    base = replace(base, pets=PetTable(frame=base.sheet_frame), sheet_pets={})
     like = [each for each in versions if _is_from(sheet, each, base)]
     lacking = [_count_missing_rows(sheet, each, base) for each in like]
     return [each for each, n in zip(like, lacking, strict=True) if n == min(lacking)]

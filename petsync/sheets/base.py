@@ -41,7 +41,7 @@ def base_of(snapshot: Snapshot) -> Base:
     """Return the snapshot as a base. Raises SheetError if one of its queries failed."""
     snapshot.require_whole()
     return Base(
-        frame=snapshot.frame,
+        pets=snapshot.pets,
         store=snapshot.source,
         taken_at=snapshot.taken_at.isoformat(timespec="seconds"),
         statuses=snapshot.coverage.statuses,

@@ -54,6 +54,7 @@ from petsync.sheets.validate.rows import (
     note_suspects,
     note_worksheet,
 )
+from petsync.table.arrow import TAG_IDS
 from petsync.table.base import Base
 from petsync.table.cells import (
     CellError,
@@ -629,6 +630,9 @@ def sheet_from_frame(
     frame = _with_index(rows_of(frame), mapper)
     if EXTRA in frame and _is_extra(frame[EXTRA]):
         frame = frame.drop(columns=EXTRA)
+    if TAG_IDS in frame and "tags" in frame and _has_lists(frame[TAG_IDS]):
+        # The names of the tags count: a list that somebody edited has other ids than these.
+        frame = frame.drop(columns=TAG_IDS)
     header = [str(name) for name in frame.columns]
     check_mapping(_FRAME_NAME, mapping or {}, header)
     if not mapper.score(header):
@@ -665,6 +669,13 @@ def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:
         if isinstance(value, dict) or not _is_missing(value)
     )
     return isinstance(column, pd.Series) and all(are_objects)
+
+
+def _has_lists(column: pd.Series[Any] | pd.DataFrame) -> bool:
+    """Return true if all values of a column are lists, or missing."""
+    return isinstance(column, pd.Series) and all(
+        isinstance(value, list | np.ndarray) or _is_missing(value) for value in column.tolist()
+    )
 
 
 def _find_emptied(frame: pd.DataFrame, column_of_header: Mapping[str, str]) -> list[int]:

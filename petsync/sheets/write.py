@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from petsync._files import check_name, write_atomically
@@ -22,7 +23,8 @@ from petsync.sheets.base import base_notice, choose_base
 from petsync.sheets.csv import escape_formula
 from petsync.sheets.results import backup_before_export
 from petsync.sheets.sidecar import write_with_sidecar
-from petsync.sheets.xlsx.contents import OUT, Contents, cell_texts
+from petsync.sheets.xlsx.contents import OUT, Contents, cell_columns, cell_texts, replace_texts
+from petsync.table.arrow import SCHEMA, TAG_IDS, PetTable, table_from_frame
 from petsync.table.base import Base
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import EXTRA, pets_from_frame
@@ -32,44 +34,20 @@ from petsync.table.sheet import Sheet, rows_of
 __all__ = ["csv_bytes", "parquet_bytes", "write_sheet"]
 
 
-# A table as a Parquet file: exact ids, lists of URLs, tags with id and name.
+# A table as a Parquet file: exact ids, lists of URLs and of the tags' names, and beside them of
+# their ids.
 
 
-_TAG = pa.struct([("id", pa.int64()), ("name", pa.string())])
-_TYPES = {
-    "id": pa.int64(),
-    "category_id": pa.int64(),
-    "tags": pa.list_(_TAG),
-    "photo_urls": pa.list_(pa.string()),
-}
-
-
-def parquet_bytes(frame: pd.DataFrame) -> bytes:
-    """Return a Parquet file with the table's canonical columns; `extra` is JSON text."""
-    columns: dict[str, Any] = {
-        name: pa.array(_column_values(frame[name]), _TYPES.get(name, pa.large_string()))
-        for name in COLUMNS
-        if name in frame
-    }
-    if EXTRA in frame:
-        extra = [value and msgspec.json.encode(value).decode() for value in frame[EXTRA]]
-        columns[EXTRA] = pa.array(extra, pa.large_string())
-    sink = io.BytesIO()
-    pq.write_table(pa.table(columns), sink, compression="zstd")
-    return sink.getvalue()
-
-
-def _column_values(column: pd.Series[Any]) -> list[Any]:
-    if column.name == "tags":
-        return [
-            [{"id": tag.id, "name": tag.name} for tag in tags] if isinstance(tags, list) else None
-            for tags in column
-        ]
-    missing = column.isna().tolist()
-    values = column.tolist()
-    return [
-        None if is_missing else value for value, is_missing in zip(values, missing, strict=True)
-    ]
+def parquet_bytes(table: pa.Table) -> bytes:
+    """Return a Parquet file with the columns of the table; `extra` is JSON text, and is left out if
+    it is empty.
+    """
+    if table[EXTRA].null_count == len(table):
+        table = table.drop_columns(EXTRA)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
 
 
 # write_sheet: a table as a workbook, a CSV, JSON or Parquet file, written completely or not at all.
@@ -123,7 +101,7 @@ def write_sheet(
         from petsync.sheets.xlsx.write import workbook_bytes
 
         contents = Contents(
-            columns=cell_texts(_frame(data), marker=clear, empty=_empty_text(data, clear)),
+            columns=_cell_texts(data, clear),
             tab=tab,
             file=path.name,
             statuses=statuses,
@@ -139,7 +117,7 @@ def write_sheet(
         ".tsv": lambda: _csv_file(data, clear, "\t"),
         ".json": lambda: encode_pets(pets_from_frame(_values(data))),
         ".jsonl": lambda: b"".join(encode_pet(p) + b"\n" for p in pets_from_frame(_values(data))),
-        ".parquet": lambda: parquet_bytes(_values(data)),
+        ".parquet": lambda: parquet_bytes(_parquet_table(data)),
     }
     writer = writers.get(path.suffix.casefold())
     if writer is None:
@@ -193,6 +171,13 @@ def _frame(data: Any) -> pd.DataFrame:
     return frame
 
 
+def _cell_texts(data: Any, clear: str) -> Sequence[Sequence[str]]:
+    table = _arrow_table(data)
+    if table is None:
+        return cell_texts(_frame(data), marker=clear, empty=_empty_text(data, clear))
+    return [column.to_pylist() for column in cell_columns(table, marker=clear)]
+
+
 def _values(data: Any) -> pd.DataFrame:
     """Return the table without `clear` markers, for files that hold values instead of cells."""
     frame = _frame(data)
@@ -201,11 +186,31 @@ def _values(data: Any) -> pd.DataFrame:
     return frame.assign(category=frame["category"].mask(is_cleared, ""))
 
 
+def _arrow_table(data: Any) -> pa.Table | None:
+    """Return the Arrow table of pets that come from a store; None for other data."""
+    pets = data.pets if isinstance(data, Snapshot) else data
+    return pets.table if isinstance(pets, PetTable) else None
+
+
+def _parquet_table(data: Any) -> pa.Table:
+    table = _arrow_table(data)
+    if table is not None:
+        return table
+    frame = _values(data)
+    names = [name for name in SCHEMA.names if name in frame or name == EXTRA]
+    if "tags" in names:
+        names.insert(names.index("tags") + 1, TAG_IDS)
+    return table_from_frame(frame).select(names)
+
+
 def _base_lines(base: Base | None) -> list[str]:
     return [] if base is None else [base_notice(base), *base.to_lines()]
 
 
 def _csv_file(data: Any, clear: str, delimiter: str) -> bytes:
+    table = _arrow_table(data)
+    if table is not None and (content := _csv_of_table(table, clear, delimiter)) is not None:
+        return content
     columns = cell_texts(
         _frame(data), marker=clear, empty=_empty_text(data, clear), separator=" | "
     )
@@ -215,6 +220,47 @@ def _csv_file(data: Any, clear: str, delimiter: str) -> bytes:
     ]
     rows = [list(row) for row in zip(*escaped, strict=True)]
     return csv_bytes([list(OUT), *rows], delimiter)
+
+
+def _csv_of_table(table: pa.Table, clear: str, delimiter: str) -> bytes | None:
+    """Return the same bytes as `csv_bytes` for the texts of the table's cells; None if a cell is
+    longer than its limit.
+    """
+    *columns, _ = cell_columns(table, marker=clear, separator=" | ")
+    if any((pc.max(pc.binary_length(each)).as_py() or 0) > _MAX_CELL_LENGTH for each in columns):
+        return None
+    fields = [
+        column if name in _ID_COLUMNS else _fields_of(column, delimiter)
+        for name, column in zip(COLUMNS, columns, strict=True)
+    ]
+    # The cells of the last column, `action`, are blank.
+    end, between = pa.scalar("\r\n", pa.large_string()), pa.scalar(delimiter, pa.large_string())
+    lines = pc.binary_join_element_wise(*fields, end, between)
+    return csv_bytes([list(OUT)], delimiter) + _text_of(lines)
+
+
+def _fields_of(texts: pa.LargeStringArray, delimiter: str) -> pa.LargeStringArray:
+    """Return the texts as fields of a CSV file: escaped if a program could read a formula in them,
+    and quoted if necessary.
+    """
+    is_plain = pc.match_substring_regex(texts, r"^[A-Za-z0-9]")
+    is_error = pc.or_(pc.starts_with(texts, "Err:"), pc.match_substring(texts, "\0"))
+    rows = np.flatnonzero(np.array(pc.or_(pc.invert(is_plain), is_error), dtype=bool))
+    if len(rows):
+        texts = replace_texts(texts, rows, [*map(escape_formula, texts.take(rows).to_pylist())])
+    must_be_quoted = pc.match_substring_regex(texts, rf'[{delimiter}"\r\n]')
+    if not pc.any(must_be_quoted).as_py():
+        return texts
+    quote, nothing = pa.scalar('"', pa.large_string()), pa.scalar("", pa.large_string())
+    doubled = pc.replace_substring(texts, '"', '""')
+    quoted = pc.binary_join_element_wise(quote, doubled, quote, nothing)
+    return pc.if_else(must_be_quoted, quoted, texts)
+
+
+def _text_of(texts: pa.LargeStringArray) -> memoryview:
+    """Return all texts, one after the other, as UTF-8."""
+    ends = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    return memoryview(texts.buffers()[2] or b"")[ends[0] : ends[-1]]
 
 
 def _empty_text(data: Any, clear: str) -> str:

@@ -31,15 +31,18 @@ from petsync.table.frame import (
 
 __all__ = [
     "SCHEMA",
+    "TAG_IDS",
     "PetTable",
     "frame_from_json",
     "frame_from_table",
+    "sorted_by_id",
     "table_from_frame",
     "table_from_json",
     "table_from_pets",
     "without_duplicates",
 ]
 
+TAG_IDS = "tag_ids"
 _TEXT = pa.large_string()
 _NUMBER = pa.int64()
 SCHEMA = pa.schema(
@@ -50,7 +53,7 @@ SCHEMA = pa.schema(
         ("category", _TEXT),
         ("category_id", _NUMBER),
         ("tags", pa.large_list(_TEXT)),
-        ("tag_ids", pa.large_list(_NUMBER)),
+        (TAG_IDS, pa.large_list(_NUMBER)),
         ("photo_urls", pa.large_list(_TEXT)),
         (EXTRA, _TEXT),
     ]
@@ -122,6 +125,12 @@ def without_duplicates(table: pa.Table) -> pa.Table:
     return table.filter(pa.array(~repeated)) if repeated.any() else table
 
 
+def sorted_by_id(table: pa.Table) -> pa.Table:
+    """Return the table sorted by id; the table itself if its ids are ascending already."""
+    ids = table["id"].to_numpy()
+    return table if (ids[1:] >= ids[:-1]).all() else table.sort_by("id")
+
+
 def _arrays(pets: list[json.PetRow]) -> list[pa.Array]:
     """Return the columns of SCHEMA without `extra`."""
     tags = [pet.tags for pet in pets]
@@ -178,7 +187,7 @@ def frame_from_table(table: pa.Table) -> pd.DataFrame:
             "status": text_column(table["status"]),
             "category": text_column(table["category"]),
             "category_id": number_column(table["category_id"]),
-            "tags": _objects(_tag_lists(table["tags"], table["tag_ids"])),
+            "tags": _objects(_tag_lists(table["tags"], table[TAG_IDS])),
             "photo_urls": _objects(_split(table["photo_urls"], _items(table["photo_urls"]))),
         }
         _move_tag_extra(columns["tags"], extra)
@@ -200,7 +209,7 @@ def table_from_frame(frame: pd.DataFrame) -> pa.Table:
         tags = _list_values(frame, "tags")
         if tags is not None:
             columns["tags"] = _lists(tags, _tag_name, _TEXT)
-            columns["tag_ids"] = _lists(tags, _tag_id, _NUMBER)
+            columns[TAG_IDS] = _lists(tags, _tag_id, _NUMBER)
         urls = _list_values(frame, "photo_urls")
         if urls is not None:
             columns["photo_urls"] = _lists(urls, str, _TEXT)

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 import pandas as pd
+import pyarrow as pa
 
 from petsync.errors import ResponseError
 from petsync.models import Pet, Tag
-from petsync.protocol.json import encode_pets
-from petsync.table.arrow import frame_from_json
+from petsync.protocol.json import decode_pets, encode_pets
+from petsync.table.arrow import SCHEMA, PetTable, sorted_by_id, table_from_json, without_duplicates
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import (
     EXTRA,
@@ -32,19 +33,21 @@ __all__ = ["LINE", "Base", "ParcelError", "pack", "unpack", "verify"]
 # Parcel: data as lines of plain ASCII, which the cells of a spreadsheet keep unchanged.
 #
 # The first line has `petsync-base`, the version, the number of further lines, and a SHA-256 of
-# these and of the compressed content; the further lines are the content, compressed with zlib, in
-# base64. Lines that begin with `#` are comments, and are ignored.
+# these and of the packed content; the further lines are the packed content in base64. Lines that
+# begin with `#` are comments, and are ignored. The packed content of version 2 is compressed with
+# Zstandard, or is a zero byte and the plain content; that of version 1, which petsync 0.2 wrote, is
+# compressed with zlib.
 
 
 LINE = 30_000
 """The maximum length of a line: a cell in Excel holds 32,767 characters."""
 
-_VERSION = 1
+_VERSION, _OLD_VERSION = 2, 1
+_PLAIN = b"\0"
 _LABEL = re.compile(r"petsync-base ([0-9]{1,9}) ([0-9]{1,9}) ([0-9a-f]{64})")
 _ANY_LABEL = re.compile(r"petsync-base ")
 # The size that may always be unpacked, and the largest ratio to the packed size above it.
 _MIN_LIMIT, _MAX_RATIO = 1 << 24, 64
-_COMPRESSION = 4
 
 
 class ParcelError(ValueError):
@@ -55,17 +58,24 @@ class ParcelError(ValueError):
 
 def pack(data: bytes) -> list[str]:
     """Return the lines that contain `data`; `unpack` reverses this."""
-    packed = zlib.compress(data, _COMPRESSION)
+    packed: bytes = pa.compress(data, codec="zstd", asbytes=True)
     if len(data) > _compute_size_limit(packed):
-        packed = zlib.compress(data, 0)
+        packed = _PLAIN + data
     text = base64.b64encode(packed).decode()
     chunks = [text[start : start + LINE] for start in range(0, len(text), LINE)]
-    return [f"petsync-base {_VERSION} {len(chunks)} {_digest(len(chunks), packed)}", *chunks]
+    digest = _digest(_VERSION, len(chunks), packed)
+    return [f"petsync-base {_VERSION} {len(chunks)} {digest}", *chunks]
 
 
 def unpack(lines: Iterable[str]) -> bytes:
     """Return the data in the lines. Raises ParcelError, which says what is wrong with them."""
-    return _inflate(_decode_lines(lines))
+    return _unpack(lines)[1]
+
+
+def _unpack(lines: Iterable[str]) -> tuple[int, bytes]:
+    """Return the version of the lines, and the data in them."""
+    version, packed = _decode_lines(lines)
+    return version, _inflate(packed) if version == _OLD_VERSION else _expand(packed)
 
 
 def verify(lines: Iterable[str]) -> None:
@@ -75,11 +85,11 @@ def verify(lines: Iterable[str]) -> None:
     _decode_lines(lines)
 
 
-def _decode_lines(lines: Iterable[str]) -> bytes:
+def _decode_lines(lines: Iterable[str]) -> tuple[int, bytes]:
     stripped = map(str.strip, lines)
     label, *chunks = [line for line in stripped if line and not line.startswith("#")] or [""]
     version, count, digest = _read_label(label)
-    if version != _VERSION:
+    if version not in (_VERSION, _OLD_VERSION):
         raise ParcelError(
             f"they are in format {version}, which this version of petsync does not support"
         )
@@ -89,9 +99,9 @@ def _decode_lines(lines: Iterable[str]) -> bytes:
         packed = base64.b64decode("".join(chunks), validate=True)
     except ValueError:
         raise ParcelError("they were changed") from None
-    if _digest(count, packed) != digest:
+    if _digest(version, count, packed) != digest:
         raise ParcelError("they were changed")
-    return packed
+    return version, packed
 
 
 def _read_label(label: str) -> tuple[int, int, str]:
@@ -103,8 +113,27 @@ def _read_label(label: str) -> tuple[int, int, str]:
     return int(match[1]), int(match[2]), match[3]
 
 
-def _digest(count: int, packed: bytes) -> str:
-    return hashlib.sha256(f"petsync-base {_VERSION} {count}\n".encode() + packed).hexdigest()
+def _digest(version: int, count: int, packed: bytes) -> str:
+    digest = hashlib.sha256(f"petsync-base {version} {count}\n".encode())
+    digest.update(packed)
+    return digest.hexdigest()
+
+
+def _expand(packed: bytes) -> bytes:
+    if packed.startswith(_PLAIN):
+        return packed.removeprefix(_PLAIN)
+    rest = _compute_size_limit(packed)
+    parts: list[bytes] = []
+    try:
+        with pa.input_stream(pa.py_buffer(packed), compression="zstd") as stream:
+            while part := stream.read(_MIN_LIMIT):
+                parts.append(part)
+                rest -= len(part)
+                if rest < 0:
+                    raise ParcelError("they are far too large when unpacked")
+    except OSError:
+        raise ParcelError("they cannot be unpacked") from None
+    return b"".join(parts)
 
 
 def _inflate(packed: bytes) -> bytes:
@@ -134,8 +163,8 @@ class Base:
     The base of a reconciliation also describes the sheet, in the fields from `sheet_pets` on.
     """
 
-    frame: pd.DataFrame
-    """The canonical columns (and `extra`), one row for each exported pet, sorted by id."""
+    pets: PetTable
+    """The exported pets, one row for each, sorted by id."""
     store: str
     """The service's base URL."""
     taken_at: str
@@ -169,9 +198,15 @@ class Base:
     """
     _sheet_frames: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
     _ids: list[frozenset[int]] = field(default_factory=list, init=False, repr=False)
+    _digests: list[str] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
-        return len(self.frame)
+        return len(self.pets)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The exported pets in the canonical columns (and `extra`)."""
+        return self.pets.frame
 
     @property
     def ids(self) -> frozenset[int]:
@@ -199,7 +234,10 @@ class Base:
         sheet_pets = {pet_id: pet for pet_id, pet in self.sheet_pets.items() if pet_id not in ids}
         unsure = {pet_id: units for pet_id, units in self.unsure_units.items() if pet_id not in ids}
         return replace(
-            self, frame=_sort_by_id(self.frame[keep]), sheet_pets=sheet_pets, unsure_units=unsure
+            self,
+            pets=_sort_by_id(self.frame[keep]),
+            sheet_pets=sheet_pets,
+            unsure_units=unsure,
         )
 
     def with_pets(self, pets: Sequence[Pet]) -> Base:
@@ -208,11 +246,28 @@ class Base:
             return self
         others = self.frame[~has_id_in(self.frame, {pet.id for pet in pets})]
         parts = [part for part in (others, frame_from_pets(pets)) if len(part)] or [others]
-        return replace(self, frame=_sort_by_id(pd.concat(parts, ignore_index=True)))
+        return replace(self, pets=_sort_by_id(pd.concat(parts, ignore_index=True)))
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the base as JSON, which is the same in all versions of petsync."""
+        if not self._digests:  # Cached, too.
+            pets = _encode_frame(self.frame.sort_values("id", kind="stable"))
+            parts = [msgspec.json.encode(self._header()), pets]
+            parts += [self._encode_sheet_pets()] if self.sheet_pets else []
+            self._digests.append(hashlib.sha256(b"\n".join(parts)).hexdigest())
+        return self._digests[0]
 
     def to_lines(self) -> list[str]:
         """Return the base as lines of plain ASCII that fit into cells."""
-        header = _Header(
+        header, table = msgspec.json.encode(self._header()), _encode_table(self.pets.table)
+        return pack(b"\n".join([header, self._encode_sheet_pets(), table]))
+
+    def _encode_sheet_pets(self) -> bytes:
+        return encode_pets([pet for _, pet in sorted(self.sheet_pets.items())])
+
+    def _header(self) -> _Header:
+        return _Header(
             store=self.store,
             taken_at=self.taken_at,
             pets=len(self),
@@ -227,29 +282,25 @@ class Base:
             unsure={i: sorted(units) for i, units in sorted(self.unsure_units.items())}
             or msgspec.UNSET,
         )
-        parts = [
-            msgspec.json.encode(header),
-            _encode_frame(self.frame.sort_values("id", kind="stable")),
-        ]
-        if self.sheet_pets:
-            parts.append(encode_pets([pet for _, pet in sorted(self.sheet_pets.items())]))
-        return pack(b"\n".join(parts))
 
     @classmethod
     def from_lines(cls, lines: Iterable[str]) -> Base:
         """Return the base in the lines. Raises ParcelError if it is not complete and unchanged."""
-        head, _, rest = unpack(lines).partition(b"\n")
-        body, _, sheet_pets = rest.partition(b"\n")
+        version, data = _unpack(lines)
+        head, _, rest = data.partition(b"\n")
+        first, _, second = rest.partition(b"\n")
         try:
             header = msgspec.json.decode(head, type=_Header)
-            frame = frame_from_json(body)
-            pets = pets_from_frame(frame_from_json(sheet_pets)) if sheet_pets else []
-        except (msgspec.DecodeError, UnicodeDecodeError, ResponseError):
+            if version == _OLD_VERSION:
+                table, pets = table_from_json(first), decode_pets(second or b"[]")
+            else:
+                table, pets = _decode_table(second), decode_pets(first)
+        except _UNREADABLE:
             raise ParcelError("they are not pets") from None
-        if len(frame) != header.pets:
-            raise ParcelError(f"they have {len(frame):,} pets instead of {header.pets:,}")
+        if len(table) != header.pets:
+            raise ParcelError(f"they have {len(table):,} pets instead of {header.pets:,}")
         return cls(
-            frame=frame,
+            pets=PetTable(table),
             store=header.store,
             taken_at=header.taken_at,
             statuses=header.statuses,
@@ -265,8 +316,17 @@ class Base:
         )
 
 
-def _sort_by_id(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.sort_values("id", kind="stable").reset_index(drop=True)
+def _sort_by_id(frame: pd.DataFrame) -> PetTable:
+    return PetTable(frame=frame.sort_values("id", kind="stable").reset_index(drop=True))
+
+
+_UNREADABLE = (
+    msgspec.DecodeError,
+    UnicodeDecodeError,
+    ResponseError,
+    pa.ArrowException,
+    OSError,  # Arrow raises it for a stream in another format.
+)
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True):
@@ -329,3 +389,21 @@ def _json_row(
     group = None if category is None and category_id is None else _Label(category_id, category)
     labels = [_Label(tag.id, tag.name) for tag in tags or ()]
     return _Row(labels, list(photo_urls or ()), number, name, status, group)
+
+
+def _encode_table(table: pa.Table) -> bytes:
+    """Return the table, sorted by id, in Arrow's stream format."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, SCHEMA) as writer:
+        writer.write_table(sorted_by_id(table).combine_chunks())
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _decode_table(data: bytes) -> pa.Table:
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        table = reader.read_all()
+    if table.schema != SCHEMA:
+        raise ParcelError("they are not pets")
+    table.validate(full=True)
+    return without_duplicates(table)

@@ -24,6 +24,7 @@ from petsync.plan.change import (
 from petsync.plan.guard import Refusal, Verdict
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report, Result
+from petsync.table.arrow import PetTable, table_from_pets
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Finding, Sheet
@@ -254,7 +255,7 @@ def sheet_with(*findings: Finding, source: str = "edited.xlsx", tab: str = "Pets
 def small_snapshot(*pets: Pet) -> Snapshot:
     """Return a snapshot of these pets, or of three."""
     return Snapshot(
-        frame=frame_from_pets(pets or (BELLA, replace(BELLA, id=18), TOM)),
+        pets=PetTable(table_from_pets(pets or (BELLA, replace(BELLA, id=18), TOM))),
         coverage=Coverage(("available", "pending", "sold")),
         source="http://127.0.0.1:1/v2",
         taken_at=datetime(2026, 11, 20, 9, 30, tzinfo=UTC),

@@ -23,6 +23,7 @@ from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
 from petsync.protocol.operations import Traffic
+from petsync.table.arrow import PetTable
 from petsync.table.base import Base
 from petsync.table.frame import frame_from_pets, integers, texts
 from petsync.table.sheet import Finding, Sheet
@@ -44,7 +45,7 @@ def snapshot_of(
     frame = frame_from_pets(sorted(pets, key=lambda pet: pet.id or 0))
     taken = datetime(2026, 11, 20, tzinfo=UTC)
     covered = coverage or Coverage((*STANDARD.statuses, *frame["status"].dropna().unique()))
-    return Snapshot(frame=frame, coverage=covered, source=url, taken_at=taken)
+    return Snapshot(pets=PetTable(frame=frame), coverage=covered, source=url, taken_at=taken)
 
 
 def sheet_of(pets: Iterable[Pet], *, action: str = "merge", **more: Any) -> Sheet:
@@ -81,7 +82,7 @@ def _sheet(frame: pd.DataFrame, **more: Any) -> Sheet:
 def base_of(pets: Iterable[Pet], *, url: str = URL) -> Base:
     """Return the base of a sheet that was exported when the store had these pets."""
     taken = "2026-11-19T00:00:00+00:00"
-    return Base(frame=snapshot_of(pets).frame, store=url, taken_at=taken)
+    return Base(pets=snapshot_of(pets).pets, store=url, taken_at=taken)
 
 
 def error_at(row: int, column: str = "status", rule: str = "status-unknown") -> Finding:

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from petsync.errors import SheetError
 from petsync.models import Tag
 from petsync.sheets.headers import ACTION
 from petsync.sheets.validate.findings import escaped_list
+from petsync.table.arrow import TAG_IDS, frame_from_table
 from petsync.table.base import Base
-from petsync.table.cells import escape_marker, format_photo_urls, format_tags
-from petsync.table.columns import CLEARED, COLUMNS
+from petsync.table.cells import (
+    escape_marker,
+    format_photo_urls,
+    format_tags,
+    marker_core,
+    marker_word,
+)
+from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import plain_values
 
-__all__ = ["GUIDE", "OUT", "Contents", "cell_texts"]
+__all__ = ["GUIDE", "OUT", "Contents", "cell_columns", "cell_texts", "replace_texts"]
 
 
 # A table's rows as the texts of cells.
@@ -59,6 +70,103 @@ def cell_texts(
                 yield form(value) if value == 0 or value else empty
 
     return [list(column(name)) for name in OUT]
+
+
+def cell_columns(
+    table: pa.Table, *, marker: str, separator: Literal["\n", " | "] = "\n"
+) -> list[pa.LargeStringArray]:
+    """Return the same texts as `cell_texts` of the table's DataFrame, with an empty `empty`. Only
+    the cells that may need quotes or an escape become Python objects.
+    """
+    return [*_iter_columns(table.combine_chunks(), marker, separator)]
+
+
+def _iter_columns(
+    table: pa.Table, marker: str, separator: Literal["\n", " | "]
+) -> Iterator[pa.LargeStringArray]:
+    def careful(name: str, rows: Positions) -> list[str]:
+        frame = frame_from_table(table.take(rows))
+        return cell_texts(frame, marker=marker, separator=separator)[OUT.index(name)]
+
+    # Only the default marker has no letter that equals another one when case is ignored.
+    is_known = marker in ("", CLEAR)
+    for name in OUT:
+        if name == ACTION:
+            yield pa.array([""] * len(table), _TEXT)
+            continue
+        column = table[name].combine_chunks()
+        if pa.types.is_integer(column.type):
+            yield column.cast(_TEXT).fill_null("")
+            continue
+        if name in _TEXTS:
+            texts, is_plain = column, _are_plain(column, _PLAIN_TEXT)
+        elif name == "tags":
+            texts, is_plain = _join_tags(column, table[TAG_IDS].combine_chunks())
+        else:
+            is_plain = _are_all(column, _are_plain(pc.list_flatten(column), _PLAIN_URL))
+            texts = pc.binary_join(column, pa.scalar(separator, _TEXT))
+        rows = np.flatnonzero(~is_plain if is_known else np.ones(len(table), dtype=bool))
+        texts = texts.fill_null("")
+        if len(rows):
+            texts = replace_texts(texts, rows, careful(name, rows))
+        yield texts
+
+
+def replace_texts(
+    texts: pa.LargeStringArray, rows: Positions, others: Sequence[str]
+) -> pa.LargeStringArray:
+    """Return the texts with others in these rows."""
+    mask = np.zeros(len(texts), dtype=bool)
+    mask[rows] = True
+    return pc.replace_with_mask(texts, pa.array(mask), pa.array(others, _TEXT))
+
+
+# A cell is plain if it needs no quotes and no escape, and is not the marker. Other cells may be
+# plain, too: these expressions match the usual ones.
+_LETTERS = (
+    r"A-Za-z0-9\x{c0}-\x{24f}\x{370}-\x{3ff}\x{400}-\x{52f}\x{3041}-\x{30ff}"
+    r"\x{4e00}-\x{9fff}\x{ac00}-\x{d7a3}"
+)
+_CLEAR_WORD = marker_word(marker_core(CLEAR))
+_PLAIN_TEXT = rf"^[{_LETTERS}]"
+_PLAIN_TAG = rf"^[{_LETTERS}](?:[{_LETTERS} _.!?%+/*'-]*[{_LETTERS}_.!?%+/*-])?$"
+_PLAIN_URL = (
+    r"^https?://[A-Za-z0-9.-]+(?::[0-9]+)?"
+    r"(?:/(?:[A-Za-z0-9._~%?=&+@!$*()/-]*[A-Za-z0-9.~%?=&+@!$*()/-])?)?$"
+)
+_TEXTS = ("name", "status", "category")
+_TEXT = pa.large_string()
+Positions = npt.NDArray[np.intp]
+
+
+def _are_plain(texts: pa.LargeStringArray, pattern: str) -> npt.NDArray[np.bool_]:
+    """Return a mask of the texts that match the pattern and do not contain the word of the marker,
+    or part of an escaped line break. A missing text is plain in a column, and not in a list.
+    """
+    is_special = pc.match_substring_regex(texts, rf"{_CLEAR_WORD}|_x000", ignore_case=True)
+    is_plain = pc.and_not(pc.match_substring_regex(texts, pattern), is_special)
+    return np.array(is_plain.fill_null(pattern == _PLAIN_TEXT), dtype=bool)
+
+
+def _are_all(column: pa.LargeListArray, is_plain: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return a mask of the lists all of whose items are plain."""
+    ends = np.cumsum(np.array(pc.list_value_length(column).fill_null(0)))
+    odd = np.concatenate([[0], np.cumsum(~is_plain)])
+    is_all: npt.NDArray[np.bool_] = np.diff(odd[np.concatenate([[0], ends])]) == 0
+    return is_all
+
+
+def _join_tags(
+    names: pa.LargeListArray, ids: pa.LargeListArray
+) -> tuple[pa.LargeStringArray, npt.NDArray[np.bool_]]:
+    """Return a text for each list of tags, and a mask of the lists that are plain."""
+    flat_names, flat_ids = pc.list_flatten(names), pc.list_flatten(ids)
+    is_plain = _are_plain(flat_names, _PLAIN_TAG)
+    numbered = pc.binary_join_element_wise(flat_ids.cast(_TEXT), flat_names, pa.scalar(":", _TEXT))
+    items = pc.coalesce(numbered, flat_names, pa.scalar("", _TEXT))
+    ends = np.cumsum(np.array(pc.list_value_length(names).fill_null(0)))
+    lists = pa.LargeListArray.from_arrays(pa.array(np.concatenate([[0], ends])), items)
+    return pc.binary_join(lists, pa.scalar("; ", _TEXT)), _are_all(names, is_plain)
 
 
 def _values(frame: pd.DataFrame, name: str) -> tuple[Sequence[Any], Sequence[bool]]:
