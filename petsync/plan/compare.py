@@ -1273,13 +1273,17 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
         }
         if len(edits) < _MIN_SHIFTED:
             continue
-        was, texts = _read_unit(base.frame, at, exported, unit)
         edited = {u.row: _text(u.after, unit) for u in updates if u.row in edits}
+        new = len(sheet.rows) - len(exported)
+        known = _count_known([u.after for u in updates if u.row in edits], base.frame, unit)
+        blanks = int(sheet.rows[unit].isna().sum()) if unit in sheet.rows else 0
+        if known + blanks < _MIN_SHIFTED and len(edits) - known > new:
+            continue
+        was, texts = _read_unit(base.frame, at, exported, unit)
         after = {**texts, **edited}
         there = {*was.values()}
         # A value with another spelling has not moved.
         others = {row: text for row, text in edited.items() if text != texts[row]}
-        new = len(sheet.rows) - len(exported)
         if (
             _is_moved(edits, was)
             or _is_moved(others, texts)
@@ -1294,6 +1298,24 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
         found += [column for column in COLUMNS_OF[unit] if column in sheet.rows]
         places.append(f"{sheet.address(first, unit)} ({unit})")
     return _build_shifted(found, places)
+
+
+def _count_known(pets: Sequence[Pet], frame: pd.DataFrame, unit: Unit) -> int:
+    """Return how many of the pets may have the value of a pet in the frame in this unit: only such
+    a value may have moved. For tags and photos this is not found out, and all are counted.
+    """
+    if unit in ("tags", "photo_urls"):
+        return len(pets)
+    known = {form for text in unique_texts(frame, unit) for form in _forms(text)} | {""}
+    texts = [pet.category.name if pet.category else None for pet in pets]
+    if unit != "category":
+        texts = [getattr(pet, unit) for pet in pets]
+    return sum(not known.isdisjoint(_forms(text or "")) for text in texts)
+
+
+def _forms(text: str) -> tuple[str, str]:
+    """Return the forms of a text of which one is the same if two values are the same."""
+    return normalize(text).casefold(), text.casefold()
 
 
 def _read_unit(

@@ -6,10 +6,11 @@ import datetime as dt
 import itertools
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 from uuid import UUID
@@ -65,7 +66,7 @@ from petsync.table.cells import (
     trim,
 )
 from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS
-from petsync.table.frame import EXTRA, integers, no_collection, texts
+from petsync.table.frame import EXTRA, integers, no_collection, texts, unique_texts
 from petsync.table.options import STATUSES, ReadOptions, SheetKeywords
 from petsync.table.sheet import Correction, Sheet, cell_address, frame_of, rows_of
 
@@ -567,9 +568,9 @@ class _SheetReader:
             problem = "The rows are new pets without an id, and the sheet has no status column."
             self.notes.add(-1, "", Note("status-missing", "", problem))
 
-    def _exported_texts(self, name: str) -> Collection[str]:
+    def _exported_texts(self, name: str) -> Container[str]:
         """Return the texts of a column in the file's own export."""
-        return () if self.base is None else frozenset(self.base.frame[name].dropna().unique())
+        return () if self.base is None else _ExportedTexts(self.base, name)
 
     def _mask(self, masks: Mapping[str, Bools], name: str, *, missing: bool = False) -> Bools:
         return masks.get(name, np.full(len(self.grid.rows), missing))
@@ -589,6 +590,20 @@ class _SheetReader:
             for name, at in self.headers.others.items()
         }
         return pd.DataFrame(columns, index=range(len(self.grid.rows)), copy=False)
+
+
+class _ExportedTexts(Container[str]):
+    """The texts of a column in a base, collected only if a text is looked up."""
+
+    def __init__(self, base: Base, name: str) -> None:
+        self._base, self._name = base, name
+
+    def __contains__(self, text: object) -> bool:
+        return text in self._texts
+
+    @cached_property
+    def _texts(self) -> set[str]:
+        return unique_texts(self._base.frame, self._name)
 
 
 # A DataFrame as a sheet: it is validated by the same rules as a file.

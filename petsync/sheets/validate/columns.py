@@ -1311,7 +1311,7 @@ def free_text(column: Column) -> Any:
     return pd.array(texts, dtype=pd.StringDtype(na_value=np.nan))
 
 
-def categories(column: Column, exported: Collection[str], marker: str) -> Any:
+def categories(column: Column, exported: Container[str], marker: str) -> Any:
     """Return the categories' names as typed; names in `exported` are not reported as placeholders,
     texts of a program or names with a number.
     """
@@ -1324,7 +1324,7 @@ def categories(column: Column, exported: Collection[str], marker: str) -> Any:
     return free_text(column)
 
 
-def names(column: Column, exported: Collection[str]) -> Any:
+def names(column: Column, exported: Container[str]) -> Any:
     """Return the names as typed; names in `exported` are not reported as placeholders or texts of a
     program. The clear marker is refused.
     """
@@ -1382,14 +1382,14 @@ def actions(column: Column) -> Any:
 
 
 def _note_placeholders(
-    column: Column, is_placeholder_text: Bools, exported: Collection[str], hint: str = ""
+    column: Column, is_placeholder_text: Bools, exported: Container[str], hint: str = ""
 ) -> None:
     for at in positions(is_placeholder_text & column.has_value):
         if column.cells.text[at].as_py() not in exported:
             column.note(at, "placeholder-text", suggestion=hint, meant="")
 
 
-def _note_records(column: Column, rule: str, exported: Collection[str], empty: str) -> None:
+def _note_records(column: Column, rule: str, exported: Container[str], empty: str) -> None:
     """Note texts that a program writes for a category or a list; `empty` is the suggestion for an
     empty list.
     """
@@ -1401,7 +1401,7 @@ def _note_records(column: Column, rule: str, exported: Collection[str], empty: s
         column.note(at, rule, suggestion=hint, meant=name)
 
 
-def _note_numbered(column: Column, exported: Collection[str]) -> None:
+def _note_numbered(column: Column, exported: Container[str]) -> None:
     """Note numbers before the names of categories."""
     rows = rows_starting_with(column.cells.text, _NUMBER_BEGINS)
     for at, text in _matching_cells(column, rows, _NUMBERED, exported):
@@ -1412,7 +1412,7 @@ def _note_numbered(column: Column, exported: Collection[str]) -> None:
 
 
 def _matching_cells(
-    column: Column, rows: Rows, pattern: str, exported: Collection[str]
+    column: Column, rows: Rows, pattern: str, exported: Container[str]
 ) -> Iterator[tuple[int, str]]:
     """Yield the rows that match the pattern, with their trimmed texts, except the `exported`
     texts.
