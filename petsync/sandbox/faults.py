@@ -378,8 +378,10 @@ def parse(spec: str) -> Faults:
     for item in filter(None, (part.strip() for part in spec.split(","))):
         key, sign, text = (part.strip() for part in item.partition("="))
         name = next((name for name, keyword in _NAMES.items() if keyword == key), key)
-        if name not in _READERS or not sign or key in _NAMES:
+        if name not in _READERS or key in _NAMES:
             raise _item_error(item, f"it is not one of {_KNOWN}")
+        if not sign:
+            raise _item_error(item, "a = and a value are missing")
         if name in values:
             raise _item_error(item, "it is given twice")
         values[name] = _parse_value(item, name, text)

@@ -34,7 +34,7 @@ REX = {"id": 1, "name": "Rex", "photoUrls": []}
 @pytest.mark.parametrize(
     ("spec", "named"),
     [
-        ("429", "429"),
+        ("429", "'429': a = and a value are missing"),
         ("429=", "429="),
         ("429=2", "429=2"),
         ("torn=-0.1", "torn=-0.1"),
