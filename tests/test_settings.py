@@ -105,7 +105,7 @@ def test_the_environment_completes_the_file(tmp_path: Path) -> None:
         ("allow_http = [5]", "allow_http: has 5, which must be text"),
         ("columns = { Nr = 5 }", "columns.Nr: is 5, and must be one of the columns id, name"),
         ("columns = { Nr = 'nummer' }", 'columns.Nr: is "nummer", and must be one of'),
-        ("jobs = 5", "jobs: is 5, and must be a table\n  Write [jobs.NAME] above it."),
+        ("jobs = 5", "jobs: is 5, and must be a table\n  Write [jobs.NAME] in its place"),
     ],
 )
 def test_a_file_that_is_wrong_is_named_with_its_key(tmp_path: Path, text: str, says: str) -> None:

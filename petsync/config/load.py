@@ -110,7 +110,7 @@ def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
     ConfigurationError for all other mistakes.
     """
     environ = HiddenEnvironment(environ)
-    reader = Reader(environ, is_partial=True, unset_hint=_ENV_FILE)
+    reader = Reader(environ, is_partial=True)
     read = _read_file(path, environ, reader)
     # With options left out, checks of combinations would be wrong.
     combined = [] if read.reader.lacks else _check_combined(read)
@@ -364,17 +364,20 @@ def _endings(draft: _Draft) -> Iterator[ConfigMistake]:
     for key in ("sheet", "files"):
         # A name with a variable is shown as written.
         name = str(draft.raw[key] if draft.is_filled(key) else getattr(draft.own, key) or "")
-        ending = name[name.rfind(".") :].casefold() if "." in name else ""
+        last = re.split(r"[/\\]", name)[-1]
+        ending = last[last.rfind(".") :].casefold() if "." in last else ""
         is_open = key == "files" and ("*" in ending or not ending)
         path = getattr(draft.own, key) or ""
         if not path or is_open or str(path).casefold().endswith(READ):
             continue
         near = f"{name[: len(name) - len(ending)]}{find_nearest(ending, READ) or '.xlsx'}"
         advice = "" if draft.is_filled(key) else f', and write {key} = "{near}"'
+        problem = f"{ending or 'a file without an ending'} is not a supported sheet format"
+        if draft.is_filled(key) and ("$" in ending or not ending):
+            problem = "the format of the file is not supported"
         yield draft.mistake(
             key,
-            f"{ending or 'a file without an ending'} is not a supported sheet format; the "
-            f"supported formats are: {', '.join(READ)}",
+            f"{problem}; the supported formats are: {', '.join(READ)}",
             f"Save it as one of these{advice}.",
         )
 
@@ -487,8 +490,7 @@ def _pair(first: _Draft, second: _Draft) -> Iterator[ConfigMistake]:
             yield second.mistake(
                 "",
                 f'a state file of job "{other.name}" would have the same name as a state file of '
-                f"job "
-                f'"{owner.name}"',
+                f'job "{owner.name}"',
                 "Give one of the jobs another name.",
             )
     if "check" in modes or "" in modes:

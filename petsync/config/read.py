@@ -42,6 +42,8 @@ _THERE, _OWN_URL = ("PETSYNC_URL",), "${PETSYNC_URL}"
 no other server gets the value.
 """
 _MAX_PASSES = 5
+_PAGES = {"service": "docs/profiles.md", "auth": "docs/sign-in.md"}
+"""The pages that explain the keys of a table without options of its own."""
 _IN_ENVIRONMENT = ("token", "api_key", "client_secret", "client_id")
 
 
@@ -118,8 +120,8 @@ class Reader:
     # What a Kind asks of the context of a validation.
 
     def fill(self, raw: Any, kind: Kind) -> Any:
-        """Return the value with its variables expanded. Raises a ValueError for an unset variable,
-        or for a secret in the file.
+        """Return the value with its variables expanded. Raises a ValueError for a variable that is
+        unset or not allowed, or for a secret in the file.
         """
         if kind.hides and _is_open(raw, kind):
             raise _OpenSecretError
@@ -226,7 +228,10 @@ class Reader:
             message = f"is {format_value(value)}, and must be {wrong.must}"
         key = f"PETSYNC_{option.name.upper()}" if self.is_environment else _key(path[-1])
         name = key if self.is_environment else option.name
-        suggestion = wrong.advice or f"Write, for example, {name} = {option.example}."
+        inner = _locate(path)[1]
+        is_key = len(inner) > 1 and inner[0] in _PAGES
+        example = f"Write, for example, {name} = {option.example}."
+        suggestion = wrong.advice or (f"{_PAGES[inner[0]]} explains it." if is_key else example)
         has_variable = (
             not self.is_environment and isinstance(value, str) and re.search(VARIABLE, value)
         )
@@ -260,7 +265,6 @@ class Reader:
     def _note_no_table(self, path: KeyPath, value: object) -> None:
         option, key = _option_at(path), path[-1]
         named = {("jobs",): "jobs", ("notify", "templates"): "templates"}.get(path[:-1])
-        text = "a list of tables" if isinstance(value, list) else format_value(value)
         if named is not None:
             is_option = key in options_of(named)
             header = TABLES[named].header()
@@ -274,7 +278,9 @@ class Reader:
             self._tell(path, f"is {format_value(value)}, and must be a table", advice)
         else:
             header = _header_of(key, path)
-            self._tell(path, f"is {text}, and must be a table", f"Write [{header}] above it.")
+            text = "a list" if isinstance(value, list) else format_value(value)
+            advice = f"Write [{header}] in its place, with options below it."
+            self._tell(path, f"is {text}, and must be a table", advice)
 
     def _note_unknown(self, path: KeyPath, raw: Mapping[str, Any]) -> None:
         table, inner = _locate(path)

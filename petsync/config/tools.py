@@ -132,7 +132,7 @@ def _short(query: str) -> str:
 def _guard(guard: Guard) -> str:
     most = f"at most {guard.max_delete} deleted, {guard.max_update} changed"
     least = guard.max_add.at_least if guard.max_add is not None else 0
-    at_least = f" (at least {least})" if least else ""
+    at_least = f" (or {least}, if that is more)" if least else ""
     added = f", {guard.max_add} added{at_least}" if guard.max_add is not None else ""
     empty = "; an empty sheet may pass" if guard.allow_empty else ""
     ids = ", ".join(map(str, guard.sentinels))
@@ -161,7 +161,7 @@ def _rest(configuration: Configuration) -> Iterator[tuple[str, str]]:
 
 
 def as_data(configuration: Configuration) -> dict[str, Any]:
-    """Return the same information as `lines`, as data; a secret is only reported as set."""
+    """Return the configuration as data; of a secret, only that it is set."""
     metrics = configuration.metrics
     return {
         "file": str(configuration.path),

@@ -139,7 +139,7 @@ class Kind:
         check: core_schema.ValidatorFunctionWrapHandler,
         info: core_schema.ValidationInfo[Any],
     ) -> Any:
-        """Return the value of the configuration. Raises a ValueError for people.
+        """Return the value of the configuration. Raises a ValueError for an invalid value.
 
         A value that does not come from a file or a variable is returned as it is.
         """
@@ -180,12 +180,12 @@ class Listed(Kind):
         if not isinstance(value, list):
             raise MisfitError(self.words, f"[{value}]" if _is_number(value) else "")
         if len(value) < self.least:
-            advice = "Leave the line out for the default."
+            advice = "Write a value, or remove the line for the default."
             raise MisfitError(f"{self.words}, and not empty", advice=advice)
         read = check(value)
         for number, item in enumerate(read):
             if item in read[:number]:
-                raise MisfitError("there once", advice="Take the second one out.", part=number)
+                raise MisfitError("there only once", advice="Remove the second one.", part=number)
         return read
 
 
@@ -200,9 +200,7 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise MisfitError("text", f'"{value}"' if _is_number(value) else "")
     if not value.strip():
-        raise MisfitError(
-            "text that is not empty", advice="Leave the line out for the usual value."
-        )
+        raise MisfitError("text that is not empty", advice="Write a value, or remove the line.")
     return value
 
 
@@ -301,8 +299,10 @@ def _url(value: object) -> str:
         return checked_base(_text(value), with_secret=False)
     except SettingsError as error:
         if "password" in error.message:
-            raise MisfitError("without", advice=_BARE_ADDRESS) from None
-        raise MisfitError("the base URL of a service", '"https://shop.example/v2"') from None
+            raise MisfitError(
+                "an address without user and password", advice=_BARE_ADDRESS
+            ) from None
+        raise MisfitError("the base URL of a service") from None
 
 
 def _job_meant(value: object) -> str:
