@@ -276,8 +276,8 @@ petsync logout --url https://shop.example/v2
 def logout_command(context: Context) -> int:
     """Sign out: end the tokens of `petsync login`, and delete them.
 
-    The service ends them if it can, and petsync removes them from the computer's keyring. It cannot
-    remove PETSYNC_TOKEN or a token file.
+    The service ends them if it can, and petsync removes them from the computer's keyring.
+    PETSYNC_TOKEN and token files stay.
 
     Exit codes: 0, also if there was no sign-in.
     """
@@ -313,11 +313,10 @@ petsync trust --withdraw
 def trust_command(context: Context, file: Path, is_sure: bool, is_withdrawn: bool) -> int:
     """Confirm that FILE (petsync.toml) may decide where secrets and data go.
 
-    Shows which addresses FILE names, which environment variables it uses, and which files outside
-    its folder it reads or writes, and asks. petsync records the confirmation in your own
-    configuration folder; if one of these settings changes, confirm the file again. Until then no
-    token, sign-in or password goes to an address that only FILE names. A FILE on the command line
-    of `petsync reconcile` needs no confirmation.
+    Shows the addresses, files and environment variables that FILE names, and asks. petsync records
+    the confirmation in your own configuration folder; if one of these settings changes, confirm the
+    file again. Without a confirmation, no token, sign-in or password goes to an address that only
+    FILE names. A FILE on the command line of `petsync reconcile` needs no confirmation.
 
     Exit codes: 0 if it is confirmed (with --withdraw: no longer confirmed), 1 if it is not.
     """
@@ -332,11 +331,13 @@ def trust_command(context: Context, file: Path, is_sure: bool, is_withdrawn: boo
     settings = _collect_settings(content)
     if context.as_json:
         context.show_json({"file": str(path), "settings": [list(fact) for fact in settings]})
+    elif not settings:
+        context.say(f"{path} does not decide where secrets and data go.", "bold")
     else:
         context.say(f"{path} decides where secrets and data go:", "bold")
         for name, value in settings:
             context.say(f"  {name} = {value}", fold=False)
-    if not (is_sure or is_confirmed(path, content) or _confirm()):
+    if not (is_sure or is_confirmed(path, content) or _confirm(path)):
         context.say(f"{path} is not confirmed.", "yellow")
         return 1
     confirm(path, content)
@@ -351,7 +352,7 @@ def _read_content(path: Path) -> Mapping[str, Any]:
         raise SettingsError(f"there is no {path}", hint="There is nothing to confirm.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(
-            f"{path} cannot be read: {error}", hint="`petsync config check` shows more."
+            f"{path} cannot be read: {error}", hint=f"`petsync config check {path}` shows more."
         ) from None
 
 
@@ -374,11 +375,11 @@ def _iter_flat(content: Mapping[str, Any], path: str = "") -> Iterator[tuple[str
             yield name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _confirm() -> bool:
+def _confirm(path: Path) -> bool:
     if not is_interactive():
         raise SettingsError(
             "the confirmation needs a terminal",
-            hint="`petsync trust --yes` confirms without a question.",
+            hint=f"`petsync trust {path} --yes` confirms without a question.",
         )
     return click.confirm("Is that right?", default=False, err=True)
 

@@ -137,8 +137,8 @@ def ask_text(what: str) -> str:
 
 
 def confirm(context: Context, question: str, refusal: str, without_terminal: str) -> bool:
-    """Ask the user, and return true for yes. Else say `refusal`; if nobody can be asked, with
-    `without_terminal` after it.
+    """Ask the user, and return true for yes. Otherwise print `refusal`, and return false. Without a
+    terminal, do not ask, and print `without_terminal` after `refusal`.
     """
     if sys.stdin.isatty() and sys.stderr.isatty():
         if click.confirm(question, err=True):
@@ -527,16 +527,16 @@ def _help_hint(error: click.ClickException) -> str:
 
 
 def must_differ(target: Path, source: Path) -> None:
-    """Raise UsageError if the target is the input file, or the file that has the input's base."""
+    """Raise UsageError if the target is the input file, or the file with the base of the input."""
     with exiting_on_signal():
         from petsync.sheets.sidecar import sidecar_path
-    for each in (source, sidecar_path(source)):
+    for each, what in ((source, "the input"), (sidecar_path(source), "the base of the input")):
         if lexists(target) and each.exists() and target.exists() and target.samefile(each):
-            raise click.UsageError(f"{target} is the input: it would be overwritten.")
+            raise click.UsageError(f"{target} is {what}: it would be overwritten.")
 
 
 def must_be_writable(target: Path) -> None:
-    """Raise UsageError if the file cannot be written."""
+    """Raise UsageError if the folder of the file does not exist or cannot be written."""
     try:
         folder = landing(target).parent
     except OSError as error:
@@ -682,8 +682,8 @@ def show_progress(
 
 @contextmanager
 def show_lookups(console: Console, text: str) -> Iterator[Callable[[Lookups], None]]:
-    """Show `text` on a terminal, and a bar while many pets are looked up by id. Yield a function to
-    call with each step; it never raises.
+    """Show `text` on a terminal, and a bar while many pets are looked up by id; without a terminal,
+    print occasional lines. Yield a function to call with each step; it never raises.
     """
     from petsync.report.progress import run_bar
 
@@ -797,10 +797,13 @@ env_file_option = click.option(
 def find_allowed_names(
     environ: Mapping[str, str], file: Path | None, *, is_named: bool
 ) -> frozenset[str]:
-    """Return the variables that an unconfirmed petsync.toml may use: those that the user lists, in
-    the file or in PETSYNC_VARIABLES. If the user has named the petsync.toml, it may also use
-    petsync's own variables, but those with secrets only in settings for secrets. Raises
-    SettingsError.
+    """Return the variables that an unconfirmed petsync.toml may use: those listed in
+    PETSYNC_VARIABLES, and those that `file` (of `--env-file`) sets.
+
+    If the user has named the petsync.toml, it may also use petsync's own variables. Otherwise it
+    may use those of `file` only if they are not petsync's own, and the process does not have them.
+    The result never contains petsync's variables for secrets: only settings for secrets may use
+    them. Raises SettingsError.
     """
     from petsync.config.variables import read_variables
 

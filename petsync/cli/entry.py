@@ -45,14 +45,15 @@ Instead of options:
   PETSYNC_URL, PETSYNC_PROFILE, PETSYNC_STATE. Instead of petsync login:
   PETSYNC_TOKEN, PETSYNC_API_KEY, or PETSYNC_CLIENT_ID with
   PETSYNC_CLIENT_SECRET. petsync.toml in the folder where petsync is run
-  may set url, profile, state, allow_http, timeout, and [auth].
+  may set url, profile, state, allow_http, timeout, [service], [columns]
+  and [auth].
 
 \b
 Exit codes:
   0 done or in sync      1 error               2 changes pending
   3 some rows failed     4 guard refused       5 conflicts or stale
   6 locked               7 interrupted         64 usage
-  130 interrupted before anything started
+  130 interrupted, and nothing was sent
 """
 
 

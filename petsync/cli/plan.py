@@ -206,7 +206,9 @@ def _check_file(out: Path) -> None:
 
 def _check_ending(out: Path) -> None:
     if out.suffix.lower() == ".ods":
-        raise click.UsageError(f"{out} would be an OpenDocument sheet (.ods); save it as .xlsx.")
+        raise click.UsageError(
+            f"{out}: petsync does not write OpenDocument sheets (.ods); use .xlsx."
+        )
     if out.suffix.lower() not in _SUFFIXES:
         raise click.UsageError(f"{out}: the file extension must be one of {', '.join(_SUFFIXES)}.")
 
@@ -300,12 +302,13 @@ def plan_command(
 ) -> int:
     """Show what would bring the store into agreement with SHEET.
 
-    SHEET is an .xlsx or .csv file. petsync only reads from the store. A missing column or a blank
-    cell changes nothing; [clear] empties a field; a row without an id is a new pet.
+    SHEET is an .xlsx, .xlsm, .csv, .tsv or .txt file. petsync only reads from the store. A missing
+    column or a blank cell changes nothing; [clear] empties a field; a row without an id is a new
+    pet.
 
-    Exit codes: 0, or 4 if the plan exceeds a limit. With --exit-code: 2 if there are changes; else
-    5 if rows are in conflict with the store; else 3 if errors block rows or pets could not be
-    looked up; else 0. With --why always 0.
+    Exit codes: 4 if the guard refuses the plan, else 0. With --exit-code, instead of 0: 2 if there
+    are changes; else 5 if rows are in conflict with the store; else 3 if errors block rows or pets
+    could not be looked up; else 0. With --why always 0.
     """
     if why_ids:
         _check_why_options(form, outputs, exit_code=exit_code)

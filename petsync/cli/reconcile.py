@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import threading
@@ -181,10 +182,11 @@ def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
     """Print the crontab lines or systemd units that start the jobs of FILE (petsync.toml) when
     they are due.
 
-    Includes the enabled jobs with a `schedule`, and names the others. It installs nothing and
-    contains no secrets; the jobs read them from petsync.env beside petsync.toml.
+    Includes the enabled jobs with a `schedule`, and names the enabled jobs without one. petsync
+    installs nothing. The lines and units contain no secrets: the jobs read them from petsync.env
+    beside petsync.toml.
 
-    Exit codes: 0, or 64 if no job has a schedule or FILE has a mistake.
+    Exit codes: 0, or 64 if no enabled job has a schedule or FILE has a mistake.
     """
     if into is not None and kind != "systemd":
         raise click.UsageError("--into works only with --for systemd.")
@@ -195,7 +197,8 @@ def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
     table = timetable(file, os.environ)
     if not scheduled_jobs(table):
         raise SettingsError(
-            f"no job of {file} has a schedule", hint='Write, say, schedule = "0 2 * * *" in it.'
+            f"no enabled job of {file} has a schedule",
+            hint='Write, for example, schedule = "0 2 * * *" in the table of a job.',
         )
     files = dict(units(table, _find_program()))
     if into is not None:
@@ -280,7 +283,7 @@ def init_command(context: Context, folder: Path) -> int:
         context.show_json({"file": str(path)})
     else:
         context.say(f"{path} was written. Set url and sheet in it; then:")
-        where = "" if folder == Path() else f" {path}"
+        where = "" if folder == Path() else f" {shlex.quote(str(path))}"
         context.say(f"petsync config check{where}", fold=False)
         context.say(f"petsync reconcile{where} --dry-run", fold=False)
     return 0
@@ -350,11 +353,11 @@ def reconcile_command(
 ) -> int:
     """Bring sheets and stores into agreement, as a configuration file describes.
 
-    CONFIG is the file with the jobs, petsync.toml by default; the default file gets your secrets
-    only after `petsync trust`. For each job, petsync finds out what an unfinished round sent,
-    compares the sheet with the store, applies the changes, compares again, writes a report and
-    sends notifications. It does not ask: a plan that exceeds a limit waits in a file, and `petsync
-    apply` of that file releases it. docs/reconcile.md explains each step.
+    CONFIG is the file with the jobs, petsync.toml by default. If you do not name it, it gets your
+    secrets only after `petsync trust`. For each job, petsync finds out what an unfinished round
+    sent, compares the sheet with the store, applies the changes, compares again, writes a report
+    and sends notifications. It does not ask: a plan that exceeds a limit waits in a file, and
+    `petsync apply` of that file releases it. docs/reconcile.md explains each step.
 
     With --dry-run petsync sends nothing and writes only --report. It ends with the exit code of the
     round, or 2 if there are changes.
@@ -368,7 +371,10 @@ def reconcile_command(
     if context.allow_http:
         raise click.UsageError("--allow-http: write allow_http into the configuration.")
     if every is not None and (job or dry_run or moved or page or limit is not None):
-        raise click.UsageError("--every runs all jobs that are due: leave the other options out.")
+        raise click.UsageError(
+            "--every runs all jobs that are due: leave out --job, --dry-run, --moved, --report and "
+            "--limit."
+        )
     if moved and not job:
         raise click.UsageError("--moved: name the job whose store has moved, with --job.")
     check_outputs(None, None, page)

@@ -184,11 +184,14 @@ def _confirm_sheet_plan(context: Context, inbound: Inbound) -> bool:
 def _show_written(
     context: Context, written: Inbound, left_out: int, backup: Path | None, code: int
 ) -> None:
-    """Show what was `written`, how many rows were left out, and the exit code."""
+    """Print which sheet was written and how many rows were left out; as JSON, also the number of
+    rows `written` and the exit code.
+    """
     if backup is not None:
         context.say(f"{written.source} was written; the earlier version is in {backup}.")
     if left_out:
-        context.say(f"{left_out:,} rows were left out: their pets have changed in the store since.")
+        rows = "1 row was" if left_out == 1 else f"{left_out:,} rows were"
+        context.say(f"{rows} left out, because the store has changed since the plan was made.")
     if context.as_json:
         counts = {"rows": written.counts.total, "left_out": left_out}
         document = {"sheet": written.source, **counts, "exit_code": code}
@@ -260,15 +263,15 @@ def apply_command(
 ) -> int:
     """Bring the store into agreement with a plan, or with a sheet.
 
-    Shows the plan and asks. Without --yes and without a terminal, it sends nothing (exit code 2 if
-    there are changes). It reads each pet again just before the change; a pet that somebody else
-    changed since the plan stays as it is and is listed. Ctrl-C stops the run: `petsync resume`
-    continues, `petsync undo` restores the former values. A plan can be applied once. The command
-    also releases a plan that waits in `petsync reconcile`; if that plan changes the sheet, its
-    changes are written into the sheet.
+    Shows the plan and asks. Without --yes and without a terminal, it sends nothing. It reads each
+    pet again just before the change; a pet that somebody else changed since the plan stays as it is
+    and is listed. Ctrl-C stops the run: `petsync resume` continues, `petsync undo` restores the
+    former values. A plan can be applied once. The command also releases a waiting plan of
+    `petsync reconcile`, for the store or for the sheet.
 
-    Exit codes: 0, 3 if rows failed or errors block them, 4 if the plan exceeds a limit, 5 for
-    conflicts or a plan that was applied before, 6 if another run uses this store, 7 if stopped.
+    Exit codes: 0, 2 if there are changes that you did not confirm, 3 if rows failed or errors block
+    them, 4 if the guard refuses the plan, 5 for conflicts or a plan that was applied before, 6 if
+    another run uses this store, 7 if stopped.
     """
     is_plan = source.suffix.lower() == ".json"
     if is_plan and compare_options:
@@ -461,7 +464,7 @@ def _write_outputs(
         code |= _write_results(report, sheet, results, outputs, lines, is_named=is_named)
     elif sheet is None and not report.plan.undoes:
         lines.append(
-            ("No result workbook: the sheet is missing, or was changed since the plan.", "")
+            ("No results file: the sheet is missing, or was changed since the plan was made.", "")
         )
     if request.into_sheet and not report.plan.undoes:
         code |= not _write_into_sheet(report, sheet, request.into_sheet, outputs, lines)
@@ -524,11 +527,11 @@ def _write_into_sheet(
     """Write ids or results into the sheet, add messages, and return whether that succeeded."""
     if sheet is None:
         message = (
-            f"error: {report.plan.source} is missing or was changed, so no id was written into it."
+            f"error: {report.plan.source} is missing or was changed: nothing was written into it."
         )
         lines.append((message, "bold red"))
         lines.append(
-            ("The journal still records the pet of each row: you can continue with that file.", "")
+            ("The journal records the pet of each row: a later plan adds no row a second time.", "")
         )
         return False
     try:
@@ -663,10 +666,10 @@ def resume_command(
     RUN is the id of a run or its beginning; the default is the store's newest run that is not
     complete. petsync asks the store about each request that was under way when the run ended, then
     sends the rest of the plan, without another question. It sends nothing twice. The report covers
-    the whole run. An option that you do not give keeps its value.
+    the whole run. An option that you do not give has the value that it had in the run.
 
-    Exit codes: 0, 3 if rows failed, 5 for conflicts, 6 if the run is still working, 7 if
-    interrupted again.
+    Exit codes: 0, 3 if rows failed, 4 if a sentinel has changed, 5 for conflicts, 6 if a run uses
+    this store, 7 if interrupted again.
     """
     from petsync.apply.engine import is_resumable, refuse_drifted
     from petsync.plan.change import FailedLookup
@@ -792,8 +795,9 @@ def undo_command(
     confirm it. A pet that somebody changed since the run stays as it is and is listed. An undo is a
     run too: its id undoes it.
 
-    Without --yes and without a terminal, it sends nothing (exit code 2). Other exit codes: 0, 3 if
-    rows failed, 4 if it exceeds a limit, 5 for conflicts, 6 if a run uses this store, 7 if stopped.
+    Without --yes and without a terminal, it sends nothing. Exit codes: 0, 2 if there are changes
+    that you did not confirm, 3 if rows failed, 4 if the guard refuses the undo, 5 for conflicts, 6
+    if a run uses this store, 7 if stopped.
     """
     is_preview = form is not None or bool(outputs)
     output_format = choose_format(context, form, outputs) if is_preview else ""

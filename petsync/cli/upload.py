@@ -92,14 +92,13 @@ def command(
 
     The files in FOLDER are named after pet ids: 7.jpg, 7_2.png. In a SHEET, a column names the
     files. petsync decodes every file completely and looks up its pet; then it shows everything that
-    it would send, and asks. Without --yes and without a terminal, it sends nothing (exit code 2 if
-    there is something to send).
+    it would send, and asks. Without --yes and without a terminal, it sends nothing.
 
     A picture that was uploaded to the same pet before is not sent again; after Ctrl-C or a failure,
     the same command continues. A pet's pictures are sent in order.
 
-    Exit codes: 0, 3 if some files were not uploaded, 6 if another run uses this store, 7 if
-    stopped.
+    Exit codes: 0, 2 if there are pictures that you did not confirm, 3 if some files were not
+    uploaded, 6 if another run uses this store, 7 if stopped.
     """
     of_sheet = (*reading.values(), folder, metadata_column)
     _check(source, column, page, patterns, recursive, *of_sheet)

@@ -108,3 +108,16 @@ def test_an_encoding_that_the_file_contradicts_is_an_error(shell: Shell) -> None
     done = shell("check", "pets.csv", "--encoding", "cp1252")
     assert done.code == 1
     assert "byte order mark of UTF-8, so it is not cp1252" in " ".join(done.err.split())
+
+
+def test_a_copy_never_replaces_the_base_of_the_sheet(shell: Shell) -> None:
+    """A copy with the name of the sheet, or of its base, is an error that says which of them it
+    would replace.
+    """
+    sheet = _sheet("name\nRex\n")
+    base = Path(f"{sheet}.petsync-base")
+    base.touch()
+    for path, what in ((sheet, "the input"), (base, "the base of the input")):
+        done = shell("check", str(sheet), "--annotate", str(path))
+        assert done.code == 64
+        assert f"{path} is {what}: it would be overwritten" in " ".join(done.err.split())

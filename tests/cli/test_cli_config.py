@@ -203,8 +203,8 @@ def test_cron_as_data(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("text", "arguments", "says"),
     [
-        (JOB, [], "no job of petsync.toml has a schedule"),
-        (TIMED + "enabled = false\n", [], "no job of petsync.toml has a schedule"),
+        (JOB, [], "no enabled job of petsync.toml has a schedule"),
+        (TIMED + "enabled = false\n", [], "no enabled job of petsync.toml has a schedule"),
         (TIMED, ["--into", "units"], "--into works only with --for systemd"),
         (TIMED, ["--for", "systemd", "--into", "petsync.toml/a"], "cannot be written"),
     ],
@@ -223,6 +223,7 @@ def test_init_writes_a_file_that_can_be_used(shell: Shell) -> None:
     assert (done.code, done.out) == (0, "")
     assert "petsync config check new/folder/petsync.toml" in done.err
     assert shell("config", "check", "new/folder/petsync.toml").code == 0
+    assert "petsync reconcile 'a b/petsync.toml' --dry-run" in shell("init", "a b").err
     written("mine", "new/folder/petsync.toml")
     again = shell("init", "new/folder")
     assert again.code == 64

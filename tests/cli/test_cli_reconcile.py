@@ -151,7 +151,7 @@ def test_jobs_rounds_and_runs_are_completed(shell: Shell, config: Path) -> None:
         (["--job", "catalog"], "Did you mean catalogue?"),
         (["missing.toml"], "petsync init"),
         (["--every", "15"], "--every is '15'"),
-        (["--every", "1h", "--dry-run"], "leave the other options out"),
+        (["--every", "1h", "--dry-run"], "leave out --job, --dry-run"),
         (["--allow-http", "shop"], "into the configuration"),
     ],
 )

@@ -208,6 +208,18 @@ _PLACES = {
 }
 
 
+def test_trust_names_the_file_in_its_advice(shell: Shell) -> None:
+    """The advice contains the file's path, and a file that decides nothing is reported as such."""
+    Path("job").mkdir()
+    file = Path("job/petsync.toml")
+    file.write_text('profile = "live"\n', "utf-8")
+    done = shell("trust", "job")
+    assert (done.code, "does not decide where secrets and data go" in done.err) == (64, True)
+    assert f"`petsync trust {file} --yes` confirms" in " ".join(done.err.split())
+    file.write_text("url =\n", "utf-8")
+    assert f"`petsync config check {file}`" in " ".join(shell("trust", "job").err.split())
+
+
 @pytest.mark.parametrize("token", ["", _TOKEN])
 @pytest.mark.parametrize("place", _PLACES)
 @pytest.mark.parametrize("name", ["PETSYNC_NOTIFY", "PETSYNC_DB"])
@@ -469,7 +481,7 @@ def test_trust_shows_what_it_is_about(shell: Shell) -> None:
     _file(_FULL)
     done = shell("trust")
     assert done.code == 64
-    assert "petsync trust --yes" in done.err
+    assert "petsync trust petsync.toml --yes" in done.err
     for text in (
         "url = https://shop.example/v2",
         "auth.token_url = https://shop.example/token",

@@ -59,7 +59,7 @@ def test_undo_gives_everything_back(shell: Shell, box: Sandbox) -> None:
     assert "name: Max -> Rex" in done.err
     assert f"run {run}" in done.out
     assert "5 applied" in done.out
-    assert "result workbook" not in done.err
+    assert "results file" not in done.err
     assert "sheet" not in done.out + done.err
 
 
