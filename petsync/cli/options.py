@@ -133,7 +133,7 @@ def explain_round_names(state: Path, name: str) -> Iterator[None]:
             raise
         (round_,) = found
         runs = ", ".join(round_.runs)
-        hint = f"What it sent is in {runs}." if runs else "It sent nothing to the store."
+        hint = f"Its runs are: {runs}." if runs else "It sent nothing to the store."
         raise PlanError(f"{round_.id} is a round, not a run in the journal", hint=hint) from None
 
 
@@ -233,7 +233,8 @@ def keyword_options(
     """Return a decorator that adds the keywords of a TypedDict to a command as options.
 
     The command's function gets a dict of those that the user gives, as `argument`. With
-    `other_help`, the options are only those with another text there, in which "" keeps the text.
+    `other_help`, only the keywords that it names become options, with its texts as their help; for
+    "", with the documented help.
     """
     known = [each for each in iter_keywords(keywords) if not other_help or each.name in other_help]
 
@@ -255,7 +256,7 @@ def keyword_options(
 
 def _option(keyword: Keyword, other_help: str | None) -> Callable[[Any], Any]:
     name, kind, option = keyword
-    flag = f"--{option.flag or name.replace('_', '-')}"
+    flag = _flag(keyword)
     kinds = {*(get_args(kind) if get_origin(kind) in (Union, UnionType) else [kind])} - {NoneType}
     is_many = any(get_origin(each) in (Iterable, Mapping) for each in kinds)
     text = other_help or option.help
@@ -271,6 +272,10 @@ def _option(keyword: Keyword, other_help: str | None) -> Callable[[Any], Any]:
     else:
         more["type"] = _value_type(name, kinds, option)
     return click.option(flag, name, multiple=is_many, help=text, **more)
+
+
+def _flag(keyword: Keyword) -> str:
+    return f"--{keyword.option.flag or keyword.name.replace('_', '-')}"
 
 
 def _value_type(name: str, kinds: Collection[Any], option: Option) -> Any:
@@ -383,6 +388,13 @@ class CompareOptions:
 
     def __bool__(self) -> bool:
         return bool(self.reading or self.planning)
+
+    @property
+    def flags(self) -> str:
+        """The options as they are named on the command line, separated by commas."""
+        keywords = (*iter_keywords(ReadKeywords), *iter_keywords(PlanKeywords))
+        flags = {each.name: _flag(each) for each in keywords} | {"strict": "--strict"}
+        return ", ".join(flags[name] for name in (*self.reading, *self.planning))
 
 
 _STRICT = click.option(

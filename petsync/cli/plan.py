@@ -334,7 +334,9 @@ def plan_command(
 def save_and_print(
     context: Context, plan: Plan, outputs: Sequence[Path], form: str, limit: int | None
 ) -> None:
-    """Save the plan in the files, and print it unless a file shows the same to people."""
+    """Save the plan in the files, and print it. A format other than text and JSON is not printed if
+    a file has it.
+    """
     kinds = [save(plan, path, form, limit) for path in outputs]
     if context.as_json or form not in kinds or form in ("text", "json"):
         print_plan(context, plan, form, limit)
@@ -540,7 +542,9 @@ def rehearse_command(
     _check_files(source, output, keep, page)
     _check_faults(faults, seed)
     if is_plan and compare_options:
-        raise click.UsageError("A saved plan is rehearsed as it is; these options are for a SHEET.")
+        raise click.UsageError(
+            f"A saved plan is rehearsed as it is; only for a SHEET: {compare_options.flags}."
+        )
     options: dict[str, Any] = {
         "faults": faults,
         "seed": seed,

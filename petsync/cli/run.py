@@ -275,7 +275,9 @@ def apply_command(
     """
     is_plan = source.suffix.lower() == ".json"
     if is_plan and compare_options:
-        raise click.UsageError("A saved plan is applied as it is; these options are for a SHEET.")
+        raise click.UsageError(
+            f"A saved plan is applied as it is; only for a SHEET: {compare_options.flags}."
+        )
     check_outputs(source, results, page)
     if is_plan and is_sheet_plan(source):
         if results or page or into_sheet:

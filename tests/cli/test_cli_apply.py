@@ -154,9 +154,16 @@ def test_plan_for_another_store(shell: Shell, box: Sandbox) -> None:
 
 
 def test_plan_options_belong_to_a_sheet(shell: Shell, box: Sandbox) -> None:
-    """A saved plan is applied unchanged: an option that would change it is a usage error."""
+    """A saved plan is applied unchanged: an option that would change it is a usage error, which
+    names the option.
+    """
     shell("plan", _sheet(), *to(box), "-o", "plan.json")
-    assert shell("apply", "plan.json", *to(box), "--yes", "--delete-missing").code == 64
+    options = ("--delete-missing", "--strict", "--column", "A=name", "--sheet", "Pets")
+    for command in (("apply", "--yes"), ("rehearse",)):
+        done = shell(*command, "plan.json", *to(box), *options)
+        assert done.code == 64
+        named = "only for a SHEET: --sheet, --column, --delete-missing, --strict."
+        assert named in " ".join(done.err.split())
 
 
 def test_guard_stops_before_anything_is_sent(shell: Shell, box: Sandbox) -> None:
