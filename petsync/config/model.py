@@ -284,7 +284,7 @@ class GuardOptions(Table, title="jobs.NAME.guard"):
     max_add: Maximum = option(
         "500",
         Guard().max_add,
-        usual="50%, at least 100; no limit in an empty store or sheet",
+        usual="50%, or 100 if that is more; no limit in an empty store or sheet",
         also="max_adds add",
     )
     """The maximum number of new pets."""
@@ -429,8 +429,8 @@ class Log(Table, title="log"):
     level: Annotated[_Level, choice(*get_args(_Level))] | None = option(
         '"warning"', usual='"info" or "warning"'
     )
-    """The lowest level that is logged: by default `"warning"` for text on standard error without
-    `-v` and `--every`, otherwise `"info"`.
+    """The lowest level that is logged: by default `"warning"` for text on standard error if neither
+    `-v` nor `--every` is given, otherwise `"info"`.
     """
     file: FilePath | None = option('"petsync.log"', usual="none", also="path filename")
     """The log file; without it, standard error."""

@@ -304,7 +304,7 @@ class Reader:
             )
         elif homes and not also:
             header = _header_of(homes[0], path)
-            where = f"under [{header}]" if header else "at the top of the file, above the first ["
+            where = f"under [{header}]" if header else "at the top of the file, above all tables"
             self._tell(path, "there is no such option here", f"It belongs {where}.")
         elif near:
             self._tell(path, "there is no such option", f"Did you mean {near}?")

@@ -21,8 +21,7 @@ _BARE_WORD = re.compile(r"(?:[\w./:@%+,=?^{}\[\]-]|(?<=[^:])~)*")
 `:`.
 """
 _FORM = (
-    "Each line is NAME=value; a value with characters other than letters and digits must be in "
-    "'single quotes'."
+    "Each line is NAME=value; a value with spaces or special characters must be in 'single quotes'."
 )
 
 
