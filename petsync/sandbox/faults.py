@@ -416,7 +416,7 @@ def _share(text: str) -> float:
 
 def _seconds(text: str) -> float:
     if (value := _number(text)) >= _MAX_SECONDS:
-        raise ValueError(f"less than {_MAX_SECONDS} seconds are required")
+        raise ValueError(f"a number of seconds below {_MAX_SECONDS} is required")
     return value
 
 
@@ -470,7 +470,7 @@ def _moves(text: str) -> tuple[Move, ...]:
 def _move(text: str) -> Move:
     parts = re.fullmatch(r"(-?\d{1,19}):(.*)", text.strip(), re.ASCII)
     if parts is None:
-        raise ValueError("a pet's id and its new status are needed, such as 7:sold")
+        raise ValueError("a change is ID:STATUS, such as 7:sold, or ID: for a delete")
     return int(parts[1]), parts[2]
 
 
