@@ -265,19 +265,19 @@ class Reader:
     def _note_no_table(self, path: KeyPath, value: object) -> None:
         option, key = _option_at(path), path[-1]
         named = {("jobs",): "jobs", ("notify", "templates"): "templates"}.get(path[:-1])
-        if named is not None:
-            is_option = key in options_of(named)
+        if named is not None and key in options_of(named):
             header = TABLES[named].header()
+            what = "the job's name" if named == "jobs" else "the event"
             self._tell(
                 path,
-                f"{key} belongs to one of the {named}" if is_option else "is not a table",
-                f"Write [{header}] above it, with a name in place of the header's last part.",
+                f"{key} belongs to one of the {named}",
+                f"Write [{header}] above it, with {what} in place of {header.rpartition('.')[2]}.",
             )
         elif option is not None:
             advice = f"Write {option.name} = {option.example}."
             self._tell(path, f"is {format_value(value)}, and must be a table", advice)
         else:
-            header = _header_of(key, path)
+            header = _header_of(key, path) if named is None else ".".join(map(_key, path))
             text = "a list" if isinstance(value, list) else format_value(value)
             advice = f"Write [{header}] in its place, with options below it."
             self._tell(path, f"is {text}, and must be a table", advice)

@@ -205,9 +205,11 @@ def _of_value(plain: str, line: str, message: str) -> tuple[str, str]:
     if "=" in plain and not plain.partition("=")[2].partition("#")[0].strip():
         return "there is no value after the =", "Write a value, or remove the line."
     if (bare := _BARE_VALUE.match(line)) and "Unclosed" not in message:
+        assignment = _format_assignment(bare[1].partition("=")[0].strip(), bare[2])
+        is_text = assignment.endswith('"')
         return (
-            "this value must be in quotes",
-            f"Write {_format_assignment(bare[1].partition('=')[0].strip(), bare[2])}",
+            "this value must be in quotes" if is_text else "a flag must be true or false",
+            f"Write {assignment}",
         )
     if "Unclosed array" in message or plain.count("[") > plain.count("]"):
         return "a list is not closed, or a comma is missing in it", 'A list: ["a", "b"].'
@@ -237,6 +239,6 @@ def _value(text: str) -> str:
         return "true"
     if lowered in ("false", "no", "off"):
         return "false"
-    if re.fullmatch(r"[\d.]+|\".*\"|'.*'|\[.*\]|\{.*\}", text):
+    if re.fullmatch(r"\".*\"|'.*'|\[.*\]|\{.*\}", text) or _parse_toml(f"value = {text}"):
         return text
     return f'"{text}"' if text else '"…"'

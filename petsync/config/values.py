@@ -280,8 +280,8 @@ def _limit(value: object) -> Limit:
     try:
         return Limit.parse(str(value), "")
     except SettingsError:
-        digits = re.search(r"\d+", str(value))
-        meant = f'"{min(100, int(digits[0]))}%"' if digits else '"10%"'
+        digits = re.match(r"\s*(\d+)", str(value))
+        meant = f'"{min(100, int(digits[1]))}%"' if digits else ""
         raise MisfitError('a number of pets, or a share up to "100%"', meant) from None
 
 
