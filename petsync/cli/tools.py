@@ -74,7 +74,7 @@ def app_command(context: Context, port: int, no_browser: bool, theme: str) -> in
     if find_spec("voila") is None:
         raise SettingsError(
             "the page needs Voilà, which is not installed",
-            hint="In petsync's folder: pip install -c .ci/constraints.txt '.[app]'",
+            hint="In petsync's source folder: pip install -c .ci/constraints.txt '.[app]'",
         )
     context.settings  # noqa: B018 - report errors here, not on the page
     # Voilà loads jsonschema, which builds a grammar of IRIs if this module is available. It takes
@@ -314,7 +314,7 @@ def _describe_findings(sheet: Sheet) -> Iterator[str]:
 
 
 def _describe_agreement(again: Plan) -> str:
-    return f"there is nothing left to send, {again.unchanged:,} rows agree with the store."
+    return f"nothing is left to send, and {again.unchanged:,} rows agree with the store."
 
 
 def _describe_open_rows(again: Plan) -> list[str]:
@@ -325,7 +325,7 @@ def _describe_open_rows(again: Plan) -> list[str]:
         lines.append(f"{count(len(again.blocked), 'row')} with mistakes must be fixed.")
     if again.conflicts:
         rows = count(len(again.conflicts), "row")
-        lines.append(f"{rows} in conflict with the store: decide which value is right.")
+        lines.append(f"{rows} in conflict with the store: a person must decide.")
     return [*lines, "report.html lists them with their cells."] if lines else []
 
 
