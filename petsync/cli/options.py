@@ -379,7 +379,7 @@ SOME_FAILED = 3
 
 @dataclass(frozen=True, slots=True)
 class CompareOptions:
-    """The options for the comparison of a sheet with the store that the user gives."""
+    """The user's options for the comparison of a sheet with the store."""
 
     reading: Mapping[str, Any]
     """Keywords of `Store.read`."""

@@ -793,9 +793,9 @@ def undo_command(
     """Restore what a run changed.
 
     RUN is the id of a run or its beginning; the default is the store's newest run that changed
-    something and is not undone. The undo is a plan: petsync shows it, the guard checks it, and you
-    confirm it. A pet that somebody changed since the run stays as it is and is listed. An undo is a
-    run too: its id undoes it.
+    something and is not completely undone. The undo is a plan: petsync shows it, the guard checks
+    it, and you confirm it. A pet that somebody changed since the run stays as it is and is listed.
+    An undo is a run too: its id undoes it.
 
     Without --yes and without a terminal, it sends nothing. Exit codes: 0, 2 if there are changes
     that you did not confirm, 3 if rows failed, 4 if the guard refuses the undo, 5 for conflicts, 6

@@ -28,7 +28,7 @@ __all__ = ["read_settings"]
 def read_settings(
     arguments: Mapping[str, Any], environ: Mapping[str, str], folder: Path
 ) -> Settings:
-    """Return the settings; those of the folder's petsync.toml come after arguments and environment.
+    """Return the settings: arguments, else the environment, else the folder's petsync.toml.
 
     The file's `auth` and `allow_http` apply only to the file's own `url`. Unless the user has
     confirmed the file, it may use only the allowed variables, its state folder must be below the

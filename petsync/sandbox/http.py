@@ -211,7 +211,7 @@ class Behaviour:
     bad_type: int = 400
     """The HTTP status for a body that is well-formed but not a pet."""
     first_value_only: bool = False
-    """Only the first value of a repeated query parameter counts."""
+    """Only the first value of a repeated query parameter or form field counts."""
     once_per_tag: bool = False
     """findPetsByTags lists a pet once for each matching tag."""
     form_skips_empty: bool = False
@@ -219,7 +219,9 @@ class Behaviour:
     upload_needs_pet: bool = True
     upload_adds_photo: bool = True
     imitates_original: bool = False
-    """The sandbox reads bodies, and responds to errors and uploads, as the original server does."""
+    """The sandbox reads requests, sorts lists, and responds to errors and uploads as the original
+    server does.
+    """
     code_in_xml: bool = True
     """An ApiResponse in XML contains its code."""
     response_root: str = "ApiResponse"
