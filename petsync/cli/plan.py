@@ -167,10 +167,10 @@ def export_command(
 
     The file is written completely or not at all. If OUT is an export without edits, it is replaced.
     petsync refuses to replace a file that was edited, is not an export, or is open in a program;
-    --force replaces it and makes a backup. An .xlsx contains a base, and a .csv or .tsv has one in
-    OUT.petsync-base beside it: a later plan then contains only what you edited. With several
-    statuses or tags, a pet must have one of the statuses and one of the tags. An export without
-    pets does not replace a file that has content.
+    --force replaces it and makes a backup. An .xlsx contains a base, and a .csv or .tsv has it in
+    the file OUT.petsync-base beside it: a later plan then contains only what you edited. With
+    several statuses or tags, a pet must have one of the statuses and one of the tags. An export
+    without pets does not replace a file that has content.
     """
     _check_ending(out)
     if not force:
