@@ -552,7 +552,7 @@ def _check_into_sheet(sheet: Sheet | None, option: str) -> None:
 
     if sheet is None:
         raise click.UsageError(
-            f"{option}: the sheet of this plan is missing, or was changed since."
+            f"{option}: the sheet of this plan is missing, or was changed after the plan."
         )
     must_take_results(sheet)
 

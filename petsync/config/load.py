@@ -42,7 +42,7 @@ __all__ = ["ENVIRONMENT_TOO", "NEEDS", "READ", "SOURCES", "load", "timetable"]
 
 
 _NAME = "petsync.toml"
-_ENV_FILE = "Use --env-file to read variables from a file."
+_ENV_FILE = "--env-file FILE (in Python: environ) gives variables too."
 _FROM_ENVIRON = ("url", "profile", "state")
 _CREDENTIALS = ("token", "api_key", "client_id", "client_secret")
 
