@@ -876,7 +876,7 @@ def as_button_text(text: str) -> str:
 _ACTIONS = [("Every change", ANY), ("Add", "add"), ("Change", "update"), ("Delete", "delete")]
 _SENT = [("Sent or left out", ANY), ("Will be sent", "in"), ("Left out", "out")]
 _HALF = {"width": "30rem"}
-LIMITS = ("add", "update", "delete", "everything", "empty")
+LIMITS = ("add", "update", "delete", "everything", "empty", "shifted")
 
 
 class Panel:

@@ -495,6 +495,23 @@ def test_the_guard_is_overridden_by_name(store: ps.Store, open_form: FormOpener)
     assert report.counts["applied"] == 29
 
 
+def test_a_shifted_column_is_overridden_by_name(store: ps.Store, open_form: FormOpener) -> None:
+    """The refusal of a column that was moved without its rows has a box, and its tick allows the
+    plan.
+    """
+    base = exported(store)
+    rows = [{"id": n, "name": f"Pet {n % 60 + 1}"} for n in range(1, 61)]
+    form = open_form(store.plan(sheet_saying(*rows, base=base), max_update=60))
+    assert "tick the box below" in form.verdict.value
+    assert [name for name, each in form.overrides.items() if shown(each)] == ["shifted"]
+    box = form.overrides["shifted"]
+    assert box.description == "Use the column as it is in the sheet (allow_shifted)"
+    assert form.apply.disabled
+    box.value = True
+    assert not form.apply.disabled
+    assert form.draft.build_plan().guard.allow_shifted
+
+
 def test_fewer_changes_need_no_override(store: ps.Store, open_form: FormOpener) -> None:
     """If enough changes are unticked, no override of the guard is needed."""
     form = open_form(store.plan(renaming(*range(1, 31))))
