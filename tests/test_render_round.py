@@ -302,6 +302,19 @@ def test_what_a_sheet_took_is_reported_with_its_backup_and_the_report() -> None:
     assert "1 row changed (2 cells that had another value), 1 row new" in " ".join(lines)
 
 
+def test_a_strict_job_says_why_nothing_was_done() -> None:
+    """If errors in the sheet stop a strict job, the round gives this reason, and does not say that
+    other rows are used.
+    """
+    finding = (Difference(kind="finding", problem="'avialable': The store has no such status."),)
+    hint = "Nothing was planned, because strict is set."
+    stopped = round_of(status="findings", findings=1, problem="/srv/pets.csv: 1 error", hint=hint)
+    text = " ".join(round_text(RoundReport(round=stopped, open=finding)).split())
+    assert "1 error in the sheet keeps the whole sheet from being used." in text
+    assert f"/srv/pets.csv: 1 error. {hint}" in text
+    assert "used," not in text
+
+
 @pytest.mark.parametrize("status", report_round.STATUS_WORDS)
 def test_every_status_has_its_words(status: str) -> None:
     """Each status has its own words for the headline, also after a dry run."""

@@ -126,7 +126,7 @@ _KIND_MEANING: Mapping[Kind, str] = {
     "conflict": "a decision is needed; until then both sides stay as they are",
     "waiting": "part of a plan over its guard's limits",
     "failed": "changes that failed or are not sent yet",
-    "finding": "these rows are left out, the others are used",
+    "finding": "these rows are left out",
     "drift": "between sheet and store",
     "note": "for information",
 }
@@ -200,7 +200,8 @@ def _describe_end(round_: Round) -> str:
         "in-sync": f"sheet and store agree{_except_notes(round_.notes)}",
         "drift": f"{differences} between sheet and store",
         "findings": f"{count(round_.findings, 'error')} in the sheet "
-        f"{'keeps' if round_.findings == 1 else 'keep'} rows from being used",
+        f"{'keeps' if round_.findings == 1 else 'keep'} "
+        f"{'the whole sheet' if round_.problem else 'rows'} from being used",
         "conflicts": f"{count(round_.conflicts, 'conflict')}, which "
         f"{'needs' if round_.conflicts == 1 else 'need'} a decision",
         "failed-rows": f"{count(round_.failed, 'change')} could not be applied",
@@ -221,8 +222,6 @@ def reason(round_: Round) -> str:
     """Return the reason why the round ended this way, and a hint; "" if the headline and the
     differences already show it.
     """
-    if round_.status in _KIND_OF_STATUS:
-        return ""
     problem, hint = make_visible(round_.problem, keep="\n"), make_visible(round_.hint, keep="\n")
     return sentences(capital(problem), capital(hint))
 
