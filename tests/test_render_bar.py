@@ -147,7 +147,7 @@ def test_a_pause_says_who_asked_for_it_and_how_long() -> None:
     time.
     """
     text = format_sides(meter(waiting=11.2, problems=2), 79)
-    assert text == " 42% | 2,100/5,000 changes, the service asked for 12 s, 2 problems"
+    assert text == " 42% | 2,100/5,000 changes, the service asked to wait 12 s, 2 problems"
 
 
 def test_a_slow_run_has_a_rate_and_hours() -> None:
@@ -175,7 +175,7 @@ def test_a_line_now_and_then_is_short() -> None:
     """A line without a terminal shows the progress, the pause and the problems."""
     assert meter().line() == "2,100 of 5,000 changes"
     assert meter(problems=1, waiting=3.0).line() == (
-        "2,100 of 5,000 changes, the service asked for 3 s, 1 problem"
+        "2,100 of 5,000 changes, the service asked to wait 3 s, 1 problem"
     )
 
 
@@ -232,9 +232,9 @@ def test_a_pause_counts_down_without_steps(monkeypatch: pytest.MonkeyPatch) -> N
     with run_bar(3000, file=terminal, delay=0) as step:
         step(progress(7, waiting=3.0))
         for left in ("3", "2", "1"):
-            drawn(f"asked for {left} s", terminal)
+            drawn(f"asked to wait {left} s", terminal)
             now[0] += 1.0
-    seconds = re.findall(r"asked for (\d) s", terminal.getvalue())
+    seconds = re.findall(r"asked to wait (\d) s", terminal.getvalue())
     assert [*dict.fromkeys(seconds)] == ["3", "2", "1"]
 
 
@@ -254,7 +254,7 @@ def test_a_live_view_of_the_traffic_is_used() -> None:
     terminal = Terminal()
     with run_bar(3000, file=terminal, delay=0, traffic=lambda: Traffic(waiting=30.0)):
         drawn("0/3,000", terminal)
-    assert "0/3,000 changes, the service asked for 30 s" in written(terminal)[-1]
+    assert "0/3,000 changes, the service asked to wait 30 s" in written(terminal)[-1]
 
 
 def test_progress_that_is_not_wanted_is_not_shown() -> None:

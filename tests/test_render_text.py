@@ -332,7 +332,7 @@ def test_a_query_without_an_answer_catches_the_eye() -> None:
     top, _, facts = text.partition("\n  store ")
     assert "\n  Status sold: findPetsByStatus: the service answered 503." in top
     assert "pets that are in no row are not deleted." in top.replace("\n  ", " ")
-    assert "covers    pets that are available or pending; 1 question without an answer" in facts
+    assert "covers    pets that are available or pending; 1 query without an answer" in facts
 
 
 def test_clashes_stand_side_by_side() -> None:

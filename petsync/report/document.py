@@ -1,9 +1,9 @@
 """Documents: what a view makes of a value, and what text and HTML are made from.
 
-A view lists the blocks in the order of a terminal, where the end is seen first. HTML moves the
-summary and the alerts to the top. Texts are plain and of any length: the renderers escape, wrap and
-shorten them, and make invisible characters visible. A part between backticks is a command or a
-name.
+A view lists the blocks in the order of a terminal, where the end is seen first. HTML and Markdown
+move the summary and the alerts to the top. Texts are plain and of any length: the renderers escape,
+wrap and shorten them, and make invisible characters visible. A part between backticks is a command
+or a name.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Row:
     mark: Mark | None = None
     tone: Tone = ""
     kind: str = ""
-    """The kind of a page's records that a total counts."""
+    """If the row is a total on a page: the kind of the records that it counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,8 +172,8 @@ def document_markdown(document: Document) -> str:
     if left_out:
         advice = next(filter(None, map(_find_advice, blocks)), "show it in parts.")
         texts.append(
-            f"A comment cannot be longer: {words.number(left_out)} more are not shown. To see all, "
-            f"{prose(advice, in_table=False)}"
+            f"A GitHub comment cannot be longer: {words.number(left_out)} more are not shown. "
+            f"To see all, {prose(advice, in_table=False)}"
         )
     return "\n\n".join(filter(None, texts)) + "\n"
 

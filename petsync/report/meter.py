@@ -81,7 +81,7 @@ class Meter:
         """Return the parts of the text, each with its rank; 0 is the most important."""
         parts = [(0, f"{number(self.done)}/{number(self.total)}\0")]
         if self.waiting > 0:
-            parts.append((1, f"the service asked for {math.ceil(self.waiting)} s"))
+            parts.append((1, f"the service asked to wait {math.ceil(self.waiting)} s"))
         else:
             parts += [(4, self._pace())] if self.rate else []
             parts += [(6, f"{number(self.limit)} at once")] if self.limit else []

@@ -195,8 +195,9 @@ def _photo_field(unit: int, before: tuple[str, ...], after: tuple[str, ...]) -> 
 
 
 def _number_items(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[list[str]]:
-    """Yield the numbered items in both orders; of a long list, only the first 12 of those from the
-    first to the last moved item, and the number of the rest.
+    """Yield the numbered items in the order before, then in the order after. Of a list with more
+    than 12 items, only the range from the first to the last moved item is included: its first 12
+    items, and the number of its other items.
     """
     moved = [n for n, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
     start, stop = 0, len(before)
@@ -284,7 +285,7 @@ def _unit(column: Column) -> int:
 # What stands above the rows of a plan.
 
 
-RELEASED = "Released by the person who applies it"
+RELEASED = "Over the limits of its job"
 
 
 def plan_alerts(plan: Plan, limit: int | None) -> Iterator[Alert | Note]:

@@ -1,6 +1,7 @@
 """A run's progress: a bar in a terminal or a notebook; elsewhere, on request, a line at intervals.
 
-A separate thread draws it: a run never waits for a terminal that is stopped or closed.
+A separate thread draws it. If the terminal is stopped or closed, a run waits for at most a second,
+at its end.
 """
 
 from __future__ import annotations
@@ -77,8 +78,9 @@ def run_bar(
 
     The bar is shown in a notebook, or on `file` (stderr) if that is a terminal. Elsewhere nothing
     is shown; with `show=True`, `file` gets a line every five seconds. With `show=False`, or with
-    `on_step` and without `show`, nothing is shown at all. The bar disappears at the end of the
-    block; a block that is shorter than `delay` seconds has no bar.
+    `on_step` and without `show`, nothing is shown at all, and no bar is shown if TQDM_DISABLE is
+    set. The bar disappears at the end of the block; a block that is shorter than `delay` seconds
+    has no bar.
 
     `traffic` returns the current state of the requests, so that a pause is shown immediately.
     Without it, the newest step's traffic is shown.

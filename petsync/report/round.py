@@ -207,9 +207,9 @@ def _describe_end(round_: Round) -> str:
         "failed-rows": f"{count(round_.failed, 'change')} could not be applied",
         "waiting": "the plan is over its limits, and nothing is done until it is released",
         "refused": "nothing is done, and the plan cannot be released",
-        "locked": "another round of this job was running, so this one did nothing",
+        "locked": "another round or run was active, so nothing was done",
         "interrupted": "it was interrupted, and the next round finishes what it started",
-        "error": "the round could not be run",
+        "error": "the round ended with an error",
     }
     return texts[round_.status]
 
@@ -260,8 +260,8 @@ def format_planned(round_: Round, counts: Counts) -> str:
     """Return the counts of one side of a round, in brackets if nothing was applied; "0" for a
     check.
     """
-    round_report = format_counts(Counts() if round_.mode == "check" else counts)
-    return round_report if round_report == "0" or round_.applied else f"({round_report})"
+    text = format_counts(Counts() if round_.mode == "check" else counts)
+    return text if text == "0" or round_.applied else f"({text})"
 
 
 def side_facts(round_: Round) -> Iterator[tuple[str, str]]:
@@ -269,7 +269,7 @@ def side_facts(round_: Round) -> Iterator[tuple[str, str]]:
     yield "for the store", _describe_counts(round_.to_store)
     yield "for the sheet", _describe_counts(round_.to_sheet)
     if total := round_.to_store.total + round_.to_sheet.total:
-        yield "arrived", f"{number(round_.applied)} of {number(total)}"
+        yield "applied", f"{number(round_.applied)} of {number(total)}"
 
 
 def _describe_counts(counts: Counts) -> str:

@@ -1,7 +1,8 @@
 """Lines of a terminal: the building blocks of every text view, and documents as text.
 
-A line is a rich Text that fits the width. A terminal shows it with its styles; without them it is
-plain text. Nothing in it is interpreted as markup.
+A line is a rich Text that fits the width; only a path or a command may be longer, because users
+copy it. A terminal shows the line with its styles; without them it is plain text. Nothing in it is
+interpreted as markup.
 """
 
 from __future__ import annotations
@@ -190,7 +191,9 @@ def print_lines(lines: Iterable[Text], console: Console) -> None:
 
 
 def plain_text(document: Document, *, width: int = 80) -> str:
-    """Return the document as text without colour, in lines of at most `width` cells."""
+    """Return the document as text without colour, in lines of at most `width` cells, except for
+    paths and commands.
+    """
     return join_lines(document_lines(document, width))
 
 
@@ -200,8 +203,8 @@ def join_lines(lines: Iterable[Text]) -> str:
 
 
 def document_lines(document: Document, width: int = 80) -> Iterator[Text]:
-    """Yield the document in lines of at most `width` cells. If there are many lines, a summary at
-    the top is repeated at the end, with the titles of refusals.
+    """Yield the document in lines of at most `width` cells, except for paths and commands. If there
+    are many lines, a summary at the top is repeated at the end, with the titles of refusals.
     """
     total, ending = 0, list[Block]()
     for line in _lines(document, width, ending):

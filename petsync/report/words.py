@@ -351,7 +351,7 @@ CAUSES: Mapping[Cause, CauseText] = {
     ),
     "blocked": CauseText(
         "errors in the sheet",
-        "A cell of the row cannot be read. Nothing was sent.",
+        "The row has an error. Nothing was sent.",
         "Fix the cell (`petsync check` names each with its address), and plan again.",
     ),
     "cut-off": CauseText(
@@ -861,7 +861,8 @@ def _describe_coverage(plan: Plan) -> str:
     failed = {lookup.query for lookup in plan.coverage.failed}
     statuses = [make_visible(status) for status in plan.coverage.statuses if status not in failed]
     answered = f"pets that are {_join_with_or(statuses)}" if statuses else "nothing"
-    return f"{answered}; {count(len(failed), 'question')} without an answer" if failed else answered
+    queries = "1 query" if len(failed) == 1 else f"{number(len(failed))} queries"
+    return f"{answered}; {queries} without an answer" if failed else answered
 
 
 def _join_with_or(items: Sequence[str]) -> str:

@@ -271,7 +271,7 @@ _COLOURS = {
 _REFUSED, _KEPT, _UNANSWERED = "guard refuses", "guard", "no answer"
 _FACT_COLOURS = {_REFUSED: _RED, _KEPT: _GREEN, _UNANSWERED: _RED}
 _NONE = MarkedText([(EMPTY, True)], "empty")
-_FACTS = {"What": 16, "Number": 10, "Said": 100}
+_FACTS = {"What": 16, "Number": 10, "Text": 100}
 
 
 def plan_workbook(plan: Plan, path: Path) -> None:

@@ -178,7 +178,7 @@ def _tiles(round_: Round) -> Table:
         (round_.drift, "different at the start", "note"),
         (round_.to_store.total, "for the store", "update"),
         (round_.to_sheet.total, "for the sheet", "update"),
-        (round_.applied, "arrived", "applied"),
+        (round_.applied, "applied", "applied"),
     ]
     totals += [
         (total, KIND_NAMES[kind][total != 1], MARKS[kind])
