@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scenarios import PETS, Scenario
 from shop import base_of
 
 import petsync as ps
@@ -82,6 +83,32 @@ def test_a_query_without_rows_is_an_empty_sheet(store: ps.Store, tmp_path: Path)
     """A query without rows is an empty sheet and no error; the guard refuses it later."""
     job = _job(query="SELECT number AS id FROM pets", database=_database(tmp_path, []))
     assert len(sources_of(job)[0].read(store)) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "advice"),
+    [
+        ("DELETE FROM pets", "Check the query and its database"),
+        ("UPDATE pets SET number = NULL", "Let the query return the ids"),
+        ("UPDATE pets SET number = 13 - number", "Fix the data that the query reads"),
+    ],
+)
+def test_a_refused_query_gets_advice_for_a_query(tmp_path: Path, change: str, advice: str) -> None:
+    """If the rows of a query are refused, the advice is about the query, and not about a sheet with
+    backups.
+    """
+    database = _database(tmp_path, [(pet.id, pet.name, pet.status) for pet in PETS])
+    query = "SELECT number AS id, name, status FROM pets"
+    with Sandbox(auth=False, pets=PETS) as box:
+        scenario = Scenario(box, tmp_path, {"query": query, "database": database})
+        assert scenario.run().round.status == "in-sync"
+        with closing(sqlite3.connect(tmp_path / "pets.db")) as connection, connection:
+            connection.execute(change)
+        round_ = scenario.run().round
+    assert round_.status == "refused"
+    assert advice in round_.hint
+    assert "backup" not in round_.hint
+    assert "SHEET" not in round_.hint
 
 
 def test_a_query_changes_nothing(store: ps.Store, tmp_path: Path) -> None:

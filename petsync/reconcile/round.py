@@ -97,11 +97,19 @@ _CURES = {
     "sentinel": "Find out what happened to the sentinels: nothing overrides them.",
     "capacity": CAPACITY_CURE,
 }
+_FIX_QUERY = "Fix the data that the query reads: each id belongs to the values in its row."
+_QUERY_CURES = {
+    "empty": "Check the query and its database; or set allow_empty in the guard of the job, if the "
+    "query is to return no rows.",
+    "shifted": _FIX_QUERY,
+}
+"""The advice for a job with a query, where it differs from `_CURES`."""
 
 _MIXED = (
-    "Nothing was changed, on either side. Move the ids back to their rows, and sort whole rows "
-    "only. If pets are to exchange their values, run `petsync plan SHEET` and then `petsync apply`."
+    "Move the ids back to their rows, and sort whole rows only. If pets are to exchange their "
+    "values, run `petsync plan SHEET` and then `petsync apply`."
 )
+_UNCHANGED = "Nothing was changed, on either side."
 _NAMED = 5
 
 
@@ -190,8 +198,8 @@ def _refuse_exchanged_ids(
     context: RoundContext, comparison: Comparison, mixed: Sequence[IdExchange]
 ) -> None:
     first = [
-        f"{comparison.sheet.address(each.row)} has {each.name!r} (earlier pet {each.other}) with "
-        f"the id {each.pet_id} (earlier {each.was!r})"
+        f"{comparison.sheet.address(each.row)} has the id {each.pet_id}, whose pet was "
+        f"{each.was!r}, and the name {each.name!r}, which pet {each.other} had"
         for each in mixed[:_NAMED]
     ]
     more = f"; and {len(mixed) - _NAMED:,} more" if len(mixed) > _NAMED else ""
@@ -199,7 +207,8 @@ def _refuse_exchanged_ids(
         f"{len(mixed):,} rows have the earlier values of other pets, as if the ids had been sorted "
         f"or moved without their rows: {'; '.join(first)}{more}"
     )
-    context.ends("refused", problem, _MIXED)
+    cure = _FIX_QUERY if context.job.query else _MIXED
+    context.ends("refused", problem, f"{_UNCHANGED} {cure}")
 
 
 def _can_wait(refusals: Sequence[Refusal]) -> bool:
@@ -226,12 +235,13 @@ def _refuse(
     limits = {each.limit for each in refusals}
     # An empty sheet implies that everything would be deleted: one remedy is enough.
     limits -= {"everything"} if "empty" in limits else set()
-    cures = dict.fromkeys(_CURES.get(each.limit, "") for each in refusals if each.limit in limits)
+    known = _CURES | (_QUERY_CURES if context.job.query else {})
+    cures = dict.fromkeys(known.get(each.limit, "") for each in refusals if each.limit in limits)
     if "everything" in limits and any(
         each.limit == "everything" for each in _refusals_to_sheet(comparison)
     ):
         cures = {_undo_of(comparer, comparison): None} | cures
-    hint = f"Nothing was changed, on either side. {' '.join(filter(None, cures))}".strip()
+    hint = " ".join(filter(None, (_UNCHANGED, *cures)))
     context.ends("refused", describe_limits(refusals), hint)
 
 

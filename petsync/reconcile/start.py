@@ -1009,13 +1009,16 @@ def must_have_ids(context: RoundContext, sheet: Sheet, start: RoundStart) -> Non
     else:
         problem = f"{where} no longer has the column id, which had the ids of its pets"
         problem += f"; these headers are new: {unused}" if new else ""
-        cure = 'Rename the header of that column to "id" again'
+        cure = 'If the column is still there, give it the header "id" again'
         if new:
-            cure += f', or map it in the configuration ([columns] {_quote(new[0])} = "id")'
+            cure += f', or write {_quote(new[0])} = "id" under [columns] in the configuration'
+    cure += "; or restore one of the sheet's backups."
+    if context.job.query:
+        cure = 'Let the query return the ids, in a column with the name "id".'
     raise GuardError(
         problem,
         hint=f"Nothing was changed, on either side: rows without their ids would become new pets. "
-        f"{cure}; or restore one of the sheet's backups.",
+        f"{cure}",
     )
 
 
