@@ -461,7 +461,7 @@ def test_a_sheet_that_lost_its_ids_is_refused(scenario: CsvScenario, how: str, m
     )
     if how == "renamed":
         assert "'Nummer'" in report.round.problem
-        assert '[columns] "Nummer" = "id"' in report.round.hint
+        assert 'write "Nummer" = "id" under [columns]' in report.round.hint
         assert scenario.run(mode=mode, columns={"Nummer": "id"}).round.status in ("done", "in-sync")
 
 

@@ -47,8 +47,9 @@ def run(
     base of another URL is used, because the same store has a new URL. `watchers` observe the
     rounds.
 
-    An error in a round is in its report, and notices are sent as configured. Raises
-    ConfigurationError for an invalid configuration, SettingsError if there is no such job.
+    An error in a round is in its report, and notices are sent as configured, except in a dry run.
+    Raises ConfigurationError for an invalid configuration, SettingsError if there is no such job,
+    PetsyncError if the state folder cannot be used.
     """
     from petsync.reconcile.jobs import run_jobs
     from petsync.settings import HiddenEnvironment

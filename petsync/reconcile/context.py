@@ -59,13 +59,17 @@ class Watcher(Protocol):
     """
 
     def on_begin(self, round_: Round) -> None:
-        """A round has the job's lock and starts; only its identifying fields are set."""
+        """A round starts; only its identifying fields are set. Not called for a job that fails
+        before its first round starts, for example because it is locked.
+        """
 
     def step(self, round_: Round, name: Step) -> AbstractContextManager[object]:
         """Return a context manager for one step; an error of the step passes through it."""
 
     def on_end(self, report: RoundReport) -> None:
-        """The round has ended. Its report is already written, except in a dry run."""
+        """The round has ended. Its report is already written, except in a dry run. Also called for
+        a round without `on_begin`.
+        """
 
 
 # The watchers of a round. An error in one cannot end the round.

@@ -171,7 +171,7 @@ def interval(text: str) -> float:
     if seconds < 1:
         raise SettingsError(
             f"--every is {text!r}, and must be a time of a second or more",
-            hint="Such as 90s, 15m, 2h or 1d.",
+            hint="For example: 90s, 15m, 2h or 1d.",
         )
     return seconds
 
@@ -195,12 +195,12 @@ def every(
     served: Callable[[str], object] = lambda _: None,
 ) -> int:
     """Run the enabled jobs when they are due, until `stop` is set or an interrupt occurs. A job
-    with a schedule is due as soon as its time has passed since its last run; all others are due
-    every `seconds`. Rounds never overlap: a round longer than `seconds` delays the next ones. The
-    configuration is read again when its file has changed. `log_format` overrides its log format;
-    `served` is called with the address of the metrics if they are served. Returns 7 if the stop
-    interrupted a round, else 0. Raises SettingsError if the configuration cannot be read at the
-    start.
+    with a schedule is due as soon as a scheduled time has passed since its last run; all others are
+    due every `seconds`. Rounds never overlap: a round longer than `seconds` delays the next ones.
+    The configuration is read again when its file has changed. `log_format` overrides its log
+    format; `served` is called with the address of the metrics if they are served. Returns 7 if the
+    stop interrupted a round, else 0. Raises SettingsError if the configuration cannot be read at
+    the start, PetsyncError if the state folder cannot be used.
     """
     environ = HiddenEnvironment(os.environ if environ is None else environ)
     run, load = run or _run(), _logging(load or _load(), log_format)

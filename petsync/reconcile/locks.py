@@ -102,8 +102,8 @@ def lock_job(paths: StatePaths, job: str) -> Iterator[None]:
         if not is_ours:
             raise LockedError(
                 f"job {job} is already running in another process",
-                hint="Wait until it has ended. If a round overlaps the round before it every "
-                "night, give the job a longer interval or fewer pets.",
+                hint="Wait until it has ended. If rounds of this job often overlap, run it less "
+                "often.",
             )
         yield
 

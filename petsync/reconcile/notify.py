@@ -104,7 +104,7 @@ class JobHealth(msgspec.Struct, rename=_STORED_NAMES):
     is_violated: bool = False
     """True if the last comparison found differences that need a decision."""
     open: tuple[str, ...] = ()
-    """Digests of the open differences that people were notified of."""
+    """Digests of the differences that were open at the last comparison."""
     open_count: int = 0
     waiting: str = ""
     """A digest of the plan that waits for approval, "" if none waits."""
@@ -218,7 +218,7 @@ class Notice:
     since: float = 0.0
     """When the problem began, in seconds since the epoch; 0 if it began with this round."""
     new: frozenset[str] = frozenset()
-    """Digests of the differences that no notice has listed before."""
+    """Digests of the differences that were not open at the comparison before."""
     reason: str = ""
 
 
@@ -243,7 +243,7 @@ def open_of(report: RoundReport) -> tuple[Difference, ...]:
 
 
 def is_new(each: Difference, new: frozenset[str]) -> bool:
-    """Return true if no notice has listed this difference before."""
+    """Return true if `new` has the digest of this difference."""
     return _key(each) in new
 
 
@@ -484,8 +484,8 @@ _JUMP = timedelta(days=2)
 def day_due(memory: Memory, at: dt.time, now: datetime) -> str:
     """Return the local day whose digest is due now, "" if none is.
 
-    A day has one digest, even if the clock is set back. Days far in the future do not count: they
-    come from a clock that was years ahead.
+    A day has one digest, even if the clock is set back. If all recorded days are more than two days
+    ahead, they do not count: the clock was wrong then.
     """
     local = now.astimezone()
     day = local.date() if local.time() >= at else local.date() - timedelta(days=1)
@@ -820,9 +820,9 @@ class Notifier:
             why = str(error)
         except Exception as error:  # noqa: BLE001 - an unexpected error must not change a round
             why = f"{type(error).__name__} while they were prepared"
-        messages = self._clean(f"no notices were sent for these rounds: {why}")
-        log.error("%s", messages)
-        return (messages,)
+        message = self._clean(f"no notices were sent for these rounds: {why}")
+        log.error("%s", message)
+        return (message,)
 
     def _notify_rounds(self, rounds: Sequence[RoundReport], now: datetime) -> tuple[str, ...]:
         with open_memory(self._config.state, now) as (memory, path):
@@ -833,9 +833,10 @@ class Notifier:
             save(memory, path)
             if not memory.outbox:
                 return given_up
-            message = (*given_up, *send_pending(memory, self._notify.urls, now, self._deliver))
+            failed = send_pending(memory, self._notify.urls, now, self._deliver)
+            messages = (*given_up, *failed)
             save(memory, path)
-        return message
+        return messages
 
     def _wants(self, notice: Notice) -> bool:
         return notice.event in self._notify.on

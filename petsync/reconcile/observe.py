@@ -380,6 +380,7 @@ class Endpoint:
     """Serves `/metrics` and `/healthz` in a thread, between `start` and `close`.
 
     `/healthz` answers with the values of `health`, with status 503 unless its `"ok"` is true.
+    Raises SettingsError if `listen` is not an address with a port.
     """
 
     def __init__(self, listen: str, metrics: Any, health: Callable[[], Mapping[str, Any]]) -> None:
@@ -439,7 +440,7 @@ def _split(listen: str) -> tuple[str, int]:
     if not port.isdecimal() or int(port) > 0xFFFF:
         raise SettingsError(
             f"[metrics] listen is {listen!r}, and must be an address with a port",
-            hint='Such as "127.0.0.1:9464".',
+            hint='For example: "127.0.0.1:9464".',
         )
     return host.strip("[]") or "127.0.0.1", int(port)
 
@@ -673,7 +674,8 @@ def measure(config: Configuration) -> Iterator[MetricsWatcher]:
 def page_of(
     config: Callable[[], Configuration], own: Callable[[], Mapping[str, tuple[str, float]]]
 ) -> Any:
-    """Return a WSGI application that answers with the current metrics.
+    """Return a WSGI application that answers with the current metrics. Raises SettingsError without
+    prometheus_client.
 
     `own` returns further gauges without labels: help text and value, by name.
     """

@@ -774,8 +774,8 @@ def _find_former_names(owner: Reconciliation, job: Job) -> dict[str, str]:
     """Return the job's former name, by its present name; {} if it was not renamed.
 
     It is the name of the job that ran the last round of one of this job's files with the same
-    store, if that job no longer exists, its base of the file does, and this job has no base of the
-    file yet. Raises PetsyncError.
+    store, if that job is no longer configured, its base of this file is still stored, and this job
+    has no base of the file yet. Raises PetsyncError.
     """
     paths = owner.paths
     parts = {each.name: each.part for each in sources_of(job) if each.path is not None}

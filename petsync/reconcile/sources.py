@@ -155,10 +155,8 @@ class Source:
         except SheetError as error:
             if self.path.exists():
                 raise
-            cure = (
-                f"If there never was one, `petsync export {self.path}` creates it from the store's"
-            )
-            raise SheetError(error.message, hint=f"{error.hint} {cure} pets.".strip()) from None
+            cure = f"To create the sheet from the store's pets: `petsync export {self.path}`."
+            raise SheetError(error.message, hint=f"{error.hint} {cure}".strip()) from None
         self._last_read.clear()
         if sheet.digest == version.digest:
             self._last_read[version] = sheet
@@ -373,7 +371,7 @@ def _error_of_repeated_row(sheet: Sheet, row: int, new: _New, places: Sequence[s
         ("name", "row-repeated", new.row_pet.name or ""),
         f"The row has no id, and may describe the same new pet as {_list_places(places)}.",
         "If they are one pet, leave the row in one of the files. If not, write add-another into "
-        "the action column of every row after the first.",
+        "the action column of all these rows except one.",
     )
 
 
@@ -553,7 +551,7 @@ def _query_error(error: Exception, name: str, database: Secret) -> SheetError:
     lines = str(getattr(error, "orig", None) or error).strip().splitlines()
     reason = lines[0] if lines else type(error).__name__
     if reason.startswith(("not authorized", "authorization denied")):
-        reason = "a query only reads: it attaches no database, and writes no file"
+        reason = "the query may only read: it may not attach a database or write a file"
     reason = Redactor((database, *map(Secret, _passwords(database))))(reason)
     return SheetError(
         f"the {name} failed: {reason[:300]}",

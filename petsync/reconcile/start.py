@@ -132,7 +132,7 @@ class RoundStart:
     carried: str = ""
     """The digest of the base that the sheet carries; "" if it carries none."""
     notes: tuple[Difference, ...] = ()
-    """What to report about the base."""
+    """What to report besides the differences between the two sides."""
     may_delete: bool = True
     """False if the base may not be the last one: then nothing is deleted."""
     undone: tuple[Version, ...] = ()
@@ -593,8 +593,8 @@ def _with_doubts(
     notes = tuple(
         Difference(
             kind="note",
-            problem=f"its row, which was added after round {versions[0].round}, is not in the "
-            "sheet: it was removed, or a backup was restored. The pet is not deleted",
+            problem=f"its row, which the sheet did not have {_format_time_of(versions[0])}, is not "
+            "in the sheet now: it was removed, or a backup was restored. The pet is not deleted",
             pet_id=pet_id,
             hint="To restore the row, enter a row with the pet's id. To remove the pet, delete it "
             "in the store.",
@@ -1080,7 +1080,7 @@ def _check_store_of_base(
     if context.owner.moved:
         return replace(
             base, store=store
-        ), f"The values agreed with {base.store} are used for this address"
+        ), f"the values agreed with {base.store} are used for this address"
     raise SheetError(
         f"{what} {base.store}, and the job's store is {store}",
         hint="Nothing was changed: a difference between two stores is not an edit. Name the "
@@ -1129,9 +1129,11 @@ def _note_backup(versions: Sequence[Version], mode: str) -> Difference:
 
 def _format_time_of(version: Version) -> str:
     """Return a phrase that says when the sheet had the content from which the version starts."""
+    at = f"{version.inbound.created[:16].replace('T', ' ')} UTC"
+    if version.round.startswith("of "):
+        return f"before the released changes of {at}"
     if not version.is_state:
         return f"before {'run' if version.is_by_hand else 'round'} {version.round}"
-    at = f"{version.inbound.created[:16].replace('T', ' ')} UTC"
     return f"after round {version.round} of {at}" if version.round else f"at its export of {at}"
 
 

@@ -366,7 +366,8 @@ def _read_base(path: Path) -> StoredBase:
 def _read_error(path: Path, error: OSError) -> PetsyncError:
     return PetsyncError(
         f"{path} cannot be read: {error.strerror}",
-        hint="It holds what the last round left. Nothing is done without it.",
+        hint="Make the file readable: it has the values that both sides last agreed on, and no "
+        "round runs without them.",
     )
 
 
@@ -846,8 +847,9 @@ def _select_surplus(sizes: Mapping[int, int]) -> list[int]:
 def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False) -> bool:
     """Return true if the sheet contains what the version was to write.
 
-    Its round may have been killed before it wrote the sheet or recorded that. The sheet is written
-    as a whole, so the majority of the cells decides: a few may have been edited since. A cell with
+    Its round may have been killed before it wrote the sheet, or before it recorded the write. The
+    sheet is written as a whole, so the majority of the cells decides: a few may have been edited
+    since. A cell with
     neither the old nor the new value does not count, nor does a missing column, nor the id of a row
     if a manual run may have written it.
     """
@@ -1078,7 +1080,7 @@ def _edited_pets(sheet: Sheet, base: Base) -> set[int]:
 def find_reverted(
     sheet: Sheet, versions: Sequence[Version], base: Base, columns: Collection[str]
 ) -> dict[int, tuple[Unit, ...]]:
-    """Return the units, by pet, in which a row has an old value instead of that in the `base`.
+    """Return the units, by pet, in which a row has an old value instead of the value in the `base`.
 
     An old value is from before one of the versions: it was reverted, or comes from an older copy.
     Each item of a list counts by itself. Only the `columns` are compared.
@@ -1544,7 +1546,7 @@ class Waiting:
         try:
             return load_plan(self.path)
         except PlanError as error:
-            _LOG.warning("%s; it is created again", error.message)
+            _LOG.warning("%s; the waiting plan is ignored", error.message)
             return None
 
 

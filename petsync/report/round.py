@@ -139,7 +139,7 @@ _KIND_CURE: Mapping[Kind, str] = {
     "failed": "The next round tries again.",
     "finding": "Fix the cell; `petsync check` names each cell, with a suggestion.",
     "drift": "The next round handles this.",
-    "note": "Nothing needs to be done.",
+    "note": "Nothing needs to be done, unless the line says so.",
 }
 _KIND_OF_STATUS: Mapping[Status, Kind] = {
     "drift": "drift",

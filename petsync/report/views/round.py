@@ -268,7 +268,7 @@ def _end(round_: Round) -> Iterator[Block]:
     level = STATUS_WORDS[round_.status].level
     yield Summary(headline(round_), None if round_.is_well else LEVELS[level])
     if why := reason(round_):
-        title = "To know" if round_.is_well else "Why"
+        title = "Note" if round_.is_well else "Why"
         yield Alert(title, why.splitlines(), is_refusal=level == "bad", has_paths=True)
 
 
