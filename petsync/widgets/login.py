@@ -677,7 +677,9 @@ class LoginForm(Form):
     def _cancel(self) -> None:
         self._forget()
         self.heading.focus()
-        self.tell("Nothing was changed.")
+        self.tell("Cancelled.")
+        if self.account is not None and self.account.signed_in:
+            self.ask()  # a cancelled sign-out may already have ended the sign-in
 
     def _forget(self) -> None:
         """Cancel the pending sign-in."""

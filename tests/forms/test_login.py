@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import vault
 from consenting import agree, sent_back
 
 import petsync as ps
+from petsync.client.signin import SignInService
 from petsync.models import Pet
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
@@ -392,6 +394,32 @@ def test_sign_out(form: LoginForm, box: Sandbox) -> None:
     assert left == [form.account]
     with pytest.raises(ps.errors.AuthError):
         form.store.api.get_pet_by_id(1)
+
+
+def test_a_cancelled_sign_out_shows_the_account_as_it_is(
+    form: LoginForm, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a sign-out is cancelled while the service does not answer, the form shows that nobody is
+    signed in any more.
+    """
+
+    async def never(*_: object) -> str:
+        await asyncio.sleep(60)
+        return ""
+
+    form.way.value = "token"
+    form.token.value = box.token()
+    form.go.click()
+    assert form.work.wait(120)
+    monkeypatch.setattr(SignInService, "_revoke", never)
+    form.sign_out.click()
+    assert form.account is not None
+    assert form.account.signed_in
+    while form.store.aio.api.session.credentials:
+        time.sleep(0.01)
+    form.stop.click()
+    assert form.work.wait(120)
+    assert not form.account.signed_in
 
 
 def test_keyring_is_used_if_ticked(
