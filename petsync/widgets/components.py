@@ -66,7 +66,8 @@ class Part(anywidget.AnyWidget):
 
     Any thread may change it. A front end that opens asks the kernel for the state of all widgets.
     Because the answer may arrive after updates that are newer, a part then sends again what differs
-    from the answer. It sends nothing else, because the user may already have changed it.
+    from the answer. It does not send the other traits, because the user may already have changed
+    them.
     """
 
     _sending: ClassVar[threading.RLock] = threading.RLock()
@@ -226,8 +227,8 @@ class IncomingFile:
 
 def safe_name(name: str) -> str:
     """Return the name as a valid file name on any system: without separators, control or format
-    characters, not hidden, and not too long. The extension is kept; a text of more than 12
-    characters from the last dot on is none.
+    characters, not hidden, and not too long. An extension of at most 12 characters, with its dot,
+    is kept.
     """
     last = unicodedata.normalize("NFC", name).replace("\\", "/").rpartition("/")[2]
     cleaned = _UNSAFE.sub("_", last).strip(" .")
@@ -678,10 +679,10 @@ _ADDRESS = re.compile(r"(.*!)?([A-Z]{1,3})(\d{1,7})", re.DOTALL)
 
 
 class Pages(Generic[T]):
-    """Fills the table's pages of `size` rows from items. `row` returns an item's row; `key` and
-    `find`, for long lists, replace the sort key of an item in a column and the search for a text,
-    which otherwise use the items' rows. `found` are all items that match, in the order shown, and
-    `on_found` is called after each change of it.
+    """Fills the table's pages of `size` rows from items. `row` returns an item's row, `key` an
+    item's sort key in a column, and `find` the items that match a text. Without `key` and `find`,
+    the items' rows are sorted and searched, which is slow for long lists. `found` are all items
+    that match, in the order shown. `on_found` is called each time the table has been filled.
 
     `ticked` returns whether an item's row is ticked; `on_tick` gets the items that the user ticks
     or unticks, and true if they are now ticked.

@@ -148,7 +148,7 @@ def _is_fixable(sheet: Sheet, finding: Finding) -> bool:
 @dataclass(frozen=True, slots=True)
 class HeaderChoices:
     """The headers whose meaning the user may choose, and the worksheets to choose from; `meant` has
-    the likely meaning of a header.
+    the likely meaning of a header, and `ours` the columns that petsync recognises.
     """
 
     tab: str
@@ -1321,7 +1321,7 @@ class SheetForm(Form):
             self._task.cancel()
         self._turn += 1
         self._rest()
-        self.tell("Stopped. Nothing was changed.")
+        self.tell("Stopped. Nothing was changed in the store.")
         if self._panel is not None:
             # The pressed button was removed; move the keyboard focus here.
             self._panel.compare.focus()

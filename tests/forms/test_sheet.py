@@ -606,7 +606,7 @@ class TestComparing:
         open_file(form, SAMPLES / "catalogue_edited.xlsx")
         form.compare.click()
         form.stop.click()
-        assert form.notice.text == "Stopped. Nothing was changed."
+        assert form.notice.text == "Stopped. Nothing was changed in the store."
         assert form.work.wait(60)
         assert form.plan is None
 
