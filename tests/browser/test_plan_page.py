@@ -134,7 +134,7 @@ def test_nothing_found(show: Show) -> None:
     """If no row matches, the page shows this and the total number of rows."""
     page = show(plan_of(20))
     page.get_by_label("Search").fill("no pet is called this")
-    expect_status(page, "No row fits; there are 23 in all.")
+    expect_status(page, "No row matches; there are 23 in all.")
     expect(page.get_by_role("table", name="Row by row")).to_be_hidden()
 
 

@@ -11,7 +11,7 @@
   const KIND = 0, ID = 1, NAME = 2, WHERE = 3, FIELDS = 4, SAID = 5, CURE = 6, WINNER = 7;
   const CHANGED = 3, CLASHES = 4;
 
-  // What stands between backticks is to be typed.
+  // A part between backticks is a command or a name.
   const prose = (text) => text.split(/`([^`]+)`/).map((part, n) =>
     n % 2 ? make("code", "", {}, part) : part).filter((part) => part !== "");
 
@@ -60,8 +60,8 @@
 
   const state = { kinds: new Set(), field: "", text: "", sort: "", down: false, page: 1, size: 50 };
 
-  // A change of a field, for plan.select as for this page, has a value before and after; a clash
-  // and the values of a new pet are none.
+  // As in plan.select, a field is changed if it has a value before and one after: a clash is no
+  // change, nor are the values of a new pet.
   const masks = Uint8Array.from(rows, (row) => row[FIELDS].reduce(
     (mask, field) => field.length === CHANGED ? mask | 1 << field[0] : mask, 0));
 
@@ -190,7 +190,7 @@
     try {
       history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
     } catch (error) {
-      // Inside another page's frame the address may not be ours to write.
+      // In a frame of another page, a change of the address may be forbidden.
     }
   };
 
@@ -224,7 +224,7 @@
   let showOrder = () => {};
   const showPages = turnPages(all(".ps-bar"), () => ({ page: state.page, pages: pages() }), turn);
 
-  // On paper are all rows that fit the filters, and not only those of the page on the screen.
+  // A print has the rows that match the filters (at most PRINTED), not only the visible page.
   const PRINTED = 2000;
   const print = () => {
     const printed = shown.slice(0, PRINTED);
@@ -266,7 +266,7 @@
     });
   };
 
-  // In a browser that is too old for this the first rows stay as they are, without tools.
+  // In a browser that is too old for this script, the first rows stay as they are, without tools.
   recall();
   show();
   listen();

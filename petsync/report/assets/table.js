@@ -88,7 +88,8 @@ const marked = (() => {
     const [left, right] = [[], []];
     let [i, j] = [0, 0];
     const kept = keptOf(old, come);
-    // Brackets and spaces alone that stay would only scatter the marks.
+    // If the texts have only brackets and spaces in common, mark the whole texts: many short marks
+    // would be hard to read.
     if (!kept.some(([n]) => isWord(old[n]))) kept.length = 0;
     for (const [n, m] of [...kept, [old.length, come.length]]) {
       const [gone, now] = inside(old.slice(i, n).join(""), come.slice(j, m).join(""));
@@ -104,7 +105,7 @@ const badgeOf = (sign, title) => make("span", "ps-badge", {}, quiet("ps-sign", s
 const empty = () => make("span", "ps-empty", {}, "(empty)");
 const list = (items) => make("ul", "ps-items", {}, ...items);
 
-/** A field: its name, and one value, its change, or the items that come and go; then a note. */
+/** A field: its name, and one value, its change, or its added and removed items; then a note. */
 const fieldOf = (name, values, note = null) => make("div", "", {},
   make("dt", "", {}, name), make("dd", "", {}, ...saidOf(values), note));
 
@@ -140,8 +141,8 @@ const changeOf = (before, after) => {
 const valueOf = (tag, pieces) => pieces.length === 0 ? empty() : make("bdi", "", {},
   ...pieces.map(([text, isMarked]) => isMarked ? make(tag, "", {}, text) : text));
 
-/** Turn the titles with `data-sort` into buttons, which sort once upwards, once downwards, then as
- * the rows are given. `now` returns the order; the result shows it. */
+/** Turn the titles with `data-sort` into buttons, which sort the rows ascending, then descending,
+ * then not at all. `now` returns the order; the returned function shows it. */
 const sortHeads = (heads, now, change) => {
   const sortable = heads.filter((head) => head.dataset.sort);
   for (const head of sortable) {
@@ -162,8 +163,8 @@ const sortHeads = (heads, now, change) => {
   };
 };
 
-/** Turn pages with the controls in `bars`. `now` returns the page, from 1, and how many there are;
- * the result shows both. */
+/** Turn pages with the controls in `bars`. `now` returns the number of the page, from 1, and the
+ * number of pages; the returned function shows both. */
 const turnPages = (bars, now, turn) => {
   const all = (query) => bars.flatMap((bar) => [...bar.querySelectorAll(query)]);
   const go = (to) => {
@@ -199,7 +200,7 @@ const turnPages = (bars, now, turn) => {
 /** Which of the rows are shown: `here` rows after the first `start`, of `found`, of `total`. */
 const rangeText = (start, here, found, total) => {
   const some = found === total ? "" : `, filtered from ${count(total)}`;
-  return found === 0 ? `No row fits; there are ${count(total)} in all.`
+  return found === 0 ? `No row matches; there are ${count(total)} in all.`
     : `Showing ${count(start + 1)}\u2013${count(start + here)} of ${count(found)}${some}`;
 };
 
@@ -212,7 +213,7 @@ const searchWith = (field, change) => {
   });
 };
 
-/** Make a function that lets what was searched for stand out, without a change to the elements. */
+/** Make a function that highlights the searched words, without a change to the elements. */
 const highlighter = () => {
   let ranges = [];
   return (body, sought) => {
@@ -225,7 +226,7 @@ const highlighter = () => {
     while (words.length && texts.nextNode()) {
       const node = texts.currentNode;
       const text = node.data.toLowerCase();
-      // A few characters change their length with their case; their places would be wrong.
+      // A few characters change their length with their case; the positions would be wrong.
       if (text.length !== node.data.length || node.parentElement.closest(".ps-hidden")) continue;
       for (const word of words) {
         for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + word.length)) {

@@ -1,7 +1,7 @@
 // A field for files. It sends them in pieces, at most WINDOW bytes ahead of the kernel.
 const PIECE = 512 * 1024;
 const WINDOW = 4 * PIECE;
-const PATIENCE = 8000;
+const BUSY_AFTER_MS = 8000;
 
 const size = (bytes) => {
   const units = ["bytes", "kB", "MB", "GB"];
@@ -47,7 +47,7 @@ export default () => {
       const late = setTimeout(() => {
         item.isWaiting = true;
         redraw();
-      }, PATIENCE);
+      }, BUSY_AFTER_MS);
       await new Promise((wake) => {
         item.wake = wake;
       });

@@ -1,4 +1,4 @@
-// A button that unfolds what follows it; the kernel shows or hides that.
+// A button that unfolds the widgets below it; the kernel shows or hides them.
 export default {
   render({ model, el }) {
     const text = make("span", "", {});

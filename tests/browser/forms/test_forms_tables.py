@@ -66,7 +66,7 @@ def test_a_table_is_sorted_and_searched(
     expect(search).to_be_focused()
     assert view.page.evaluate("() => CSS.highlights.get('found').size") > 1
     search.fill("nobody")
-    expect(table.get_by_role("status")).to_have_text("No row fits; there are 12 in all.")
+    expect(table.get_by_role("status")).to_have_text("No row matches; there are 12 in all.")
     assert serious(view) == []
 
 
