@@ -15,6 +15,7 @@ from scenarios import PETS, Scenario, changed, kinds
 import petsync as ps
 from petsync.cli import main
 from petsync.plan.guard import Guard, Limit
+from petsync.reconcile.round import reconcile_jobs
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -70,6 +71,24 @@ def test_a_plan_over_its_guard_waits_and_nothing_else_is_done(scenario: Scenario
     assert file.read_bytes() == body
     assert scenario.sheet.read_bytes() == sheet
     assert scenario.store_pets()[1].name == "Pet 1"
+
+
+def test_the_hint_is_a_command_for_the_shell(scenario: Scenario, tmp_path: Path) -> None:
+    """The hints of a round are commands that can be pasted, also with spaces in paths and names."""
+    spaced = Scenario(scenario.box, tmp_path / "my files", scenario.options)
+    spaced.folder.mkdir()
+    missing = spaced.run()
+    assert f"`petsync export '{spaced.sheet}'`" in missing.round.hint
+    spaced.write()
+    spaced.run()
+    _renamed(spaced)
+    waiting = spaced.run()
+    assert f"`petsync apply '{waiting.round.waiting}'`" in waiting.round.hint
+    (moved,) = reconcile_jobs(spaced.config(spaced.job("my job", sheet=scenario.sheet)))
+    assert moved.round.status == "in-sync"
+    elsewhere = spaced.job("my job", sheet=scenario.sheet, url="https://shop.example/v2")
+    (refused,) = reconcile_jobs(spaced.config(elsewhere))
+    assert "--job 'my job' --moved" in refused.round.hint
 
 
 def test_applying_the_file_releases_it(scenario: Scenario) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -291,8 +292,8 @@ def _wait(
     _hold(context, comparer, comparison, start)
     context.note(waiting=file)
     hint = (
-        f"`petsync apply {file}` shows the waiting plan, and releases it after a confirmation; "
-        "`--limit 0` shows all rows."
+        f"`petsync apply {shlex.quote(file)}` shows the waiting plan, and releases it after a "
+        "confirmation; `--limit 0` shows all rows."
     )
     context.ends("waiting", describe_limits(refusals), hint)
 

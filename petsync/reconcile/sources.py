@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -155,7 +156,8 @@ class Source:
         except SheetError as error:
             if self.path.exists():
                 raise
-            cure = f"To create the sheet from the store's pets: `petsync export {self.path}`."
+            path = shlex.quote(str(self.path))
+            cure = f"To create the sheet from the store's pets: `petsync export {path}`."
             raise SheetError(error.message, hint=f"{error.hint} {cure}".strip()) from None
         self._last_read.clear()
         if sheet.digest == version.digest:

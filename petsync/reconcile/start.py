@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os.path
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -1081,11 +1082,12 @@ def _check_store_of_base(
         return replace(
             base, store=store
         ), f"the values agreed with {base.store} are used for this address"
+    again = f"petsync reconcile --job {shlex.quote(context.job.name)} --moved"
     raise SheetError(
         f"{what} {base.store}, and the job's store is {store}",
         hint="Nothing was changed: a difference between two stores is not an edit. Name the "
-        "sheet's store in the job. If it is the same store at a new address: `petsync reconcile "
-        f"--job {context.job.name} --moved`. If it is another one: export the sheet from it.",
+        f"sheet's store in the job. If it is the same store at a new address: `{again}`. If it is "
+        "another one: export the sheet from it.",
     )
 
 
