@@ -146,7 +146,7 @@ class _FoldButton(Part, script="fold.js"):
 
 
 class Fold(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """A button with this title, and the widgets that it shows and hides, which are hidden first."""
+    """A button with this title, and the widgets that it shows and hides; hidden at first."""
 
     def __init__(self, title: str, children: Sequence[ipywidgets.Widget]) -> None:
         self._button, self._inner = _FoldButton(label=title), ipywidgets.VBox(children)
