@@ -68,8 +68,8 @@ def code(text: str, width: int = _MAX_CELLS, *, in_table: bool = True) -> str:
 
 
 def prose(text: str, *, in_table: bool = True) -> str:
-    """Return a sentence: plain words stay, other parts become code spans. A part between backticks
-    is one span; brackets and punctuation around it stay outside.
+    """Return a sentence, shortened to 300 cells: plain words stay, other parts become code spans. A
+    part between backticks is one span; brackets and punctuation around it stay outside.
     """
     pieces = _CODE_SPAN.split(shorten(make_visible(text), _MAX_CELLS))
     return "".join(

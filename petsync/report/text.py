@@ -93,7 +93,7 @@ _MAX_CELLS = 1_200
 
 
 def paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> Iterator[Text]:
-    """Yield the printable text, wrapped, with each line indented."""
+    """Yield the printable text, shortened to 1,200 cells and wrapped, with each line indented."""
     for line in wrap(shorten(text, _MAX_CELLS), width - indent):
         yield Text(" " * indent + line, style)
 
