@@ -435,15 +435,26 @@ class Command(_Sections):
 
 
 class Group(_Sections, click.Group):
-    """A group of commands, which are listed in the order in which they were added."""
+    """A group of commands, which are listed in the order in which they were added. `places` has the
+    places of further commands (`module:attribute`), each imported when it is first used.
+    """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, places: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params += _common_options()
+        self._places = places or {}
 
     def list_commands(self, _: click.Context) -> list[str]:
-        """Return the commands in the order in which they were added."""
-        return list(self.commands)
+        """Return the names of the commands in the order in which they were added."""
+        return list(dict.fromkeys([*self._places, *self.commands]))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command; None if there is none of this name."""
+        place = self._places.get(cmd_name)
+        if place is not None and cmd_name not in self.commands:
+            module, _, attribute = place.partition(":")
+            self.add_command(getattr(import_module(module), attribute), cmd_name)
+        return super().get_command(ctx, cmd_name)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, then the commands."""

@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 
 from petsync import __version__
-from petsync.cli import account, plan, reconcile, run, runs, signals, tools, upload
+from petsync.cli import signals
 from petsync.cli.context import (
     INTERRUPTED,
     Context,
@@ -57,7 +57,32 @@ Exit codes:
 """
 
 
-@click.group("petsync", cls=Group, epilog=_EPILOG)
+_PLACES = {
+    "demo": "petsync.cli.tools:demo_command",
+    "export": "petsync.cli.plan:export_command",
+    "check": "petsync.cli.plan:check_command",
+    "plan": "petsync.cli.plan:plan_command",
+    "rehearse": "petsync.cli.plan:rehearse_command",
+    "apply": "petsync.cli.run:apply_command",
+    "resume": "petsync.cli.run:resume_command",
+    "undo": "petsync.cli.run:undo_command",
+    "runs": "petsync.cli.runs:command",
+    "reconcile": "petsync.cli.reconcile:reconcile_command",
+    "upload": "petsync.cli.upload:command",
+    "init": "petsync.cli.reconcile:init_command",
+    "config": "petsync.cli.reconcile:config_command",
+    "trust": "petsync.cli.account:trust_command",
+    "login": "petsync.cli.account:login_command",
+    "logout": "petsync.cli.account:logout_command",
+    "whoami": "petsync.cli.account:whoami_command",
+    "app": "petsync.cli.tools:app_command",
+    "doctor": "petsync.cli.tools:doctor_command",
+    "serve": "petsync.cli.tools:serve_command",
+    "completion": "petsync.cli.tools:completion_command",
+}
+
+
+@click.group("petsync", cls=Group, epilog=_EPILOG, places=_PLACES)
 @click.version_option(__version__, message="petsync %(version)s")
 def cli() -> None:
     """Keep a pet store's catalogue and a team's spreadsheets in agreement.
@@ -65,32 +90,6 @@ def cli() -> None:
     petsync compares a spreadsheet with the store, shows exactly what would change, and sends the
     changes when you confirm them.
     """
-
-
-for _command in (
-    tools.demo_command,
-    plan.export_command,
-    plan.check_command,
-    plan.plan_command,
-    plan.rehearse_command,
-    run.apply_command,
-    run.resume_command,
-    run.undo_command,
-    runs.command,
-    reconcile.reconcile_command,
-    upload.command,
-    reconcile.init_command,
-    reconcile.config_command,
-    account.trust_command,
-    account.login_command,
-    account.logout_command,
-    account.whoami_command,
-    tools.app_command,
-    tools.doctor_command,
-    tools.serve_command,
-    tools.completion_command,
-):
-    cli.add_command(_command)
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:

@@ -49,7 +49,8 @@ def _iter_parts(
     that an earlier part explains to the command of that part.
     """
     for name in group.list_commands(whole):
-        command = group.commands[name]
+        command = group.get_command(whole, name)
+        assert command is not None
         ctx = click.Context(command, parent=whole, info_name=name, terminal_width=_WIDTH)
         yield _format_part(ctx, _help(command, ctx, explained))
         if isinstance(command, click.Group):
