@@ -20,7 +20,8 @@ from typing import Any, NoReturn
 
 LOADED = (
     "petsync.apply.planfile",
-    "petsync.cli.entry",
+    *(f"petsync.cli.{name}" for name in ("account", "entry", "plan", "reconcile", "run", "runs")),
+    *(f"petsync.cli.{name}" for name in ("tools", "upload")),
     "petsync.report.show",
     "petsync.sandbox.app",
     "petsync.store",
