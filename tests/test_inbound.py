@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
-from shop import base_of, error_at, plan_of, sheet_of, sheet_saying, snapshot_of
+from shop import base_of, decided_of, error_at, plan_of, sheet_of, sheet_saying, snapshot_of
 from test_compare import CATS, DOGS, OLD, REX, SHY, TOM, shop_pets
 
 from petsync.errors import GuardError, PlanError
@@ -32,18 +32,32 @@ def taken(
     now: list[Pet],
     base: list[Pet] | None = None,
     lead: Any = "merge",
-    planned: bool = True,
     **more: Any,
 ) -> Inbound:
     """Return the changes that the sheet takes from a store of these pets."""
     old = None if base is None else base_of(base)
-    if planned and lead == "merge":
-        sheet = dataclasses.replace(sheet, base=old)
-        more.setdefault("plan", plan_of(now, sheet, two_way=old is None))
-    more.setdefault("guard", FREE)
     chosen = {name: more.pop(name) for name in ("on_conflict", "delete_missing") if name in more}
-    more["options"] = MergeOptions(**chosen)
-    return build_inbound(sheet, snapshot_of(now), old, lead=lead, created="2026-11-21", **more)
+    options = MergeOptions(**chosen)
+    if lead == "merge":
+        sheet = dataclasses.replace(sheet, base=old)
+    if (decided := more.pop("decided", None)) is None:
+        decided = decided_of(
+            now,
+            sheet,
+            delete_missing=options.delete_missing and lead == "merge",
+            on_conflict="sheet" if options.sheet_wins else "store",
+            two_way=lead == "store" or old is None,
+        )
+    return build_inbound(
+        sheet,
+        snapshot_of(now),
+        old,
+        decided,
+        lead=lead,
+        created="2026-11-21",
+        options=options,
+        **{"guard": FREE, **more},
+    )
 
 
 def fields(one: Inbound) -> dict[int, tuple[str, ...]]:
@@ -194,8 +208,9 @@ def test_where_the_store_leads_the_sheet_says_the_same_afterwards(
 @given(shop_pets, shop_pets)
 def test_an_unedited_sheet_becomes_the_store(old: list[Pet], now: list[Pet]) -> None:
     """For an unedited sheet, a merge takes the same changes as a leading store."""
-    merge = taken(sheet_of(old), now, old, "merge", delete_missing=True, planned=False)
-    leads = taken(sheet_of(old), now, old, "store", delete_missing=True)
+    decided = decided_of(now, sheet_of(old, base=base_of(old)), delete_missing=True)
+    merge = taken(sheet_of(old), now, old, "merge", delete_missing=True, decided=decided)
+    leads = taken(sheet_of(old), now, old, "store", delete_missing=True, decided=decided)
     assert (merge.edits, merge.added, merge.removed) == (leads.edits, leads.added, leads.removed)
 
 
@@ -240,9 +255,9 @@ def test_a_row_that_was_taken_out_does_not_come_back_in_a_merge() -> None:
 def test_what_the_plan_deletes_is_no_note() -> None:
     """A removed row whose pet the plan deletes gets no note."""
     sheet = dataclasses.replace(sheet_of([REX]), base=base_of([REX, TOM]))
-    plan = plan_of([REX, TOM], sheet, delete_missing=True)
-    assert plan.deletes
-    one = taken(sheet, [REX, TOM], [REX, TOM], plan=plan, delete_missing=True, planned=False)
+    decided = decided_of([REX, TOM], sheet, delete_missing=True)
+    assert decided.plan.deletes
+    one = taken(sheet, [REX, TOM], [REX, TOM], decided=decided, delete_missing=True)
     assert not one
     assert not one.notes
 
@@ -259,7 +274,7 @@ def test_a_pet_that_a_row_may_mean_is_not_added_beside_it(lead: Any) -> None:
     unread = taken(doubtful, [REX, TOM, NEW], [REX, TOM], lead)
     assert unread.added == (NEW,)
     named = sheet_saying(SAID, {"name": "Neo", "status": "available"})
-    one = taken(named, [REX, NEW], [REX], lead, planned=False)
+    one = taken(named, [REX, NEW], [REX], lead)
     assert not one.added
     assert any("Pets!B3" in note.problem for note in one.notes)
 
@@ -269,7 +284,7 @@ def test_a_row_that_was_settled_gets_its_id() -> None:
     no second row.
     """
     sheet = sheet_saying(SAID, {"name": "Neo", "status": "available", "action": "add"})
-    one = taken(sheet, [REX, NEW], [REX], pet_ids={3: 9}, planned=False)
+    one = taken(sheet, [REX, NEW], [REX], pet_ids={3: 9}, decided=decided_of([REX], sheet))
     (row,) = one.identified
     assert (row.row, row.pet_id, row.lacks_id, row.was_add) == (3, 9, True, True)
     assert not one.added
@@ -303,14 +318,15 @@ def test_a_pet_that_could_not_be_looked_up_is_not_gone() -> None:
     held = Conflict(
         row=3, source="Pets!A3", pet_id=2, rule="not-looked-up", problem="?", suggestion=""
     )
-    plan = replace(plan_of([REX], sheet_of([REX])), conflicts=(held,))
+    decided = decided_of([REX], sheet_of([REX]))
+    decided = decided._replace(plan=replace(decided.plan, conflicts=(held,)))
     for lead in ("merge", "store"):
         one = taken(
             sheet_of([REX, TOM]),
             [REX],
             [REX, TOM],
             lead,
-            plan=plan,
+            decided=decided,
             delete_missing=True,
         )
         assert not one

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from shop import MemoryTarget, base_of, plan_of, sheet_of, snapshot_of
+from shop import MemoryTarget, base_of, decided_of, plan_of, sheet_of, snapshot_of
 
 import petsync as ps
 from petsync.apply.engine import Precheck, UnsentError, mismatch, settle
@@ -181,7 +181,8 @@ def _of_resume(sent: Pet, found: Pet) -> set[Column]:
 def _of_reconcile(sent: Pet, found: Pet) -> set[Column]:
     """Return the fields in which sheet and store differ, and those that the sheet takes."""
     sheet, snapshot = sheet_of([sent]), snapshot_of([found])
-    taken = build_inbound(sheet, snapshot, None, lead="store", created=_now())
+    decided = decided_of([found], sheet, two_way=True)
+    taken = build_inbound(sheet, snapshot, None, decided, lead="store", created=_now())
     # Beside a category's name, a blank id is filled, because a blank cell differs from nothing.
     blank = {"category_id"} if sent.category and not sent.category.id else set()
     fields = {field for edit in taken.edits for field in edit.fields} - blank

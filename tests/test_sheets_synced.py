@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from openpyxl.worksheet.table import Table
-from shop import base_of, snapshot_of
+from shop import base_of, decided_of, snapshot_of
 from test_sheets_round_trip import CATALOGUES, as_sheet_values
 
 from petsync.errors import PlanError, SheetError
@@ -50,6 +50,7 @@ def led(path, now, known=(), **more):
         sheet,
         snapshot_of(now),
         sheet.base,
+        decided_of(now, sheet, two_way=True),
         lead="store",
         created="",
         options=MergeOptions(delete_missing=True),
@@ -471,9 +472,9 @@ def test_what_a_sheet_waits_for_is_kept_in_a_file_of_its_owner(tmp_path):
     """
     path = plain(tmp_path / "pets.xlsx", [["id", "name"], ["1", "Rex"]])
     sheet = read_sheet(path)
-    one = build_inbound(
-        sheet, snapshot_of([replace(REX, name="Max")]), None, lead="store", created=""
-    )
+    now = [replace(REX, name="Max")]
+    decided = decided_of(now, sheet, two_way=True)
+    one = build_inbound(sheet, snapshot_of(now), None, decided, lead="store", created="")
     file = tmp_path / "waiting.json"
     assert save_edits(one, file) == file
     assert file.stat().st_mode & 0o777 == 0o600

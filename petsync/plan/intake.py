@@ -13,6 +13,7 @@ from petsync.models import Pet
 from petsync.plan import match
 from petsync.plan.base import find_shared_pets, is_empty, missing_columns, with_pet_ids
 from petsync.plan.change import Snapshot
+from petsync.plan.compare import Decided, KeptPetRule
 from petsync.plan.fields import (
     COLUMNS_OF,
     UNITS,
@@ -27,10 +28,12 @@ from petsync.plan.fields import (
     tag_names,
 )
 from petsync.plan.guard import NO_GUARD, Guard
+from petsync.plan.lineage import Identity
 from petsync.plan.match import Mask, Row, RowValues, build_pet, iter_rows
 from petsync.plan.merge import Judge
+from petsync.plan.notes import first_items
 from petsync.plan.options import MergeOptions
-from petsync.plan.plan import IdentifiedRow, Inbound, Lead, Plan, Removal, RowEdit, places_of
+from petsync.plan.plan import IdentifiedRow, Inbound, Lead, Removal, RowEdit, places_of
 from petsync.plan.rounds import Difference
 from petsync.table.base import Base
 from petsync.table.cells import trim
@@ -47,7 +50,15 @@ from petsync.table.frame import (
 )
 from petsync.table.sheet import Sheet
 
-__all__ = ["Inbound", "IntakeRows", "Lead", "build_inbound", "find_uncertain_rows", "note_rows"]
+__all__ = [
+    "Inbound",
+    "IntakeRows",
+    "Lead",
+    "build_inbound",
+    "find_uncertain_rows",
+    "note_rows",
+    "why_kept",
+]
 
 
 # Notes of a round on the rows without a pet: the reasons why they stay in the sheet.
@@ -71,6 +82,13 @@ _UNSENT = "its action is `{}`, and a pull job sends nothing"
 _UNANSWERED = "the store gave no answer about this pet"
 _MAY_BE = "no row has its id, but {} may be its row"
 _NAMELESS = "the row has no id and matches no pet in the store; a pull job sends nothing"
+_STAYS: Mapping[KeptPetRule, str] = {
+    "left-alone": "pets without a row are not to be deleted (delete_missing)",
+    "not-exported": "another sheet may have its row",
+    "uncovered": "no query lists the pets of its status",
+    "uncertain": "{} may be its row",
+}
+"""Why a pet whose row was removed stays in the store, by the rule of the plan's decision."""
 
 
 class IntakeRows(NamedTuple):
@@ -114,6 +132,12 @@ def note_rows(rows: IntakeRows, sheet: Sheet, *, leads: bool) -> Iterator[Differ
         yield _note(rows.frame, at, sheet, problem.format(action.iloc[at]))
 
 
+def why_kept(decided: Decided, pet_id: int) -> str:
+    """Return the reason why a pet whose row was removed stays in the store, as the plan decided."""
+    why = _STAYS[decided.kept_rule_of(pet_id)].format(first_items(decided.rows.uncertain))
+    return f"it stays in the store, because {why}"
+
+
 def find_uncertain_rows(sheet: Sheet) -> list[str]:
     """Return the addresses of rows with an unknown pet.
 
@@ -153,6 +177,10 @@ def _note(
 # a conflict. The exceptions are tags and photos, which merge, and clashes that the store wins. If
 # `store` leads, the sheet takes every field.
 #
+# The plan's decisions tell which rows are in conflict, which rows have lost their pet, and why a
+# pet in no row stays in the store. The judge of the plan decides the fields again: after a run, the
+# store has other values than the plan was made from.
+#
 # A merge fills a blank cell only if the pet had no value in the base and has one now, or if the
 # column was missing in the last round. Any other cell that is blank while the store has a value is
 # blank on purpose. If the store leads, every blank cell in one of the table's columns is filled. A
@@ -167,10 +195,10 @@ def build_inbound(
     sheet: Sheet,
     snapshot: Snapshot,
     base: Base | None,
+    decided: Decided,
     *,
     lead: Lead,
     created: str,
-    plan: Plan | None = None,
     pet_ids: Mapping[int, int] | None = None,
     options: MergeOptions = _DEFAULT_OPTIONS,
     adds: Collection[int] | None = None,
@@ -182,12 +210,13 @@ def build_inbound(
 ) -> Inbound:
     """Return the changes that the sheet takes from the store's snapshot, judged by the guard.
 
-    `base` has the last values on which both sides agreed, as the `plan` used it. The plan has the
-    changes for the store. Rows that it lists as conflicts without clashes, blocked rows, rows that
-    name the same pet as another row, and rows with the action `ignore`, `add`, `add-another` or
-    `delete` do not change, except adds whose row is in `pet_ids`. The snapshot must have every pet
-    that a row names, including those that only getPetById returned: other named pets count as
-    deleted, unless the plan says that their lookup failed.
+    `base` has the last values on which both sides agreed, as the plan used it. `decided` is the
+    plan of the changes for the store, with its decisions. Rows that it lists as conflicts without
+    clashes, blocked rows, rows that name the same pet as another row, and rows with the action
+    `ignore`, `add`, `add-another` or `delete` do not change, except adds whose row is in `pet_ids`.
+    The snapshot must have every pet that a row names, including those that only getPetById
+    returned. In a merge, a row loses its pet only if the plan decided so; if `store` leads, other
+    named pets count as deleted, unless their lookup failed.
 
     `pet_ids` has the pets of rows without an id, by row: pets that the plan recognised or that a
     run added. Of the pets in no row, only those in `adds` become rows (None: all). Pets in
@@ -195,7 +224,7 @@ def build_inbound(
     address.
     """
     with no_collection():
-        intake = _IntakeInput(sheet, snapshot, base, lead, plan, pet_ids or {}, options)
+        intake = _IntakeInput(sheet, snapshot, base, lead, decided, pet_ids or {}, options)
         edits = tuple(intake.edits())
         removed, stay = intake.find_removed()
         added, notes = intake.find_added(
@@ -235,11 +264,12 @@ class _IntakeInput:
         snapshot: Snapshot,
         base: Base | None,
         lead: Lead,
-        plan: Plan | None,
+        decided: Decided,
         pet_ids: Mapping[int, int],
         options: MergeOptions,
     ) -> None:
-        self._sheet, self._plan, self._pet_ids = sheet, plan, pet_ids
+        self._sheet, self._decided, self._plan = sheet, decided, decided.plan
+        self._pet_ids = pet_ids
         self._options = options
         self._base, self._leads = base, lead == "store"
         self._pets = snapshot.frame
@@ -255,8 +285,8 @@ class _IntakeInput:
         adds = has_action(self.rows, *ADDING) & self.rows.index.isin(list(pet_ids))
         self._shared = find_shared_pets(sheet, pet_ids)
         self._takes: match.Mask = (asks | adds) & ~self.rows.index.isin([*self._shared])
-        if plan is not None and not self._leads:
-            conflict_rows = [c.row for c in plan.conflicts if not c.clashes]
+        if not self._leads:
+            conflict_rows = [c.row for c in self._plan.conflicts if not c.clashes]
             self._takes = self._takes & ~self.rows.index.isin(conflict_rows)
 
     def edits(self) -> Iterator[RowEdit]:
@@ -264,16 +294,14 @@ class _IntakeInput:
         at = np.flatnonzero(self._takes & (self._places >= 0))
         differs = match.differences(self.rows, at, self._pets, self._places[at])
         fills = {unit: self._mask_fillable(unit, at) for unit in UNITS}
-        edited = self._mask_edited(at)
         wanted = {unit: differs[unit] | fills[unit] for unit in UNITS}
         some = np.flatnonzero(match.any_unit(wanted))
         current = pets_at(self._pets, self._places[at[some]])
         old = self._find_exported_pets(at[some])
         units = [tuple(unit for unit in UNITS if wanted[unit][n]) for n in some.tolist()]
-        own = [frozenset(unit for unit in UNITS if edited[unit][n]) for n in some.tolist()]
         lines = iter_rows(self.rows, at[some], self._places[at[some]], units)
-        for row, pet, was, mine in zip(lines, current, old, own, strict=True):
-            fields = tuple(self._fields(row, pet, was, mine))
+        for row, pet, was in zip(lines, current, old, strict=True):
+            fields = tuple(self._fields(row, pet, was))
             if fields:
                 yield RowEdit(
                     row=row.number,
@@ -308,10 +336,9 @@ class _IntakeInput:
         """Return the rows to remove, and notes on rows without a pet that stay."""
         lacking = self._takes & (self._places < 0) & ~lacks_id(self.rows)
         is_removed = lacking & ~self.rows.index.isin(self._unanswered)
-        known = is_removed & (self._old >= 0)
-        if not self._leads:
-            at = np.flatnonzero(known)
-            known[at] = ~match.any_unit(self._mask_edited(at))
+        known = is_removed & (
+            self._old >= 0 if self._leads else self.rows.index.isin(self._plan.deleted_in_store)
+        )
         missing, new = missing_columns(self._sheet, None if self._leads else self._base)
         goes = known & self._options.delete_missing
         names = ", ".join(column for column in COLUMNS if column in missing)
@@ -352,12 +379,10 @@ class _IntakeInput:
         lacking = lacking[_in_scope(lacking, statuses, tags)]
         old = _positions(lacking["id"].array, self._base) >= 0
         doubts = find_uncertain_rows(self._sheet)
-        problems = self._sheet.problems
-        copy = next((each.address for each in problems if each.rule == "duplicate-row"), "")
         names = {**unclear_names, **self._find_unmatched_names()}
         added, notes = [], []
         for pet, was_there in zip(pets_from_frame(lacking), old.tolist(), strict=True):
-            why = self._why_not(pet, was_there, doubts, names, copy)
+            why = self._why_not(pet, was_there, doubts, names)
             if why is None and pet.id is not None and pet.id in candidates:
                 why = _MAY_BE.format(candidates[pet.id])
             if why is None:
@@ -374,10 +399,9 @@ class _IntakeInput:
         was_there: bool,
         doubts: Sequence[str],
         names: Mapping[str, str],
-        copy: str,
     ) -> str | None:
         """Return the reason why a pet does not become a row, None if it does, "" if the plan
-        reports it. `copy` is the address of a row that repeats another one with its id.
+        reports it.
         """
         if pet.id in self._planned:
             return ""
@@ -386,43 +410,28 @@ class _IntakeInput:
         if normalize(pet.name) in names:
             row = names[normalize(pet.name)]
             return f"it is in no row, unless {row} is its row, which has its name and no id"
-        if pet.id in self._find_candidates:
-            return _MAY_BE.format(self._find_candidates[pet.id])
+        if pet.id in self._candidates:
+            return _MAY_BE.format(self._candidates[pet.id])
         if was_there and not self._leads:
-            if self._options.delete_missing and copy:
-                return (
-                    f"it is in no row and not deleted: the copied row {copy} may have replaced it"
-                )
-            end = "" if self._options.delete_missing else ", because delete_missing is off"
-            return f"its row was removed from the sheet, and it stays in the store{end}"
+            return f"its row was removed from the sheet, and {why_kept(self._decided, pet.id or 0)}"
         return None
 
     @property
     def _unanswered(self) -> list[int | None]:
         """The rows for whose pets the store gave no answer."""
-        plan = self._plan
-        return [] if plan is None else [c.row for c in plan.conflicts if c.rule == _NOT_LOOKED_UP]
+        return [c.row for c in self._plan.conflicts if c.rule == _NOT_LOOKED_UP]
 
     @cached_property
     def _planned(self) -> frozenset[int | None]:
         """The pets in no row that the plan reports."""
-        if self._plan is None:
-            return frozenset()
         conflicts = {c.pet_id for c in self._plan.conflicts if c.row is None}
         return frozenset(conflicts | {change.pet_id for change in self._plan.deletes})
 
     @cached_property
-    def _find_candidates(self) -> Mapping[int | None, str]:
+    def _candidates(self) -> Mapping[Identity | None, str]:
         """The pets to which a row in conflict may belong, with that row's address."""
-        if self._plan is None:
-            return {}
-        conflicts = [each for each in self._plan.conflicts if each.row is not None]
-        may_be = {row: slot.may_be for row, slot in self._plan.slots.items()}
-        found = {i: each.source for each in conflicts for i in may_be.get(each.row or 0, ())}
-        return {
-            **{pet_id: source for pet_id, source in found.items() if isinstance(pet_id, int)},
-            **{each.pet_id: each.source for each in conflicts if each.rule == "looks-alike"},
-        }
+        may_be = self._decided.rows.may_be.items()
+        return {pet: self._sheet.address(row) for row, pets in may_be for pet in pets}
 
     def _mask_named(self) -> match.Mask:
         ids = [*self._sheet.blocked_ids, *self._pet_ids.values()]
@@ -459,15 +468,6 @@ class _IntakeInput:
                 blank[some] = is_empty(self._sheet_frame[column].array.take(self._old[at[some]]))
         return blank
 
-    def _mask_edited(self, at: match.Positions) -> Mapping[Unit, match.Mask]:
-        """Return, by unit, a mask of the rows that differ from the base.
-
-        Rows that the base lacks count as different. If the store leads, no row counts as different.
-        """
-        if self._leads or self._base is None:
-            return {unit: np.full(len(at), not self._leads) for unit in UNITS}
-        return match.edited_units(self.rows, at, self._base)
-
     def _find_exported_pets(self, at: match.Positions) -> list[Pet | None]:
         old: list[Pet | None] = [None] * len(at)
         there = np.flatnonzero(self._old[at] >= 0)
@@ -477,17 +477,14 @@ class _IntakeInput:
                 old[n] = pet
         return old
 
-    def _fields(
-        self, row: Row, current: Pet, old: Pet | None, edited: frozenset[Unit]
-    ) -> Iterator[Column]:
+    def _fields(self, row: Row, current: Pet, old: Pet | None) -> Iterator[Column]:
         for unit in row.units:
-            if unit in edited and not self._judge.is_settled(
+            if self._leads or self._judge.is_settled(
                 unit, row.values, current, old, keeps_both=self._options.keeps_both
             ):
-                continue
-            for column in COLUMNS_OF[unit]:
-                if column in self.rows and self._differs(column, row.values, current, old):
-                    yield column
+                for column in COLUMNS_OF[unit]:
+                    if column in self.rows and self._differs(column, row.values, current, old):
+                        yield column
 
     def _differs(self, column: Column, values: RowValues, current: Pet, old: Pet | None) -> bool:
         if column not in values or (column == "category_id" and known_id(values[column]) is None):

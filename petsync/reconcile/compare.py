@@ -25,10 +25,10 @@ from petsync.plan.base import (
     with_unknown,
 )
 from petsync.plan.change import Add, Change, Conflict, FailedLookup, Snapshot
-from petsync.plan.compare import compare
+from petsync.plan.compare import Decided, compare
 from petsync.plan.fields import Vocabulary, cell, content, differing_columns, normalize, tag_names
 from petsync.plan.guard import Verdict
-from petsync.plan.intake import build_inbound
+from petsync.plan.intake import build_inbound, why_kept
 from petsync.plan.lineage import (
     Match,
     RowRecord,
@@ -141,8 +141,8 @@ class Comparison:
     before.
     """
     base: Base | None
-    plan: Plan
-    """The changes for the store."""
+    decided: Decided
+    """The plan of the changes for the store, and its decisions."""
     pet_ids: Mapping[int, int]
     """The ids of the pets to which rows without an id belong, by row."""
     row_comparison: RowComparison
@@ -174,6 +174,11 @@ class Comparison:
     """Addresses of rows for which it is unknown whether a run added the pet, by the pet's name in
     that run.
     """
+
+    @property
+    def plan(self) -> Plan:
+        """The changes for the store."""
+        return self.decided.plan
 
     def must_have_answers(self) -> None:
         """Raise ServiceError if the store gave no answer for any of the pets that were looked up.
@@ -316,13 +321,14 @@ class Comparer:
             )
             moved = {**moved, **older}
         compared = replace(compared, matches={**compared.matches, **moved, **doubts})
-        plan = compare(
+        decided = compare(
             replace(compared, sheet=replace(compared.sheet, base=plan_base)),
             options=self._plan_options(base, may_delete),
             guard=self.job.guard,
             profile=self.store.api.aio.session.profile,
             created=_now(),
-        ).plan
+        )
+        plan = decided.plan
         pet_ids = {**remembered, **plan.recognised}
         named = sheet.named_ids | {*pet_ids.values()}
         outside = {i: each for i, each in outside.items() if i not in named}
@@ -344,7 +350,7 @@ class Comparer:
             snapshot=snapshot,
             seen=seen,
             base=base,
-            plan=plan,
+            decided=decided,
             pet_ids=pet_ids,
             row_comparison=compare_planned_rows(plan, sheet, seen, pet_ids, base),
             elsewhere=others | unanswered,
@@ -368,13 +374,18 @@ class Comparer:
         if not has_inbound or self.job.mode in ("push", "check"):
             return comparison
         return replace(
-            comparison, inbound=self.plan_inbound(comparison, plan, {}, may_delete=may_delete)
+            comparison, inbound=self.plan_inbound(comparison, decided, {}, may_delete=may_delete)
         )
 
     def plan_inbound(
-        self, comparison: Comparison, plan: Plan, added: Mapping[int, int], *, may_delete: bool
+        self,
+        comparison: Comparison,
+        decided: Decided,
+        added: Mapping[int, int],
+        *,
+        may_delete: bool,
     ) -> Inbound:
-        """Return the changes for the sheet of a comparison, given the plan.
+        """Return the changes for the sheet of a comparison, given the plan and its decisions.
 
         `added` has the ids that a run of that plan assigned to pets of rows without an id, by row.
         """
@@ -384,9 +395,9 @@ class Comparer:
             comparison.sheet,
             comparison.seen,
             self._complete_base(comparison.base, comparison.sheet, comparison.seen, pet_ids),
+            decided,
             lead="store" if job.mode == "pull" else "merge",
             created=_now(),
-            plan=plan,
             pet_ids=pet_ids,
             options=self._options(comparison.base, may_delete),
             # In a folder it is unknown to which sheet a new pet belongs.
@@ -421,7 +432,7 @@ class Comparer:
 
     def plan_ids(self, comparison: Comparison, pet_ids: Mapping[int, int]) -> Inbound:
         """Return the changes for a leading sheet: only the ids that its rows get."""
-        whole = self.plan_inbound(comparison, comparison.plan, pet_ids, may_delete=False)
+        whole = self.plan_inbound(comparison, comparison.decided, pet_ids, may_delete=False)
         ids = tuple(each for each in whole.identified if each.lacks_id)
         return msgspec.structs.replace(
             whole, edits=(), added=(), removed=(), notes=(), identified=ids, verdict=Verdict()
@@ -917,7 +928,9 @@ class Differences:
         for pet in pets_of(sorted({*unnamed} & known) + never, self.comparison.snapshot.frame):
             yield Difference(
                 kind="note",
-                problem=self._why_unnamed(pet.id or 0, was_there=pet.id in known),
+                problem="is in the store, and in no row"
+                if pet.id not in known
+                else f"is no longer in any row; {why_kept(self.comparison.decided, pet.id or 0)}",
                 pet_id=pet.id,
                 name=pet.name or "",
             )
@@ -942,18 +955,6 @@ class Differences:
                     pet_id=pet_id,
                     hint=_CURES["not-looked-up"],
                 )
-
-    def _why_unnamed(self, pet_id: int, *, was_there: bool) -> str:
-        if not was_there:
-            return "is in the store, and in no row"
-        if self.job.delete_missing and pet_id in self.comparison.claimed:
-            return (
-                "is no longer in any row here; it is not deleted, because another sheet may have "
-                "its row"
-            )
-        if self.job.delete_missing:
-            return "is no longer in any row; it is not deleted, see the plan's notes"
-        return "is no longer in any row, and delete_missing is off: it stays in the store"
 
     def _rest(self, found: Sequence[Difference]) -> Iterator[Difference]:
         """Yield a difference for each row that differs and has none in `found`; every difference

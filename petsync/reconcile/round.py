@@ -584,7 +584,7 @@ class _Execution:
         added = assigned_ids(self.context.report)
         beside = replace(now, pet_ids={**now.pet_ids, **self.comparison.pet_ids})
         inbound = self.comparer.plan_inbound(
-            beside, self.comparison.plan, added, may_delete=start.may_delete
+            beside, self.comparison.decided, added, may_delete=start.may_delete
         )
         if not inbound.verdict.ok:
             # The store has changed a lot in the meantime: the next round holds these changes.
