@@ -260,6 +260,22 @@ def test_new_pets_come_in_and_deleted_ones_go() -> None:
     assert [(pet.id, pet.name) for pet in pets_from_frame(base.frame)] == [(2, "Tom"), (100, "New")]
 
 
+def test_a_value_that_the_store_had_already_can_be_set_back() -> None:
+    """A change that another user made before the run is no longer an edit, and neither is the
+    delete of a pet that was already gone; setting the cell back is an edit.
+    """
+    sheet = sheet_saying(
+        {"id": 1, "status": "sold"}, {"id": 2, "action": "delete"}, base=base_of(PETS)
+    )
+    report = report_on(plan_of(PETS, sheet))
+    found = {"update": "already-so", "delete": "already-gone"}
+    results = (replace(r, outcome="unchanged", cause=found[r.kind]) for r in report.results)
+    base = after(sheet, replace(report, results=tuple(results)))
+    assert pets_from_frame(base.frame) == [SOLD]
+    (change,) = plan_of([SOLD], sheet_saying({"id": 1, "status": "available"}, base=base)).changes
+    assert change.after == REX
+
+
 def test_the_store_s_part_of_a_merge_is_not_taken_for_the_row_s() -> None:
     """Tags that only the store has are not in the sheet, so their absence from the row
     is not an edit.

@@ -56,7 +56,6 @@ from petsync.table.frame import (
 from petsync.table.sheet import Sheet
 
 __all__ = [
-    "SETTLED",
     "RowComparison",
     "SentRun",
     "advance_base",
@@ -91,21 +90,25 @@ __all__ = [
 def advance_base(sheet: Sheet, report: Report) -> Base | None:
     """Return the base of the sheet after the run, None if the sheet has no base.
 
-    For each row that was applied, or that agrees with the store, the base takes the row's values.
-    For every other row, the base stays the same, so that the row's edits remain edits. A recognised
-    row counts as a row with its pet's id.
+    For each row whose change the store has after the run, or that agrees with the store, the base
+    takes the row's values. For every other row, the base stays the same, so that the row's edits
+    remain edits. A recognised row counts as a row with its pet's id.
     """
     if sheet.base is None:
         return None
     pets = {pet.id: pet for pet in pets_from_frame(sheet.base.frame)}
-    for pet_id, pet in _iter_applied_pets(report):
-        if pet is None:
+    moved = dict[int | None, Pet | None]()
+    regrouped = dict[int | None, Category | None]()
+    for pet_id, change in _iter_sent_changes(report):
+        if change.after is None:
+            moved[pet_id] = None
             pets.pop(pet_id, None)
-        else:
-            pets[pet_id] = pets.get(pet_id, pet)
-    sent = _find_partly_applied(report)
-    moved = dict(_iter_applied_pets(report))
-    regrouped = _find_sent_categories(report)
+            continue
+        moved[pet_id] = pet = msgspec.structs.replace(change.after, id=pet_id)
+        pets.setdefault(pet_id, pet)
+        if _changes_category(change):
+            regrouped[pet_id] = change.after.category
+    sent = _find_partly_sent(report)
     before = {pet.id: pet for pet in pets_from_frame(sheet.base.sheet_frame)}
     sheet_pets = {
         pet_id: pet
@@ -151,41 +154,11 @@ def _is_agreed(
     )
 
 
-def _iter_applied_pets(report: Report) -> Iterator[tuple[int | None, Pet | None]]:
-    """Yield the id of each pet that the run changed, with the pet after the run; None for a deleted
-    pet.
-    """
-    for result in report.results:
-        if result.outcome != "applied" or result.kind == "none":
-            continue
-        change = report.plan.changes[result.number]
-        if isinstance(change, Delete):
-            yield change.pet_id, None
-        elif isinstance(change, Add) and result.assigned_id is not None:
-            pet_id = result.assigned_id
-            yield pet_id, msgspec.structs.replace(change.after, id=pet_id)
-        else:
-            yield change.pet_id, change.after
-
-
-def _find_sent_categories(report: Report) -> dict[int | None, Category | None]:
-    """Return the categories that the run sent, by pet id."""
-    changes = report.plan.changes
-    columns = {*COLUMNS_OF["category"]}
-    return {
-        change.pet_id if result.assigned_id is None else result.assigned_id: change.after.category
-        for result in report.results
-        if result.outcome == "applied" and result.kind != "none"
-        if not isinstance(change := changes[result.number], Delete)
-        if isinstance(change, Add) or columns & {*change.fields}
-    }
-
-
-def _find_partly_applied(report: Report) -> dict[int | None, frozenset[str]]:
-    """Return the applied fields of rows that are in conflict in other fields."""
+def _find_partly_sent(report: Report) -> dict[int | None, frozenset[str]]:
+    """Return the sent fields of rows that are in conflict in other fields."""
     stuck = {result.row for result in report.results if result.kind == "none"}
-    applied = (r for r in report.results if r.outcome == "applied" and r.kind == "update")
-    return {result.row: frozenset(result.fields) for result in applied if result.row in stuck}
+    sent = (each for each in report.results if each.kind == "update" and each.is_in_store)
+    return {result.row: frozenset(result.fields) for result in sent if result.row in stuck}
 
 
 def _select_sent_values(
@@ -204,10 +177,10 @@ def _iter_agreed_rows(
     added = {
         each.row: each.assigned_id
         for each in report.results
-        if each.row is not None and each.assigned_id is not None and each.outcome == "applied"
+        if each.row is not None and each.assigned_id is not None and each.is_in_store
     }
     frame = with_pet_ids(sheet.rows, {**report.plan.recognised, **added})
-    stuck = {result.row for result in report.results if result.outcome != "applied"} - set(sent)
+    stuck = {result.row for result in report.results if not result.is_in_store} - set(sent)
     is_done = ~frame.index.isin(stuck) & ~has_action(frame, "ignore")
     rows = select(frame, is_done)
     edited = match.any_unit(match.edited_units(rows, np.arange(len(rows)), base))
@@ -737,8 +710,6 @@ def _build_mixed_pets(
 # nothing.
 
 
-SETTLED = frozenset({"already-so", "already-gone"})
-"""The causes of results whose change was in the store before it was sent."""
 _MERGING = ("tags", "photo_urls")
 _T = TypeVar("_T")
 Moves = Mapping[int, tuple[Pet, Pet] | None]
@@ -793,7 +764,7 @@ def with_report(base: Base | None, report: Report) -> Base:
         # The two sides disagree on the cells of a clashing category.
         if _changes_category(change) or (is_new and base is None and "category" not in clashes):
             cells[pet_id] = _cells_of(change, report.plan.categories)
-    added = [each.assigned_id for each in report.results if each.outcome == "applied"]
+    added = [each.assigned_id for each in report.results if each.is_in_store]
     return replace(
         _with_sent_pets(start, moves, cells),
         unnumbered=start.unnumbered.union(filter(None, added)),
@@ -911,7 +882,7 @@ def _merge_category_edit(before: Pet, edit: RowEdit, missing: Collection[str]) -
 def _iter_sent_changes(report: Report) -> Iterator[tuple[int, Change]]:
     """Yield the changes that the store has after the run, each with its pet's id."""
     for result in report.results:
-        if result.kind == "none" or not (result.outcome == "applied" or result.cause in SETTLED):
+        if result.kind == "none" or not result.is_in_store:
             continue
         change = report.plan.changes[result.number]
         pet_id = change.pet_id if result.assigned_id is None else result.assigned_id

@@ -124,6 +124,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     cause: Cause = ""
     """The stable code of the reason."""
 
+    @property
+    def is_in_store(self) -> bool:
+        """True if the store has the change after the run, which applied it or found it there."""
+        return self.outcome == "applied" or self.cause in ("already-so", "already-gone")
+
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The results of a run, and its totals.

@@ -15,7 +15,6 @@ import pandas as pd
 from petsync.errors import GuardError, SheetError
 from petsync.models import Pet
 from petsync.plan.base import (
-    SETTLED,
     as_exported,
     find_changed_units,
     with_blank_columns,
@@ -1173,9 +1172,7 @@ def assigned_ids(report: Report | None) -> dict[int, int]:
     return {
         each.row: each.assigned_id
         for each in results
-        if each.row is not None
-        and each.assigned_id is not None
-        and (each.outcome == "applied" or each.cause in SETTLED)
+        if each.row is not None and each.assigned_id is not None and each.is_in_store
     }
 
 

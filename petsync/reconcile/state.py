@@ -30,7 +30,7 @@ from petsync.apply.engine import is_resumable
 from petsync.apply.planfile import load_plan, save_plan
 from petsync.errors import PetsyncError, PlanError
 from petsync.models import Pet
-from petsync.plan.base import SETTLED, find_changed_units
+from petsync.plan.base import find_changed_units
 from petsync.plan.change import Coverage, describe_limits, released_note
 from petsync.plan.fields import (
     COLUMNS_OF,
@@ -417,14 +417,13 @@ class RecentRun:
 
     @property
     def mark(self) -> str:
-        """The run's id with the number of its changes that have been applied."""
+        """The run's id with the number of its changes that the store has."""
         return mark_of(self.report)
 
 
 def mark_of(report: Report) -> str:
-    """Return the run's id with the number of its changes that have been applied."""
-    done = sum(r.outcome == "applied" or r.cause in SETTLED for r in report.results)
-    return f"{report.run_id}:{done}"
+    """Return the run's id with the number of its changes that the store has."""
+    return f"{report.run_id}:{sum(each.is_in_store for each in report.results)}"
 
 
 @dataclass(frozen=True, slots=True)
