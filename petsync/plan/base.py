@@ -532,14 +532,15 @@ def is_other(pet: Pet, row_pet: Pet) -> bool:
 def is_empty(column: pd.api.extensions.ExtensionArray) -> match.Mask:
     """Return a mask of the pets without a value in a column.
 
-    An id of 0 is not a value, and neither is a tag without name and id.
+    An id of 0 is not a value, and neither is a tag without name and id, or a text of only white
+    space.
     """
     if isinstance(column, pd.arrays.NumpyExtensionArray):
         return np.array([not any(map(_has_text, value or ())) for value in column], dtype=bool)
     if isinstance(column, pd.arrays.IntegerArray):
         return np.asarray(column.to_numpy(dtype=np.int64, na_value=0) == 0, dtype=bool)
     texts = pa.array(column, from_pandas=True)
-    is_none = pc.fill_null(pc.equal(texts, ""), fill_value=True)
+    is_none = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(texts), ""), fill_value=True)
     return np.asarray(is_none.to_numpy(zero_copy_only=False), dtype=bool)
 
 

@@ -13,7 +13,6 @@ from itertools import count
 from os import PathLike
 from os.path import lexists
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,8 +21,8 @@ import pandas as pd
 from petsync._files import write_atomically
 from petsync.errors import ResponseError, SheetError
 from petsync.plan import match
-from petsync.plan.base import advance_base
-from petsync.plan.fields import normalize
+from petsync.plan.base import advance_base, is_empty
+from petsync.plan.fields import COLUMNS_OF
 from petsync.plan.plan import iter_stale_rows
 from petsync.plan.report import Report
 from petsync.protocol.json import decode_pet, decode_pets
@@ -35,7 +34,7 @@ from petsync.sheets.sidecar import INTERRUPTED, read_sidecar, sidecar_path, writ
 from petsync.sheets.xlsx.contents import GUIDE, OUT
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, COLUMNS
-from petsync.table.frame import EXTRA, has_action
+from petsync.table.frame import EXTRA, has_action, is_blank
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -520,22 +519,15 @@ def _edited_places(sheet: Sheet, base: Base) -> Iterator[str]:
     if rows < len(base):
         yield f"{len(base) - rows:,} rows fewer"
     found_rows = np.flatnonzero(places >= 0)
-    differences = match.differences(frame, found_rows, base.frame, places[found_rows])
-    masks: dict[str, match.Mask] = {str(unit): mask for unit, mask in differences.items()}
-    for column in COLUMNS[1:]:
-        if column in frame:
-            was_blank = _is_blank(base.frame[column].iloc[places[found_rows]])
-            edited = _is_blank(frame[column].iloc[found_rows]) & ~was_blank
-            if column in masks:
-                edited |= masks[column]
-            yield from (sheet.address(row, column) for row in frame.index[found_rows[edited]])
-
-
-def _is_blank(values: pd.Series[Any]) -> match.Mask:
-    """Return a mask of the values that an export writes as a blank cell."""
-    texts = (value if isinstance(value, list) else normalize(str(value)) for value in values)
-    result: match.Mask = np.array([not text for text in texts], dtype=bool)
-    return result | values.isna().to_numpy(dtype=bool)
+    edited = match.edited_units(frame, found_rows, base)
+    for unit, columns in COLUMNS_OF.items():
+        for column in (name for name in columns if name in frame):
+            # A plan ignores a blank cell, but the export had a value there.
+            had_value = ~is_empty(base.frame[column].array.take(places[found_rows]))
+            mask = is_blank(frame[column].array.take(found_rows)) & had_value
+            if column == unit:
+                mask |= edited[unit]
+            yield from (sheet.address(row, column) for row in frame.index[found_rows[mask]])
 
 
 def _is_plain_export(sheet: Sheet) -> bool:
