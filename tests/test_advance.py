@@ -126,6 +126,32 @@ SHOP = [
 ]
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        {"category": "Cats", "category_id": 1},
+        {"category": "Cats"},
+        {"category": "Dogs", "category_id": 2},
+        {"category_id": 2},
+    ],
+)
+def test_a_category_that_the_store_got_too_is_the_store_s(cells: dict[str, object]) -> None:
+    """A row that gave its pet the category that the store has now, by its name or by its id alone,
+    agrees with the store: its next category is an edit and no conflict.
+    """
+    now = [replace(SHOP[0], category=CATS), *SHOP[1:]]
+    sheet = sheet_saying({"id": 1, **cells}, base=base_of(SHOP))
+    plan = plan_of(now, sheet)
+    assert (plan.changes, plan.conflicts) == ((), ())
+    base = after(sheet, report_on(plan))
+    assert pets_from_frame(base.frame)[0].category == CATS
+    unedited = plan_of(now, sheet_saying({"id": 1, **cells}, base=base))
+    assert (unedited.changes, unedited.conflicts) == ((), ())
+    again = plan_of(now, sheet_saying({"id": 1, **cells, "category": "Birds"}, base=base))
+    assert [each.after and each.after.category for each in again.changes] == [Category(9, "Birds")]
+    assert again.conflicts == ()
+
+
 @pytest.mark.parametrize("also", [{}, {"status": "pending"}])
 @pytest.mark.parametrize(
     ("cells", "back"),

@@ -94,45 +94,46 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
     takes the row's values. For every other row, the base stays the same, so that the row's edits
     remain edits. A recognised row counts as a row with its pet's id.
     """
-    if sheet.base is None:
+    base = sheet.base
+    if base is None:
         return None
-    pets = {pet.id: pet for pet in pets_from_frame(sheet.base.frame)}
-    moved = dict[int | None, Pet | None]()
-    regrouped = dict[int | None, Category | None]()
-    for pet_id, change in _iter_sent_changes(report):
-        if change.after is None:
-            moved[pet_id] = None
+    moved = {
+        pet_id: None if change.after is None else msgspec.structs.replace(change.after, id=pet_id)
+        for pet_id, change in _iter_sent_changes(report)
+    }
+    categories = {
+        pet_id: change.after.category
+        for pet_id, change in _iter_sent_changes(report)
+        if change.after is not None and _changes_category(change)
+    }
+    deleted = {pet_id for pet_id, pet in moved.items() if pet is None}
+    old = {pet.id or 0: pet for pet in pets_from_frame(base.without(deleted).frame)}
+    pets = {pet_id: pet for pet_id, pet in moved.items() if pet is not None} | old
+    before = {pet.id: pet for pet in pets_from_frame(base.sheet_frame)}
+    sheet_pets = {i: pet for i, pet in base.sheet_pets.items() if _is_agreed(pets, moved, i)}
+    sent = _find_partly_sent(report)
+    judge = Judge(Vocabulary(base.frame), sheet_wins=True, base=base)
+    for row in _iter_agreed_rows(sheet, report, base, sent):
+        pet_id = row.pet_id or 0
+        if row.action == "delete":
             pets.pop(pet_id, None)
             continue
-        moved[pet_id] = pet = msgspec.structs.replace(change.after, id=pet_id)
-        pets.setdefault(pet_id, pet)
-        if _changes_category(change):
-            regrouped[pet_id] = change.after.category
-    sent = _find_partly_sent(report)
-    before = {pet.id: pet for pet in pets_from_frame(sheet.base.sheet_frame)}
-    sheet_pets = {
-        pet_id: pet
-        for pet_id, pet in sheet.base.sheet_pets.items()
-        if _is_agreed(pets, moved, pet_id)
-    }
-    for row in _iter_agreed_rows(sheet, report, sheet.base, sent):
-        if row.number in report.plan.recognised and row.pet_id is not None:
-            pets.setdefault(row.pet_id, Pet(id=row.pet_id))
-        if row.action == "delete":
-            pets.pop(row.pet_id, None)
-        elif row.pet_id is not None and row.pet_id in pets:
-            cells = _select_sent_values(row, sent)
-            last = before.get(row.pet_id, pets[row.pet_id])
-            agreed = _apply_row(pets[row.pet_id], cells, last, regrouped)
-            pets[row.pet_id] = agreed
-            sheet_pets.pop(row.pet_id, None)
-            spelled = msgspec.structs.replace(agreed, category=_build_category(cells, last))
-            if not all(equal(agreed, spelled, column) for column in COLUMNS_OF["category"]):
-                sheet_pets[row.pet_id] = spelled
+        if row.number in report.plan.recognised:
+            pets.setdefault(pet_id, Pet(id=pet_id))
+        if pet_id in pets:
+            values, pet = _select_sent_values(row, sent), pets[pet_id]
+            agreed = judge.judge(values, pet, pet, UNITS).after
+            if pet_id in categories:
+                agreed = msgspec.structs.replace(agreed, category=categories[pet_id])
+            pets[pet_id] = agreed
+            sheet_pets.pop(pet_id, None)
+            row_pet = _build_row_pet(agreed, values, before.get(pet_id, pet))
+            if is_other(agreed, row_pet):
+                sheet_pets[pet_id] = row_pet
     ordered = sorted(pets.values(), key=lambda pet: pet.id or 0)
-    unsure = {i: units for i, units in sheet.base.unsure_units.items() if i not in moved}
+    unsure = {i: units for i, units in base.unsure_units.items() if i not in moved}
     return replace(
-        sheet.base,
+        base,
         pets=PetTable(frame=frame_from_pets(ordered)),
         sheet_pets=sheet_pets,
         unsure_units=unsure,
@@ -140,9 +141,16 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
     )
 
 
-def _is_agreed(
-    pets: Mapping[int | None, Pet], moved: Mapping[int | None, Pet | None], pet_id: int
-) -> bool:
+def _build_row_pet(agreed: Pet, values: RowValues, last: Pet) -> Pet:
+    """Return the agreed pet with the category cells of its row; `last` is the sheet's earlier pet.
+
+    The number beside a cleared category does not count.
+    """
+    is_cleared = clears(values, last.category)
+    return agreed if is_cleared else _with_cells(agreed, read_category(values), last)
+
+
+def _is_agreed(pets: Mapping[int, Pet], moved: Mapping[int, Pet | None], pet_id: int) -> bool:
     """Return true if the run did not change the pet, or if the base already has the category that
     the pet has after the run.
     """
@@ -200,36 +208,6 @@ def with_pet_ids(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataF
         return frame
     known = pd.Series(recognised, dtype="Int64").reindex(frame.index)
     return frame.assign(id=known.fillna(frame["id"]))
-
-
-def _apply_row(
-    pet: Pet,
-    values: Mapping[Column, Any],
-    last: Pet,
-    regrouped: Mapping[int | None, Category | None],
-) -> Pet:
-    """Return the pet with the row's values.
-
-    The category is the sent one, or the row's category if it differs from the `last` one.
-    """
-    new = {name: values[name] for name in ("name", "status") if name in values}
-    new |= {name: tuple(values[name]) for name in ("tags", "photo_urls") if name in values}
-    if pet.id in regrouped:
-        new["category"] = regrouped[pet.id]
-    elif _build_category(values, last) != last.category:
-        new["category"] = _build_category(values, pet)
-    return msgspec.structs.replace(pet, **new)
-
-
-def _build_category(values: Mapping[Column, Any], last: Pet) -> Category | None:
-    """Return the row's category; a blank cell counts as its `last` value."""
-    if "category" in values and clears(values, last.category):
-        return None
-    old = last.category or Category()
-    number, name = values.get("category_id", old.id), values.get("category", old.name)
-    if (number, name) == (old.id, old.name):
-        return last.category
-    return Category(number, name, old.extra)
 
 
 # Agreement: the differences between a sheet and a store now, and the base that follows.
