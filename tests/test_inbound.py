@@ -252,6 +252,24 @@ def test_a_row_that_was_taken_out_does_not_come_back_in_a_merge() -> None:
     assert first.added == (TOM,)
 
 
+def test_a_note_names_the_row_for_which_the_plan_deletes_no_pet() -> None:
+    """If a row without an id is in conflict, the plan deletes no missing pet, and the note on such
+    a pet names the row.
+    """
+    sheet = sheet_saying(SAID, {"name": "Neo"})
+    one = taken(sheet, [REX, TOM], [REX, TOM], delete_missing=True)
+    assert [each.pet_id for each in one.notes if "Pets!A3 may be its row" in each.problem] == [2]
+
+
+def test_a_row_is_removed_if_the_plan_found_it_unedited() -> None:
+    """A row that clears a category which its pet never had is not edited: it goes with its pet."""
+    old = [replace(REX, category=None), TOM]
+    row = {**SAID, "category": "", "tags": [SHY], "photo_urls": ["u"]}
+    one = taken(sheet_saying(row, {"id": 2}), [TOM], old, delete_missing=True)
+    assert [each.pet_id for each in one.removed] == [1]
+    assert one.notes == ()
+
+
 def test_what_the_plan_deletes_is_no_note() -> None:
     """A removed row whose pet the plan deletes gets no note."""
     sheet = dataclasses.replace(sheet_of([REX]), base=base_of([REX, TOM]))
