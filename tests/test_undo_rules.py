@@ -250,6 +250,12 @@ def test_images_of_one_pet_go_together() -> None:
     assert rule_of(undone(SHOWN, second, now=replace(REX, photo_urls=two))) == "changed-since-run"
 
 
+def test_an_image_s_address_may_be_written_differently() -> None:
+    """A photo address with outer white space is still the one that the upload added."""
+    (change,) = undone(SHOWN, now=replace(REX, photo_urls=("/1.png", " /2.png "))).changes
+    assert change.after == REX
+
+
 def test_an_image_whose_address_was_not_read_is_reported() -> None:
     """An upload whose photo address was not recorded is a conflict, and the photo stays."""
     unread = entry("upload", before=REX, after=None)

@@ -16,6 +16,8 @@ from petsync.plan.fields import (
     equal,
     find_filled_columns,
     is_as_expected,
+    normalize,
+    photo_keys,
     with_fields,
 )
 from petsync.plan.guard import Guard
@@ -57,7 +59,7 @@ class Effect:
     after: Pet | None
     """The pet after the run; None if there was none, or if it is unknown."""
     urls: frozenset[str] = frozenset()
-    """The image URLs that an upload added."""
+    """The image URLs that an upload added, in their form for comparisons."""
     is_settled: bool = True
     """False if it is unknown whether the change was made."""
     is_renumbered: bool = False
@@ -139,10 +141,11 @@ def _build_effect(entry: Entry) -> Effect:
 
 
 def _find_added_urls(entry: Entry) -> frozenset[str]:
-    """Return the image URLs that an upload added."""
+    """Return the image URLs that an upload added, in their form for comparisons."""
     if entry.before is None or entry.after is None:
         return frozenset()
-    return frozenset(entry.after.photo_urls) - frozenset(entry.before.photo_urls)
+    after, before = (photo_keys(pet.photo_urls) for pet in (entry.after, entry.before))
+    return frozenset(after) - frozenset(before)
 
 
 def _join_uploads(uploads: Iterable[Effect]) -> dict[int | None, Effect]:
@@ -336,13 +339,13 @@ class _EffectJudge:
         return None
 
     def _revert_upload(self, effect: Effect, now: Pet | None) -> Change | Conflict | None:
-        if now is None or effect.urls.isdisjoint(now.photo_urls):
+        if now is None or effect.urls.isdisjoint(photo_keys(now.photo_urls)):
             return None
         if columns := differing_columns(effect.new, now):
             return self._build_changed_conflict(
                 effect, now, columns, "Remove the photos with a sheet"
             )
-        kept = tuple(url for url in now.photo_urls if url not in effect.urls)
+        kept = tuple(url for url in now.photo_urls if normalize(url) not in effect.urls)
         after = msgspec.structs.replace(now, photo_urls=kept)
         fields: tuple[Column, ...] = ("photo_urls",)
         return Update(row=effect.row, source=effect.source, fields=fields, before=now, after=after)
