@@ -207,6 +207,26 @@ def test_a_scope_is_all_that_a_job_sees(scenario: Scenario) -> None:
     assert scenario.store_pets()[3].status == "available"
 
 
+def test_the_number_of_another_category_beside_the_old_name_is_a_conflict(
+    scenario: Scenario,
+) -> None:
+    """A row with a category's new number beside the old category's name is not sent: it is a
+    conflict until the name is written.
+    """
+    scenario.box.reset(pets := changed(PETS, 2, category=BIRDS))
+    scenario.write(pets)
+    assert scenario.run().round.status == "in-sync"
+    scenario.write(changed(pets, 1, category=ps.Category(id=BIRDS.id, name=DOGS.name)))
+    for _ in range(2):
+        report = scenario.run()
+        assert kinds(report) == [("conflict", 1)]
+        assert "number of a different category beside the old" in report.open[0].problem
+    assert scenario.store_pets()[1].category == DOGS
+    scenario.write(changed(pets, 1, category=BIRDS))
+    assert scenario.run().round.applied == 1
+    assert scenario.store_pets()[1].category == BIRDS
+
+
 @pytest.mark.parametrize("mode", ["push", "two-way"])
 @pytest.mark.parametrize("change", ["status", "tags"])
 def test_a_row_is_taken_out_whose_pet_has_left_the_scope(

@@ -765,7 +765,6 @@ _TAKES = {
     "delete": "is no longer in the store, and its row is to be removed",
 }
 _VERBS = {"add": "added", "update": "changed", "delete": "deleted"}
-_CATEGORY = frozenset({"category", "category_id"})
 _CHECKED = {
     "add": "is in the sheet, and the store does not have it",
     "delete": "is in the store, and in no row",
@@ -965,7 +964,7 @@ class Differences:
             self.comparison.row_comparison,
             "drift" if self.job.mode == "check" else "note",
         )
-        ignored = {*sight.frame.index[has_action(sight.frame, "ignore")].tolist()}
+        by_name = {*self.comparison.decided.rows.remarks.by_name}
         for row, pet_id, place in zip(sight.rows, sight.ids, sight.places, strict=True):
             fields = sight.columns(row)
             if row in rows or (place >= 0 and not fields):
@@ -974,7 +973,7 @@ class Differences:
             if fields:
                 pet = pets_at(self.comparison.seen.frame, [place])[0]
                 name, problem = pet.name or "", self._describe_both(row, pet, fields)
-            is_unsent = self.job.mode == "push" and row not in ignored and {*fields} & _CATEGORY
+            is_unsent = self.job.mode == "push" and row in by_name
             if is_unsent:
                 problem = "has the number of a different category beside the old category's name"
                 hint = "Write the name of the intended category, or its old number again."
