@@ -141,7 +141,8 @@ def why_kept(decided: Decided, pet_id: int) -> str:
 def find_uncertain_rows(sheet: Sheet) -> list[str]:
     """Return the addresses of rows with an unknown pet.
 
-    These are blocked rows without a reliable id, and ignored rows without an id.
+    These are blocked rows without a reliable id, and ignored rows without an id. Copied rows and
+    rows in conflict stop the deletes of a plan, but not the new row of a pet: it deletes nothing.
     """
     frame = sheet.rows
     ignored = frame.index[lacks_id(frame) & has_action(frame, "ignore")]
