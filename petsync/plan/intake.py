@@ -56,6 +56,7 @@ __all__ = [
     "Lead",
     "build_inbound",
     "find_uncertain_rows",
+    "mask_in_scope",
     "note_rows",
     "why_kept",
 ]
@@ -377,7 +378,7 @@ class _IntakeInput:
         if not is_lacking.any():
             return [], []
         lacking = self._pets[is_lacking]
-        lacking = lacking[_in_scope(lacking, statuses, tags)]
+        lacking = lacking[mask_in_scope(lacking, statuses, tags)]
         old = _positions(lacking["id"].array, self._base) >= 0
         doubts = find_uncertain_rows(self._sheet)
         names = {**unclear_names, **self._find_unmatched_names()}
@@ -505,7 +506,10 @@ def _positions(ids: pd.api.extensions.ExtensionArray, base: Base | None) -> matc
     )
 
 
-def _in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) -> match.Mask:
+def mask_in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) -> match.Mask:
+    """Return a mask of the pets with one of the statuses and at least one of the tags; () for any
+    status, or for any tags.
+    """
     mask = np.ones(len(pets), dtype=bool)
     if statuses:
         wanted = {fold_status(status) for status in statuses}

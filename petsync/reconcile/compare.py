@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-import numpy as np
 import pandas as pd
 
 from petsync.client.loaders import Found
@@ -26,9 +25,9 @@ from petsync.plan.base import (
 )
 from petsync.plan.change import Add, Change, Conflict, FailedLookup, Snapshot
 from petsync.plan.compare import Decided, compare
-from petsync.plan.fields import Vocabulary, cell, content, differing_columns, normalize, tag_names
+from petsync.plan.fields import Vocabulary, cell, content, differing_columns, normalize
 from petsync.plan.guard import Verdict
-from petsync.plan.intake import build_inbound, why_kept
+from petsync.plan.intake import build_inbound, mask_in_scope, why_kept
 from petsync.plan.lineage import (
     Match,
     RowRecord,
@@ -242,11 +241,8 @@ class Comparer:
             # Pets are removed from the frame below; `whole` keeps the categories and tags of all
             # pets.
             snapshot = replace(snapshot, whole=snapshot)
-        keep = ~has_id_in(snapshot.frame, self.elsewhere)
-        if self.job.tags:
-            wanted = {normalize(tag) for tag in self.job.tags}
-            lists = snapshot.frame["tags"].tolist()
-            keep &= np.array([not wanted.isdisjoint(tag_names(tags)) for tags in lists], bool)
+        keep = mask_in_scope(snapshot.frame, (), self.job.tags)
+        keep &= ~has_id_in(snapshot.frame, self.elsewhere)
         if keep.all():
             return snapshot
         return replace(snapshot, pets=PetTable(frame=snapshot.frame[keep].reset_index(drop=True)))
