@@ -316,6 +316,17 @@ def test_an_id_that_the_service_exchanged_is_replaced(tmp_path):
     assert [sheet["A2"].value, sheet["E2"].value, sheet["A3"].value] == ["99", "99", "98"]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "action"), [("applied", "merge"), ("unchanged", "merge"), ("conflict", "add")]
+)
+def test_an_add_whose_pet_exists_is_no_add_any_more(tmp_path, outcome, action):
+    """An add becomes `merge` if the run added its pet or found it in the store."""
+    path = plain(tmp_path / "pets.xlsx", [["id", "name", "action"], ["7", "Rex", "add"]])
+    rows = results(r2=(outcome, "", None))
+    write_results(read_sheet(path), rows, tmp_path / "out.xlsx")
+    assert read_sheet(tmp_path / "out.xlsx").frame["action"].tolist() == [action]
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_of_a_csv_every_other_byte_stays(tmp_path, end, mark):

@@ -299,7 +299,7 @@ def _describe_result(result: object, *, is_add: bool, own: int | None) -> dict[s
     pet_id = texts["assigned_id"] or ("" if own is not None else recognised)
     if pet_id and pet_id != str(own):
         texts["id"] = pet_id
-    has_pet = texts["outcome"] == "applied" or "id" in texts
+    has_pet = texts["outcome"] in ("applied", "unchanged") or "id" in texts
     return {**texts, "action": "merge"} if is_add and has_pet else texts
 
 
