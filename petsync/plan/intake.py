@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ from petsync.plan.fields import (
 )
 from petsync.plan.guard import NO_GUARD, Guard
 from petsync.plan.lineage import Identity
-from petsync.plan.match import Mask, Row, RowValues, build_pet, iter_rows
+from petsync.plan.match import Mask, Positions, Row, RowValues, build_pet, iter_rows
 from petsync.plan.merge import Judge
 from petsync.plan.notes import first_items
 from petsync.plan.options import MergeOptions
@@ -50,16 +50,7 @@ from petsync.table.frame import (
 )
 from petsync.table.sheet import Sheet
 
-__all__ = [
-    "Inbound",
-    "IntakeRows",
-    "Lead",
-    "build_inbound",
-    "find_uncertain_rows",
-    "mask_in_scope",
-    "note_rows",
-    "why_kept",
-]
+__all__ = ["build_inbound", "mask_in_scope", "why_kept"]
 
 
 # Notes of a round on the rows without a pet: the reasons why they stay in the sheet.
@@ -92,54 +83,13 @@ _STAYS: Mapping[KeptPetRule, str] = {
 """Why a pet whose row was removed stays in the store, by the rule of the plan's decision."""
 
 
-class IntakeRows(NamedTuple):
-    """The rows of a sheet, with a mask of those that take values from the store, and masks of
-    special cases.
-
-    The last three masks are subsets of `takes`.
-    """
-
-    frame: pd.DataFrame
-    """The rows."""
-    takes: Mask
-    """A mask of the rows that take values."""
-    removed: Mask
-    """A mask of the rows whose pet is deleted from the store, and that stay."""
-    unknown_ids: Mask
-    """A mask of the rows whose id the store never had."""
-    unanswered: Mask
-    """A mask of the rows for which the store gave no answer."""
-
-
-def note_rows(rows: IntakeRows, sheet: Sheet, *, leads: bool) -> Iterator[Difference]:
-    """Yield a note on each row that stays without a pet, and on each row with an action that is not
-    carried out. In a merge, only rows whose pet is deleted get a note, because the plan reports the
-    others.
-    """
-    action = rows.frame["action"]
-    asks = has_action(rows.frame, "delete", *ADDING) & ~rows.takes
-    free = rows.takes & lacks_id(rows.frame)
-    reasons: tuple[tuple[Mask, str], ...] = ((rows.removed, _GONE),)
-    if leads:
-        others = (
-            (asks, _UNSENT),
-            (free, _NAMELESS),
-            (rows.unknown_ids, _NEVER),
-            (rows.unanswered, _UNANSWERED),
-        )
-        reasons = (*reasons, *others)
-    why = {at: problem for mask, problem in reasons for at in np.flatnonzero(mask).tolist()}
-    for at, problem in sorted(why.items()):
-        yield _note(rows.frame, at, sheet, problem.format(action.iloc[at]))
-
-
 def why_kept(decided: Decided, pet_id: int) -> str:
     """Return the reason why a pet whose row was removed stays in the store, as the plan decided."""
     why = _STAYS[decided.kept_rule_of(pet_id)].format(first_items(decided.rows.uncertain))
     return f"it stays in the store, because {why}"
 
 
-def find_uncertain_rows(sheet: Sheet) -> list[str]:
+def _find_uncertain_rows(sheet: Sheet) -> list[str]:
     """Return the addresses of rows with an unknown pet.
 
     These are blocked rows without a reliable id, and ignored rows without an id. Copied rows and
@@ -286,7 +236,7 @@ class _IntakeInput:
         asks = has_action(self.rows, "merge", "update")
         adds = has_action(self.rows, *ADDING) & self.rows.index.isin(list(pet_ids))
         self._shared = find_shared_pets(sheet, pet_ids)
-        self._takes: match.Mask = (asks | adds) & ~self.rows.index.isin([*self._shared])
+        self._takes: Mask = (asks | adds) & ~self.rows.index.isin([*self._shared])
         if not self._leads:
             conflict_rows = [c.row for c in self._plan.conflicts if not c.clashes]
             self._takes = self._takes & ~self.rows.index.isin(conflict_rows)
@@ -349,14 +299,30 @@ class _IntakeInput:
             for at in (np.flatnonzero(goes).tolist() if new and names else ())
         ]
         removed = [] if hidden else [_removal(row, self._sheet) for row in self._iter_rows(goes)]
-        unclear = IntakeRows(
-            frame=self.rows,
-            takes=self._takes,
-            removed=known & (not self._options.delete_missing),
-            unknown_ids=is_removed & ~known,
-            unanswered=lacking & ~is_removed,
-        )
-        return removed, [*hidden, *note_rows(unclear, self._sheet, leads=self._leads)]
+        stay = known & (not self._options.delete_missing)
+        notes = self._iter_row_notes(stay, is_removed & ~known, lacking & ~is_removed)
+        return removed, [*hidden, *notes]
+
+    def _iter_row_notes(
+        self, removed: Mask, unknown: Mask, unanswered: Mask
+    ) -> Iterator[Difference]:
+        """Yield a note on each row that stays without a pet, and on each row with an action that is
+        not carried out. In a merge, only rows whose pet is deleted get a note, because the plan
+        reports the others.
+
+        The masks have the rows whose pet is deleted, those whose id the store never had, and those
+        for which the store gave no answer.
+        """
+        reasons: tuple[tuple[Mask, str], ...] = ((removed, _GONE),)
+        if self._leads:
+            asks = has_action(self.rows, "delete", *ADDING) & ~self._takes
+            free = self._takes & lacks_id(self.rows)
+            others = ((asks, _UNSENT), (free, _NAMELESS), (unknown, _NEVER))
+            reasons = (*reasons, *others, (unanswered, _UNANSWERED))
+        why = {at: problem for mask, problem in reasons for at in np.flatnonzero(mask).tolist()}
+        for at, problem in sorted(why.items()):
+            problem = problem.format(self.rows["action"].iloc[at])
+            yield _note(self.rows, at, self._sheet, problem)
 
     def find_added(
         self,
@@ -380,7 +346,7 @@ class _IntakeInput:
         lacking = self._pets[is_lacking]
         lacking = lacking[mask_in_scope(lacking, statuses, tags)]
         old = _positions(lacking["id"].array, self._base) >= 0
-        doubts = find_uncertain_rows(self._sheet)
+        doubts = _find_uncertain_rows(self._sheet)
         names = {**unclear_names, **self._find_unmatched_names()}
         added, notes = [], []
         for pet, was_there in zip(pets_from_frame(lacking), old.tolist(), strict=True):
@@ -435,7 +401,7 @@ class _IntakeInput:
         may_be = self._decided.rows.may_be.items()
         return {pet: self._sheet.address(row) for row, pets in may_be for pet in pets}
 
-    def _mask_named(self) -> match.Mask:
+    def _mask_named(self) -> Mask:
         ids = [*self._sheet.blocked_ids, *self._pet_ids.values()]
         return match.mask_named(self._places, ids, self._pets)
 
@@ -452,12 +418,12 @@ class _IntakeInput:
             if name is not None
         }
 
-    def _mask_fillable(self, unit: Unit, at: match.Positions) -> match.Mask:
+    def _mask_fillable(self, unit: Unit, at: Positions) -> Mask:
         """Return a mask of the rows with a blank cell of the unit that can be filled."""
         masks = [self._mask_blank_beside(c, at) for c in COLUMNS_OF[unit] if c in self.rows]
         return np.logical_or.reduce(masks) if masks else np.zeros(len(at), dtype=bool)
 
-    def _mask_blank_beside(self, column: Column, at: match.Positions) -> match.Mask:
+    def _mask_blank_beside(self, column: Column, at: Positions) -> Mask:
         blank = is_blank(self.rows[column].array.take(at))
         some = np.flatnonzero(blank)
         if not len(some):
@@ -470,7 +436,7 @@ class _IntakeInput:
                 blank[some] = is_empty(self._sheet_frame[column].array.take(self._old[at[some]]))
         return blank
 
-    def _find_exported_pets(self, at: match.Positions) -> list[Pet | None]:
+    def _find_exported_pets(self, at: Positions) -> list[Pet | None]:
         old: list[Pet | None] = [None] * len(at)
         there = np.flatnonzero(self._old[at] >= 0)
         if not self._leads and self._base is not None:
@@ -495,18 +461,18 @@ class _IntakeInput:
             return (self._leads or fills) and _has_text(column, current)
         return not is_as_expected(build_pet(values), current, column)
 
-    def _iter_rows(self, mask: match.Mask) -> Iterator[Row]:
+    def _iter_rows(self, mask: Mask) -> Iterator[Row]:
         at = np.flatnonzero(mask)
         return iter_rows(self.rows, at, self._places[at])
 
 
-def _positions(ids: pd.api.extensions.ExtensionArray, base: Base | None) -> match.Positions:
+def _positions(ids: pd.api.extensions.ExtensionArray, base: Base | None) -> Positions:
     return (
         np.full(len(ids), -1, dtype=np.intp) if base is None else match.positions(ids, base.frame)
     )
 
 
-def mask_in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) -> match.Mask:
+def mask_in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) -> Mask:
     """Return a mask of the pets with one of the statuses and at least one of the tags; () for any
     status, or for any tags.
     """
