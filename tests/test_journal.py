@@ -282,6 +282,20 @@ def test_a_refused_beginning_leaves_no_lock(journal: Journal) -> None:
     assert len(journal.runs()) == 2
 
 
+def test_an_unreadable_plan_of_an_undo_is_made_again_by_an_undo(journal: Journal) -> None:
+    """If a plan cannot be read, the advice is a new plan from the sheet, or the undo again."""
+
+    async def work() -> None:
+        await closed(begin_run(journal, "first"))
+        await closed(begin_run(journal, "second", kind="undo", undoes="first"))
+
+    asyncio.run(work())
+    for run, advice in (("first", "from the sheet"), ("second", "`petsync undo first` again")):
+        with pytest.raises(PlanError, match="cannot read") as caught:
+            journal.plan(run)
+        assert advice in str(caught.value.hint)
+
+
 def test_runs_are_reported_the_newest_first_and_by_store(journal: Journal) -> None:
     """Runs are listed with the newest first, by store, with their start, end and counts."""
     change = small_plan().changes[0]

@@ -43,6 +43,7 @@ from petsync.apply.journal.rows import (
     read_undone_adds,
     rebuild_report,
     start_session,
+    suggest_new_plan,
 )
 from petsync.apply.journal.schema import (
     LOCK_TIMEOUT_S,
@@ -362,12 +363,10 @@ _SET_NOTE = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)"
 
 
 def _build_stale_error(run: str, undoes: str) -> StalePlanError:
-    suggestion = "Make a new plan from the sheet: it contains what is still to be done."
-    if undoes:
-        suggestion = f"`petsync undo {undoes}` again shows what is left."
     return StalePlanError(
         f"this plan was already applied, in run {run}",
-        hint=f"{suggestion} If that run was stopped, `petsync resume {run}` finishes it.",
+        hint=f"{suggest_new_plan(undoes)} If that run was stopped, `petsync resume {run}` finishes "
+        "it.",
     )
 
 

@@ -103,6 +103,7 @@ __all__ = [
     "result_row",
     "row_payload",
     "start_session",
+    "suggest_new_plan",
 ]
 
 
@@ -248,7 +249,8 @@ def read_run(connection: sqlite3.Connection, run_id: str) -> Run:
 
 def read_plan(connection: sqlite3.Connection, run_id: str) -> Plan:
     """Return the run's plan. Raises PlanError if it has none that this petsync can read."""
-    if read_run(connection, run_id).kind == "upload":
+    run = read_run(connection, run_id)
+    if run.kind == "upload":
         raise PlanError(f"run {run_id} uploads images, and has no plan")
     body, _ = _read_body(connection, run_id)
     try:
@@ -258,9 +260,16 @@ def read_plan(connection: sqlite3.Connection, run_id: str) -> Plan:
     if plan is None or plan.format != PLAN_FORMAT:
         raise PlanError(
             f"the plan of run {run_id} has a format that this petsync cannot read",
-            hint="Make a new plan from the sheet: it contains what is still to be done.",
+            hint=suggest_new_plan(run.undoes),
         )
     return plan
+
+
+def suggest_new_plan(undoes: str) -> str:
+    """Return the advice on a run whose plan cannot be used; `undoes` is the run that it undoes."""
+    if undoes:
+        return f"`petsync undo {undoes}` again shows what is left."
+    return "Make a new plan from the sheet: it contains what is still to be done."
 
 
 def read_payload(connection: sqlite3.Connection, run_id: str) -> bytes:
