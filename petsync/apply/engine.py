@@ -1327,9 +1327,10 @@ async def run(
 ) -> Report:
     """Apply the plan, or what is left of it after `earlier` processes, and report on every row.
 
-    A change's failure is its result. An error that stops the whole run (a refused token, a full
-    disk, a cancellation) leaves the rest `not sent`, and `report.stopped` says why. Requests that
-    were sent have `grace` seconds to end; a second cancellation cancels them at once.
+    A failed change does not stop the run, unless more than `options.max_failures` fail. An error
+    that stops the run (a refused token, a full disk, a cancellation) leaves the rest `not sent`,
+    and `report.stopped` says why. Requests that were sent have `grace` seconds to end; a second
+    cancellation cancels them at once.
     """
     start = time.monotonic()
     sender = Sender(
@@ -1538,8 +1539,9 @@ class _Engine:
         self._failed_here.add(result.number)
         most, failures = self._options.max_failures, len(self._failed_here)
         if most is not None and failures > most:
+            changes = "1 change" if failures == 1 else f"{failures} changes"
             self._stopper.stop(
-                f"{failures} changes failed or got no answer, and the limit is {most} "
+                f"{changes} failed or got no answer, and the limit is {most} "
                 "(--max-failures, in Python max_failures)"
             )
 
@@ -1555,7 +1557,7 @@ class _Engine:
         return self._counts["failed"] + self._counts["unknown"]
 
     def _hold_deletes(self) -> None:
-        why = f"held back, as {self._failures()} earlier changes failed"
+        why = f"held back, as {self._failures()} of the earlier changes failed or got no answer"
         for number, change in enumerate(self._changes):
             if change.kind == "delete" and number not in self._results:
                 self._record(result_of(number, change, "not sent", "held-back", why))

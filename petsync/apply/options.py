@@ -157,8 +157,11 @@ class _SendOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UploadOptions(_SendOptions, frozen=True, kw_only=True):
-    """The options of an upload. An earlier upload without a response is sent again if its pet still
-    has no new photo after `settle` seconds; after a crash they count from the start of this run.
+    """The options of an upload.
+
+    An earlier upload without a response is sent again if its pet still has no new photo after
+    `settle` seconds; after a crash, the seconds count from the start of this run. It is not sent
+    again if the service adds no address to a pet for an upload.
     """
 
     max_concurrency: ClassVar[int] = _MAX_UPLOADS
@@ -228,5 +231,5 @@ def check_keywords(keywords: ApplyKeywords, function: str) -> None:
 
 
 def is_number(value: object) -> bool:
-    """Whether the value is a finite number; a bool is none."""
+    """Return true if the value is a finite number and not a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)

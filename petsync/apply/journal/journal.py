@@ -135,8 +135,8 @@ class Journal:
         """Open the journal of a state folder. A missing journal counts as empty; with `create` it
         is created.
 
-        Raises PetsyncError if it cannot be opened, is damaged (then it is renamed), or belongs to
-        another program or a newer petsync (then it stays as it is).
+        Raises PetsyncError if it cannot be opened, is damaged (then it is renamed, unless a process
+        uses it), or belongs to another program or a newer petsync (then it stays as it is).
         """
         with translate_errors(state / NAME):
             check_state_folder(state)

@@ -68,7 +68,7 @@ NAME = "journal.db"
 APPLICATION = 0x70657473
 """SQLite's application_id of a journal: "pets"."""
 VERSION = 3
-"""SQLite's user_version of a journal; an older petsync refuses it and does not change it."""
+"""SQLite's user_version of a journal; an older petsync refuses the file and does not change it."""
 _READABLE = frozenset({2, VERSION})
 """The versions that this petsync reads. Version 2 has one more table, `used`, which is always
 empty.
@@ -228,8 +228,8 @@ def _build_unreadable_error(path: Path, why: str) -> PetsyncError:
 def _build_busy_error(path: Path) -> PetsyncError:
     return PetsyncError(
         f"the journal {path} cannot be written: another process keeps it locked",
-        hint="Nothing is sent without it. Close the program that has the file open, then run "
-        "`petsync resume`.",
+        hint="Nothing is sent without it. Close the program that has the file open, and try again; "
+        "`petsync resume` finishes a run that was stopped.",
     )
 
 
@@ -455,7 +455,9 @@ def release_lock(connection: sqlite3.Connection, lock: Lock, now: str) -> None:
 def build_taken_over_error(lock: Lock, other: Lock | None) -> LockedError:
     """Return the error for a holder that lost the lock because its heartbeat was too old."""
     owner = (
-        "somebody" if other is None else f"run {other.run} (process {other.pid} on {other.host})"
+        "another process"
+        if other is None
+        else f"run {other.run} (process {other.pid} on {other.host})"
     )
     return LockedError(
         f"{owner} has taken over {lock.store} from run {lock.run}, which sent no heartbeat for "
@@ -573,7 +575,8 @@ def check_integrity(path: Path) -> bool:
     """Return true if the file is a journal, false if nothing was ever written to it.
 
     Raises PetsyncError if it belongs to another program or a newer petsync (then it is not
-    changed), if it is damaged (then it is renamed), and if it is a pipe or a device.
+    changed), if it is damaged (then it is renamed, unless a process uses it), and if it is a pipe
+    or a device.
     """
     with translate_errors(path):
         for each in (path, *(_side_file(path, side) for side in _SIDES)):
