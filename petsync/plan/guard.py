@@ -61,8 +61,8 @@ class Limit(msgspec.Struct, frozen=True):
     def parse(cls, value: object, option: str) -> Limit:
         """Return the limit for a text such as `10%` or `25`, or for a number of pets.
 
-        Raises a SettingsError that names the option: a keyword, or with hyphens as on the command
-        line.
+        `option` is its name in the errors: a keyword, or an option of the command line with its
+        hyphens. Raises SettingsError for an invalid limit.
         """
         is_text = isinstance(value, str) or type(value) is int
         text = str(value) if is_text else ""
@@ -137,7 +137,8 @@ class GuardKeywords(UndoKeywords, total=False):
     sentinels: Annotated[
         Iterable[int] | None,
         Option(
-            help="Refuse the plan if this pet is missing or would change.",
+            help="Refuse the plan if this pet is missing, would change, or has changed since the "
+            "export.",
             metavar="ID",
             flag="sentinel",
         ),
