@@ -430,7 +430,7 @@ def test_a_catalogue_without_its_ids_is_not_added_once_more() -> None:
     strange = plan_of(pets, sheet_saying(*({**row, **other} for row in rows)), guard=Guard())
     assert limits(strange) == ["add"]
     assert [add.namesake for add in strange.adds] == [pet.id for pet in pets]
-    assert any("pets of their names" in note for note in strange.notes)
+    assert any("has the name of a pet" in note for note in strange.notes)
     asked = Guard(max_add=Limit(30, is_share=False))
     assert strange.with_guard(asked).verdict.ok
     assert strange.select(numbers=range(10)).verdict.ok
@@ -910,7 +910,10 @@ def test_the_store_is_counted_again_before_anything_is_sent(tmp_path: Path) -> N
     [
         ({"name": "R\u0435x", "status": "sold"}, "CYRILLIC SMALL LETTER IE"),
         ({"name": "new", "status": "sold", "tags": [Tag(None, "c\u0430lm")]}, "CYRILLIC SMALL"),
-        ({"name": "new", "status": "sold", "category": "\u0421\u041e\u0420"}, "looks like 'COP'"),
+        (
+            {"name": "new", "status": "sold", "category": "\u0421\u041e\u0420"},
+            "the store's 'COP'",
+        ),
         ({"name": "\u0412\u043e\u0432\u0430", "status": "sold"}, ""),
         ({"name": "Zo\u00eb M\u00fcller \u03b1", "status": "sold"}, ""),
         ({"name": "\u732b\u30ab\u30bf\u304b\u306a", "status": "sold"}, ""),

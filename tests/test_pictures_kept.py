@@ -70,7 +70,7 @@ def test_next_sync_takes_nothing_away(
     plan = store.plan(path)
     assert plan.changes == ()
     if not with_base:
-        assert any("kept: added by uploads" in note for note in plan.notes)
+        assert any("the photos stay" in note for note in plan.notes)
         reason = next(f for f in store.why(path, 7)[0].fields if f.column == "photo_urls")
         assert (reason.rule, reason.after) == ("uploaded", reason.store)
     store.apply(plan)

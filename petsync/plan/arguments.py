@@ -23,7 +23,9 @@ __all__ = [
 
 
 def run_name(value: object) -> str:
-    """Return the id of a run, or a prefix of it, from a string or a report. Raises PlanError."""
+    """Return the id of a run, or a prefix of it, from a string or a report. Raises PlanError for
+    other values.
+    """
     name = getattr(value, "run_id", value)
     if isinstance(name, str):
         return name
@@ -94,13 +96,13 @@ def folder_of(source: object, **of_sheets: object) -> str:
     for name, value in of_sheets.items():
         if value is not None:
             raise SettingsError(
-                f"{name} is valid only with a sheet's column of files",
-                hint="Name the one to use (--column).",
+                f"{name} is valid only with the column of a sheet that names the files",
+                hint="Name the column (--column, in Python column=…), or leave the option out.",
             )
     if isinstance(source, Sheet) or str(source).lower().endswith(_SHEETS):
         raise SettingsError(
             "a sheet needs the column that names the files",
-            hint="Name the one to use (--column), or name a folder of pictures.",
+            hint="Name the column (--column, in Python column=…), or name a folder of pictures.",
         )
     return str(source)
 

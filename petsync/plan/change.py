@@ -47,7 +47,9 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     row: int | None
     """The row's number in the sheet, None for a pet that the sheet does not name."""
     source: str
-    """The row's address in the sheet, "" if `row` is None."""
+    """The address of the row's id cell or, for an update, of the first cell that changes something;
+    "" if `row` is None.
+    """
     fields: tuple[Column, ...] = ()
     """The columns that differ, in the table's order."""
 
@@ -165,7 +167,7 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
     before: Pet | None = None
     """With clashes: the pet as the store has it."""
     after: Pet | None = None
-    """With clashes: the pet with all values of the row."""
+    """With clashes: the pet as it would be if the sheet won all clashes of the row."""
     says: tuple[Column, ...] = ()
     """With clashes: the row's columns that have the changed fields."""
 

@@ -199,8 +199,8 @@ def _find_misplaced(
     Such a row has all values of a pet that no row names. The pet is one of the base, or of the
     store if there is no base. Applying the row would overwrite one pet, and duplicate the other or
     delete it as missing. If there is such a row, all rows with the earlier values of other pets are
-    conflicts too. So are an add without an id that has a pet's old values, and the row that has
-    this pet's id and another name.
+    conflicts too. An add without an id that has a pet's old values, and the row that has this pet's
+    id and another name, are always conflicts.
 
     Without a base, rows become conflicts only if there is such an add, because their values may be
     intended. This condition does not apply if the sheet must list all pets (`is_all`).
@@ -427,8 +427,8 @@ def _find_renamed(
     No row names these `pets`. Like `_find_lookalikes`, this is for a sheet without ids. The row of
     such an add has a pet's values except for the name. If at least half of the rows are `identical`
     to pets, the pet's id must also be between the ids of the nearest identical rows above and
-    below. In other sheets, exactly one pet must have all its values, and the sheet must have all
-    columns of petsync's own tables but the id.
+    below. In other sheets, exactly one pet must have all values of the row except the name, and the
+    sheet must have all columns of petsync's own tables but the id.
     """
     adds = _open_adds(changes, sheet)
     is_whole = {*COLUMNS} - {"id"} <= {*sheet.rows}
@@ -476,11 +476,11 @@ def _find_copied(
 ) -> list[Conflict]:
     """Return the conflicts of the adds whose pets the store may have.
 
-    It applies only to a sheet without ids, if most of its rows are in `conflicts_so_far`, because
-    they look like pets. An add is a conflict if it agrees with one of the `pets`, which no row
-    names, in all its values except the name, or in the name, ignoring case. Each pet gets at most
-    one row. Of several pets, the first choice is one with the row's name, then one whose name is
-    the beginning of the row's name.
+    Like `_find_lookalikes`, this is for a sheet without ids. There are none unless most rows are in
+    `conflicts_so_far`, because they look like pets. An add is a conflict if it agrees with one of
+    the `pets`, which no row names, in all its values except the name, or in the name, ignoring
+    case. Each pet gets at most one row. Of several pets, the first choice is one with the row's
+    name, then one whose name is the beginning of the row's name.
     """
     if len(conflicts_so_far) < _MIN_EXCHANGED or 2 * len(conflicts_so_far) <= len(
         find_open_rows(sheet)
@@ -586,10 +586,10 @@ def _find_renumbered(
     own: their ids may have been renumbered, or moved without their rows.
 
     `unnamed` is a mask of the `pets` that are in no row; `displaced` are the ids of misplaced rows.
-    A row looks like one of these pets if it has the same name and all its values agree. If it is
-    the only pet with the row's name, or with the row's photos, which no other add has, half of the
-    row's other values are enough, but not the status alone. Each pet gets at most one row, the one
-    that agrees in most columns.
+    A row looks like one of these pets if it has the same name and all its values agree. If the pet
+    is the only one with the row's name, or with the row's photos, which no other add has, half of
+    the row's other values are enough, but not the status alone. Each pet gets at most one row, the
+    one that agrees in most columns.
     """
     adds = [each for each in changes if isinstance(each, Add) and _has_new_id(each, sheet)]
     free = {*plain_values(pets["id"].array[unnamed]), *displaced} if adds else set()
@@ -676,9 +676,9 @@ def describe_namesakes(changes: Iterable[Change]) -> Iterator[str]:
     ]
     if pairs:
         yield (
-            f"{first_items(pairs)}: these rows have no id, or one that no pet has, and the store "
-            "has pets of their names that are in no row. If they are the same pets, give the rows "
-            "their ids; otherwise new pets are added."
+            f"{first_items(pairs)}: these rows have no id, or one that no pet has, and each has "
+            "the name of a pet that is in no row. If they are the same pets, give the rows their "
+            "ids; otherwise new pets are added."
         )
 
 
@@ -811,13 +811,13 @@ def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> I
         )
     known = _collect_known_texts(pets) if whole else {}
     similar = [
-        f"{source}: {text!r} looks like {twin!r}"
+        f"{source}: {text!r} looks like the store's {twin!r}"
         for (column, text), source in whole.items()
         if (twin := known.get((column.partition(" ")[0], _looks(text))))
     ]
     if similar:
         yield (
-            f"{first_items(similar)}, which the store has in different letters. If this is not "
+            f"{first_items(similar)}. The text has letters of another script: if this is not "
             "intended, type the text again."
         )
 
@@ -875,7 +875,7 @@ def _collect_known_texts(pets: pd.DataFrame) -> dict[tuple[str, str], str]:
 
 _WHICH = (
     "If they are one pet, give the row its id. Otherwise, write `add-another` in the row's action "
-    "column; a row with the pet's id and `delete` deletes it."
+    "column; a row with the pet's id and the action `delete` deletes the pet."
 )
 _WHICH_BELOW = (
     "If they are one pet, give the row its id. Otherwise, leave the id blank, and write "
@@ -1154,6 +1154,7 @@ def _iter_lost_id_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Confli
         found[add.row].append(pet)
     for row, pets in found.items():
         add, them = adds[row], first_items([f"{pet.id} ({pet.name})" for pet in pets])
+        those = f"pet {them}, which is" if len(pets) == 1 else f"pets {them}, which are"
         has = "no id" if add.pet_id is None else f"the id {add.pet_id}, which no pet has"
         yield Conflict(
             row=row,
@@ -1161,7 +1162,7 @@ def _iter_lost_id_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Confli
             pet_id=pets[0].id,
             name=add.after.name or "",
             rule="lost-id",
-            problem=f"has {has}, and resembles pet {them}, which is no longer in any row",
+            problem=f"has {has}, and resembles {those} in no row",
             suggestion=_WHICH if add.pet_id is None else _WHICH_BELOW,
         )
 
@@ -1174,13 +1175,14 @@ def _iter_delete_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflic
         found[pet.id].append(add)
     for pet_id, adds in found.items():
         rows = first_items([f"{add.source} ({add.after.name})" for add in adds])
+        those = "a row" if len(adds) == 1 else "rows"
         yield Conflict(
             row=None,
             source="",
             pet_id=pet_id,
             name=pets[pet_id].name or "",
             rule="lost-id",
-            problem=f"is no longer in any row, and a row without an id resembles it: {rows}",
+            problem=f"is in no row, and resembles {those} without an id: {rows}",
             suggestion=_WHICH,
         )
 

@@ -99,7 +99,7 @@ class SheetComparison:
     restored: Mapping[int, RestoredPet] = field(default_factory=dict)
     """Pets that undos changed, with their values after the undo."""
     renumbered: Mapping[int, RenumberedPet] = field(default_factory=dict)
-    """Pets that got an id other than the one they were added with."""
+    """Pets that the service stored under another id, by the id with which they were added."""
     outside: frozenset[int] = frozenset()
     """The ids of pets outside the caller's scope; they are not deleted as missing."""
     suspects: Mapping[int, Suspect] = field(default_factory=dict)
@@ -233,7 +233,9 @@ class Decisions:
             yield RowDecision(row, self._kept_rule(row), old, rules)
 
     def pet_of(self, pet_id: int) -> Pet | None:
-        """Return the pet as the store has it; None if it does not have it or did not answer."""
+        """Return the pet as the store has it; None if the store does not have it or did not
+        answer.
+        """
         found = self._found.get(pet_id)
         return pet_of(pet_id, self.sides.pets) or (found if isinstance(found, Pet) else None)
 
@@ -746,7 +748,7 @@ class Decisions:
             usual, who = self._usual_tags[name]
             if usual:
                 problem = f"names the tag {name!r}, and {who} {usual!r}"
-                hint = f"Write {usual!r}, or put a number before it to have both: `NUMBER:{name}`."
+                hint = f"Write {usual!r}, or give the tag a number to have both: `NUMBER:{name}`."
                 raise _RowConflict("tag-spelling", problem, hint, pet_id)
             if self._is_new_tag(name):
                 self._check_coverage("tag", name, pet_id)

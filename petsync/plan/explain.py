@@ -107,7 +107,7 @@ FIELD_RULES: Mapping[str, str] = {
     "merged": "Sheet and store both changed it, and both changes are kept.",
     "clash-store": "Sheet and store changed it differently: the store's value stays.",
     "clash-sheet": "Sheet and store changed it differently: the sheet's value is sent.",
-    "together": "It changes together with the category's other cell.",
+    "together": "The category's other cell decides it.",
     "new": "The pet is new.",
     "held": "Nothing is sent for the row until a person decides.",
     "ignored": "The row's action is ignore.",
@@ -121,7 +121,7 @@ FIELD_RULES: Mapping[str, str] = {
 PET_RULES: Mapping[str, str] = {
     "new": "The store has no such pet, so the row adds it.",
     "updated": "The row differs from the store.",
-    "asked": "The row's action is delete, and the pet is unchanged.",
+    "asked": "The row's action is delete.",
     "missing": "No row names it, and missing pets are to be deleted.",
     "agrees": "The store already has the row's values.",
     "older": "The row was not edited since the export, and the store's newer values stay.",

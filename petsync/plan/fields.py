@@ -267,8 +267,8 @@ def is_another(old: Pet, current: Pet) -> bool:
     """Return true if the old and the current pet of an id look like two different pets.
 
     Their names differ. Their categories, tags and photos have nothing in common, and at least one
-    of these three parts is in both pets. If only one is, the status must differ as well, or the
-    current pet must lack a part that the old one had.
+    of these three parts is in both pets. If only one part is in both, the status must differ as
+    well, or the current pet must lack a part that the old one had.
     """
     if normalize(old.name) == normalize(current.name):
         return False

@@ -72,9 +72,8 @@ class Remarks:
         if self.identical:
             pairs = [f"{address(n, 'id')} = pet {self.recognised[n]}" for n in self.identical]
             yield (
-                f"{first_items(pairs)}: rows without an id that have exactly the values of a pet "
-                "were matched to that pet. Write `add-another` in the action column to add another "
-                "one."
+                f"{first_items(pairs)}: rows without an id were matched to pets that have all "
+                "their values. Write `add-another` in the action column to add another one."
             )
         if self.known:
             pairs = [
@@ -106,9 +105,9 @@ class Remarks:
             )
         if self.uploaded:
             yield (
-                f"{_at(self.uploaded, address, 'photo_urls')}: kept: added by uploads. These cells "
-                "lack photos that `petsync upload` added, and those stay. To remove one, export "
-                "again and remove it from the cell there; [clear] removes all."
+                f"{_at(self.uploaded, address, 'photo_urls')}: these cells lack photos that "
+                "`petsync upload` added; the photos stay. To remove one, export again and remove "
+                "it from the cell there; [clear] removes all."
             )
         undos = {each.undo: each.run for each in self.restored.values()}
         for undo, run in undos.items():

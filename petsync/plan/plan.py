@@ -478,7 +478,7 @@ def _check_choices(
                 f"pet {pet_id} has no conflict of {column!r} in this plan",
                 hint=f"Some of the plan's conflicts: {', '.join(known)}."
                 if known
-                else "None of its fields is in conflict.",
+                else "No field is in conflict in this plan.",
             )
         if side not in ("store", "sheet"):
             raise PlanError(
@@ -1201,9 +1201,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Return the plan in which the given sides win the clashes.
 
         `{(7, "name"): "sheet"}` sends the sheet's name of pet 7; "store" keeps the store's name.
-        The conflicts stay listed. If the sheet wins every clash, the plan equals the one that is
-        made with that option. The guard judges the new plan, which has a new fingerprint. Raises
-        PlanError for a clash that the plan does not have, and for a value that cannot be sent.
+        The conflicts stay listed. If the sheet wins every clash, the plan equals the one that
+        `on_conflict="sheet"` makes. The guard judges the new plan, which has a new fingerprint.
+        Raises PlanError for a clash that the plan does not have, and for a value that cannot be
+        sent.
         """
         if not choices:
             return self

@@ -133,8 +133,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The results of a run, and its totals.
 
-    Rows in the sheet plus missing pets = applied + unchanged + not sent + conflict + needs fixing +
-    failed + unknown.
+    Rows in the sheet plus pets in no row that have a result = applied + unchanged + not sent +
+    conflict + needs fixing + failed + unknown.
     """
 
     run_id: str
@@ -152,7 +152,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> Mapping[Outcome, int]:
-        """The number of rows with each outcome.
+        """The number of rows, and of pets in no row, with each outcome.
 
         Rows that agree or are ignored are `unchanged`. Rows that were left out of the plan are `not
         sent`. A row with several results counts once, with the worst one.
@@ -178,7 +178,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def exit_code(self) -> int:
         """The exit code of the run.
 
-        0: done; 3: some rows failed or need fixing; 5: conflicts; 7: stopped early.
+        0: done; 3: some rows failed, need fixing or have an unknown outcome; 5: conflicts; 7:
+        stopped early.
         """
         counts = self.counts
         if self.stopped:
@@ -188,7 +189,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return 5 if counts["conflict"] else 0
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the results as a frame, one per row.
+        """Return the results as a frame with one row per result.
 
         Its columns are row, source, kind, id, outcome, message and assigned_id.
         """
@@ -299,7 +300,7 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
     """The fingerprint of what was applied."""
     undoes: str = ""
-    """The run that it undoes, "" if it is not an undo."""
+    """The run that this run undoes, "" if it is not an undo."""
     started: str
     """The start, ISO 8601 in UTC."""
     ended: str = ""
@@ -369,7 +370,7 @@ class Progress:
     """The progress of a run."""
 
     done: int
-    """The number of changes with a result."""
+    """The number of changes with a result other than `unknown`."""
     total: int
     """The number of all changes."""
     last: Result
@@ -418,8 +419,8 @@ class Rounds(tuple[RoundReport, ...]):
         return exit_code_of(report.round.exit_code for report in self)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the rounds as a frame, one per row, with the fields of `Round` in JSON as
-        columns.
+        """Return the rounds as a frame with one row per round. The columns are the fields of
+        `Round` in JSON.
 
         `started` is a time in UTC. `to_store` and `to_sheet` are numbers of pets.
         """

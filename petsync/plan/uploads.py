@@ -202,7 +202,7 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.pictures)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the pictures and the problems as a frame, one per row.
+        """Return the pictures and the problems as a frame with one row for each.
 
         Its columns are file, source, id, pet, decision, format, width, height, size (bytes), done,
         sent_width, sent_height, sent_size, metadata, digest, problem and cure. For problems,
@@ -442,7 +442,9 @@ class UploadReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """The exit code: 0 done, 3 some files could not be uploaded, 7 stopped early."""
+        """The exit code: 0 done, 3 some files could not be uploaded or have an unknown outcome, 7
+        stopped early.
+        """
         if self.stopped:
             return InterruptedRunError.exit_code
         counts = self.counts
