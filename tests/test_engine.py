@@ -266,6 +266,26 @@ def test_what_cannot_be_settled_is_unknown(tmp_path: Path) -> None:
     assert "all" not in target.calls
 
 
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_an_unknown_outcome_says_what_became_of_the_pet(tmp_path: Path, is_gone: bool) -> None:
+    """If another client changed or deleted the pet after a request without an answer, the message
+    says which.
+    """
+    target = MemoryTarget(PETS)
+    plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
+    target.failures["rename"] = [lost()]
+
+    async def get(pet_id: int) -> Pet | None:
+        if "rename" in target.calls:
+            return None if is_gone else msgspec.structs.replace(REX, name="Fido")
+        return await MemoryTarget.get(target, pet_id)
+
+    target.get = get  # type: ignore[method-assign]
+    (result,) = carry_out(plan, target, tmp_path).results
+    assert result.outcome == "unknown"
+    assert result.message.endswith("no longer exists" if is_gone else "has other values now")
+
+
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [

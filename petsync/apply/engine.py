@@ -1245,7 +1245,8 @@ class Sender:
             return "applied", "confirmed", _CONFIRMED
         if mismatch(now, before) is None:
             return "failed", cause, error.message
-        return "unknown", cause, f"{error.message}; the pet has other values now"
+        state = "no longer exists" if now is None else "has other values now"
+        return "unknown", cause, f"{error.message}; the pet {state}"
 
 
 class _NewerError(Exception):
