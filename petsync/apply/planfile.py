@@ -21,7 +21,9 @@ def save_plan(plan: Plan, path: str | Path) -> Path:
 
 
 def load_plan(path: str | Path) -> Plan:
-    """Return the plan in a file. Raises PlanError if there is none, or if it was edited by hand."""
+    """Return the plan in a file. Raises PlanError if there is none that this petsync can read, or
+    if the file was edited.
+    """
     source = Path(path)
     try:
         if source.exists():

@@ -1801,8 +1801,9 @@ def _build_slots(
     sheet: Sheet, changes: Iterable[Change], decisions: Decisions, matches: Mapping[int, Match]
 ) -> dict[int, Slot]:
     """Return the slots of the rows without an id that have a pet, get a pet, or are in conflict
-    because they may be the row of a pet. A slot includes the values if the row has a pet or may be
-    the row of a pet, unless an earlier run recorded them.
+    because they may be the row of a pet. A row that gets a pet is omitted if it has no neighbour
+    with an id and no action. A slot includes the values if the row has a pet or may be the row of a
+    pet, unless an earlier run recorded them.
     """
     remarks = decisions.remarks
     here = (sheet.source, sheet.tab)

@@ -421,8 +421,8 @@ class Decisions:
     def _select_suspects(self, suspects: Mapping[int, Suspect]) -> Mapping[int, Suspect]:
         """Return the suspect rows that become conflicts.
 
-        These are the rows that are certainly suspect, and the rows whose id is that of a pet to
-        which a row without an id may belong.
+        These are the rows that certainly belong to an earlier pet, and the rows whose id is that of
+        a pet to which a row without an id may belong.
         """
         if not suspects:
             return {}

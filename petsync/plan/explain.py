@@ -263,10 +263,10 @@ class _Case:
         conflict: Conflict | None,
     ) -> Iterator[Reason]:
         row, is_held = decision.row, conflict is not None and not conflict.clashes
-        says = build_pet(row.values)
+        row_pet = build_pet(row.values)
         for unit in UNITS:
             for column in COLUMNS_OF[unit]:
-                sheet = cell(says, column) if column in row.values else None
+                sheet = cell(row_pet, column) if column in row.values else None
                 rule = self._rule(row, unit, column, decision.fields.get(unit, "new"))
                 if row.action == "ignore":
                     rule = "ignored"

@@ -625,12 +625,12 @@ def merge_tags(base: Tags, tags: Sequence[Tag], store: Tags, vocabulary: Vocabul
         if not any(matches(each, tag) for each in removed)
         and not (tag_key(tag)[0] is None and tag_key(tag)[1] in names)
     ]
-    come = [
+    added = [
         _tag(tag, store, vocabulary)
         for tag, known in zip(tags, resolved, strict=True)
         if tag_key(known) not in had and _among(tag, rest) is None
     ]
-    return (*rest, *dict.fromkeys(come))
+    return (*rest, *dict.fromkeys(added))
 
 
 def _resolve_tags(

@@ -159,7 +159,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
     None or a number, not a share.
     """
     allow_empty: bool = False
-    """True to allow deleting every pet, and a sheet without a usable row."""
+    """True to allow deleting every pet, and a sheet without rows."""
     allow_shifted: bool = False
     """True to allow updates that sort or shift a column without its rows."""
     sentinels: tuple[int, ...] = ()
@@ -267,8 +267,8 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CAPACITY_CURE = (
-    "Add fewer pets, or delete some before. If the service keeps more pets, set `capacity` "
-    "under [service] (0: no limit)."
+    "Add fewer pets, or delete some before. If the service keeps more pets, set `capacity` under "
+    "[service] in petsync.toml (0: no limit)."
 )
 """The advice for a plan that is refused because of the service's capacity."""
 

@@ -89,7 +89,9 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     below: int | None = None
     """The nearest id in a row below, None if there is none."""
     row_pet: Pet | None = None
-    """The row's values, if it counts as a pet's row and no change of the plan has them."""
+    """The row's values, if it has a pet or may be the row of a pet, and no earlier run recorded
+    them.
+    """
     run: str = ""
     """The run that recorded the row's pet, "" for none."""
     on: str = ""
@@ -715,9 +717,9 @@ def _order_of(sheet: Sheet, records: Iterable[RowRecord], ids: Collection[int]) 
 
 def _read_lines(sheet: Sheet, vocabulary: Vocabulary) -> list[_Line]:
     slots = slots_of(sheet)
-    says = read_row_pets(sheet, slots, vocabulary)
+    row_pets = read_row_pets(sheet, slots, vocabulary)
     actions = actions_of(sheet, slots)
-    return [_Line(row, *slots[row], pet, actions[row]) for row, pet in says.items()]
+    return [_Line(row, *slots[row], pet, actions[row]) for row, pet in row_pets.items()]
 
 
 def _ignored_names(sheet: Sheet, vocabulary: Vocabulary) -> set[str]:
@@ -895,19 +897,20 @@ def _match_conflict_rows(
     still = [
         file._replace(
             conflicts=[
-                view
-                for view in file.conflicts
-                if any(each not in there for each in view.may_be) and _content(view) not in numbered
+                record
+                for record in file.conflicts
+                if any(each not in there for each in record.may_be)
+                and _content(record) not in numbered
             ]
         )
         for file in files
         if file.trust != "any"
     ]
-    views = [*_iter_conflict_rows(lines, still, found, order, units, last_seen)]
+    pairs = [*_iter_conflict_rows(lines, still, found, order, units, last_seen)]
     # A column may be missing now, so the name is enough.
-    same = {row for row, view in views if _names(view, lines_of[row])[0]}
-    for row, view in views:
-        for identity in view.may_be:
+    same = {row for row, record in pairs if _names(record, lines_of[row])[0]}
+    for row, record in pairs:
+        for identity in record.may_be:
             if identity in there:
                 continue
             if certain.get(identity) == row:
@@ -916,7 +919,7 @@ def _match_conflict_rows(
                 may_be[row][identity] = known[identity]
             elif isinstance(identity, int):
                 may_be[row][identity] = msgspec.structs.replace(
-                    view, state="added", pet_id=identity, is_added=False
+                    record, state="added", pet_id=identity, is_added=False
                 )
     matches = {}
     for row, records in may_be.items():
@@ -953,27 +956,31 @@ def _iter_conflict_rows(
             line
             for line in lines
             if _is_open(found.get(line.row), possible)
-            and not any(_were_both_known(found.get(line.row), view) for view in file.conflicts)
+            and not any(_were_both_known(found.get(line.row), record) for record in file.conflicts)
         ]
-        newest = max(last_seen, *(view.run_started for view in file.conflicts))
+        newest = max(last_seen, *(record.run_started for record in file.conflicts))
         matches = _Matching(file.trust, units, file.conflicts, free_lines, order, newest).matches()
         certain = {id(m.record) for m in matches.values() if m.kind == "certain"}
         for row, match in matches.items():
             if match.kind != "other":
-                yield from ((row, view) for view in match.records)
-        edited = [v for v in file.conflicts if id(v) not in certain and v.run_started >= newest]
+                yield from ((row, record) for record in match.records)
+        edited = [
+            record
+            for record in file.conflicts
+            if id(record) not in certain and record.run_started >= newest
+        ]
         rest = [
             line
             for line in free_lines
             if line.row not in matches or matches[line.row].kind != "certain"
         ]
         is_much = len(edited) * len(rest) > _MAX_LOST_PAIRS
-        for view in edited:
+        for record in edited:
             for line in rest:
                 if is_much or _is_in_common(
-                    view, line, is_moved=True, is_open=not order.is_unsorted
+                    record, line, is_moved=True, is_open=not order.is_unsorted
                 ):
-                    yield line.row, view
+                    yield line.row, record
 
 
 def _is_open(match: Match | None, possible: Container[Identity]) -> bool:
@@ -990,7 +997,7 @@ def _is_open(match: Match | None, possible: Container[Identity]) -> bool:
 
 def _find_possible_pets(files: Iterable[_File]) -> set[Identity]:
     """Return the pets to which rows in conflict may belong."""
-    return {each for file in files for view in file.conflicts for each in view.may_be}
+    return {each for file in files for record in file.conflicts for each in record.may_be}
 
 
 def _find_contents(

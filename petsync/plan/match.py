@@ -111,8 +111,8 @@ def positions(ids: _Array, pets: pd.DataFrame) -> Positions:
 
 
 def find_unproved_ids(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
-    """Return the ids in the rows that the snapshot lacks. Rows with the action `ignore` are left
-    out. Only getPetById shows if they exist.
+    """Return the ids in the rows that the snapshot lacks: only getPetById shows if their pets
+    exist. Rows with the action `ignore` are left out.
     """
     if "id" not in rows:
         return []

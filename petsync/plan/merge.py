@@ -164,8 +164,8 @@ class Judge:
             return ()
         unsure = self.base.unsure_units.get(old.id or 0, ())
         units = [unit for unit in UNITS if unit in unsure and says(values, unit)]
-        laid = ((unit, apply_unit(current, unit, values, self.vocabulary)) for unit in units)
-        return tuple(unit for unit, new in laid if changed_columns(new, current, unit))
+        pets = ((unit, apply_unit(current, unit, values, self.vocabulary)) for unit in units)
+        return tuple(unit for unit, new in pets if changed_columns(new, current, unit))
 
     def is_older(self, judged: Judgement, values: RowValues, current: Pet) -> bool:
         """Return true if the row has an exported value and the store has a newer one."""

@@ -71,7 +71,9 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     delete_missing: bool = False
     """True if pets that no row names are to be deleted."""
     match_on: tuple[Column, ...] = ()
-    """The columns by which a row without an id is matched with its pet. One name is converted."""
+    """The columns by which a row without an id is matched with its pet. The name of one column is
+    converted to a tuple.
+    """
     two_way: bool = False
     """True if the base in the sheet is ignored."""
     on_conflict: Side = "store"

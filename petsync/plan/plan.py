@@ -124,7 +124,7 @@ class RowEdit(msgspec.Struct, frozen=True, kw_only=True):
 class IdentifiedRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row whose pet is now known.
 
-    It gets the pet's id, and loses its action `add` or `add-another` if it has one.
+    It gets the pet's id if it lacks it, and loses its action `add` or `add-another` if it has one.
     """
 
     row: int
@@ -182,7 +182,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     edits: tuple[RowEdit, ...] = ()
     """The rows to update."""
     identified: tuple[IdentifiedRow, ...] = ()
-    """The rows that get their pet's id."""
+    """The rows that get their pet's id or lose their action."""
     added: tuple[Pet, ...] = ()
     """The pets to add as rows."""
     removed: tuple[Removal, ...] = ()
@@ -202,13 +202,15 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     def counts(self) -> Counts:
         """The number of added, updated and deleted rows.
 
-        A row that only gets its id is not counted.
+        A row that only gets its id or loses its action is not counted.
         """
         return Counts(add=len(self.added), update=len(self.edits), delete=len(self.removed))
 
     @property
     def touched(self) -> Counts:
-        """The same counts, but rows that only get their id count as updated."""
+        """The same counts, but rows that only get their id or lose their action count as
+        updated.
+        """
         ids = {each.row for each in self.identified} - {each.row for each in self.edits}
         return msgspec.structs.replace(self.counts, update=len(self.edits) + len(ids))
 
@@ -275,7 +277,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     def from_json(cls, body: bytes, where: str = "the file") -> Inbound:
         """Return the value that `to_json` wrote.
 
-        Raises PlanError if the content is invalid or was changed.
+        Raises PlanError if the content is invalid, was changed, or has another format.
         """
         try:
             found = msgspec.json.decode(body, type=_NumberedRow).sheet_plan.format
@@ -994,7 +996,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     order.
     """
     conflicts: tuple[Conflict, ...] = ()
-    """The rows in conflict, including those in which the sheet wins."""
+    """The conflicts, including those in which the sheet wins."""
     blocked: tuple[Blocked, ...] = ()
     """The rows that are excluded because of an error in the sheet."""
     unchanged: int = 0
@@ -1145,7 +1147,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def load(cls, path: Where) -> Plan:
-        """Return the plan in a file. Raises PlanError if there is none or the file was edited."""
+        """Return the plan in a file. Raises PlanError if there is none that this petsync can read,
+        or if the file was edited.
+        """
         plan: Plan = from_file(path)
         return plan
 
@@ -1251,7 +1255,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def from_json(cls, body: bytes, where: str = "the plan") -> Plan:
         """Return the plan that `to_json` wrote.
 
-        Raises PlanError if it is invalid or was changed.
+        Raises PlanError if it is invalid, was changed, or has another format.
         """
         try:
             # Read only the format first: in another format, the rest may be different.

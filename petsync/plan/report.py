@@ -341,7 +341,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     fields: tuple[Column, ...] = ()
     """The changed columns."""
     before: Pet | None = None
-    """The pet, read just before the request; None if there is no pet."""
+    """The pet as it was read before the request; None if there was no pet."""
     after: Pet | None = None
     """The pet that was sent, or the one in the service's response; None if there is no pet."""
     intended: str = ""

@@ -591,7 +591,7 @@ class Uploads:
     """The uploads to one store, collected from the oldest attempt to the newest."""
 
     applied: dict[Key, Attempt] = field(default_factory=dict)
-    """The successful uploads, by pet id and digest."""
+    """The successful uploads that were not undone, by pet id and digest."""
     doubts: dict[Key, Attempt] = field(default_factory=dict)
     """The uploads with an unknown result, by pet id and digest."""
     _added: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
