@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from shop import base_of, plan_of, sheet_of, sheet_saying
+from shop import base_of, error_at, plan_of, sheet_of, sheet_saying
 
 import petsync as ps
 from petsync.errors import GuardError, SettingsError
@@ -173,6 +173,21 @@ def test_a_sheet_without_rows_is_refused(size: int) -> None:
     assert plan_of(
         shop(size), sheet_saying({"name": "n", "status": "sold"}), guard=Guard()
     ).verdict.ok
+
+
+def test_a_sheet_with_errors_in_every_row_deletes_no_missing_pet() -> None:
+    """If every row has an error, a plan that deletes missing pets is refused, and one that changes
+    nothing is not.
+    """
+    errors = tuple(error_at(row) for row in range(2, 21))
+    sheet = sheet_saying(
+        blocked=tuple(range(2, 21)), blocked_ids=frozenset(range(1, 20)), problems=errors
+    )
+    assert plan_of(shop(20), sheet, guard=Guard()).verdict.ok
+    deleting = plan_of(shop(20), sheet, delete_missing=True, guard=Guard())
+    assert [delete.pet_id for delete in deleting.deletes] == [20]
+    assert limits(deleting) == ["empty"]
+    assert deleting.with_guard(Guard(allow_empty=True)).verdict.ok
 
 
 @pytest.mark.parametrize("size", [9, 10, 10_000])

@@ -159,7 +159,9 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
     None or a number, not a share.
     """
     allow_empty: bool = False
-    """True to allow deleting every pet, and a sheet without rows."""
+    """True to allow deleting every pet, a sheet without rows, and deletes if every row of the sheet
+    has an error.
+    """
     allow_shifted: bool = False
     """True to allow updates that sort or shift a column without its rows."""
     sentinels: tuple[int, ...] = ()
@@ -197,9 +199,10 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Verdict:
         """Return the verdict on a plan, with a refusal for each limit that it breaks.
 
-        `pets` is the size of the store, and `rows` the size of the sheet. Of the adds, `namesakes`
-        have the name of a pet that is in no row. The `shifted` columns were moved without their
-        rows. `sentinels` are the refusals because of sentinels.
+        `pets` is the size of the store. `rows` is the number of the sheet's rows; if pets are
+        deleted, of those without errors. Of the adds, `namesakes` have the name of a pet that is in
+        no row. The `shifted` columns were moved without their rows. `sentinels` are the refusals
+        because of sentinels.
         """
         sentences = [
             self._refuse_empty(rows),

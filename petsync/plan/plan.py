@@ -1120,6 +1120,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def with_verdict(self) -> Plan:
         """Return the plan with the guard's verdict on its current contents."""
         kinds = Counter(change.kind for change in self.changes)
+        # Without a usable row, a plan can only delete missing pets.
+        rows = self.rows - len(self.blocked) if kinds["delete"] else self.rows
         watched = [
             *refuse_sentinels(self.guard.sentinels, self.sentinels, self.changes),
             *(each for each in self.verdict.refusals if each.of_store),
@@ -1128,7 +1130,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         verdict = self.guard.judge(
             pets=self.pets,
             # The undone run may have changed nothing, but a sheet without rows is a mistake.
-            rows=self.rows or bool(self.undoes),
+            rows=rows or bool(self.undoes),
             adds=kinds["add"],
             updates=kinds["update"],
             deletes=kinds["delete"],
