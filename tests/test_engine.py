@@ -922,6 +922,20 @@ def test_a_repeated_request_has_what_was_read_before_it(tmp_path: Path) -> None:
     assert entry.before.extra == {"chip": "new"}
 
 
+def test_a_pet_that_goes_between_two_attempts_is_gone(tmp_path: Path) -> None:
+    """If somebody deletes the pet before a request is repeated, the result says that it is gone."""
+
+    class Retrying(MemoryTarget):
+        async def replace(self, pet: Pet, *, before_retry: Any = None) -> Pet:
+            del self.pets[pet.id]
+            await before_retry(ServiceError("busy", status=503))
+            raise AssertionError
+
+    plan = plan_of(PETS, sheet_saying({"id": 1, "tags": []}))
+    (result,) = carry_out(plan, Retrying(PETS), tmp_path).results
+    assert (result.outcome, result.cause) == ("conflict", "gone")
+
+
 def test_an_unavailable_service_pauses_the_run(tmp_path: Path) -> None:
     """If the service is unavailable, the run stops, and its changes are not sent yet rather than
     failed or unknown.

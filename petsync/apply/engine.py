@@ -597,6 +597,9 @@ class Precheck:
         return known or await self.target.get(pet_id)
 
 
+_GONE = "the pet no longer exists"
+
+
 def mismatch(now: Pet | None, wanted: Pet | None) -> str | None:
     """Return how the store's pet differs from the wanted one; None if it does not."""
     if now is None or wanted is None:
@@ -620,7 +623,7 @@ def _merge_update(change: Update, current: Pet | None) -> Pet:
     Raises UnsentError if the change must not be sent.
     """
     if current is None:
-        raise UnsentError("conflict", "gone", "the pet no longer exists")
+        raise UnsentError("conflict", "gone", _GONE)
     changed = [
         field for field in change.fields if not is_as_expected(change.before, current, field)
     ]
@@ -1167,6 +1170,8 @@ class Sender:
                 now = await self.target.get(pet_id)
                 if mismatch(now, wanted) is None:
                     raise UnsentError("applied", "confirmed", _CONFIRMED)
+                if now is None and before is not None:
+                    raise UnsentError("conflict", "gone", _GONE)
                 if mismatch(now, before) is not None:
                     why = "changed in the store between two attempts"
                     raise UnsentError("conflict", "changed-since", why)
@@ -1226,7 +1231,7 @@ class Sender:
             if wanted is None:
                 gone = UnsentError("unchanged", "already-gone", "the pet was already deleted")
                 return self._build_unsent_result(number, change, gone)
-            return result_of(number, change, "conflict", "gone", "the pet no longer exists")
+            return result_of(number, change, "conflict", "gone", _GONE)
         return result_of(number, change, "failed", cause, error.message)
 
     async def _check_outcome(
