@@ -72,8 +72,9 @@ class Remarks:
         if self.identical:
             pairs = [f"{address(n, 'id')} = pet {self.recognised[n]}" for n in self.identical]
             yield (
-                f"{first_items(pairs)}: rows without an id were matched to pets that have all "
-                "their values. Write `add-another` in the action column to add another one."
+                f"{first_items(pairs)}: these rows have no id, and each was matched to a pet with "
+                "all values of the row. Write `add-another` in the action column to add another "
+                "one."
             )
         if self.known:
             pairs = [
