@@ -190,6 +190,9 @@ def test_what_is_not_settled_waits_for_a_resume(outcome: Any) -> None:
     plan = undone(replace(RENAMED, outcome=outcome), now=MAX)
     assert rule_of(plan) == "not-settled"
     assert f"petsync resume {RUN}" in plan.conflicts[0].suggestion
+    assert "may have been changed by the run" in plan.conflicts[0].problem
+    deleted = undone(replace(DELETED, outcome=outcome), now=REX)
+    assert "may have been deleted by the run" in deleted.conflicts[0].problem
 
 
 @pytest.mark.parametrize("outcome", ["unchanged", "not sent", "conflict", "failed"])

@@ -176,6 +176,7 @@ LaterAdd = tuple[str, int]
 """A later run that added a deleted pet again, and the new id of the pet."""
 
 _KINDS = ("add", "update", "delete")
+_VERBS = {"add": "added", "update": "changed", "delete": "deleted", "upload": "given an image"}
 _NO_COVERAGE = Coverage()
 _MAX_QUOTED = 40
 
@@ -268,7 +269,8 @@ class _EffectJudge:
 
     def _find_obstacle(self, effect: Effect) -> Conflict | None:
         if not effect.is_settled:
-            problem = "may have been changed by the run, which did not finish the change"
+            done = _VERBS[effect.kind]
+            problem = f"may have been {done} by the run, which did not finish the change"
             suggestion = f"`petsync resume {self.run}` determines the outcome; then undo again"
             return _build_conflict(effect, "not-settled", problem, suggestion)
         if effect.pet_id is None:
