@@ -1902,7 +1902,7 @@ def _note_lost_columns(
         which = "column" if len(absent) == 1 else "columns"
         sent = frozenset[Column]().union(*edited)
         unsent = [column for column in absent if column != "id" and column not in sent]
-        stay = f"; the plan leaves {', '.join(unsent)} as the store has it" if unsent else ""
+        stay = f"; the plan keeps the store's {', '.join(unsent)}" if unsent else ""
         if "category_id" in absent and "category_id" in sent:
             stay += "; category_id changes with a category that was edited"
         if "category" in absent and "category" in sent:
