@@ -314,13 +314,13 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def raise_limits(refusals: Iterable[Refusal]) -> str:
-    """Return the advice to raise the limits, with the keywords to use in Python."""
+    """Return the advice to raise the limits and plan again, with the keywords to use in Python."""
     options = sorted({each.override.removeprefix("--") for each in refusals} - {""})
     keywords = [
         f"{name.replace('-', '_')}={most or True}"
         for name, _, most in (each.partition(" ") for each in options)
     ]
-    return f"raise the limit (in Python {', '.join(keywords)})"
+    return f"raise the limit (in Python {', '.join(keywords)}) and plan again"
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -664,7 +664,7 @@ _BUTTONS = (
     (r" \(--delete-missing, in Python \S+, would delete (it|them)\)", ""),
     (r" \(--column HEADER=COLUMN, in Python [^)]*\)", ""),
     (r"`petsync check` and sheet.findings list them", "the sheet's own form lists them"),
-    (r"raise the limit \(in Python [^)]*\)", "raise the limit"),
+    (r"raise the limit \(in Python [^)]*\) and plan again", "raise the limit"),
     (r"--max-(?:add|update|delete) ([\d.e+]+(?: %)?)", r"the limit of \1"),
 )
 """Parts of messages that refer to commands, and the texts that replace them in the form."""
