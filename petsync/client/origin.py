@@ -99,7 +99,10 @@ def redirect_target(
         raise _redirect_error(request, response.status, problem)
     if same and (response.status in (307, 308) or request.method == "GET"):
         return target
-    where = masked(f"{there.scheme}://{there.netloc.rpartition('@')[2]}")
+    if same:
+        problem = f"answers {response.status}, which petsync does not follow for {request.method}"
+        raise _redirect_error(request, response.status, problem)
+    where = masked(f"{there.scheme}://{there.netloc}")
     raise _redirect_error(
         request,
         response.status,
