@@ -141,6 +141,8 @@ READABLE = (
     "media",
 )
 """The fields of a profile that GET requests can check."""
+_SETTINGS = ("name", "api_key_header", "max_answer_mb", "answer_seconds")
+"""The fields of a profile that no request can check: petsync uses them as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -619,7 +621,7 @@ def _check_limits(site: Site) -> Check:
 
 
 def _list_unchecked() -> Check:
-    names = [f.name for f in fields(ServiceProfile) if f.name not in (*READABLE, "name")]
+    names = [f.name for f in fields(ServiceProfile) if f.name not in (*READABLE, *_SETTINGS)]
     return Check("not tested", "unknown", f"only a write could show: {', '.join(names)}")
 
 

@@ -39,6 +39,16 @@ def test_fitting_profile(shell: Shell, service: str) -> None:
     assert {"differs", "fails"}.isdisjoint(_verdicts(done).values())
 
 
+def test_fields_that_only_a_write_could_show_are_named(shell: Shell, box: Sandbox) -> None:
+    """The last check names the fields that only a write could show, and none that petsync sets."""
+    last = shell("doctor", *to(box), "--json").json["checks"][-1]
+    named = last["found"].partition(": ")[2].split(", ")
+    assert last["topic"] == "not tested"
+    assert {"update_unknown", "any_status", "capacity"} <= {*named}
+    assert {"name", "statuses", "api_key_header", "answer_seconds"}.isdisjoint(named)
+    assert "max_answer_mb" not in named
+
+
 def test_other_profile_is_suggested(shell: Shell, service: str) -> None:
     """With the wrong profile the differences are shown, and the right profile is suggested."""
     wrong = {"standard": "live", "live": "standard"}[service]
