@@ -480,7 +480,7 @@ def test_a_token_that_is_no_text_is_refused(token: Any) -> None:
     """A token or API key that is not text is refused, such as the None of an unset variable."""
     with pytest.raises(SettingsError, match=r"the token is \w+, not text"):
         auth.bearer(token)
-    with pytest.raises(SettingsError, match=r"the api key is \w+, not text"):
+    with pytest.raises(SettingsError, match=r"the API key is \w+, not text"):
         auth.api_key(token)
 
 

@@ -112,7 +112,7 @@ def test_a_missing_scope_is_reported(store: ps.Store, box: Sandbox, scope: str) 
     [
         (lambda box: ps.auth.bearer("unknown-token"), "does not accept this token"),
         (lambda box: ps.auth.bearer(box.token(expires_in=-5)), "does not accept this token"),
-        (lambda box: ps.auth.api_key("wrong"), "does not accept this api key"),
+        (lambda box: ps.auth.api_key("wrong"), "does not accept this API key"),
         (lambda box: ps.auth.client_credentials(box.client_id, "wrong"), "client id"),
         (lambda box: ps.auth.client_credentials("nobody", box.client_secret), "client id"),
         (

@@ -333,7 +333,7 @@ def test_a_code_that_comes_twice(remote: PendingSignIn) -> None:
     """A response is used once; the second time it is refused, and its code is not sent."""
     address = sent_back(remote.url)
     assert remote.paste(address).signed_in
-    with pytest.raises(ps.errors.AuthError, match="already complete"):
+    with pytest.raises(ps.errors.AuthError, match="a response was already used"):
         remote.paste(address)
 
 

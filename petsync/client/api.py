@@ -19,8 +19,8 @@ __all__ = ["Api", "AsyncApi", "each_query"]
 
 
 class AsyncApi:
-    """The eight operations, asynchronous; each raises only ApiError, and PetsyncError after the
-    session is closed.
+    """The eight operations, asynchronous. Each raises the errors of `Session.send`; an invalid
+    argument is an InvalidInputError.
     """
 
     def __init__(self, session: Session) -> None:
@@ -42,7 +42,7 @@ class AsyncApi:
         address must not get it.
         """
         api_key = as_secret(api_key)
-        key = None if api_key is None else header_safe(api_key, "the api key")
+        key = None if api_key is None else header_safe(api_key, "the API key")
         if key is not None:
             self.session.require_safe_address()
         await self.session.send(operations.delete_pet(pet_id, api_key=key, profile=self._profile))

@@ -235,10 +235,10 @@ _GENERAL_ERRORS = (AuthError, RateLimitedError, RedirectError, UnavailableError)
 async def by_status(api: AsyncApi, statuses: Sequence[str]) -> tuple[list[pa.Table], Coverage]:
     """Return the pets of each successful query, with every copy of a pet, and the coverage.
 
-    If one query for all statuses fails, each status is queried separately. Raises the first error
-    if no query succeeds. Immediately raises any error that does not concern the query: AuthError,
-    RateLimitedError, RedirectError, UnavailableError, TransportError for a service that cannot be
-    reached.
+    If the single query for all statuses fails, each status is queried separately. Raises the first
+    error if no query succeeds. Immediately raises any error that does not concern the query:
+    AuthError, RateLimitedError, RedirectError, UnavailableError, TransportError for a service that
+    cannot be reached.
     """
     queries = each_query(operations.find_pets_by_status, statuses, api.session.profile)
     queried = tuple(dict.fromkeys(statuses))
@@ -313,10 +313,11 @@ async def snapshot(api: AsyncApi, statuses: Sequence[str]) -> Snapshot:
     """Return all pets with one of the statuses, sorted by id. Pets without an id are left out,
     because no later call could name them.
 
-    A status whose query fails is in `coverage.failed`, and its pets are missing; if all queries
-    fail, the first error is raised. A pet with differing copies is read by its id, and left out if
-    it does not exist any more. A pet whose status changes between two queries may be in neither
-    result: only getPetById proves that a pet does not exist.
+    A status whose query fails is in `coverage.failed`, and its pets are missing. Raises the errors
+    of `by_status` and `resolve_copies`: if all queries fail, or if one error concerns all of them.
+    A pet with differing copies is read by its id, and left out if it does not exist any more. A pet
+    whose status changes between two queries may be in neither result: only getPetById proves that a
+    pet does not exist.
     """
     taken_at = datetime.now(UTC)
     parts, coverage = await by_status(api, statuses)

@@ -395,8 +395,9 @@ class Session:
     `timeout` is in seconds: for the connection, and for each wait for more of a response.
     `transport` makes an httpx transport to use instead of aiohttp.
 
-    Raises SettingsError for an invalid base URL, credentials or timeout. `send` raises only
-    ApiError, and PetsyncError after the session is closed.
+    Raises SettingsError for an invalid base URL, credentials or timeout. `send` raises ApiError,
+    SettingsError if the environment names a proxy or a certificate file that cannot be used, and
+    PetsyncError after the session is closed.
     """
 
     def __init__(

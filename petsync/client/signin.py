@@ -101,7 +101,7 @@ async def _identify_by_key(session: Session, credentials: Credentials) -> Accoun
     result = await _try_credentials(session, Credentials(None, credentials.key), _GET_BY_KEY)
     if result.status in _REFUSED:
         raise AuthError(
-            "sign-in: the service does not accept this api key",
+            "sign-in: the service does not accept this API key",
             operation="getPetById",
             status=result.status,
             hint="Is it complete, and for this service? It is only for getPetById.",
@@ -113,7 +113,7 @@ async def _identify_by_key(session: Session, credentials: Credentials) -> Accoun
         signed_in=True,
         can_read=True if anybody else None,
         can_write=False,
-        problem=credentials.problem or "an api key reads single pets by their id, and nothing else",
+        problem=credentials.problem or "an API key reads single pets by their id, and nothing else",
     )
 
 
@@ -231,7 +231,7 @@ class SignInService:
 
     async def who(self) -> Account:
         """Return the account, with a renewed token if the service refuses the current one. Raises
-        AuthError.
+        the errors of `identify`.
         """
         try:
             return await self._identify_or_renew()
@@ -333,17 +333,17 @@ def _describe_source(grant: Grant) -> str:
     if grant.kept == "environment":
         names, it = _VARIABLES.get(grant.kind, ("PETSYNC_TOKEN", "it"))
         return (
-            f"This comes from {names} in the environment. Unset {it} to use the credentials that "
+            f"The credentials come from {names} in the environment. Unset {it} to use those that "
             f"`petsync login` stored, or set {it} again."
         )
     if grant.kept == "file":
         return (
-            "This comes from the token's file. Leave --token-file out to use the credentials that "
+            "The token comes from a file. Leave --token-file out to use the credentials that "
             "`petsync login` stored, or put a new token into the file."
         )
     if grant.kept == "keyring":
         return (
-            "This comes from the keyring. Sign in again: `petsync login`, or "
+            "The credentials come from the keyring. Sign in again: `petsync login`, or "
             "store.begin_sign_in(keep='keyring')."
         )
     return ""

@@ -43,9 +43,9 @@ _ANSWERS = frozenset({501, 505})
 
 
 class Breaker:
-    """A circuit breaker for all requests of a session, which counts consecutive failed attempts (no
-    response, or a 5xx, which does not count as a response here). Times are in seconds, of one
-    clock.
+    """A circuit breaker for all requests of a session. It counts consecutive failed attempts: those
+    without a response, and those with a 5xx other than 501 and 505, which is not called a response
+    here. Times are in seconds, of one clock.
 
     After `failures` in a row, or `unreachable` in a row without a connection, it *holds*: all
     requests wait, and one at a time is tried, every few seconds, until one gets a response. After
@@ -154,7 +154,7 @@ class Breaker:
             else ""
         )
         return UnavailableError(
-            f"the service has not been available since {self._since}:{failed} the last answer was: "
+            f"the service has not been available since {self._since}:{failed} the last error was: "
             f"{self._reason}",
             hint="Nothing more is sent to it for now. A run that stopped here can be resumed"
             " when the service is back: petsync resume.",
@@ -182,10 +182,9 @@ def _clock(later: float = 0.0) -> str:
 
 # AdaptiveRate: the requests per second that a service accepts, learnt from its 429s.
 #
-# Additive increase, multiplicative decrease: the rate rises by a step while nothing is refused and
-# falls after a refusal (RFC 5681 does the same for a window). A 429 costs a pause, so a refused
-# rate is a ceiling: the steps end just below it, and higher rates are tried again after a wait that
-# triples each time.
+# While nothing is refused, the rate rises by a growing percentage; after a refusal, it falls by a
+# percentage. A 429 costs a pause, so a refused rate is a ceiling: the rate stops just below it, and
+# higher rates are tried again after a wait that triples each time.
 #
 # A service may also refuse independently of the rate: because other clients are busy, or at random.
 # Then the rate falls below the average of accepted requests, and a lower rate does not help: for a

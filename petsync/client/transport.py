@@ -228,9 +228,7 @@ class HttpxTransport:
         bounds: Bounds,
         on_sent: Callable[[int], None] | None = None,
     ) -> Response:
-        """Send the request as `Transport.send` does; `on_sent` is called once, when the whole body
-        was sent.
-        """
+        """Send the request as `Transport.send` does; call `on_sent` once, after the response."""
         request = httpx.Request(
             method, url, headers=headers, content=body or None, extensions=self._extensions
         )

@@ -111,7 +111,7 @@ class PendingSignIn:
 
     @property
     def is_open(self) -> bool:
-        """True if no response for this sign-in has arrived yet: another attempt may succeed."""
+        """True until a response for this sign-in arrives or the store is closed."""
         return self.aio.is_open
 
     wait = make_synchronous(AsyncPendingSignIn.wait)
@@ -120,8 +120,8 @@ class PendingSignIn:
     def paste(self, text: str | Secret) -> Account:
         """Return the account for the final URL in the browser.
 
-        An implicit sign-in also accepts the token alone. Raises AuthError and SettingsError, which
-        do not show the text.
+        An implicit sign-in also accepts the token alone. Raises PetsyncErrors, such as AuthError
+        and SettingsError, which do not show the text.
         """
         # A verbose traceback shows the arguments of each function.
         text = text if isinstance(text, Secret) else Secret(str(text))

@@ -39,8 +39,7 @@ Given = str | Secret
 def bearer(
     token: Given, *, api_key: Given | None = None, renew: Renew | None = None
 ) -> Credentials:
-    """Return credentials with an access token for `petstore_auth`, and the API key if the service
-    needs one too.
+    """Return credentials with an access token for `petstore_auth`, and with the API key, if given.
 
     `renew` takes no arguments and returns a new token, or an awaitable that returns one. petsync
     calls it when the service responds with 401, once for all refused requests, and then resends
@@ -96,7 +95,7 @@ def implicit(
     text, state, api_key = as_secret(text), as_secret(state), as_secret(api_key)
     from petsync.client.auth.browser import token_in
 
-    pasted = require_secret(text, "what was pasted")
+    pasted = require_secret(text, "the pasted text")
     return token_in(
         pasted, None if state is None else require_secret(state, "state"), _check_key(api_key)
     )
@@ -117,7 +116,7 @@ def from_file(path: str | Path, *, api_key: Given | None = None) -> Credentials:
 def api_key(key: Given) -> Credentials:
     """Return credentials with the API key alone, enough for getPetById."""
     key = as_secret(key)
-    return Credentials(None, header_safe(key, "the api key"), grant=Grant(kind="api key"))
+    return Credentials(None, header_safe(key, "the API key"), grant=Grant(kind="api key"))
 
 
 def none() -> Credentials:
@@ -126,7 +125,7 @@ def none() -> Credentials:
 
 
 def _check_key(key: object) -> Secret | None:
-    return None if key is None else header_safe(key, "the api key")
+    return None if key is None else header_safe(key, "the API key")
 
 
 def _read_token(file: Path) -> Secret:

@@ -83,7 +83,7 @@ class CallbackParameters:
         return state_sent is not None and equal_secrets(state_sent, state)
 
     def check_issuer(self, endpoints: Endpoints) -> None:
-        """Raise AuthError if the response is from another service."""
+        """Raise AuthError if the response is from another service, or lacks the required `iss`."""
         given = self.text("iss")
         if not given and not endpoints.says_iss:
             return
@@ -91,8 +91,8 @@ class CallbackParameters:
         if given not in (expected, endpoints.issuer):
             raise AuthError(
                 "sign-in: the response does not come from the service that was asked",
-                hint="Nothing was sent to that other service. Open the current address, and copy "
-                "the final address from the browser's address bar.",
+                hint="petsync sent nothing to the service that the response comes from. Open the "
+                "current address, and copy the final address from the browser's address bar.",
             )
 
 
@@ -106,7 +106,9 @@ def parse_callback(pasted: Secret) -> CallbackParameters:
         raise SettingsError("the pasted text is not the address of a sign-in", hint=_COPY_HINT)
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
-        raise SettingsError("the address has a parameter twice, so it is not used", hint=_COPY_HINT)
+        raise SettingsError(
+            "the address has a parameter twice, so petsync does not use it", hint=_COPY_HINT
+        )
     return (
         CallbackParameters(dict(pairs)) if pairs else CallbackParameters(token_text=_clean(pasted))
     )
@@ -118,7 +120,7 @@ def equal_secrets(given: Secret, kept: Secret) -> bool:
 
 
 def _pairs(pasted: Secret) -> list[tuple[str, Secret]] | None:
-    """Return the parameters; None for a text that is empty or too long."""
+    """Return the parameters; None for a text that is empty or cannot be parsed."""
     text = _clean(pasted).reveal()
     if not text or len(text) > _MAX_SIZE:
         return None
@@ -142,7 +144,9 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _clean(pasted: Secret) -> Secret:
-    """Return the text without quotes, brackets, spaces, and the line breaks of a terminal."""
+    """Return the text without line breaks and tabs, and without quotes, angle brackets and spaces
+    around it.
+    """
     text = "".join(pasted.reveal().split("\n")).replace("\r", "").replace("\t", "")
     return Secret(text.strip().strip("<>\"'` ").strip())
 
@@ -158,7 +162,9 @@ def _origin(url: str) -> str:
 
 
 def from_fragment(callback: CallbackParameters, wanted: Credentials) -> Credentials:
-    """Return the credentials with the returned token. Raises AuthError if there is none."""
+    """Return the credentials with the returned token. Raises AuthError if there is none, and
+    ResponseError if it cannot be used.
+    """
     if callback.get("error") is not None:
         raise oauth.parse_refusal(callback.public_values(), wanted).error()
     if callback.get("access_token") is None:
@@ -170,7 +176,9 @@ def from_fragment(callback: CallbackParameters, wanted: Credentials) -> Credenti
 
 
 def token_in(text: Secret, state: Secret | None, key: Secret | None) -> Credentials:
-    """Return the credentials with the token in the text. Raises SettingsError, AuthError."""
+    """Return the credentials with the token in the text. Raises SettingsError, AuthError and
+    ResponseError.
+    """
     callback = parse_callback(text)
     wanted = Credentials(key=key, grant=Grant(kind="implicit"))
     if callback.token_text is not None:
@@ -353,7 +361,7 @@ def _fields(head: Secret, wanted: str) -> list[str]:
 
 
 def _length(head: Secret) -> int:
-    """Return the length of the request's body; 0 if it is invalid or too large."""
+    """Return the length of the request's body; 0 if it is missing, invalid or too large."""
     values = _fields(head, "content-length")
     number = int(values[0]) if len(values) == 1 and re.fullmatch(r"[0-9]{1,5}", values[0]) else 0
     return number if number <= _MAX_SIZE else 0
@@ -410,7 +418,7 @@ class SignInRequest:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationQuestion:
-    """One authorization request through a browser; its values are secret until the response."""
+    """One authorization request through a browser; its `state` and `verifier` are secret."""
 
     request: SignInRequest
     endpoints: Endpoints
@@ -500,7 +508,8 @@ class AsyncPendingSignIn:
         """Wait up to `timeout` seconds for the browser's redirect, stop listening, and return the
         account.
 
-        Raises AuthError if the user or the service refused, or on a timeout.
+        Raises AuthError if the user or the service refused, or on a timeout, and other
+        PetsyncErrors if the token cannot be requested or stored.
         """
         try:
             waiting = asyncio.wrap_future(self._account)
@@ -519,7 +528,8 @@ class AsyncPendingSignIn:
         accepts the token alone. If the text belongs to another sign-in, this sign-in stays open
         for another attempt.
 
-        Raises AuthError and SettingsError, which do not show the pasted text.
+        Raises PetsyncErrors as `wait` does, and SettingsError if the text is not usable; they do
+        not show the pasted text.
         """
         self._check_not_over()
         text = text if isinstance(text, Secret) else Secret(str(text))
@@ -548,8 +558,9 @@ class AsyncPendingSignIn:
         return f"<petsync.Pending {urlsplit(self._question.endpoints.authorize).netloc}>"
 
     async def _choose_redirect(self, endpoints: Endpoints) -> str:
-        """Start the listener if possible and requested, and return the redirect address. Without a
-        listener, the user copies the final address from the address bar.
+        """Return the redirect address, and start the listener if it is requested and that address
+        is on this machine. Without a listener, the user copies the final address from the address
+        bar.
         """
         configured = urlsplit(endpoints.redirect)
         is_here = not endpoints.redirect or configured.hostname == "127.0.0.1"
@@ -600,7 +611,10 @@ class AsyncPendingSignIn:
         """
         if not self._lock.acquire(blocking=False):
             exchange.close()
-            raise AuthError("sign-in: it is already complete", hint=_AGAIN)
+            raise AuthError(
+                "sign-in: a response was already used, and only the first one counts",
+                hint=f"If you are not signed in: {_AGAIN}",
+            )
         try:
             credentials = await exchange
             self._check_not_over()

@@ -255,8 +255,8 @@ def header_safe(value: object, what: str) -> Secret:
     secret = require_secret(value, what)
     if not _fits_header(secret):
         raise SettingsError(
-            f"{what} is empty or contains a character that is not allowed in a header",
-            hint="Copy it again, without line breaks and quotes.",
+            f"{what} contains a character that is not allowed in a header",
+            hint="Copy it again, without spaces, line breaks and quotes.",
         )
     return secret
 
@@ -272,8 +272,7 @@ def require_secret(value: object, what: str) -> Secret:
     secret = Secret(value.reveal().strip())
     if not secret:
         raise SettingsError(
-            f"{what} is empty or contains a character that is not allowed in a header",
-            hint="Copy it again, without line breaks and quotes.",
+            f"{what} is empty", hint="Check the variable or the file that it comes from."
         )
     return secret
 

@@ -52,8 +52,8 @@ _HINT = (
 
 
 class SecretStore:
-    """Stores secrets by name. Each call may block for up to a minute while the keyring asks the
-    user to unlock it. Raises SettingsError if the keyring cannot be used.
+    """Stores secrets by name. Each access to the keyring may block for up to a minute while the
+    keyring asks the user to unlock it. Raises SettingsError if the keyring cannot be used.
     """
 
     def get(self, name: str) -> Secret | None:
@@ -192,8 +192,9 @@ class CredentialStore:
 
     async def renew(self, current: Credentials, renew: Renew) -> Credentials:
         """Return new credentials to replace `current`: those that another process has stored, or
-        the result of `renew`. The result is stored, unless another user has signed in. Raises
-        AuthError after a sign-out or a failed renewal in another process.
+        the result of `renew`. The result is stored, unless another sign-in has replaced the stored
+        one. Raises AuthError after a sign-out or a failed renewal in another process, and
+        TransportError while the stored refresh token must not be sent.
         """
         async with self._hold_lock():
             name = self._name()
@@ -201,7 +202,7 @@ class CredentialStore:
             if name is None or stored is None:
                 raise AuthError("sign-in: it was ended elsewhere", hint=_AGAIN)
             if stored.grant.name != current.grant.name:
-                # Another user has signed in: this process continues with its own sign-in.
+                # Another sign-in has replaced the stored one: this process continues with its own.
                 own = replace(current, grant=current.grant.keep("memory"))
                 return await renew(own)
             if stored.token != current.token and _is_usable(stored):
@@ -293,7 +294,7 @@ class CredentialStore:
         while (lock := try_lock(self._create_lock_file())) is None:
             if time.monotonic() > until:
                 raise LockedError(
-                    "another process is signing in, and does not finish",
+                    "another process uses the stored sign-in, and does not finish",
                     hint="Is it waiting for the keyring to be unlocked?",
                 )
             await asyncio.sleep(_LOCK_INTERVAL_S)
@@ -345,7 +346,9 @@ def _pack(credentials: Credentials) -> Secret:
 def _unpack(packed: Secret) -> Credentials:
     found = _decode(packed)
     if found is None:
-        raise SettingsError("the keyring entry is from another version of petsync", hint=_AGAIN)
+        raise SettingsError(
+            "the keyring entry is damaged, or from another version of petsync", hint=_AGAIN
+        )
     return found
 
 

@@ -66,7 +66,7 @@ class Values(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class TokenResponse:
-    """A response: its status, and its JSON object or None."""
+    """A response: its status, and its JSON object; None if it has none."""
 
     status: int
     json: Values | None
@@ -141,7 +141,7 @@ def read_credentials(response: TokenResponse, requested: Credentials, now: float
     Raises AuthError for a refusal, ResponseError for any other response.
     """
     if response.json is None:
-        raise _build_unusable_error(f"it contains no JSON ({response.status})")
+        raise _build_unusable_error(f"it contains no JSON object ({response.status})")
     if "error" in response.json or response.status >= 400:
         raise parse_refusal(response.json, requested).error(response.status)
     return parse_credentials(response.json, requested, now)
@@ -208,7 +208,7 @@ def _one_line(text: str, max_length: int) -> str:
 def _build_unusable_error(why: str) -> ResponseError:
     return ResponseError(
         f"sign-in: the response of the service cannot be used: {why}",
-        hint="Is token_url under [auth] in petsync.toml right?",
+        hint="Are the addresses under [auth] in petsync.toml right?",
     )
 
 
@@ -457,8 +457,8 @@ class TokenEndpoint:
         self._timeout = timeout
 
     async def get(self, url: str) -> TokenResponse:
-        """Return the response to a GET without credentials. Its errors have no
-        `may_have_happened`, because a GET changes nothing.
+        """Return the response to a GET without credentials. `may_have_happened` of its errors is
+        False, because a GET changes nothing.
         """
         try:
             return await self._request("GET", url, Secret(""), None)

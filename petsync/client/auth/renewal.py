@@ -85,8 +85,8 @@ class CurrentCredentials:
             raise _extend_error(refused, failure.why, failure.hint)
 
     async def wait_for_renewal(self, seconds: float) -> None:
-        """Wait up to `seconds` for a renewal in progress: an interrupted one may have used up the
-        refresh token.
+        """Wait up to `seconds` for a renewal in progress, unless a function of the caller does it:
+        an interrupted renewal may have used up the refresh token.
         """
         renewing = self._renewing
         if renewing is not None and self.credentials.renew is None:
@@ -152,9 +152,9 @@ class CurrentCredentials:
     def _finish_renewal(
         self, before: Credentials, new: Credentials | None, failure: _Failure, after: Credentials
     ) -> None:
-        """Store the result. `after`, the updated old credentials, is used if there are no new ones;
-        `failure` is used if there are none or the token is the same, which may have a new refresh
-        token.
+        """Store the new credentials or, if there are none, `after`, the updated old ones. Record
+        `failure` unless the token is a new one; credentials with the old token may have a new
+        refresh token.
         """
         self._renewing = None
         if self.credentials is not before:
