@@ -333,8 +333,8 @@ def _describe_source(grant: Grant) -> str:
     if grant.kept == "environment":
         names, it = _VARIABLES.get(grant.kind, ("PETSYNC_TOKEN", "it"))
         return (
-            f"The credentials come from {names} in the environment. Unset {it} to use those that "
-            f"`petsync login` stored, or set {it} again."
+            f"The credentials come from {names} in the environment. Unset {it} to use the "
+            f"credentials that `petsync login` stored, or set {it} again."
         )
     if grant.kept == "file":
         return (
