@@ -405,7 +405,7 @@ class Outputs:
         symbolic link and `follow` is false.
         """
         backup = None
-        if path.is_file() and not path.is_symlink():
+        if path.is_file() and (follow or not path.is_symlink()):
             must_be_closed(path)
             if self.history.journal.note(_results_note_name(path)) != _compute_digest(path):
                 backup = create_backup(path.absolute(), path.read_bytes(), dt.datetime.now(dt.UTC))

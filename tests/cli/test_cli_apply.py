@@ -70,6 +70,18 @@ def test_result_sheet_is_the_latest_and_loses_nothing(shell: Shell, box: Sandbox
     assert "applied" in Path("r.csv").read_text("utf-8")
 
 
+def test_results_through_a_link_lose_nothing(shell: Shell, box: Sandbox) -> None:
+    """If the user names a link for the results, its target is kept as a backup first."""
+    Path("mine.csv").write_text("mine", "utf-8")
+    Path("link.csv").symlink_to("mine.csv")
+    done = shell("apply", _sheet(), *to(box), "--yes", "--results", "link.csv")
+    assert done.code == 0, done.err
+    assert Path("link.csv").is_symlink()
+    assert "applied" in Path("mine.csv").read_text("utf-8")
+    (backup,) = Path().glob("link.backup-*.csv")
+    assert backup.read_text("utf-8") == "mine"
+
+
 def test_blocked_rows_are_reported_by_their_findings(shell: Shell, box: Sandbox) -> None:
     """A row with an error is not sent and is `needs fixing` in the result sheet; the exit code is
     3.
