@@ -80,11 +80,24 @@ def test_an_update_without_id_and_a_search_for_nothing_are_refused() -> None:
         operations.find_pets_by_status([])
 
 
-def test_half_a_surrogate_pair_is_named_before_it_is_sent() -> None:
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda text: operations.add_pet(Pet(id=3, name=text)), ("addPet", 3)),
+        (lambda text: operations.update_pet_with_form(3, name=text), ("updatePetWithForm", 3)),
+        (lambda text: operations.upload_file(3, file=b"", filename=text), ("uploadFile", 3)),
+        (lambda text: operations.upload_file(3, additional_metadata=text), ("uploadFile", 3)),
+        (lambda text: operations.find_pets_by_status([text]), ("findPetsByStatus", None)),
+        (lambda text: operations.find_pets_by_tags([text]), ("findPetsByTags", None)),
+    ],
+)
+def test_half_a_surrogate_pair_is_named_before_it_is_sent(
+    make: Callable[[str], Call[Any]], expected: tuple[str, int | None]
+) -> None:
     """Text that UTF-8 cannot encode is refused with the operation and the pet's id."""
-    with pytest.raises(errors.InvalidInputError) as caught:
-        operations.add_pet(Pet(id=3, name="\ud800"))
-    assert (caught.value.operation, caught.value.pet_id) == ("addPet", 3)
+    with pytest.raises(errors.InvalidInputError, match="half of a surrogate pair") as caught:
+        make("\ud800")
+    assert (caught.value.operation, caught.value.pet_id) == expected
 
 
 @given(st.text(), st.text())

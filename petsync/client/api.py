@@ -133,9 +133,10 @@ def _file(file: bytes | str | Path | None) -> tuple[bytes | None, str]:
     path = Path(file)
     try:
         return path.read_bytes(), path.name
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no file can have this name"
         raise InvalidInputError(
-            f"uploadFile: {path} cannot be read: {error.strerror}", operation="uploadFile"
+            f"uploadFile: {str(path)!r} cannot be read: {why}", operation="uploadFile"
         ) from None
 
 

@@ -294,13 +294,17 @@ def update_pet_with_form(
 ) -> Call[None]:
     """Return the call of updatePetWithForm: only the given fields are sent."""
     fields = {key: text for key, text in (("name", name), ("status", status)) if text is not None}
+    try:
+        body = urlencode(fields).encode()
+    except UnicodeEncodeError:
+        raise _build_surrogate_error("the form", "updatePetWithForm", pet_id) from None
     request = _request(
         "updatePetWithForm",
         "POST",
         pet_id,
         profile,
         headers={"content-type": "application/x-www-form-urlencoded"},
-        body=urlencode(fields).encode(),
+        body=body,
     )
     return Call(request, success_reader(pet_id))
 
@@ -318,7 +322,11 @@ def upload_file(
 
     It requests JSON in every profile: the original server has no XML for it, and responds with 406.
     """
-    boundary, body = _multipart(file, filename, additional_metadata)
+    try:
+        boundary, body = _multipart(file, filename, additional_metadata)
+    except UnicodeEncodeError:
+        what = "the file name or the metadata"
+        raise _build_surrogate_error(what, "uploadFile", pet_id) from None
     request = _request(
         "uploadFile",
         "POST",
@@ -359,11 +367,7 @@ def _send_pet(
         error.operation, error.pet_id = operation, pet.id
         raise
     except UnicodeEncodeError:
-        raise InvalidInputError(
-            "the pet holds half of a surrogate pair, which is not a character",
-            operation=operation,
-            pet_id=pet.id,
-        ) from None
+        raise _build_surrogate_error("the pet", operation, pet.id) from None
     if pet.id is not None:
         _check_id(pet.id, operation)
     media = _MEDIA[profile.media]
@@ -377,6 +381,14 @@ def _send_pet(
         repeatable=repeatable,
     )
     return Call(request, read)
+
+
+def _build_surrogate_error(what: str, operation: str, pet_id: int | None) -> InvalidInputError:
+    return InvalidInputError(
+        f"{what} holds half of a surrogate pair, which is not a character",
+        operation=operation,
+        pet_id=pet_id,
+    )
 
 
 def _check_pet(pet: object, operation: str) -> Pet:
@@ -443,9 +455,13 @@ def _array_parameter(
                 hint="Services split the value at an escaped comma too. Take a snapshot, and look "
                 "for the value in its table.",
             )
+    try:
+        quoted = [quote(item, safe="") for item in items]
+    except UnicodeEncodeError:
+        raise _build_surrogate_error("a value", operation, None) from None
     if profile.array_style == "multi":
-        return "&".join(f"{name}={quote(item, safe='')}" for item in items)
-    return f"{name}={','.join(quote(item, safe='') for item in items)}"
+        return "&".join(f"{name}={item}" for item in quoted)
+    return f"{name}={','.join(quoted)}"
 
 
 def _check_texts(values: Iterable[object], operation: str) -> list[str]:
