@@ -146,18 +146,21 @@ def check_name(path: Path) -> None:
 def _way_out(path: Path) -> str:
     try:
         os.lstat(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         pass
     except (OSError, ValueError):
         return "Give it another, shorter name."
-    if path.is_dir():
-        return "This is a folder; name a file in it."
-    if path.exists() and not path.is_file():
-        return "Name an existing regular file, or a new file."
-    if not path.parent.is_dir():
-        return f"There is no folder {path.parent}; create it first."
-    if path.is_symlink():
-        return "Remove the link, or name another file."
+    with suppress(PermissionError):
+        if path.is_dir():
+            return "This is a folder; name a file in it."
+        if path.exists() and not path.is_file():
+            return "Name an existing regular file, or a new file."
+        if path.parent.is_file():
+            return f"{path.parent} is not a folder; name another one."
+        if not path.parent.is_dir():
+            return f"There is no folder {path.parent}; create it first."
+        if path.is_symlink():
+            return "Remove the link, or name another file."
     return "Close other programs that have it open, and check permissions and free space."
 
 
@@ -330,8 +333,9 @@ def _without_waiting(name: str, flags: int) -> int:
 
 
 def user_folder(variable: str, on_windows: str, default: str) -> Path:
-    """Return a folder of the user's own: that of the environment variable (`on_windows` there), or
-    `default` in the home folder. Raises RuntimeError if the user has no home folder.
+    """Return a folder of the user's own: the one that the environment variable names (on Windows
+    `on_windows`, elsewhere `variable`), or `default` in the home folder. Raises RuntimeError if the
+    user has no home folder.
     """
     given = Path(os.environ.get(on_windows if os.name == "nt" else variable, ""))
     # As the XDG specification requires, ignore a relative path.

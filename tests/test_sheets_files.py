@@ -481,3 +481,34 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path):
     with pytest.raises(SheetError, match="not UTF-8") as caught:
         read_sheet(os.fsdecode(path))
     caught.value.message.encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("none/pets.csv", r"There is no folder .*none; create it first\."),
+        ("file/pets.csv", r".*file is not a folder; name another one\."),
+        (f"{'x' * 300}.csv", r"Give it another, shorter name\."),
+    ],
+)
+def test_a_path_that_cannot_be_written_has_a_fitting_hint(tmp_path, name, hint):
+    """The hint of a failed write names the folder that is missing or is a file, or asks for a
+    shorter name.
+    """
+    (tmp_path / "file").touch()
+    with pytest.raises(SheetError, match="cannot be written") as caught:
+        write_sheet(frame_from_pets([Pet(id=1)]), tmp_path / name)
+    assert re.fullmatch(hint, caught.value.hint)
+
+
+def test_a_folder_without_permission_is_not_asked_for_a_shorter_name(tmp_path, monkeypatch):
+    """The hint of a write without permission to the folder is to check permissions."""
+
+    def refuse(path, *_, **__):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "lstat", refuse)
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(SheetError, match="Permission denied") as caught:
+        write_sheet(frame_from_pets([Pet(id=1)]), tmp_path / "pets.csv")
+    assert "check permissions" in caught.value.hint
