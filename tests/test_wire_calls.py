@@ -309,6 +309,15 @@ def test_what_is_no_pet_is_refused_by_the_operations_name(
         make({})
 
 
+def test_a_404_asks_to_check_the_base_url_unless_a_photo_is_missing() -> None:
+    """The hint of a 404 names the base URL for a query, and not for a photo."""
+    query = operations.find_pets_by_status(["sold"]).request
+    photo = Request(operation="a photo", method="GET", target="/images/7.jpg", headers={})
+    missing = Response(404, {}, b"")
+    assert "Check the base URL" in operations.error_for(missing, query, NOW).hint
+    assert operations.error_for(missing, photo, NOW).hint == ""
+
+
 def test_how_long_to_wait_is_in_the_hint() -> None:
     """The hint has the service's Retry-After in whole seconds, and is empty without one."""
     busy = Response(429, {"retry-after": "3600"}, b"")

@@ -506,7 +506,7 @@ _MAX_WAIT_S = 1e9
 _HINTS = {
     401: "Sign in: `petsync login`, or `ps.widgets.login(store)` in a notebook. Or give a token: "
     "PETSYNC_TOKEN, --token-file.",
-    403: "The token lacks a scope that this operation needs (write:pets, read:pets).",
+    403: "Perhaps the token lacks a scope that this operation needs (write:pets, read:pets).",
 }
 
 
@@ -550,7 +550,8 @@ def _wait_hint(seconds: float | None) -> str:
 
 
 def _hint(status: int, request: Request) -> str:
-    if status == 404 and request.pet_id is None:
+    is_operation = request.target.startswith("/pet")  # not a photo
+    if status == 404 and request.pet_id is None and is_operation:
         return "Check the base URL: it is the part before /pet, and often ends in /v2."
     return _HINTS.get(status, "")
 
