@@ -46,7 +46,8 @@ class Store:
     """One service: a Store loads pets, makes and applies plans, and has the service's eight
     operations as `api`.
 
-    `aio` has the same methods as coroutines. A `with` block closes the store at its end.
+    `aio` has the same methods as coroutines, except `read`, `serves` and `check`, which are plain
+    methods there too. A `with` block closes the store at its end.
     """
 
     def __init__(self, aio: AsyncStore, *, owned: ExitStack | None = None) -> None:

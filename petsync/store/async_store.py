@@ -84,7 +84,7 @@ class AsyncStore:
         """Return the store's pets now: the result of all status queries, sorted by id.
 
         If the query of a status fails, the status is in `coverage.failed`, and its pets are
-        missing.
+        missing. Raises ApiError if all queries fail, or for an error that concerns all of them.
         """
         queried = (statuses,) if isinstance(statuses, str) else statuses
         return await loaders.snapshot(self.api, self._statuses(queried))
@@ -95,7 +95,7 @@ class AsyncStore:
         """Return what getPetById returns for each id, for pets of any status.
 
         The value is the pet, None if the store has no such pet, or a FailedLookup. Raises ApiError
-        if the store does not answer at all.
+        for an error that concerns all look-ups.
         """
         return await look_up(self.api, ids, on_progress=on_progress)
 
@@ -114,8 +114,9 @@ class AsyncStore:
         terminal and a notebook show a progress bar, unless `progress=False` or `on_progress` is
         set.
 
-        Raises GuardError, StalePlanError or LockedError before it sends anything, and
-        InterruptedRunError with the `report` so far if the run was stopped; `resume` continues it.
+        Raises PlanError for a plan of another store, GuardError, StalePlanError or LockedError,
+        all before it changes anything, and InterruptedRunError with the `report` so far if the run
+        was stopped; `resume` continues it.
         """
         check_keywords(options, "apply")
         chosen = ApplyOptions.of({"settle": self.settings.timeout}, options)

@@ -58,14 +58,15 @@ class PetEditor:
     ) -> Plan:
         """Return the plan that changes this one pet, for `apply`. Sends only GET requests.
 
-        A field that is None stays as it is; an empty text or list empties it. `tags` and
-        `photo_urls` are lists, or text as in a cell of a sheet. `seen` is the pet as it was when
+        A field that is None, and an empty status, stays as it is; an empty category, list or text
+        of a list empties the field. `tags` and `photo_urls` are lists, or text as in a cell of a
+        sheet. `seen` is the pet as it was when
         the change was decided: later changes by other users stay, and a field that both the edit
         and another user changed is a conflict. With a `snapshot`, petsync does not read the whole
         store again; it always reads the pet itself again.
 
         Raises NotFoundError if the pet does not exist, and FindingsError for a value that is an
-        error in a sheet too.
+        error in a sheet too, such as an empty name.
         """
         (number,) = arguments.pet_ids(pet_id)
         guard = guard_from(limits, guard, known=UpdateKeywords, function="edit")
@@ -106,7 +107,7 @@ def _collect_fields(
 def _check_text(column: str, value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    raise SettingsError(f"{column} is {value!r}; it must be a text")
+    raise SettingsError(f"{column} is {value!r}; it must be text")
 
 
 def _items(value: str | Iterable[Any] | None) -> str | list[Any] | None:

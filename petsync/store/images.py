@@ -166,9 +166,9 @@ class StoreImages:
     ) -> UploadReport:
         """Upload the images, and return the outcome of every file.
 
-        Images of one pet are sent one after the other. The journal records the run, so no later run
-        uploads the same image again. `on_progress` is called for all images together, `on_file` for
-        each; `cancelling` names images to leave out.
+        Images of one pet are sent one after the other. The journal records the run, so a later run
+        uploads the same image again only with the option `again`. `on_progress` is called for all
+        images together, `on_file` for each; `cancelling` cancels single images.
 
         Raises PlanError for images of another store and LockedError if another run uses this store,
         both before it sends anything, and InterruptedRunError with the `report` so far if the run

@@ -193,9 +193,9 @@ class History:
         ]
 
     def find_readded(self, run_id: str) -> dict[int, tuple[str, int]]:
-        """Return the ids of the later run and of the other pet, by the id of each pet that the run
-        added and for which a later run added another pet. Both runs are of the same sheet, and the
-        pets are of rows without an id. Empty if the plan cannot be read.
+        """Return, by the id of a pet that the run added, a later run that added another pet for the
+        same row, and the id of the other pet. Both runs are of the same sheet, and the row has no
+        id. Empty if the plan cannot be read.
         """
         journal = self.journal
         try:
@@ -320,8 +320,10 @@ def _build_not_found_error(
             hint=f"Name that store: --url {other.store}, in Python ps.connect({other.store!r})",
         )
     known = [run for run in runs if store in (None, run.store)]
-    latest = f"The newest are {_list_ids(known)}. " if known else "There are no runs yet. "
-    return PlanError(f"there is no run {name!r}", hint=f"{latest}`petsync runs` lists them.")
+    hint = f"There are no runs{'' if store is None else ' on this store'} yet."
+    if known:
+        hint = f"The newest are {_list_ids(known)}. `petsync runs` lists all."
+    return PlanError(f"there is no run {name!r}", hint=hint)
 
 
 def _list_ids(runs: list[PastRun]) -> str:
@@ -588,7 +590,8 @@ class Runs:
         return None if past.run_id in find_undoing_runs(runs) else past
 
     def _find_resumable(self, journal: Journal, run_id: str) -> PastRun:
-        """Return the run to resume: the named one, or the newest one that is not undone.
+        """Return the run to resume: the named one, or the newest one that can be resumed and is not
+        undone.
 
         Raises PlanError if there is none.
         """
