@@ -137,8 +137,8 @@ def test_two_files_in_one_are_refused(content: bytes, message: str) -> None:
     ("size", "message"),
     [
         ((50_000, 50_000), "50,000 × 50,000 pixels; at most "),
-        ((2**31 - 1, 2**31 - 1), "pixels; a side has at most 65,535"),
-        ((70_000, 1), "70,000 × 1 pixels; a side has at most 65,535"),
+        ((2**31 - 1, 2**31 - 1), "pixels; at most 65,535 are allowed on a side"),
+        ((70_000, 1), "70,000 × 1 pixels; at most 65,535 are allowed on a side"),
     ],
 )
 def test_bombs_are_refused_before_they_are_decoded(size: tuple[int, int], message: str) -> None:

@@ -50,8 +50,8 @@ __all__ = [
 CAPTIONS_FILE = "metadata.csv"
 _MAX_CAPTION_BYTES = 64 * 1024 * 1024
 _CAPTIONS_HINT = (
-    f"{CAPTIONS_FILE} needs the columns file and metadata, and must be UTF-8; otherwise, remove it "
-    "from the folder."
+    f"{CAPTIONS_FILE} must be a CSV file in UTF-8 with the columns file and metadata. If it is "
+    "something else, remove it from the folder."
 )
 
 
@@ -77,7 +77,8 @@ class Captions:
             return cls()
         except OSError as error:
             raise SheetError(
-                f"{path} cannot be read: {error.strerror}", hint=_CAPTIONS_HINT
+                f"{path} cannot be read: {error.strerror}",
+                hint="Make it a file that can be read, or remove it from the folder.",
             ) from None
         if len(data) > _MAX_CAPTION_BYTES:
             raise SheetError(
@@ -136,7 +137,8 @@ def _read_captions(text: str, path: Path) -> dict[str, tuple[int, str]]:
             if key in captions and captions[key][1] != row[text_column]:
                 where = f"lines {captions[key][0]} and {rows.line_num}"
                 raise SheetError(
-                    f"{path}: {where} have different captions for {key}", hint=_CAPTIONS_HINT
+                    f"{path}: {where} have different captions for {key}",
+                    hint="Remove one of these lines.",
                 )
             captions[key] = rows.line_num, row[text_column]
     except csv.Error as error:
@@ -326,7 +328,7 @@ def _describe_text(start: bytes) -> str:
     return "text"
 
 
-# Patterns: templates for file names, which identify the pet in a picture.
+# Patterns: templates for file names that contain the id of the picture's pet.
 
 
 DEFAULT_PATTERNS = ("{id}", "{id}_{n}")
@@ -513,7 +515,7 @@ class _FolderWalk:
             else:
                 self.matches.candidates.append(candidate)
         except OSError as error:
-            yield candidate.problem(f"it is a link that leads nowhere ({error.strerror})")
+            yield candidate.problem(f"it is a link without a usable target ({error.strerror})")
 
     def _add_problem(self, file: str, problem: str, cure: str, *, blocks: bool) -> None:
         self.matches.problems.append(
@@ -579,8 +581,8 @@ def _column(sheet: Sheet, name: str) -> pd.Series[Any]:
     if headers:
         raise SheetError(f"{sheet.source} has several columns {name!r}", hint="Rename one.")
     raise SheetError(
-        f"{sheet.source} has no column {name!r} that names files",
-        hint=f"Columns that are not petsync's own: {known}.",
+        f"{sheet.source} has no column {name!r} besides petsync's own",
+        hint=f"Its columns that are not petsync's own: {known}.",
     )
 
 
@@ -650,7 +652,7 @@ class _SheetReader:
             found.problems.append(
                 build_problem(
                     "the row has no id, so the picture has no pet",
-                    "Apply the sheet first: its result sheet has the new pets' ids.",
+                    "Apply the sheet first: its results file has the new pets' ids.",
                 )
             )
             return
@@ -691,7 +693,7 @@ class _SheetReader:
         if _ADDRESS.match(candidate.file):
             return candidate.problem(
                 "it is a URL, and petsync downloads nothing",
-                "Save the picture as a file and name that, or put the URL into photo_urls.",
+                "Save the picture as a file and name the file, or put the URL into photo_urls.",
             )
         try:
             if not is_within(candidate.path, self.root):

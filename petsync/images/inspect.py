@@ -246,7 +246,7 @@ def _png(content: bytes) -> Iterator[Part]:
         if end > len(content):
             raise BrokenError("it is cut off")
         if zlib.crc32(content[at + 4 : end - 4]) != _number(content, end - 4, 4, "big"):
-            raise BrokenError(f"it is damaged in its part {name.decode('ascii', 'replace')!r}")
+            raise BrokenError(f"it is damaged in its chunk {name.decode('ascii', 'replace')!r}")
         kind: Kind = "exif" if name == b"eXIf" else "extra" if name in _PNG_EXTRAS else "picture"
         yield Part("frame" if name == b"fcTL" else kind, at, end, at + 8)
         at = end
@@ -506,7 +506,8 @@ class _Image:
     def _too_many_pixels_error(self, size: tuple[int, int], frames: int) -> UnusableImageError:
         if max(size) > _LONGEST_SIDE:
             return UnusableImageError(
-                f"it has {size[0]:,} × {size[1]:,} pixels; a side has at most {_LONGEST_SIDE:,}",
+                f"it has {size[0]:,} × {size[1]:,} pixels; at most {_LONGEST_SIDE:,} are allowed "
+                "on a side",
                 "Scale the picture in an image program.",
             )
         times = f" in each of {frames:,} frames" if frames > 1 else ""

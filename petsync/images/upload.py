@@ -102,7 +102,7 @@ RERUN_TO_CHECK_CURE = (
 )
 _PET_GONE = "the pet is no longer in the store"
 _CANCELLED = "cancelled before it was sent"
-_LOOK_CURE = "Look at the pet's photos in the store; --again uploads it once more."
+_LOOK_CURE = "Look at the pet's photos in the store; --again uploads the picture once more."
 HOLDING_CAUSES: frozenset[Cause] = frozenset(
     ("no-answer", "bad-answer", "service-error", "too-many", "cut-off", "unexpected")
 )
@@ -647,7 +647,8 @@ class _Engine:
         return result if result.cause in HOLDING_CAUSES else None
 
     def _hold_back(self, number: int, holder: UploadedFile) -> None:
-        why = f"held back, as {holder.file} comes before it and was not uploaded"
+        state = "was not uploaded" if holder.outcome == "failed" else "may not have been uploaded"
+        why = f"held back, as {holder.file} comes before it and {state}"
         cure = "Run the same command again to upload both in order."
         picture = self._items[number]
         self._finish(number, result_of(picture, "not sent", "held-back", why, cure=cure))
