@@ -154,15 +154,14 @@ def notes(source: StoreCopy, listed: Snapshot, after: Collection[int]) -> Iterat
     if source.unanswered:
         ids = _format_ids([int(each.query) for each in source.unanswered])
         yield (
-            f"The store gave no answer for {ids}. A pet without an answer is not in the copy, and "
-            f"its changes were not tried: {source.unanswered[0].problem}."
+            f"The store gave no answer for {ids} ({source.unanswered[0].problem}). A pet without an"
+            " answer is not in the copy, so its changes could not be rehearsed."
         )
     outside = {pet.id for pet in source.outside}
     if hidden := set(after) - set(listed.frame["id"]) - outside:
         yield (
             f"No status query would find {_format_ids(sorted(hidden))} any more, and no export "
-            "would "
-            "have them."
+            "would contain them."
         )
 
 
@@ -203,7 +202,7 @@ def apply_plan(
     on_progress: Callable[[Progress], None] | None,
 ) -> tuple[Report, FaultCounts | None]:
     """Apply the plan to the copy; return the report, and the effect of any faults."""
-    progress = box.requests
+    before = box.requests
     box.break_with(faults or None)
     try:
         report = copy.apply(
@@ -214,7 +213,7 @@ def apply_plan(
         )
     except InterruptedRunError as error:
         report = _report_of_early_end(error)
-    broken = FaultCounts(faults=faults, requests=(box.requests - progress).total(), hits=box.broken)
+    broken = FaultCounts(faults=faults, requests=(box.requests - before).total(), hits=box.broken)
     box.break_with(None)
     return report, broken if faults else None
 
@@ -317,7 +316,7 @@ _NO_SHEET = (
     "the sheet of the plan is missing, or was changed since, so the pets were compared only with "
     "the plan"
 )
-_UNDO = "the plan is an undo and has no sheet; so the pets were compared only with the plan"
+_UNDO = "the plan is an undo and has no sheet, so the pets were compared only with the plan"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
