@@ -6,25 +6,25 @@ that Python programmers catch in such a case. `exit_code` is the exit code of th
     PetsyncError                        exit code
     ├── ApiError                        1   the service, one request
     │   ├── NotFoundError      KeyError          404
-    │   ├── InvalidInputError  ValueError        400, 405, 406, 413, 415, 422
+    │   ├── InvalidInputError  ValueError        400, 405, 406, 413, 414, 415, 422
     │   ├── AuthError          PermissionError   401, 403
     │   ├── DuplicateError     ValueError        409
     │   ├── RateLimitedError                     429
     │   ├── ServiceError                         5xx
     │   ├── TransportError     ConnectionError   no response, or an incomplete one
     │   ├── UnavailableError   ConnectionError   the service has been failing for too long
-    │   ├── RedirectError                        3xx to another origin
+    │   ├── RedirectError                        3xx that petsync does not follow
     │   └── ResponseError      ValueError        a response that cannot be read
     ├── SettingsError          ValueError   64  an option, a variable or petsync.toml
     │   ├── MissingServiceError             64  no service is given
     │   └── ConfigurationError              64  petsync.toml, with all its mistakes
     ├── SheetError             ValueError   1   a spreadsheet that cannot be read or written
     │   └── FindingsError                   3   a sheet with findings, where none is allowed
-    ├── PlanError              ValueError   1   a plan file that cannot be used
-    │   ├── GuardError                      4   the plan is over a limit
+    ├── PlanError              ValueError   1   a plan or a run that cannot be used
+    │   ├── GuardError                      4   the guard refuses the plan
     │   ├── StalePlanError                  5   the plan has already been applied
-    │   └── ConflictError                   5   the pet has changed since the plan was made
-    ├── LockedError                         6   another run is using this store
+    │   └── ConflictError                   5   conflicts; only its exit code is used
+    ├── LockedError                         6   another run or process holds a lock
     └── InterruptedRunError                 7   stopped between two changes
 """
 
@@ -104,7 +104,7 @@ class ApiError(PetsyncError):
 
 
 class NotFoundError(ApiError, KeyError):
-    """The service has no such pet."""
+    """The service answered 404: it has no such pet, or the base URL is wrong."""
 
 
 class InvalidInputError(ApiError, ValueError):
@@ -193,17 +193,17 @@ class SheetError(PetsyncError, ValueError):
 
 
 class FindingsError(SheetError):
-    """The sheet has findings, and the caller accepts none."""
+    """The sheet has findings, and the caller accepts none; or a value of an edit is invalid."""
 
     exit_code = 3
 
 
 class PlanError(PetsyncError, ValueError):
-    """A plan cannot be made, read or applied."""
+    """A plan cannot be made, read or applied, or a run cannot be found or resumed."""
 
 
 class GuardError(PlanError):
-    """The plan exceeds a limit, and nothing was sent."""
+    """The guard refuses the plan, or an export has lost ids or a header. Nothing was changed."""
 
     exit_code = 4
 
@@ -215,13 +215,15 @@ class StalePlanError(PlanError):
 
 
 class ConflictError(PlanError):
-    """The store has changed since the plan was made."""
+    """A plan or a run has conflicts. Only `exit_code` is used: conflicts are values of the plan and
+    the report, and do not raise an error.
+    """
 
     exit_code = 5
 
 
 class LockedError(PetsyncError):
-    """Another run is using the same store and state folder."""
+    """Another run or process is using the store, the job or the stored sign-in."""
 
     exit_code = 6
 
