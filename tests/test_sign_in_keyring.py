@@ -508,7 +508,10 @@ def test_the_mark_is_damaged(box: Sandbox, store: ps.Store, state: Path) -> None
     """A damaged sign-in.json in the state folder is reported by name."""
     (state / "sign-in.json").write_text("{")
     with store_at(box, state) as other:
-        assert "sign-in.json" in other.who().problem
+        assert "sign-in.json cannot be read: it is damaged" in other.who().problem
+    (state / "sign-in.json").write_bytes(bytes(16_000_001))
+    with store_at(box, state) as other:
+        assert "sign-in.json cannot be read: it is larger than 16 MB" in other.who().problem
 
 
 def test_a_folder_that_cannot_be_written(box: Sandbox, tmp_path: Path) -> None:

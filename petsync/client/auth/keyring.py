@@ -268,13 +268,13 @@ class CredentialStore:
 
     def _read_index(self) -> dict[str, str]:
         path = self._state / _INDEX
-        why = "it is a symbolic link" if path.is_symlink() else "it is damaged"
         try:
             no_link(path)
             return msgspec.json.decode(read_regular(path), type=dict[str, str])
         except FileNotFoundError:
             return {}
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is damaged"
             raise SettingsError(
                 f"{path} cannot be read: {why}",
                 hint="It only lists the stored sign-ins: delete it, and sign in again.",
