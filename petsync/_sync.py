@@ -66,8 +66,9 @@ class LoopThread:
     def run(self, work: Coroutine[Any, Any, R]) -> R:
         """Run the coroutine, and return its result.
 
-        KeyboardInterrupt cancels the task and waits for its clean-up. The caller gets the result or
-        the error of the clean-up. After a second interrupt, the call returns at once.
+        KeyboardInterrupt cancels the task and waits for its clean-up. The caller then gets the
+        task's result or error, or KeyboardInterrupt if the task was cancelled. After a second
+        interrupt, the call returns at once.
         """
         task = self.start(work)
         try:

@@ -132,7 +132,7 @@ class ServiceError(ApiError):
 
 
 class TransportError(ApiError, ConnectionError):
-    """No complete response arrived. `may_have_happened` is False only if nothing was sent."""
+    """No complete response arrived. `may_have_happened` is False if nothing was sent."""
 
 
 class UnavailableError(ApiError, ConnectionError):

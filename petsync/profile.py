@@ -60,7 +60,9 @@ class ServiceProfile:
     api_key_header: str = "api_key"
     """The header with the API key."""
     max_answer_mb: int = 512
-    """The maximum size of a list of pets after decompression, in megabytes (10^6 bytes)."""
+    """The maximum size of a list of pets after decompression, in megabytes (10^6 bytes); less than
+    16 has the effect of 16.
+    """
     answer_seconds: int = 600
     """The maximum number of seconds from the end of the request to the end of the response."""
 

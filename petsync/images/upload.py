@@ -186,7 +186,9 @@ class PictureSender:
         self._cancel_tasks.get(number, lambda: None)()
 
     async def send(self, number: int) -> UploadedFile:
-        """Send the picture, and return its result. Raises UnsentError if it is not sent."""
+        """Send the picture, unless an earlier upload of it has succeeded or the run is stopped, and
+        return its result. Raises UnsentError if it is not sent and the journal gets no entry.
+        """
         picture = self.items[number]
         earlier_result, before, content = await self._run_cancellable(
             number, self._prepare(number, picture)

@@ -221,8 +221,8 @@ def apply_plan(
 def make_second_plan(
     copy: Store, plan: Plan, sheet: Sheet, now: Snapshot, unanswered: Collection[FailedLookup]
 ) -> Plan:
-    """Return a plan that compares the sheet with the copy, without rows whose pets could not be
-    copied.
+    """Return a plan that compares the sheet with the copy, without changes of pets that could not
+    be copied.
     """
     if sheet.base is not None:
         sheet = replace(sheet, base=replace(sheet.base, store=copy.url))
@@ -271,7 +271,7 @@ def stage(
     """Yield a running sandbox with these pets, and a store for it.
 
     The sandbox behaves as the profile says. Its journals are in a temporary folder. At the end,
-    everything except the file `keep` is removed.
+    everything except the file `keep` is removed; after an error, that file is removed too.
     """
     with ExitStack() as resources:
         state = Path(resources.enter_context(TemporaryDirectory(prefix="petsync-rehearsal-")))

@@ -111,8 +111,9 @@ class AsyncStore:
         """Apply the plan, and return the outcome of every row.
 
         The journal in the state folder records each request before it is sent, and its outcome. A
-        terminal and a notebook show a progress bar, unless `progress=False` or `on_progress` is
-        set.
+        terminal and a notebook show a progress bar if `on_progress` is not set. `progress=False`
+        shows nothing; `progress=True` also writes a line every five seconds where no bar is
+        possible.
 
         Raises PlanError for a plan of another store, GuardError, StalePlanError or LockedError,
         all before it changes anything, and InterruptedRunError with the `report` so far if the run
