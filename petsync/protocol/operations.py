@@ -503,6 +503,8 @@ def _escape_filename(filename: str) -> str:
 
 _INVALID = frozenset({400, 405, 406, 413, 414, 415, 422})
 _MAX_WAIT_S = 1e9
+_WITHOUT_ID = frozenset({"addPet", "findPetsByStatus", "findPetsByTags"})
+"""The operations whose request names no pet."""
 _HINTS = {
     401: "Sign in: `petsync login`, or `ps.widgets.login(store)` in a notebook. Or give a token: "
     "PETSYNC_TOKEN, --token-file.",
@@ -550,8 +552,7 @@ def _wait_hint(seconds: float | None) -> str:
 
 
 def _hint(status: int, request: Request) -> str:
-    is_operation = request.target.startswith("/pet")  # not a photo
-    if status == 404 and request.pet_id is None and is_operation:
+    if status == 404 and request.pet_id is None and request.operation in _WITHOUT_ID:
         return "Check the base URL: it is the part before /pet, and often ends in /v2."
     return _HINTS.get(status, "")
 

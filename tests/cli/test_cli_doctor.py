@@ -140,6 +140,13 @@ def test_token_that_does_not_open(
     assert ("read:pets" if token == "write" else "PETSYNC_TOKEN") in text
 
 
+def test_wrong_base_url(shell: Shell, box: Sandbox) -> None:
+    """A base URL without the operations is reported with what to check."""
+    done = shell("doctor", "--url", box.url.removesuffix("/v2") + "/v3")
+    assert done.code == 1
+    assert "Check the base URL" in done.out
+
+
 def test_unreachable_service(shell: Shell) -> None:
     """A service that cannot be reached is a failed check with exit code 1."""
     done = shell("doctor", "--url", "http://127.0.0.1:1/v2", "--json")
