@@ -546,9 +546,7 @@ async def _check_unknown_id(site: Site) -> Check:
 
 async def _check_invalid_id(site: Site) -> Check:
     response = await site.by_id("no-number")
-    return Check(
-        "id that is not a number", "noted", f"{response.status}, {_describe_body(response)}"
-    )
+    return Check("invalid id", "noted", f"{response.status}, {_describe_body(response)}")
 
 
 async def _check_xml(site: Site) -> Check:
@@ -639,7 +637,7 @@ _CHECKS: dict[str, Callable[[Site], Awaitable[Check | None]]] = {
     "several tags": _check_several_tags,
     "getPetById": _check_one_pet,
     "unknown id": _check_unknown_id,
-    "id that is not a number": _check_invalid_id,
+    "invalid id": _check_invalid_id,
     "XML": _check_xml,
     "errors": _check_errors,
 }
