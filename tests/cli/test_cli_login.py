@@ -491,7 +491,7 @@ def test_refused_token_of_the_keyring_is_named(shell: Shell, guarded: Sandbox) -
     httpx.post(f"{origin}/oauth/revoke", data={"token": token}, auth=auth).raise_for_status()
     done = shell("whoami", *to(guarded))
     assert done.code == 1
-    assert "comes from the keyring. Sign in again: `petsync login`" in shown(done)
+    assert "come from the keyring. Sign in again: `petsync login`" in shown(done)
 
 
 def test_half_a_client(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
