@@ -97,6 +97,23 @@ def test_other_files_are_named(content: bytes, message: str) -> None:
     assert message in refused(content)
 
 
+@pytest.mark.parametrize(
+    ("content", "cure"),
+    [
+        (b"BM1234", "save it as JPEG or PNG"),
+        (b"\0\0\0\x18ftypheic....", "save it as JPEG or PNG"),
+        (b"\0\1\2\3", "save it as JPEG or PNG"),
+        (b"%PDF-1.7 ...", "Replace it with the picture itself"),
+        (b"hello there", "Replace it with the picture itself"),
+    ],
+)
+def test_only_a_picture_is_to_be_saved_again(content: bytes, cure: str) -> None:
+    """Only a file that an image program may open is to be saved in another format."""
+    with pytest.raises(UnusableImageError) as caught:
+        look(content)
+    assert cure in caught.value.cure
+
+
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("ending", ["", ".txt", *FORMATS.values()])
 def test_wrong_ending_is_reported(form: str, ending: str) -> None:

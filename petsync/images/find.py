@@ -515,7 +515,10 @@ class _FolderWalk:
             else:
                 self.matches.candidates.append(candidate)
         except OSError as error:
-            yield candidate.problem(f"it is a link without a usable target ({error.strerror})")
+            yield candidate.problem(
+                f"it is a link without a usable target ({error.strerror})",
+                "Copy the picture into the folder.",
+            )
 
     def _add_problem(self, file: str, problem: str, cure: str, *, blocks: bool) -> None:
         self.matches.problems.append(
@@ -620,8 +623,8 @@ def _iter_repeated(sheet: Sheet) -> Iterator[PictureProblem]:
         if finding.rule == "duplicate-row":
             yield PictureProblem(
                 file="",
-                problem="another row has the same values for this pet, and the picture of this "
-                f"row is not used: {finding.problem}",
+                problem="this row repeats another one, so its picture is not used. "
+                f"{finding.problem}",
                 cure="Name all pictures of the pet in one cell, or remove the row if it names "
                 "the same ones.",
                 pet_id=int(finding.value),

@@ -355,6 +355,8 @@ _QUALITY = 90
 _LONGEST_SIDE = 65_535
 _COPY_AGAIN = "Copy the file again from its source."
 _SAVE_AGAIN = "Open it in an image program and save it as JPEG or PNG."
+_PICTURES = ("image", "drawing", "icon", "Photoshop", "unknown format")
+"""Words in the description of a file that an image program may open."""
 Done = Literal["metadata", "scaled"]
 
 
@@ -418,8 +420,11 @@ def _form(content: bytes, ending: str) -> Format:
         raise UnusableImageError("it is empty (0 bytes)", _COPY_AGAIN)
     form = format_of(content)
     if form is None:
+        what = describe_content(content)
+        is_picture = any(word in what for word in _PICTURES)
         raise UnusableImageError(
-            f"it is {describe_content(content)}, not a JPEG, PNG, GIF or WebP image", _SAVE_AGAIN
+            f"it is {what}, not a JPEG, PNG, GIF or WebP image",
+            _SAVE_AGAIN if is_picture else "Replace it with the picture itself.",
         )
     expected = ENDINGS.get(ending.lower())
     if expected != form:
