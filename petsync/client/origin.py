@@ -52,7 +52,7 @@ def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = (
         )
     if with_secret and parts.scheme == "http" and host not in allow_http and not is_loopback(host):
         raise SettingsError(
-            f"a token for {host} would travel unencrypted over http",
+            f"a secret for {host} would travel unencrypted over http",
             hint=f"Use https, or allow this host by name: --allow-http {host}, in Python "
             f"allow_http=['{host}'].",
         )

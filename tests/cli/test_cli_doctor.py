@@ -107,7 +107,10 @@ def test_a_client_s_id_and_secret(
     done = shell("doctor", *to(guarded), "--json")
     assert done.code == 1
     assert done.json["checks"][-1]["topic"] == "access"
-    assert "there is no token yet" in done.json["checks"][-1]["found"]
+    assert (
+        "there is no token yet; the request for one failed: sign-in:"
+        in done.json["checks"][-1]["found"]
+    )
 
 
 def test_open_service_cannot_vouch_for_a_token(

@@ -132,18 +132,19 @@ class CurrentCredentials:
     async def _renew(
         self, before: Credentials, renewal: Callable[[], Awaitable[Credentials]], done: Future[None]
     ) -> None:
-        new, failure = None, _Failure("its renewal was cancelled")
+        what = "the request for one" if before.token is None else "its renewal"
+        new, failure = None, _Failure(f"{what} was cancelled")
         after = before
         try:
             new = await renewal()
-            failure = _Failure("its renewal returned the same token")
+            failure = _Failure(f"{what} returned the same token")
         except PetsyncError as error:
             message = before.mask(error.message)
-            failure = _Failure(f"its renewal failed: {message}", error.hint or _RENEW_HINT)
+            failure = _Failure(f"{what} failed: {message}", error.hint or _RENEW_HINT)
             after = before.with_failed_renewal(error)
         except Exception as error:  # noqa: BLE001 - a caller's function may raise anything
             # The message may contain a secret that petsync does not know.
-            failure = _Failure(f"its renewal failed: {type(error).__name__}")
+            failure = _Failure(f"{what} failed: {type(error).__name__}")
         finally:
             with self._lock:
                 self._finish_renewal(before, new, failure, after)
