@@ -182,8 +182,8 @@ def _clock(later: float = 0.0) -> str:
 
 # AdaptiveRate: the requests per second that a service accepts, learnt from its 429s.
 #
-# While nothing is refused, the rate rises by a growing percentage; after a refusal, it falls by a
-# percentage. A 429 costs a pause, so a refused rate is a ceiling: the rate stops just below it, and
+# While nothing is refused, the rate rises by a growing percentage; after a refusal, it falls by at
+# most 15 %. A 429 costs a pause, so a refused rate is a ceiling: the rate stops just below it, and
 # higher rates are tried again after a wait that triples each time.
 #
 # A service may also refuse independently of the rate: because other clients are busy, or at random.

@@ -80,9 +80,9 @@ class SheetComparer:
         An exported sheet contains a base, the store's values at the time of the export: a cell that
         has not been edited since then changes nothing. If the sheet and the store changed a field
         to different values, the plan lists a conflict, and the store's value stays unless an option
-        sends the sheet's. Raises PlanError if the base cannot be used, GuardError if an export has
-        lost its ids or the header of a column, and FindingsError if `strict` and the sheet has
-        findings.
+        sends the sheet's. Raises SheetError if the sheet cannot be read, PlanError if the base
+        cannot be used, GuardError if an export has lost its ids or the header of a column, and
+        FindingsError if `strict` and the sheet has findings.
 
         petsync looks up the ids that the snapshot lacks; `on_progress` gets their number.
         """
