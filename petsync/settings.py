@@ -88,10 +88,10 @@ class Secret:
 
 
 def as_secret(value: Any) -> Any:
-    """Return a string as a secret, a secret or None unchanged, and only the type of any other
-    value: a verbose traceback shows the arguments of a function that refuses them.
+    """Return a string as a secret, a secret, a type or None unchanged, and only the type of any
+    other value: a verbose traceback shows the arguments of a function that refuses them.
     """
-    if value is None or isinstance(value, Secret):
+    if value is None or isinstance(value, Secret | type):
         return value
     return Secret(value) if isinstance(value, str) else type(value)
 
@@ -255,14 +255,16 @@ def read_file(path: Path) -> str:
 
 
 def _describe_requirement(key: str, value: Any) -> str:
-    """Return the requirement that a value of the right type does not meet; "" if the value is
-    valid.
-    """
-    if key == "timeout" and not (math.isfinite(value) and value > 0):
+    """Return the requirement that a value does not meet; "" if the value is valid."""
+    if key == "timeout" and not (
+        isinstance(value, int | float) and math.isfinite(value) and value > 0
+    ):
         return "a number of seconds above 0"
     if key == "state" and not str(value):
         return "a folder"
-    if key == "allow_http" and not all(isinstance(host, str) and host for host in value):
+    if key == "allow_http" and (
+        isinstance(value, str) or not all(isinstance(host, str) and host for host in value)
+    ):
         return "a list of hosts, as text"
     return ""
 

@@ -242,10 +242,10 @@ def checked_token(token: object) -> Secret:
 
 
 def hide_other(value: Any) -> Any:
-    """Return credentials or None, and only the type of any other value: a verbose traceback shows
-    the arguments of a function that refuses them.
+    """Return credentials, a type or None unchanged, and only the type of any other value: a verbose
+    traceback shows the arguments of a function that refuses them.
     """
-    return value if value is None or isinstance(value, Credentials) else type(value)
+    return value if value is None or isinstance(value, Credentials | type) else type(value)
 
 
 def header_safe(value: object, what: str) -> Secret:
