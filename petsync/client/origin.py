@@ -107,7 +107,7 @@ def redirect_target(
         request,
         response.status,
         f"answers {response.status} and points to {where}",
-        hint="If that is the service's address, give it as the URL.",
+        hint="If the service has moved there, give its new base URL.",
     )
 
 

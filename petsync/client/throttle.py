@@ -150,7 +150,7 @@ class Breaker:
         """Return the error for a request that is refused."""
         failed = (
             f" {self.failed_in_a_row} attempts in a row have failed;"
-            if self.failed_in_a_row
+            if self.failed_in_a_row > 1
             else ""
         )
         return UnavailableError(
