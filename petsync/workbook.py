@@ -255,9 +255,9 @@ class BulkWorkbook:
     ) -> int:
         """Add rows from `row_xml` to the worksheet, below the rows that it has; return how many.
 
-        `last_row` is the number of the last row, if rows are left out; `texts` are the cells in
-        which Excel shows no warning for a number stored as text. Raises SheetError if the temporary
-        file cannot be written.
+        `last_row` is the number of the last row, for rows whose numbers have gaps; `texts` are the
+        cells in which Excel shows no warning for a number stored as text. Raises SheetError if the
+        temporary file cannot be written.
         """
         start, number, rows = self._rows.tell(), 0, iter(rows)
         while batch := [*islice(rows, _BATCH)]:
@@ -272,7 +272,9 @@ class BulkWorkbook:
         return number
 
     def save(self, file: IO[bytes], *, with_seal: bool = False) -> None:
-        """Write the workbook into the file, with a seal by which `is_sealed` detects changes."""
+        """Write the workbook into the file; `with_seal` adds the seal by which `is_sealed` detects
+        changes.
+        """
         empty = BytesIO()
         self.book.save(empty)
         bodies = {

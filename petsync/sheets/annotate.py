@@ -25,7 +25,7 @@ class AnnotatedCopy:
     cells: int
     """The number of marked cells."""
     lost: tuple[str, ...] = ()
-    """The parts that could not be kept or shown, as sentences."""
+    """What could not be kept, or is not visible at once, as sentences."""
 
 
 def annotate_sheet(sheet: Sheet, path: str | Path) -> AnnotatedCopy:
@@ -33,11 +33,13 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> AnnotatedCopy:
 
     The cell is red for an error and yellow for a warning, and has a comment with the problem and
     the fix. Every other cell, sheet, chart, image and macro is kept byte for byte, as are the
-    users' comments. Earlier marks of petsync are replaced. The copy of a CSV file is a workbook
-    with its cells as text; each line is in the row with the same number. Cells with a correction
-    are corrected in the copy.
+    users' comments; exceptions, such as macros in an `.xlsx`, are in the result's `lost`. Earlier
+    marks of petsync are replaced. The copy of a CSV file is a workbook with its cells as text; each
+    record is in the row with the number of its first line. Cells with a correction are corrected in
+    the copy.
 
-    Raises SheetError if the file has changed since it was read, or if the copy cannot be written.
+    Raises SheetError if the file has changed since it was read, `path` is the sheet itself or not a
+    workbook, or the copy cannot be written.
     """
     sheet, path = as_sheet(sheet), as_path(path)
     source = load_unchanged(sheet, "Check it again.")

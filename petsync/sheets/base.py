@@ -53,8 +53,8 @@ def choose_base(data: Any, given: BaseChoice) -> Base | None:
     snapshot, none if it is False. If it is None: the data if it is a snapshot, or its base if it is
     a sheet.
 
-    Raises TypeError if `given` has another type, and SheetError if the data is a snapshot and one
-    of its queries failed.
+    Raises TypeError if `given` has another type, and SheetError if the data or `given` is a
+    snapshot and one of its queries failed.
     """
     if isinstance(data, Snapshot):
         data.require_whole()

@@ -37,12 +37,14 @@ def write_corrected(
     copy without corrections gives the same sheet.
 
     Everything else is unchanged: every other cell of a workbook, or every byte of the other rows
-    of a CSV file. The copy gets the base of the sheet. An existing file at `path` gets a backup,
+    of a CSV file. A digital signature is left out, and so are macros unless the copy is an `.xlsm`.
+    The copy gets the base of the sheet. An existing file at `path` gets a backup,
     as in `write_back`; return the backup's path, or None if there was no file.
 
-    Raises SheetError, and writes nothing, if `path` is the sheet itself, the file has changed since
-    it was read, the file at `path` is open in Excel or LibreOffice, a correction would replace a
-    formula that other cells use, or reading the copy would not give the same sheet.
+    Raises SheetError, and writes nothing, if `path` is the sheet itself or names another kind of
+    file, the sheet's file has changed since it was read, the file at `path` is open in Excel or
+    LibreOffice, a correction would replace a formula that other cells share, or reading the copy
+    would not give the same sheet.
     """
     sheet, path = as_sheet(sheet), as_path(path)
     source = load_unchanged(sheet, "Read it again.")

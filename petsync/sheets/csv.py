@@ -88,8 +88,9 @@ def parse_block(
     """Return the complete records, each with `width` cells, in the next `size` bytes, which are
     valid UTF-8.
 
-    None if they must be read one by one: a quote is ambiguous, a record has another width, is
-    longer than the block, or is so long that a cell may exceed the limit.
+    None if they must be read one by one: a quote is ambiguous, a byte order mark is at the start, a
+    record has another width, is longer than the block, or is so long that a cell may exceed the
+    limit.
     """
     stop = min(start.byte + size, len(data))
     raw = np.frombuffer(data, np.uint8)[start.byte : stop]
@@ -357,9 +358,7 @@ def trim_header(header: list[str]) -> list[str]:
 
 
 def is_ragged(cells: Sequence[str], width: int) -> bool:
-    """Return true if a row has fewer or more cells than its header; blank cells at its end do not
-    count.
-    """
+    """Return true if a row has fewer cells than its header, or more that are not all blank."""
     return len(cells) < width or any(cell.strip() for cell in cells[width:])
 
 
@@ -573,12 +572,12 @@ def edit_csv(
     added: Sequence[Mapping[str, str]] = (),
     removed: Collection[int] = (),
 ) -> bytes:
-    """Return the file with `edits` (texts by line and column name) and the columns `new` after its
-    own, without the records `removed` (by line), and with the records `added` at its end.
+    """Return the file as UTF-8 with `edits` (texts by line and column name) and the columns `new`
+    after its own, without the records `removed` (by line), and with the records `added` at its end.
 
-    The delimiter, quotes and line endings are kept, and so is each record without edits. Line
-    numbers are those of the file before the edits: a text of several lines moves the lines below
-    it.
+    The delimiter, the style of quotes and the line endings are kept, and so is each record without
+    edits and new columns. Line numbers are those of the file before the edits: a text of several
+    lines moves the lines below it.
     """
     dialect = dialect_of(source, sheet)
     records = list(record_lines(source, dialect))

@@ -76,8 +76,8 @@ def cells_of(
     pet: Pet, columns: Iterable[str], *, separator: Literal["\n", " | "] = "\n"
 ) -> dict[str, str]:
     """Return the texts of a pet's cells in these columns, "" for an empty field, with `separator`
-    between photo URLs. Each text reads back as the same value; a text equal to the marker of a
-    cleared cell is escaped.
+    between photo URLs. Each text reads back as the same value; a text that equals or resembles the
+    marker of a cleared cell is escaped.
     """
     return _pet_texts([pet], columns, separator)[0]
 
@@ -86,8 +86,9 @@ def edits_of(inbound: Inbound, sheet: Sheet) -> SheetEdits:
     """Return the edits that bring everything in `inbound` into the sheet.
 
     A new row, and a row whose pet is now known, get the pet's id. An `add` whose pet is now known
-    becomes `merge`. `id` is the only column that is added to a sheet. If no tag of the sheet has an
-    id, tags are written without ids if their names are unambiguous.
+    becomes `merge`. `id` is the only column that is added to a sheet. If the sheet has tags, and
+    none of them has an id, a pet's tags are written without ids, unless two of their names are
+    equal or one is empty.
     """
     separator: Literal["\n", " | "] = "\n" if sheet.tab else " | "
     columns = [

@@ -177,8 +177,8 @@ def is_workbook(data: bytes) -> bool:
 
 
 def unreadable_text(data: bytes) -> FileKind | None:
-    """Return the reason why a text file cannot be read, as a `FileKind`: its encoding, or the NUL
-    bytes at its end. Return None if it can be read.
+    """Return a reason why a text file cannot be read, as a `FileKind`: it is UTF-16 or UTF-32, or
+    ends in NUL bytes. Return None if there is no such reason.
     """
     if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return FileKind("UTF-32, not UTF-8", AS_ENCODED.format("utf-32"), "utf-32")
@@ -334,8 +334,11 @@ class Source:
     path: Path
     kind: Literal["workbook", "text"]
     data: bytes = field(repr=False)
-    """The file's bytes; for a text file in another `encoding`, its text as UTF-8."""
+    """The file's bytes; for a text file that was decoded with an `encoding`, its text as UTF-8."""
     encoding: str = ""
+    """The encoding that the caller gave; "" if none was given or needed: for a workbook, or a text
+    file with the byte order mark of UTF-8.
+    """
     original: bytes = field(default=b"", repr=False)
     """The file's own bytes if `data` differs from them; otherwise b""."""
 
@@ -449,7 +452,8 @@ def _detect_mark(data: bytes) -> tuple[str, tuple[str, ...]]:
 
 def encoding_of(path: Path, usual: str) -> str | None:
     """Return the encoding to read the file with: the one of its byte order mark, else the `usual`
-    one; None for a workbook and for UTF-8. Raises SheetError if the file cannot be read.
+    one; None for a workbook and for the mark of UTF-8. Raises SheetError if the file cannot be
+    read.
     """
     data = _read_bytes(path)
     if is_workbook(data):

@@ -157,8 +157,8 @@ class Cells:
     """The cells of one column."""
 
     text: Any
-    """An Arrow array of large_string without nulls: each cell as it is displayed, "" for a blank
-    cell.
+    """An Arrow array of large_string without nulls: the value of each cell as a text, whatever its
+    number format, "" for a blank cell.
     """
     kinds: np.ndarray[Any, np.dtype[np.int8]] | None = None
     """A `CellKind` for each cell; None if all are text."""

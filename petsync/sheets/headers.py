@@ -90,8 +90,8 @@ class Headers:
     columns: Mapping[str, int]
     others: Mapping[str, int]
     near: Mapping[int, str]
-    """The position and the suggested column of each header that is similar to a column's name, even
-    if the file also has that column, unless it is `id`.
+    """The column that is suggested for a header, by the header's position. The file may also have
+    this column under its own name, except `id`.
     """
 
 
@@ -166,7 +166,7 @@ class Mapper:
     ) -> SheetError:
         """Return the error for a sheet without any known header. It shows the row with the most
         similar headers, else the first one with content, and suggests columns for them. `numbers`
-        are those of the rows in the sheet, None for the columns of a DataFrame.
+        are the numbers of the rows in the sheet; None for a DataFrame.
         """
         filled_rows = [
             [trim(text) for text in row if trim(text)][:_MAX_COMPARED]

@@ -110,8 +110,9 @@ def apply_corrections(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]
     """Return the grid with the given texts in its cells; its `corrections` list the changed cells.
 
     `corrections` maps addresses to texts. A cell becomes text, whatever its kind was; "" makes it
-    blank. Raises SheetError for addresses that are not cells below the header and for values that
-    are not text; the error lists the first five of them.
+    blank. Raises SheetError if an address is not that of a cell below a header, the row of the cell
+    could not be parsed, a value is not a text that a cell can hold, or two addresses of one cell
+    have different texts; the error lists the first five problems.
     """
     if not corrections:
         return grid
@@ -283,19 +284,20 @@ class Origin(NamedTuple):
 def read_sheet(path: str | Path, **options: Unpack[SheetKeywords]) -> Sheet:
     """Read the spreadsheet at `path`: CSV (`.csv .tsv .txt`) or a workbook (`.xlsx .xlsm`).
 
-    Without a `tab`, it is the exported worksheet, else the first with a known header. Raises
-    SheetError if the exported worksheet was renamed and cannot be identified.
+    Without a `tab`, petsync reads the exported worksheet, else the first visible one with a known
+    header. Raises SheetError if the exported worksheet is hidden, or if it no longer exists under
+    its name and cannot be identified by its ids.
 
     `mapping` gives the column for headers that must exist in the file; `defaults` gives the column
     for headers that may be missing. A status must be one of `statuses`, of `known_statuses` or of
-    the file's base, with the same spelling. A cell with the text `clear` empties its field. A byte
-    order mark of a CSV file must fit the `encoding`. `corrections` gives texts by the address of a
-    cell, as in a finding (`Pets!C12` or `C12`, `line 12, column 3`): petsync reads the cell as this
-    text, "" as a blank cell, and checks the sheet with it. The file does not change; sheet, plan
-    and report list the corrections.
+    the file's base; differences in case and in outer spaces are warnings. A cell with the text
+    `clear` empties its field. A byte order mark of a CSV file must fit the `encoding`.
+    `corrections` gives texts by the address of a cell, as in a finding (`Pets!C12`, `C12`,
+    `line 12, column 3`): petsync reads the cell as this text, "" as a blank cell, and checks the
+    sheet with it. The file does not change; sheet, plan and report list the corrections.
 
     Problems of rows are the sheet's findings. Raises SheetError, with a hint, if the file cannot be
-    read at all.
+    read at all, a header of `mapping` is missing, or a correction cannot be made.
     """
     return read_file(path, ReadOptions.of(options))
 
@@ -397,7 +399,8 @@ def read_grid(
     base: Base | None = None,
 ) -> Grid:
     """Return the file's grid with the corrections, before validation. Without a `tab`, it is the
-    grid of the worksheet of the file's `base`, else of the first worksheet with a known header.
+    grid of the worksheet of the file's `base`, else of the first visible worksheet with a known
+    header.
     """
     mapper = Mapper.of(str(source.path), mapping)
     cell_texts = corrections or {}
@@ -455,14 +458,14 @@ class _SheetReader:
         # those on its id.
         self.notes.forget(self.grid.faults, but="id")
         for at, fault in self.grid.faults.items():
-            # The note is on the column `id`, although the id there may belong to another row.
+            # The note is on the column `id`, because the id in such a row may be another pet's.
             self.notes.add(at, "id", Note(fault.rule, fault.value, fault.problem))
         self._validate_rows()
         renamed = self._note_renamed()
         note_worksheet(self.grid, self.headers, self.notes, renamed)
 
     def _note_renamed(self) -> frozenset[int]:
-        """Note the exported columns that have another header now, unless no row has the action
+        """Note the exported columns that have another header now, if any row has the action
         `merge`.
         """
         is_open = np.asarray(self.values[ACTION] == "merge")
@@ -637,8 +640,8 @@ def sheet_from_frame(
     columns; `defaults` maps headers that may be missing.
 
     Raises SheetError if no column is one of petsync's, a header is a misspelling of one, two
-    columns have the same name, only the id is known and there are other columns, or a value does
-    not fit its column.
+    columns have the same name, only the id is known and there are other columns, the index and a
+    column have different ids, a header of `mapping` is missing, or a value does not fit its column.
     """
     columns = {**(defaults or {}), **(mapping or {})}
     mapper = Mapper.of(_FRAME_NAME, columns)
@@ -674,8 +677,8 @@ def sheet_from_frame(
 
 
 def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:
-    """Return true if the column has the services' additional fields, as petsync reads and exports
-    them, and not the user's own values, such as ids.
+    """Return true if the column has the additional fields of a service, as petsync reads and
+    exports them, and not the user's own values, such as ids.
     """
     values = [] if isinstance(column, pd.DataFrame) else column.tolist()
     are_objects = (
@@ -792,7 +795,7 @@ class _RoundedFloat(float):
 
 def _float_digits(dtype: Any) -> int:
     """Return the number of significant bits of the narrowest float in values of this type: 24 for
-    float32.
+    float32; 53 if the type has no float.
     """
     if isinstance(dtype, pd.CategoricalDtype):
         dtype = dtype.categories.dtype
@@ -805,7 +808,7 @@ def _float_digits(dtype: Any) -> int:
 
 def _arrow_digits(arrow: pa.DataType) -> int:
     """Return the number of significant bits of the narrowest float in an Arrow type or in the types
-    of its fields.
+    of its fields; 53 if there is none.
     """
     if pa.types.is_floating(arrow):
         return _float_digits(np.dtype(arrow.to_pandas_dtype()))
@@ -817,7 +820,7 @@ def _arrow_digits(arrow: pa.DataType) -> int:
 
 def _to_plain(value: Any, digits: int | None) -> Any:
     """Return the value as a plain Python object: None if it is missing, a list for an array. A
-    float that exceeds `digits` binary digits becomes a _RoundedFloat.
+    float that exceeds `digits` binary digits becomes a _RoundedFloat, unless `digits` is None.
     """
     if type(value) is str or value is None:
         return value
@@ -966,16 +969,16 @@ class Peek:
     headers: tuple[str, ...]
     """The headers, in the order of their columns."""
     meant: Mapping[str, str] = field(default_factory=dict)
-    """For each header that is or resembles the name of one of petsync's columns, or is a common
-    name for one of them: this column.
+    """The name of petsync's column for each header that is this name or resembles it, or is another
+    common name for the column.
     """
 
 
 def peek(path: str | Path, *, tab: str | None = None, encoding: str | None = None) -> Peek:
     """Return the headers of the file; in a workbook, of the worksheet `tab`, else of the one that
-    its base names, else of the first one. The headers are read from the row with the most known or
-    similar headers, else from the row with the most cells. Raises SheetError if the file cannot be
-    read.
+    its base names, else of the first visible one. The headers are those of the row with the most
+    known or similar headers, else of the row with the most cells, among the first 20 rows. Raises
+    SheetError if the file cannot be read.
     """
     source = load(Path(path), encoding)
     mapper = Mapper.of(str(source.path), None)
@@ -1011,8 +1014,8 @@ def _count_known(mapper: Mapper, row: Sequence[str]) -> int:
 
 
 def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES, digest: str = "") -> Sheet | None:
-    """Return the sheet of the plan, read with the plan's options; None if the file is missing or
-    has changed since the plan was made. `digest` is the file's SHA-256 if the plan's run has
+    """Return the sheet of the plan, read with the plan's options; None if the file cannot be read
+    or has changed since the plan was made. `digest` is the file's SHA-256 if the plan's run has
     written into it.
     """
     source = Path(plan.source)

@@ -173,11 +173,12 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
     gets the id of the pet that the row was recognised as, unless another row has that id. An `add`
     whose pet now exists becomes `merge`. The copy gets the sheet's base, updated with the rows that
     the report lists as applied. The sheet's corrections are written into the copy, except over
-    formulas that other cells share. In a workbook, everything else is kept (macros only if the copy
-    is an `.xlsm`); in a CSV file, all other bytes.
+    formulas that other cells share. In a workbook, everything else is kept, except a digital
+    signature, and macros unless the copy is an `.xlsm`; in a CSV file, all other bytes.
 
     If `follow` is false (for a path that petsync chose), a symbolic link at `path` is an error.
-    Raises SheetError if the file has changed since it was read, the copy cannot be written, or an
+    Raises SheetError if the file has changed since it was read, the report is for another sheet,
+    `path` is the sheet itself or names another kind of file, the copy cannot be written, or an
     argument has the wrong type.
     """
     sheet, results, path = as_sheet(sheet), as_results(results), as_path(path)

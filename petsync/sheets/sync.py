@@ -116,8 +116,8 @@ class _Comparison:
         kept_rows: np.ndarray[tuple[int], np.dtype[np.intp]],
         numbers: np.ndarray[tuple[int], np.dtype[np.int64]],
     ) -> int | None:
-        """Return the position of a cell of the column that does not have its expected text, or
-        None.
+        """Return the position of the first cell of the column that does not have its expected text
+        or kind, or None.
         """
         before_column = self.before.columns[column] if column < len(self.before.columns) else None
         blank = pa.array([""] * len(kept_rows), pa.large_string())
@@ -182,9 +182,9 @@ def must_take_edits(sheet: Sheet) -> None:
 
 def obstacles(sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...]:
     """Return the edits that cannot be written, with the reasons: a cell with a formula, a text that
-    no file of this kind can hold, a new row below a table that ends with a row of totals.
-    `edits.without(…)` returns the others. Raises SheetError if the file has changed since it was
-    read.
+    no file of this kind can hold, a new row below a table that ends with a row of totals, the
+    removal of a row with a formula that other cells share. `edits.without(…)` returns the other
+    edits. Raises SheetError if the file has changed since it was read.
     """
     source = load_unchanged(as_sheet(sheet), _READ_AGAIN)
     if source.kind == "workbook":

@@ -83,7 +83,8 @@ def write_sheet(
 
     An existing file is replaced if it is an export that nobody edited. If it was edited since its
     export, is not an export or is open in Excel or LibreOffice, it is kept and SheetError is
-    raised, unless `force` is true. Raises SheetError if the file cannot be written.
+    raised, unless `force` is true. Raises SheetError if the file cannot be written, and TypeError
+    if `data` is neither a DataFrame nor has one as `frame`.
     """
     path = Path(path)
     try:

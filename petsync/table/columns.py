@@ -1,4 +1,4 @@
-"""The canonical columns (design: "The table"), and a sheet's actions."""
+"""The canonical columns of a table of pets, and a sheet's actions."""
 
 from __future__ import annotations
 

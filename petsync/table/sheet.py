@@ -39,8 +39,8 @@ __all__ = [
 
 class Correction(msgspec.Struct, frozen=True):
     """A cell that was read as `after`, while the file has `before`. `address`, `row` and `column`
-    are as in a finding. A number, a date or an error has the text that a spreadsheet program shows;
-    "" is a blank cell.
+    are as in a finding. In `before`, a number or a date has no number format (`2026-05-01`), and an
+    error is its text (`#N/A`); "" is a blank cell.
     """
 
     address: str
@@ -130,6 +130,7 @@ _PLAIN_TAB = re.compile(r"\w+")
 def cell_address(tab: str, place: str, row: int) -> str:
     """Return a cell's address in the usual notation: for Excel `Pets!C12`, `'My pets'!C12`; for CSV
     (`tab` is "") `line 12, column 3`; for a DataFrame, whose columns have names, `row 12, status`.
+    If `place` is "", the address is that of the row: `Pets!A12` or `line 12`.
     """
     if not tab and place and not place.isdigit():
         return f"row {row}, {place}"
@@ -177,8 +178,8 @@ class Sheet:
     CSV the line at which the record starts). The frame has the canonical columns that the file has,
     with the table's dtypes, plus `action` (str, always present). A missing value means no change;
     an empty text or list empties the field. In `category` the text "[clear]" empties it, and a name
-    that looks like this marker has an apostrophe before it, as in a cell; an empty text in
-    `category` does not change a category with an empty name.
+    that looks like this marker has an apostrophe before it, as in a cell; an empty text empties it
+    too, unless the pet's category has an empty name.
     """
     others: pd.DataFrame
     """The file's other columns as text, with the same index."""
@@ -186,13 +187,13 @@ class Sheet:
     blocked: tuple[int, ...] = ()
     """The numbers of the rows that are not in `frame` because of an error."""
     blocked_ids: frozenset[int] = frozenset()
-    """The ids in blocked rows, which a plan neither changes nor deletes. A row whose id cannot be
-    trusted has an error finding in the column `id`: it may belong to any pet.
+    """The ids in blocked rows; a plan neither changes nor deletes their pets. A row whose id cannot
+    be trusted has an error finding in the column `id`: the row may belong to any pet.
     """
     blocked_pets: Mapping[int, int] = field(default_factory=dict)
     """The ids of blocked rows, by row number."""
     unidentified: tuple[int, ...] = ()
-    """The blocked rows without an id that can be trusted."""
+    """The blocked rows whose id is missing or cannot be read."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """For each column of `frame` and of `others`, the letter (XLSX), number (CSV) or name
     (DataFrame) of the column in the source.
@@ -202,18 +203,20 @@ class Sheet:
     mapping: Mapping[str, str] = field(default_factory=dict)
     """The caller's mapping from headers to columns, without headers that the file does not have."""
     encoding: str = ""
-    """The encoding that the caller gave for a CSV file, else ""."""
+    """The encoding that the caller gave for a CSV file, unless the file has the byte order mark of
+    UTF-8; else "".
+    """
     tabs: tuple[str, ...] = ()
     """The other visible worksheets, which are not read."""
     digest: str = ""
-    """The SHA-256 of the file's bytes, in hexadecimal."""
+    """The SHA-256 of the file's bytes, in hexadecimal; "" for a DataFrame."""
     base: Base | None = None
     """The store's records when the sheet was exported, if the sheet has them."""
     base_refused: str = ""
     """The reason why the sheet's base cannot be used; "" if it can, or if there is no base."""
     ids_elsewhere: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
-    """The ids in each worksheet of `tabs` that has a column of ids; None for a worksheet that could
-    not be read.
+    """The ids in each worksheet of `tabs` that has a column of ids; None for a worksheet that is
+    too large or could not be read.
     """
     heads: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict, repr=False)
     """The first rows of each worksheet of `tabs` that has no known headers, if the caller named no
@@ -229,8 +232,8 @@ class Sheet:
 
     @property
     def rows(self) -> pd.DataFrame:
-        """The frame for comparisons: it has CLEARED instead of CLEAR, and names without the
-        escaping apostrophe.
+        """The frame for comparisons: its `category` has CLEARED instead of CLEAR, and names without
+        the escaping apostrophe.
         """
         if not self._rows:  # A comparison reads this property and the next two many times.
             self._rows.append(rows_of(self.frame))
@@ -245,7 +248,9 @@ class Sheet:
 
     @property
     def filled_columns(self) -> frozenset[str]:
-        """The columns with values; all existing columns if no row is usable."""
+        """The columns with values, or all existing columns if no row is usable; `id` if any row has
+        one, and `action` if the file has this column.
+        """
         if not self._filled_columns:
             frame = self.rows
             there = [column for column in COLUMNS if column in frame and column != "id"]

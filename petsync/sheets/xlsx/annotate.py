@@ -177,10 +177,10 @@ def new_comments(namespace: str) -> bytes:
 class Comments:
     """The comments of one worksheet, without the earlier ones of petsync.
 
-    `removed_addresses` has the addresses of comments that had only petsync's text, `others` those
-    of the other comments that stay, without threaded ones, `removed` the text of petsync that was
-    removed from a comment that stays, by its address, `threaded` the addresses of threaded
-    comments, to which nothing can be added. Raises MarkupError if the part has no comments.
+    `removed_addresses` has the addresses of the comments that had only petsync's text; these are
+    removed. `removed` has, by address, the text of petsync that is removed from a comment that
+    stays. `threaded` has the addresses of threaded comments, to which nothing can be added. Raises
+    MarkupError if the part is not well-formed or has no list of comments.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -205,7 +205,7 @@ class Comments:
 
     @property
     def had_own(self) -> bool:
-        """True if the part had comments of petsync."""
+        """True if the part had comments with text of petsync."""
         return bool(self.removed_addresses or self.removed)
 
     def add(self, address: str, text: str) -> None:

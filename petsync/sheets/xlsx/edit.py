@@ -560,9 +560,9 @@ def patch_workbook(
 
     The columns `new` are added after the last one with a value, with a header. Formulas are kept,
     except in the `replaceable` cells (by row and column). A formula that other cells share is kept
-    even there; with `strict`, SheetError is raised. `lines` are those of a new base. `suffix` is
-    that of the new file, if it differs: macros are kept only with `.xlsm`. Also raises SheetError
-    if the workbook is damaged.
+    even there; with `strict`, SheetError is raised. `lines` are those of a new base. If there is a
+    `suffix`, the workbook gets the format of files with this suffix: macros are kept only with
+    `.xlsm`. Also raises SheetError if the workbook is damaged.
     """
     parts = WorkbookParts(source)
     with damage_named(source):

@@ -477,7 +477,9 @@ def _whole_numbers(values: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int64]]
 
 
 def format_value(value: Any) -> str:
-    """Return a value as the cell shows it; whole numbers have no decimal point."""
+    """Return a value of calamine as text, whatever the cell's number format: a whole number without
+    a decimal point, TRUE or FALSE, a date in ISO 8601.
+    """
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, float):

@@ -167,7 +167,7 @@ OWN_RULE = re.compile(
     rf'TRIM\(\$[A-Z]+[0-9]+\)="(?:{"|".join(_ROW_COLOURS)})"|'
     r"COUNTA\(\$[A-Z]+[0-9]+:\$[A-Z]+[0-9]+\)>0"
 )
-"""Matches the formulas of the conditional formats that `lay_out` makes, even if their columns have
+"""Matches the formulas of the conditional formats that `_colour` adds, even if their columns have
 been moved.
 """
 

@@ -203,8 +203,8 @@ class Walk:
 
 
 def check_count(data: bytes, most: int) -> None:
-    """Raise MarkupError for a part with more than `most` elements, or with an element of more than
-    100,000 attributes: parsing takes some hundred bytes for each.
+    """Raise MarkupError for a part with more than twice `most` tags, or with an element of more
+    than 100,000 attributes: parsing takes some hundred bytes for each.
     """
     count = data.count(b"<")
     if count > 2 * most:
@@ -245,7 +245,7 @@ def _text_or_index(cell: CellMark) -> str | int:
 def elements(data: bytes) -> list[tuple[str, dict[str, str]]]:
     """Return the elements of a small part in order: local name, and attributes by local name.
 
-    Raises MarkupError if the part is not well-formed, or has more than MAX_ELEMENTS.
+    Raises MarkupError if the part is not well-formed, has a DTD or has too many elements.
     """
     check_count(data, MAX_ELEMENTS)
     found: list[tuple[str, dict[str, str]]] = []
