@@ -644,5 +644,6 @@ def test_rule_error_text(tmp_path: Path, shown: str) -> None:
     book.save(tmp_path / "pets.xlsx")
     sheet = read_sheet(tmp_path / "pets.xlsx")
     assert list_findings(sheet) == [("Pets!B2", "error-text")]
+    assert sheet.problems[0].problem == RULES["error-text"].meaning
     assert sheet.frame["name"].tolist() == [shown]
     assert "leave the text if it is correct" in sheet.problems[0].suggestion

@@ -412,8 +412,7 @@ def note_suspects(grid: Grid, headers: Headers, notes: Notes) -> None:
         cells = grid.columns[position]
         for at in text.errors(cells.text):
             if _is_text(cells, at):
-                problem = text.explain_error(cells.text[at].as_py())[0]
-                _note(cells, at, name, notes, "error-text", problem.replace("cell", "text"))
+                _note(cells, at, name, notes, "error-text")
         if is_csv and name in _CONVERTED:
             for at in text.find_converted(cells.text):
                 _note(cells, at, name, notes, "looks-converted")
