@@ -119,6 +119,13 @@ def test_errors_in_a_csv_file_are_errors(tmp_path: Path, shown: str) -> None:
     assert sheet.blocked == (2, 3, 4)
 
 
+@pytest.mark.parametrize(("cell", "shown"), [("#¿NOMBRE?", "#¿NOMBRE?"), ("#" * 90, "###")])
+def test_an_error_is_named_in_full(tmp_path: Path, cell: str, shown: str) -> None:
+    """A finding names the error as its cell shows it; many hashes are shortened."""
+    (finding,) = csv_of(tmp_path, f"id,name\n1,{cell}\n").problems
+    assert finding.problem.startswith(f"The cell shows {shown}: ")
+
+
 @pytest.mark.parametrize("name", ["#1", "#winning", "##", "NA", "Ref!", "E.", "Err", "#"])
 def test_names_with_a_hash_are_names(tmp_path: Path, name: str) -> None:
     """Only the whole text of a spreadsheet error is an error."""

@@ -117,7 +117,8 @@ def explain_error(value: str) -> tuple[str, str]:
     cause = _error_cause(value)
     if not cause:
         return "", ""
-    problem = f"The cell shows {value[:8]}: {cause}."
+    shown = "###" if cause == _NARROW else value
+    problem = f"The cell shows {shown}: {cause}."
     if cause == _NARROW:
         return problem, "Make the column wider in the workbook and save the CSV file again."
     if cause == _NOT_FOUND:
