@@ -149,6 +149,9 @@ CASES = [
     Case("unknown-action", "action", "remove", "remove", "action is unknown", "Write delete"),
     Case("unknown-action", "action", "zzz", "zzz", "action is unknown", "leave the cell blank"),
     Case("tags-unreadable", "tags", '"calm; shy', '"calm; shy', "never closed", "Close each quote"),
+    Case(
+        "tags-unreadable", "tags", "9" * 20 + ":x", "9" * 20 + ":x", "range of ids", "Correct the"
+    ),
     Case("tag-repeated", "tags", "calm; shy; calm", "calm; shy; calm", "calm", "Keep one"),
     Case("tags-separators", "tags", "calm;; shy", "calm;; shy", "extra semicolon", "one semicolon"),
     Case("tags-commas", "tags", "calm, shy", "calm, shy", "a semicolon seems", "Write calm; shy "),

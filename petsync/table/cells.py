@@ -275,7 +275,7 @@ def _tag_id(digits: str | None, position: int) -> int | None:
     try:
         return parse_id(digits)
     except CellError as error:
-        raise CellError(error.problem, position=position) from None
+        raise CellError(error.problem, position=position, rule=error.rule) from None
 
 
 class _Item(NamedTuple):

@@ -629,6 +629,9 @@ _BETWEEN = re.compile(r"[\s,]*")
 _SHOWN = 80
 _BRACKETS = ("[]", "()", "{}")
 _NO_ITEMS = "Leave the cell blank to change nothing, or write [clear] to empty the field."
+_TAG_ID_CURE = (
+    "Correct the number before the tag; if it belongs to the tag's name, put a colon before it."
+)
 
 
 def tags(column: Column) -> _Lists:
@@ -830,7 +833,8 @@ def _parse(
     try:
         items = parse(text)
     except CellError as error:
-        return None, [Note(unreadable, text, f"In this cell {error}.")]
+        cure = _TAG_ID_CURE if error.rule == "id-out-of-range" else ""
+        return None, [Note(unreadable, text, f"In this cell {error}.", cure)]
     distinct = list(dict.fromkeys(items))
     if len(distinct) == len(items):
         return distinct, []

@@ -331,6 +331,7 @@ LISTS = (
         '"small; friendly',
         "small; friendly",
         "Close each quote, and double the quotes inside a quoted tag.",
+        "petsync also reports a tag whose id is outside the range of ids (64 bits).",
     ),
     warning(
         "tag-repeated",
