@@ -99,6 +99,7 @@ def test_a_placeholder_is_pointed_out(tmp_path: Path, text: str) -> None:
         ("Pets!D2", "placeholder-text"),
     ]
     assert f'"{text.strip()}" is taken as a tag' in sheet.problems[1].problem
+    assert sheet.problems[1].suggestion == f'Delete "{text.strip()}" if it is not a tag.'
     assert sheet.frame["category"].tolist() == [text]
 
 

@@ -784,7 +784,8 @@ def validate_tags(text: str) -> TextResult:
     if unknown := _placeholders(parsed or ()):
         others = format_tags(tag for tag in parsed or () if tag.name not in unknown)
         problem = f'"{unknown[0]}" is taken as a tag.'
-        notes.append(Note("placeholder-text", text, problem, "", others))
+        cure = f'Delete "{unknown[0]}" if it is not a tag.' if others else ""
+        notes.append(Note("placeholder-text", text, problem, cure, others))
     return TextResult(parsed, notes)
 
 
@@ -814,7 +815,8 @@ def validate_photos(text: str) -> TextResult:
     if placeholder:
         others = format_photo_urls(url for url in parsed or () if not is_placeholder(url))
         problem = f'"{placeholder}" is taken as an address.'
-        notes.append(Note("placeholder-text", text, problem, "", others))
+        cure = f'Delete "{placeholder}" if it is not an address.' if others else ""
+        notes.append(Note("placeholder-text", text, problem, cure, others))
     for url in strange_urls(parsed or ())[: 0 if placeholder else 1]:
         hint, other = suggest_url(url)
         corrected = [other if each == url else each for each in parsed or ()] if other else []
