@@ -202,6 +202,7 @@ def test_a_status_that_the_store_has_is_kept(tmp_path: Path) -> None:
     sheet = csv_of(tmp_path, text, known_statuses={"Reserved"})
     assert sheet.frame["status"].tolist() == ["Reserved", "Reserved"]
     assert [each.rule for each in sheet.problems] == ["status-spelling", "unknown-status"]
+    assert sheet.problems[0].problem.startswith("The status differs from Reserved only in case")
     assert sheet.problems[1].suggestion.startswith("Write Reserved if you mean that.")
 
 

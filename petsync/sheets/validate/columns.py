@@ -1434,7 +1434,7 @@ def _matching_cells(
 def _respelled_status(text: str, status: str) -> list[Note]:
     if text == status:
         return []
-    problem = f"The status has capital letters or spaces around it; it is read as {status}."
+    problem = f"The status differs from {status} only in case or spaces; it is read as {status}."
     return [Note("status-spelling", text, problem, f"Write {status}.", status, True)]
 
 

@@ -265,10 +265,11 @@ FIELDS = (
     ),
     warning(
         "status-spelling",
-        "The status has capital letters or spaces around it, which are ignored.",
+        "The status differs from one of the store's only in case or spaces around it.",
         "Sold",
         "sold",
-        "Write it in lower case.",
+        "Write it as the store does.",
+        "petsync reads it as the store's status.",
     ),
     error(
         "category-contradiction",
