@@ -307,7 +307,7 @@ def test_rule_ragged_row(tmp_path: Path) -> None:
         ("line 3, column 1", "ragged-row"),
         ("line 5, column 1", "ragged-row"),
     ]
-    assert "has 4 cells where the header has 3" in sheet.problems[0].problem
+    assert sheet.problems[0].problem == "The row has 4 cells where the header has 3."
     assert "has 2 cells where" in sheet.problems[1].problem
     assert "Quote cells" in sheet.problems[0].suggestion
     assert sheet.problems[0].value == "1,Bello, the dog,sold"

@@ -331,7 +331,7 @@ def test_a_number_format_does_not_hide_that_zeros_may_be_lost(tmp_path: Path) ->
 def test_one_of_anything_is_reported_in_the_singular(tmp_path: Path) -> None:
     """One error, warning, row, cell or further finding is written in the singular."""
     sheet = csv_of(tmp_path, "id,name,status\n1\n2,Rex,Sold\n")
-    assert "the row has 1 cell where the header has 3" in sheet.problems[0].problem
+    assert "The row has 1 cell where the header has 3" in sheet.problems[0].problem
     text = " ".join(findings_text(sheet).split())
     assert "1 row can be used, 1 row needs fixing; 1 error, 1 warning." in text
     assert table_text(sheet.findings).endswith("1 error and 1 warning in 2 rows.")

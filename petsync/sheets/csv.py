@@ -417,19 +417,19 @@ class _Body:
 
     def _pad_record(self, at: int, cells: list[str] | None) -> list[str]:
         if cells is None:
-            problem = "text follows the closing quote of a cell"
+            problem = "Text follows the closing quote of a cell."
             self._faults[at] = Fault("broken-quote", "", problem)
             return [""] * self._width
         if is_ragged(cells, self._width):
             cell_count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-            problem = f"the row has {cell_count} where the header has {self._width}"
+            problem = f"The row has {cell_count} where the header has {self._width}."
             self._faults[at] = Fault("ragged-row", self._delimiter.join(cells), problem)
         long_cells = [
             n for n, cell in enumerate(cells[: self._width]) if len(cell) > MAX_CELL_LENGTH
         ]
         if long_cells and at not in self._faults:
             cell = cells[long_cells[0]]
-            problem = f"the cell in column {long_cells[0] + 1} has {len(cell):,} characters"
+            problem = f"The cell in column {long_cells[0] + 1} has {len(cell):,} characters."
             self._faults[at] = Fault("cell-long", cell[:_SHOWN_LENGTH], problem)
         padded = [*cells, *[""] * self._width][: self._width]
         return ["" if n in long_cells else cell for n, cell in enumerate(padded)]
