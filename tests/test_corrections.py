@@ -153,8 +153,21 @@ def test_all_refused_addresses_are_named_at_once(tmp_path: Path) -> None:
 def test_a_row_that_cannot_be_taken_apart_is_not_corrected(tmp_path: Path) -> None:
     """A row that cannot be split into cells is not corrected, because its columns may be wrong."""
     text = "id,name\n1,Rex,x\n2,Mia\n"
-    with pytest.raises(SheetError, match="cannot be split into cells"):
+    with pytest.raises(SheetError, match="its row has the error ragged-row; fix it in the file"):
         csv_of(tmp_path, text, corrections={"line 2, column 2": "x"})
+
+
+def test_a_row_with_a_cell_that_is_too_long_is_not_corrected(tmp_path: Path) -> None:
+    """The refusal names the error of the row, whose cells can be split."""
+    text = f"id,name\n1,{'x' * 140_000}\n"
+    with pytest.raises(SheetError, match="its row has the error cell-long"):
+        csv_of(tmp_path, text, corrections={"line 2, column 2": "x"})
+
+
+def test_a_cell_without_a_header_is_not_corrected(tmp_path: Path) -> None:
+    """A cell in a column without a header exists, but has no column to correct."""
+    with pytest.raises(SheetError, match="line 2, column 2: its column has no header"):
+        csv_of(tmp_path, "id,,name\n1,x,Rex\n", corrections={"line 2, column 2": "y"})
 
 
 def test_what_is_suggested_is_sure_or_a_guess(tmp_path: Path) -> None:

@@ -184,13 +184,16 @@ class _GridEditor:
         if place.row == self.grid.header_row:
             raise _CorrectionRefusedError(f"{address}: this is the header; map its columns instead")
         position = self.rows.get(place.row)
+        if place.column in self.grid.places and place.column not in self.names:
+            raise _CorrectionRefusedError(f"{address}: its column has no header")
         if position is None or place.column not in self.names:
             raise _CorrectionRefusedError(
                 f"{address}: there is no such cell, or its whole row is blank"
             )
         if position in self.grid.faults:
+            rule = self.grid.faults[position].rule
             raise _CorrectionRefusedError(
-                f"{address}: its row cannot be split into cells; fix it in the file"
+                f"{address}: its row has the error {rule}; fix it in the file"
             )
         return position, list(self.grid.places).index(place.column)
 
