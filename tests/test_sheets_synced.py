@@ -294,6 +294,7 @@ def test_a_row_goes_with_its_own_formulas(tmp_path):
     sheet = read_sheet(path)
     (held,) = obstacles(sheet, SheetEdits(removed=[2]))
     assert (held.row, held.column) == (2, "")
+    assert held.suggestion == "Delete the row in Excel or LibreOffice."
     assert not SheetEdits(removed=[2]).without([held])
 
 

@@ -896,7 +896,8 @@ class _CellAmendment:
         shared_formulas = [at for at in row.cells if row.has_dependents(at)]
         if shared_formulas:
             problem = "the row cannot be removed: a formula in it is shared with other cells"
-            self._add_obstacle(row, "", shared_formulas[0], problem)
+            cure = "Delete the row in Excel or LibreOffice."
+            self._add_obstacle(row, "", shared_formulas[0], problem, cure)
             return {}
         return {at: NewCell(row.style(at), "") for at in row.cells}
 
@@ -907,9 +908,9 @@ class _CellAmendment:
             if at < 0 or (at not in row.cells and not text):
                 continue
             if row.has_formula(at):
-                self._add_obstacle(
-                    row, name, at, "the cell has a formula, which is not overwritten"
-                )
+                problem = "the cell has a formula, which is not overwritten"
+                cure = "Type the value over the formula, or change what it is calculated from."
+                self._add_obstacle(row, name, at, problem, cure)
                 continue
             style = self._neighbour_style(row) if name in self.free else row.style(at)
             new_cells.append((at, NewCell(style, text, self._keeps_number(row, at, text))))
@@ -925,14 +926,14 @@ class _CellAmendment:
     def _neighbour_style(self, row: Row) -> int:
         return self.styles.text(row.style(self.places.get("status", self.places.get("name", 0))))
 
-    def _add_obstacle(self, row: Row, name: str, at: int, problem: str) -> None:
+    def _add_obstacle(self, row: Row, name: str, at: int, problem: str, cure: str) -> None:
         self.obstacles.append(
             Obstacle(
                 row=row.number,
                 column=name,
                 address=cell_address(self.sheet.tab, letter(at), row.number),
                 problem=problem,
-                suggestion="Type the value over the formula, or change what it is calculated from.",
+                suggestion=cure,
             )
         )
 
