@@ -408,6 +408,10 @@ def test_what_no_cell_can_hold_is_reported_beforehand(tmp_path, suffix, text):
     edits = SheetEdits({2: {"name": text, "status": "pending"}}, [{**NEW, "name": text}])
     held = obstacles(sheet, edits)
     assert [(each.row, each.column) for each in held] == [(2, "name"), (-1, "name")]
+    assert {each.suggestion for each in held} == {"Change the text in the store."}
+    with pytest.raises(SheetError) as caught:
+        write_synced(sheet, edits)
+    assert caught.value.hint == "Nothing was written. Change the text in the store."
     write_synced(sheet, edits.without(held))
     assert read_sheet(path).frame["status"].tolist() == ["pending", "available"]
 

@@ -35,7 +35,7 @@ class Obstacle:
     """The column of the cell; "" if the row cannot be added or removed."""
     address: str
     problem: str
-    suggestion: str = ""
+    suggestion: str
 
     def __str__(self) -> str:
         return f"{self.address}: {self.problem}"

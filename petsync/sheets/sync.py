@@ -168,6 +168,7 @@ def _kinds(cells: Cells) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
 
 
 _READ_AGAIN = "Nothing was written. Read the sheet again, or wait for the next round to write it."
+_STORE_CURE = "Change the text in the store."
 _MAX_LENGTH = {"workbook": 32_767, "text": 131_072}
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -275,7 +276,9 @@ def _find_unwritable(source: Source, sheet: Sheet, edits: SheetEdits) -> Iterato
         problem = _storage_problem(text, limit)
         if problem:
             place = f"new row {-row}, {name}" if row < 0 else sheet.address(row, name)
-            yield Obstacle(row=row, column=name, address=place, problem=problem)
+            yield Obstacle(
+                row=row, column=name, address=place, problem=problem, suggestion=_STORE_CURE
+            )
 
 
 def _edited_texts(edits: SheetEdits) -> Iterator[tuple[int, str, str]]:
