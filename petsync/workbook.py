@@ -327,7 +327,7 @@ def _translate_errors() -> Iterator[None]:
     except OSError as error:
         raise SheetError(
             f"a temporary file for the rows cannot be written: {error.strerror}",
-            hint="Free space in the folder for temporary files, or name another in TMPDIR.",
+            hint="Free space in the folder for temporary files, or set TMPDIR to another folder.",
         ) from None
 
 

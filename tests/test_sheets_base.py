@@ -316,7 +316,7 @@ def test_the_base_is_very_hidden_and_never_the_data(tmp_path):
     del book["Pets"]
     book.create_sheet("Empty", 0)
     book.save(path)
-    with pytest.raises(SheetError, match=r"'Pets' .* no longer exists"):
+    with pytest.raises(SheetError, match=r"'Pets', .* no longer exists"):
         read_sheet(path)
     with pytest.raises(SheetError, match="no column"):
         read_sheet(path, tab="Empty")
@@ -407,7 +407,7 @@ def test_a_renamed_worksheet_is_read_where_it_is_certain(tmp_path):
         (doubled, ["'Tiere'", "'Other'"]),
         (shortened, ["'Tiere'"]),
     ):
-        with pytest.raises(SheetError, match=r"'Pets' .* no longer exists") as caught:
+        with pytest.raises(SheetError, match=r"'Pets', .* no longer exists") as caught:
             read_sheet(a_book(path, change))
         assert all(name in caught.value.hint for name in (*names, "--sheet", "tab="))
 
@@ -420,7 +420,7 @@ def test_a_hidden_worksheet_of_pets_is_not_replaced_by_another(tmp_path):
         book["Pets"].sheet_state = "hidden"
 
     path = a_book(tmp_path / "pets.xlsx", change)
-    with pytest.raises(SheetError, match=r"'Pets' .* is hidden"):
+    with pytest.raises(SheetError, match=r"'Pets', .* is hidden"):
         read_sheet(path)
     assert len(read_sheet(path, tab="Pets")) == 3
 
@@ -438,7 +438,7 @@ def test_the_worksheet_of_another_base_is_found(tmp_path):
     write_sheet(a_snapshot(), tmp_path / "plain.xlsx", base=False)
     assert worksheet_of(tmp_path / "plain.xlsx", replace(base, tab="Tiere")) == "Pets"
     more = base.with_pets([Pet(id=3, name="Mia")])
-    with pytest.raises(SheetError, match=r"'Tiere' .* no longer exists"):
+    with pytest.raises(SheetError, match=r"'Tiere', .* no longer exists"):
         worksheet_of(tmp_path / "plain.xlsx", replace(more, tab="Tiere"))
 
 

@@ -147,13 +147,13 @@ def test_a_sheet_without_a_known_header_is_refused_with_what_may_be_meant(tmp_pa
         SheetError, match="no column has a header that petsync recognises"
     ) as caught:
         csv_of(tmp_path, "Our pets\n\nNmae,Staus,Preis\nBello,sold,3\n")
-    assert "row 3 holds 'Nmae', 'Staus', 'Preis'" in caught.value.message
+    assert "line 3 holds 'Nmae', 'Staus', 'Preis'" in caught.value.message
     assert caught.value.hint.startswith("'Nmae' may mean name. 'Staus' may mean status. The colum")
     with pytest.raises(SheetError, match="row 2 holds 'a', 'b'"):
         sheet_of(tmp_path, [[], ["a", "b"], [1, 2]])
     with pytest.raises(SheetError, match="row 6 holds 'Naame', 'b'"):
         sheet_of(tmp_path, [[], [], [], ["Our pets"], [], ["Naame", "b"], [1, 2]])
-    with pytest.raises(SheetError, match="row 3 holds 'foo', 'bar'"):
+    with pytest.raises(SheetError, match="line 3 holds 'foo', 'bar'"):
         csv_of(tmp_path, "\n\nfoo,bar\n1,2\n")
     with pytest.raises(SheetError, match="its first rows are empty"):
         sheet_of(tmp_path, [[]])

@@ -178,7 +178,7 @@ CASES = {
         lambda: zipped((f"xl/{n}", b"") for n in range(50_000)),
         "too many parts",
     ),
-    "100,000 sheets.xlsx": (many_tabs, "it has 100,000 sheets"),
+    "100,000 sheets.xlsx": (many_tabs, "the workbook has 100,000 sheets"),
     "1,000 tabs on one part.xlsx": (
         lambda: tabs_of_one_part(1000),
         "no column has a header that petsync recognises",

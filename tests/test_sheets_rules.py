@@ -191,7 +191,7 @@ CASES = [
     Case("placeholder-text", "tags", "null", " ? ", "taken as a tag", "Leave the cell blank"),
     Case("placeholder-text", "category", "NaN", "<NA>", "uses it as text", "Leave the cell blank"),
     Case("photos-unreadable", "photo_urls", '"https://e', '"https://e', "never closed", "Close"),
-    Case("photo-repeated", "photo_urls", f"{URL}\n{URL}", f"{URL} | {URL}", "Twice", "Keep one"),
+    Case("photo-repeated", "photo_urls", f"{URL}\n{URL}", f"{URL} | {URL}", "More", "Keep one"),
     Case("photos-separators", "photo_urls", f"{URL}, {URL}?2", f"{URL};{URL}?2", "several", "| wi"),
     Case("photos-separators", "photo_urls", f"{URL}|{URL}?2", f"{URL}{URL}?2", "several", "quotes"),
     Case("photos-separators", "photo_urls", f"{URL}|2", f"{URL}; 2", "several", "quotes"),

@@ -139,7 +139,7 @@ def test_a_number_of_more_than_15_digits_is_never_rounded(tmp_path: Path) -> Non
         ("1\u200b2", "It may be 12; write the number alone."),
         ("12; 13", "The cell has several numbers; give each pet its own row."),
         ("１２", "Write 12, with the digits 0 to 9."),
-        ("1O2", "It may be 102: there is a letter in it that looks like a digit."),
+        ("1O2", "It may be 102: the cell has a letter that looks like a digit."),
         ("12a", "Write the pet's number, or leave the cell blank to add a pet."),
         ("9" * 5000 + "x", "Write the pet's number, or leave the cell blank to add a pet."),
     ],
@@ -314,7 +314,7 @@ def test_unseen_characters_are_named_in_comments_and_in_the_terminal(tmp_path: P
         assert shown in text
     annotate_sheet(sheet, tmp_path / "marked.xlsx")
     marked = openpyxl.load_workbook(tmp_path / "marked.xlsx")["Pets"]
-    assert "Twice in this cell: a[NBSP]b." in marked["C2"].comment.text
+    assert "More than once in this cell: a[NBSP]b." in marked["C2"].comment.text
 
 
 def test_a_number_format_does_not_hide_that_zeros_may_be_lost(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_the_guide_is_never_read_as_pets(path, tmp_path):
     book = openpyxl.load_workbook(path)
     del book["Pets"]
     book.save(tmp_path / "a.xlsx")
-    with pytest.raises(SheetError, match="'Pets' of this workbook before, and it no longer exists"):
+    with pytest.raises(SheetError, match="'Pets', which petsync wrote or read before, no longer"):
         read_sheet(tmp_path / "a.xlsx")
 
 

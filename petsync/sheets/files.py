@@ -208,7 +208,11 @@ def identify_zip(names: Collection[str]) -> FileKind | None:
     if any(name.startswith("xl/") for name in names):
         return None
     sheets = [name for name in names if name.endswith((".xlsx", ".xlsm", ".csv"))]
-    hint = f"It holds {', '.join(sheets[:5])}. {_UNPACK}" if sheets else AS_WORKBOOK
+    hint = (
+        f"It holds {', '.join(sheets[:5])}. {_UNPACK}"
+        if sheets
+        else f"It holds no sheet. If it is a document of a spreadsheet program: {RESAVE}"
+    )
     return FileKind("a ZIP file, not an Excel workbook", hint)
 
 

@@ -165,8 +165,9 @@ class Mapper:
         numbers: Sequence[int] | None = None,
     ) -> SheetError:
         """Return the error for a sheet without any known header. It shows the row with the most
-        similar headers, else the first one with content, and suggests columns for them. `numbers`
-        are the numbers of the rows in the sheet; None for a DataFrame.
+        similar headers, else the first one with content, and suggests columns for them. `where` is
+        the worksheet, as a clause. `numbers` are the numbers of the rows in the sheet; None for a
+        DataFrame.
         """
         filled_rows = [
             [trim(text) for text in row if trim(text)][:_MAX_COMPARED]
@@ -192,14 +193,15 @@ class Mapper:
             else []
         )
         hints.append(
-            f"The columns are {', '.join(_ALL_COLUMNS)}; map others to these, or rename them"
+            f"The columns are {', '.join(_ALL_COLUMNS)}; map your headers to these, or rename them"
         )
         if shown_row is None:
             seen = (
                 "its first rows are empty" if numbers is not None else "its columns have no names"
             )
         elif numbers is not None:
-            seen = f"row {numbers[shown_row]} holds {shown_texts}"
+            unit = "row" if where else "line"
+            seen = f"{unit} {numbers[shown_row]} holds {shown_texts}"
         else:
             seen = f"its columns are {shown_texts}"
         return SheetError(

@@ -950,7 +950,7 @@ def _check_encodable(name: str, text: str) -> str:
         raise SheetError(
             f"the DataFrame's column {name} has half of a surrogate pair at position "
             f"{error.start + 1} of {text[:40]!r}",
-            hint="The text was read with a wrong encoding: read it again.",
+            hint="The text was read with a wrong encoding: read it again with the correct one.",
         ) from None
     return text
 

@@ -134,6 +134,6 @@ def _restore(sidecar: Path, content: bytes | None) -> None:
         sidecar.unlink(missing_ok=True)
     except OSError as error:
         raise SheetError(
-            f"{sidecar}: the old base cannot be removed: {error.strerror}",
-            hint="Delete it: it belongs to an older export.",
+            f"{sidecar}: this file cannot be removed: {error.strerror}",
+            hint="Delete it: it holds no base any more.",
         ) from None

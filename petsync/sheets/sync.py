@@ -56,8 +56,8 @@ def check_agreement(source: Source, copy: Source, sheet: Sheet, edits: SheetEdit
     difference = _Comparison(before, after, sheet, edits).difference()
     if difference is not None:
         raise SheetError(
-            f"{source.path}: with the store's values in its cells, other cells of the file would "
-            f"change, too{difference}",
+            f"{source.path}: the new file would not be the old one with the store's values"
+            f"{difference}",
             hint="Nothing was written. Write the values into the sheet by hand.",
         )
 

@@ -23,7 +23,7 @@ class ReadKeywords(TypedDict, total=False):
         str | None,
         Option(
             help="The worksheet to read.",
-            default="the exported one, else the first",
+            default="the exported one, else the first with a known header",
             metavar="TAB",
             flag="sheet",
         ),
@@ -45,7 +45,7 @@ class ReadKeywords(TypedDict, total=False):
         Option(help="Texts for cells, by their addresses as in findings; the file stays as it is."),
     ]
     known_statuses: Annotated[
-        Collection[str], Option(help="Statuses that are valid in this spelling too.")
+        Collection[str], Option(help="Further valid statuses, in this spelling.")
     ]
 
 

@@ -491,7 +491,7 @@ def _guess_id(text: str) -> tuple[str, str | None]:
         return f"It may be {digits}; write the number alone.", digits
     lookalike = text.translate(_DIGIT_LOOKALIKES)
     if lookalike.isdecimal() and any(char.isdecimal() for char in text):
-        hint = f"It may be {lookalike}: there is a letter in it that looks like a digit."
+        hint = f"It may be {lookalike}: the cell has a letter that looks like a digit."
         return hint, str(int(lookalike))
     return "", None
 
@@ -841,7 +841,7 @@ def _parse(
     if len(distinct) == len(items):
         return distinct, []
     repeated_items = sorted({str(item) for item in items if list(items).count(item) > 1})
-    problem = f"Twice in this cell: {', '.join(repeated_items)}."
+    problem = f"More than once in this cell: {', '.join(repeated_items)}."
     return distinct, [Note(repeated, text, problem, "", form(distinct), True)]
 
 

@@ -152,7 +152,7 @@ def _note_differing(
 
 def _note_copies(number: str, addresses: Mapping[int, str], notes: Notes, repeats: Bools) -> None:
     first, *copies = addresses
-    problem = f"The row is the same as {addresses[first]}, word for word; it is used once."
+    problem = f"The row is the same as {addresses[first]} in petsync's columns; it is used once."
     repeats[copies] = True
     notes.add_all(copies, "id", Note("duplicate-row", number, problem))
 
@@ -251,7 +251,8 @@ def _note_headless(grid: Grid, notes: Notes) -> None:
         filled = np.flatnonzero(~grid.columns[position].find_blank())
         if len(filled):
             place, row = grid.places[position], int(grid.rows[filled[0]])
-            problem = f"Column {place} has values, the first in row {row}, and no header."
+            unit = "line" if grid.header_row and not grid.tab else "row"
+            problem = f"Column {place} has values, the first in {unit} {row}, and no header."
             notes.add(-1, place, Note("header-missing", "", problem))
 
 

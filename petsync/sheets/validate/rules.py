@@ -336,7 +336,7 @@ LISTS = (
     ),
     warning(
         "tag-repeated",
-        "A tag is in the list twice; it counts once.",
+        "A tag is in the list more than once; it counts once.",
         "calm; calm",
         "calm",
         "Keep one.",
@@ -389,7 +389,7 @@ LISTS = (
     ),
     warning(
         "photo-repeated",
-        "A photo's address is in the list twice; it counts once.",
+        "A photo's address is in the list more than once; it counts once.",
         "the same address in two lines",
         "the address in one line",
         "Keep one.",
@@ -515,7 +515,7 @@ IDS = (
     ),
     warning(
         "duplicate-row",
-        "The row is identical to an earlier one; petsync uses it once.",
+        "The row is identical to an earlier one in petsync's columns; petsync uses it once.",
         "rows 12 and 40 are the same",
         "row 12 alone",
         "Delete one of the rows.",

@@ -390,5 +390,5 @@ def _reason(word: str) -> str:
     strange = next((char for char in word if char in _LATIN_LOOKALIKES), "")
     if strange:
         name = unicodedata.name(strange).lower()
-        return f"the '{strange}' in it is U+{ord(strange):04X}, {name}"
-    return "there are characters in it that look like other characters or cannot be seen"
+        return f"the '{strange}' in the cell is U+{ord(strange):04X}, {name}"
+    return "the cell has characters that look like other characters or cannot be seen"

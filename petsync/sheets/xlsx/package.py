@@ -447,7 +447,11 @@ class Package:
                 visible = attributes.get("state", "visible") == "visible"
                 tabs.append(Tab(attributes.get("name", ""), visible, part))
         if len(tabs) > MAX_TABS:
-            raise self._damage_error(f"it has {len(tabs):,} sheets")
+            raise SheetError(
+                f"{self.path}: the workbook has {len(tabs):,} sheets, and the limit is "
+                f"{MAX_TABS:,}",
+                hint=_AS_CSV,
+            )
         if not tabs:
             raise SheetError(f"{self.path}: there is no worksheet in this file", hint=AS_WORKBOOK)
         return tabs

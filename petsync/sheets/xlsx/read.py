@@ -255,8 +255,7 @@ def _find_base_tab(package: Package, mapper: Mapper, base: Base | None) -> Tab |
     more = ", …" if len(names) > _LISTED else ""
     others = f"The visible worksheets are {', '.join(names[:_LISTED])}{more}. " if names else ""
     raise SheetError(
-        f"{package.path}: petsync read the worksheet {base.tab!r} of this workbook before, and it "
-        f"{why}",
+        f"{package.path}: the worksheet {base.tab!r}, which petsync wrote or read before, {why}",
         hint=f"{others}{cure}; or specify the worksheet to read: --sheet NAME, in Python "
         f'tab="NAME".',
     )

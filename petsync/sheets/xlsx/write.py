@@ -118,7 +118,7 @@ def _status() -> DataValidation:
         showErrorMessage=True,
         errorStyle="warning",
         errorTitle="A status that is not in the list",
-        error="petsync accepts a new status only if the store already has it. Check the spelling.",
+        error="petsync accepts another status only if the store has it. Check the spelling.",
     )
 
 
