@@ -395,7 +395,7 @@ def test_values_that_are_no_text_are_judged_as_in_a_workbook() -> None:
 @pytest.mark.parametrize("value", [b"Bello", {"name": "Bello"}, dt.timedelta(1), {"Bello"}])
 def test_values_that_no_cell_can_hold_are_refused(value: object) -> None:
     """Values that no cell can hold are refused, as they would be sent as Python's repr."""
-    with pytest.raises(SheetError, match=f"column name has a {type(value).__name__}"):
+    with pytest.raises(SheetError, match=f"value of the type {type(value).__name__}"):
         sheet_from_frame(pd.DataFrame({"id": [7], "name": pd.Series([value], dtype=object)}))
 
 

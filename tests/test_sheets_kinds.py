@@ -248,8 +248,8 @@ def test_results_that_an_encoding_cannot_hold_are_written_in_utf8(tmp_path):
 @pytest.mark.parametrize(
     ("name", "encoding", "why"),
     [
-        ("pets.csv", "ascii", "the file is not ascii, byte 22 of the file"),
-        ("pets.csv", "utf-8", "the file is not utf-8, byte 22 of the file"),
+        ("pets.csv", "ascii", "the file is not ascii: byte 22 of the file"),
+        ("pets.csv", "utf-8", "the file is not utf-8: byte 22 of the file"),
         ("pets.xlsx", "cp1252", "a workbook, which needs no encoding"),
     ],
 )

@@ -436,9 +436,11 @@ def _decode_text(path: Path, data: bytes, encoding: str | None) -> Source:
     try:
         text = data.decode(encoding)
     except ValueError as error:
-        at = f", byte {error.start + 1} of the file" if hasattr(error, "start") else ""
+        why = str(error)
+        if isinstance(error, UnicodeDecodeError):
+            why = f"byte {error.start + 1} of the file is invalid ({error.reason})"
         raise EncodingError(
-            f"{path}: the file is not {encoding}{at}: {error}", hint="Specify another encoding."
+            f"{path}: the file is not {encoding}: {why}", hint="Specify another encoding."
         ) from None
     return Source(path, "text", text.encode("utf-8", "surrogatepass"), encoding, data)
 

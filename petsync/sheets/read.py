@@ -571,8 +571,11 @@ class _SheetReader:
             note = Note("status-missing", "")
             self.notes.add_all(positions(without_status), "status", note)
         elif without_status.any():
-            problem = "The rows are new pets without an id, and the sheet has no status column."
-            self.notes.add(-1, "", Note("status-missing", "", problem))
+            problem = (
+                "The sheet has no ids and no statuses, so the plan adds none of its rows as pets."
+            )
+            cure = "Add a column status with one of the store's statuses in each row."
+            self.notes.add(-1, "", Note("status-missing", "", problem, cure))
 
     def _exported_texts(self, name: str) -> Container[str]:
         """Return the texts of a column in the file's own export."""
@@ -876,7 +879,8 @@ def _text(name: str, column: str, value: Any, digits: int) -> str:
         return value.date().isoformat()
     if column and not isinstance(value, int | float | Decimal | dt.date | UUID):
         raise SheetError(
-            f"the DataFrame's column {name} has a {type(value).__name__}: {str(value)[:40]!r}",
+            f"the DataFrame's column {name} has a value of the type {type(value).__name__}: "
+            f"{str(value)[:40]!r}",
             hint="Make it a text; a missing value means no change.",
         )
     return escape_marker(_check_encodable(name, str(value)), CLEAR)
@@ -893,8 +897,8 @@ def _join_items(name: str, column: str, items: Sequence[Any], digits: int) -> st
     for item in present_items:
         if column and not isinstance(item, kinds):
             raise SheetError(
-                f"the DataFrame's column {name} has a list with a {type(item).__name__} in it: "
-                f"{str(item)[:40]!r}",
+                f"the DataFrame's column {name} has a list with an item of the type "
+                f"{type(item).__name__}: {str(item)[:40]!r}",
                 hint="Its items must be strings" + (", or ps.Tag." if Tag in kinds else "."),
             )
     if not present_items:

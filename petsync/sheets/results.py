@@ -506,9 +506,9 @@ def _describe_edits(sheet: Sheet) -> str:
 def _edited_places(sheet: Sheet, base: Base) -> Iterator[str]:
     """Yield the places where a sheet differs from its base, column by column."""
     frame = sheet.rows
-    yield from (f"a column {name}" for name in sheet.others.columns)
+    yield from (f"a new column {name}" for name in sheet.others.columns)
     yield from (f"no column {name}" for name in COLUMNS if name not in frame)
-    yield from (f"a worksheet {tab}" for tab in sheet.tabs if tab != GUIDE)
+    yield from (f"a new worksheet {tab}" for tab in sheet.tabs if tab != GUIDE)
     yield from (sheet.address(row) for row in sheet.blocked)
     with_action = frame.index[~has_action(frame, "merge")]
     yield from (sheet.address(row, "action") for row in with_action)

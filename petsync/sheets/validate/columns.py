@@ -491,8 +491,8 @@ def _guess_id(text: str) -> tuple[str, str | None]:
         return f"It may be {digits}; write the number alone.", digits
     lookalike = text.translate(_DIGIT_LOOKALIKES)
     if lookalike.isdecimal() and any(char.isdecimal() for char in text):
-        hint = f"It may be {lookalike}: the cell has a letter that looks like a digit."
-        return hint, str(int(lookalike))
+        number = str(int(lookalike))
+        return f"It may be {number}: the cell has a letter that looks like a digit.", number
     return "", None
 
 
