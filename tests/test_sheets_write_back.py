@@ -150,7 +150,10 @@ def test_a_file_that_changed_meanwhile_is_left_alone(book):
     saved = book.read_bytes()
     with pytest.raises(SheetError, match="changed since it was read") as caught:
         write_back(sheet, RESULTS, now=NOW)
-    assert "report" in caught.value.hint
+    assert caught.value.hint == "The report has the outcome of each row."
+    with pytest.raises(SheetError, match="changed since it was read") as caught:
+        must_take_results(sheet)
+    assert caught.value.hint == "Read it again."
     assert book.read_bytes() == saved
     assert names(book) == [book.name]
 

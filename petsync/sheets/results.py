@@ -159,6 +159,7 @@ def sidecar_lines(source: Source) -> list[str] | None:
 # write_results: a copy of the user's own sheet with the outcome of each row.
 
 
+_SEE_REPORT = "The report has the outcome of each row."
 _AGREES = "the store already has these values"
 _IGNORED = "ignored, because of its action"
 
@@ -182,7 +183,7 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
     argument has the wrong type.
     """
     sheet, results, path = as_sheet(sheet), as_results(results), as_path(path)
-    source = load_unchanged(sheet, "The report has the outcome of each row.")
+    source = load_unchanged(sheet, _SEE_REPORT)
     check_other_path(path, source)
     check_suffix(path, source)
     write_file(path, source, *apply_results(source, sheet, results, path.suffix), follow=follow)
@@ -354,14 +355,13 @@ def _format_field(result: object, name: str) -> str:
 
 
 _NO_EXPORT = "it is not an export of petsync"
-_SEE_REPORT = "The report has the outcome of each row; write_results writes it into a copy."
 
 
 def must_take_results(sheet: Sheet) -> None:
     """Raise SheetError if `write_back` cannot write the sheet's file now: it is open in a program,
     read-only, in a folder without permission to write a backup, or has changed since it was read.
     """
-    check_writable(as_sheet(sheet), _SEE_REPORT)
+    check_writable(as_sheet(sheet), "Read it again.")
 
 
 def check_writable(sheet: Sheet, hint: str) -> None:
@@ -418,7 +418,7 @@ def write_back_noting_digest(
     before it is written.
     """
     results = as_results(results)
-    must_take_results(sheet)
+    check_writable(as_sheet(sheet), _SEE_REPORT)
     source = load_unchanged(sheet, _SEE_REPORT)
     data, lines = apply_results(source, sheet, results, only_ids=only_ids)
     backup = create_backup(source.path.resolve(), source.content, now or dt.datetime.now(dt.UTC))
