@@ -122,9 +122,9 @@ _LAST_BYTES = bytes({char.encode()[-1] for char in BLANKS})
 class CellKind(IntEnum):
     """The kind of a cell's content. In a CSV file everything is TEXT, except error values (ERROR),
     texts that begin like a formula (FORMULA), have a NUL character (DAMAGED), or a space before
-    their quote (QUOTED). EMPTY is a formula with an empty text as its result, or one that was never
-    calculated. ROUNDED is a float of a DataFrame whose type does not distinguish it from the next
-    whole number.
+    their quote (QUOTED). EMPTY is a formula without a value, if it is unknown whether its result is
+    an empty text or it was never calculated. ROUNDED is a float of a DataFrame whose type does not
+    distinguish it from the next whole number.
     """
 
     TEXT = 0

@@ -170,12 +170,12 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
     `results` is a run's report, or a DataFrame indexed by row number with the columns `outcome`,
     `message` and `assigned_id`; blocked rows get their findings.
 
-    The copy can be read and applied again. An id cell gets the assigned id; a blank id cell also
-    gets the id of the pet that the row was recognised as, unless another row has that id. An `add`
-    whose pet now exists becomes `merge`. The copy gets the sheet's base, updated with the rows that
-    the report lists as applied. The sheet's corrections are written into the copy, except over
-    formulas that other cells share. In a workbook, everything else is kept, except a digital
-    signature, and macros unless the copy is an `.xlsm`; in a CSV file, all other bytes.
+    The copy can be read and applied again. An id cell gets the assigned id, and a blank id cell the
+    id of the pet that the row was recognised as, unless another row has that id. An `add` whose pet
+    now exists becomes `merge`. The copy gets the sheet's base, updated with the rows that the
+    report lists as applied. The sheet's corrections are written into the copy, except over formulas
+    that other cells share. In a workbook, everything else is kept, except a digital signature, and
+    macros unless the copy is an `.xlsm`; in a CSV file, all other bytes.
 
     If `follow` is false (for a path that petsync chose), a symbolic link at `path` is an error.
     Raises SheetError if the file has changed since it was read, the report is for another sheet,
@@ -392,8 +392,8 @@ def write_back(
     only_ids: bool = False,
 ) -> Path:
     """Write the results into the sheet's own file, as `write_results` writes them into a copy, and
-    return the path of a backup. With `only_ids`, write no result columns but only the ids, and
-    `merge` for an `add` whose pet now exists.
+    return the path of a backup. With `only_ids`, write no result columns but only the ids, `merge`
+    for an `add` whose pet now exists, and the sheet's corrections.
 
     The backup is a copy of the old file in the same folder, with the time `now` in its name, by
     default the current time in UTC (`catalogue.backup-20261121-103000.xlsx`); no earlier backup is
