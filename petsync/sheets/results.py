@@ -374,13 +374,11 @@ def check_writable(sheet: Sheet, hint: str) -> None:
     file = path.resolve()
     is_writable = bool(file.stat().st_mode & 0o222) and os.access(file, os.W_OK)
     if not is_writable:
-        raise SheetError(
-            f"{path}: the file is read-only", hint="Make it writable, or write a copy."
-        )
+        raise SheetError(f"{path}: the file is read-only", hint="Make it writable.")
     if not os.access(file.parent, os.W_OK | os.X_OK):
         raise SheetError(
             f"{path}: no backup can be written: the folder {file.parent} is read-only",
-            hint="Move the sheet to a folder of your own, or write a copy.",
+            hint="Move the sheet to a folder of your own.",
         )
 
 

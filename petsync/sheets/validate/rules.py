@@ -533,8 +533,8 @@ ROWS = (
         "7,Bello, the dog,sold",
         '7,"Bello, the dog",sold',
         "Quote cells that contain the delimiter, and give each row as many cells as the header.",
-        "petsync reports nothing else about such a row, because any cell may be in the wrong "
-        "column.",
+        "petsync reports nothing else about such a row, except problems of its id, because any "
+        "cell may be in the wrong column.",
     ),
     error(
         "broken-quote",
@@ -549,7 +549,8 @@ ROWS = (
         "a cell with 200,000 characters",
         "a shorter text",
         "Shorten the text: a cell has at most 131,072 characters.",
-        "The closing quote may be missing. petsync reports nothing else about such a row.",
+        "The closing quote may be missing. petsync reports nothing else about such a row, except "
+        "problems of its id.",
     ),
     error(
         "quote-after-space",
