@@ -368,7 +368,7 @@ class _Body:
     def __init__(self, width: int, delimiter: str) -> None:
         self._width = width
         self._delimiter = delimiter
-        self._parse_columns: list[list[Any]] = [[] for _ in range(width)]
+        self._column_parts: list[list[Any]] = [[] for _ in range(width)]
         self._kinds: list[dict[int, CellKind]] = [{} for _ in range(width)]
         self._lines: list[np.ndarray[Any, np.dtype[np.int64]]] = []
         self._faults: dict[int, Fault] = {}
@@ -402,7 +402,7 @@ class _Body:
             rows=np.concatenate([np.zeros(0, np.int64), *self._lines]),
             columns=[
                 text.cells(_join_parts(parts), kinds)
-                for parts, kinds in zip(self._parse_columns, self._kinds, strict=True)
+                for parts, kinds in zip(self._column_parts, self._kinds, strict=True)
             ],
             places=[str(n) for n in range(1, self._width + 1)],
             faults=self._faults,
@@ -410,7 +410,7 @@ class _Body:
 
     def _add(self, lines: np.ndarray[Any, np.dtype[np.int64]], columns: Sequence[Any]) -> None:
         self._lines.append(lines)
-        for parts, kinds, column in zip(self._parse_columns, self._kinds, columns, strict=True):
+        for parts, kinds, column in zip(self._column_parts, self._kinds, columns, strict=True):
             kinds |= {self._size + at: kind for at, kind in text.kinds(column)}
             parts.append(_unescape_column(column))
         self._size += len(lines)

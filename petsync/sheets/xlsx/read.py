@@ -124,8 +124,8 @@ def read_grid(
             )
         try:
             grid = _read_tab(package, each, mapper, large)
-            known_to_us, heads = _other_tabs(package, each, mapper)
-            return replace(grid, elsewhere=known_to_us, heads=heads)
+            elsewhere, heads = _other_tabs(package, each, mapper)
+            return replace(grid, elsewhere=elsewhere, heads=heads)
         except _NoHeaderError as error:
             failure = failure or error
     raise failure or mapper.unusable_error([])
