@@ -12,6 +12,7 @@ import pytest
 from effort import growth
 from hypothesis import given
 from hypothesis import strategies as st
+from openpyxl.utils.datetime import CALENDAR_MAC_1904, CALENDAR_WINDOWS_1900
 from sheetmaking import csv_of, list_findings, sheet_of, workbook_of
 from shop import base_of
 
@@ -117,6 +118,30 @@ def test_errors_in_a_csv_file_are_errors(tmp_path: Path, shown: str) -> None:
     ]
     assert {each.value for each in sheet.problems} == {shown}
     assert sheet.blocked == (2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "cell", "number"),
+    [
+        (CALENDAR_MAC_1904, dt.date(1916, 5, 2), "4505"),
+        (CALENDAR_WINDOWS_1900, dt.date(1912, 5, 1), "4505"),
+        (CALENDAR_MAC_1904, dt.date(1904, 1, 1), None),
+        (CALENDAR_WINDOWS_1900, dt.date(1900, 2, 28), None),
+        (CALENDAR_WINDOWS_1900, dt.datetime.fromisoformat("1912-05-01T12:00"), None),
+    ],
+)
+def test_a_date_in_an_id_is_the_number_that_its_workbook_counts(
+    tmp_path: Path, epoch: dt.datetime, cell: dt.date, number: str | None
+) -> None:
+    """The number of a date depends on the day from which its workbook counts; a date with a time is
+    no whole number.
+    """
+    book = workbook_of([["id", "name"], [None, "Bello"]])
+    book.epoch = epoch
+    book.active["A2"].value = cell
+    book.save(tmp_path / "pets.xlsx")
+    (finding,) = read_sheet(tmp_path / "pets.xlsx").problems
+    assert (finding.rule, finding.meant) == ("id-not-a-cell", number)
 
 
 @pytest.mark.parametrize(("cell", "shown"), [("#¿NOMBRE?", "#¿NOMBRE?"), ("#" * 90, "###")])

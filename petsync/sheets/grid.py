@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cache
 from typing import Any, NamedTuple
@@ -256,6 +256,8 @@ class Grid:
     """The first rows of the worksheets in `tabs` without such headers."""
     emptied: Sequence[int] = ()
     """The positions of a DataFrame's rows whose category is an empty text."""
+    since_1904: bool = False
+    """Whether the workbook counts the days from 1904 on."""
 
     def without_blank_rows(self) -> Grid:
         """Return the grid without the rows in which every cell is blank."""
@@ -269,22 +271,12 @@ class Grid:
             return self
         remaining = np.flatnonzero(~blank)
         new_positions = dict(zip(remaining.tolist(), range(len(remaining)), strict=True))
-        return Grid(
-            tab=self.tab,
-            header=self.header,
-            header_row=self.header_row,
+        return replace(
+            self,
             rows=self.rows[remaining],
             columns=[column.take(remaining) for column in self.columns],
-            places=self.places,
             faults={new_positions[at]: fault for at, fault in self.faults.items()},
-            merged=self.merged,
-            hidden=self.hidden,
-            hidden_columns=self.hidden_columns,
-            filtered=self.filtered,
-            tabs=self.tabs,
-            corrections=self.corrections,
-            elsewhere=self.elsewhere,
-            heads=self.heads,
+            emptied=[new_positions[at] for at in self.emptied if at in new_positions],
         )
 
 

@@ -566,7 +566,7 @@ def _validate_number(column: Column, at: int) -> int | None:
     text = trim(column.cells.text[at].as_py())
     kind = CellKind.TEXT if column.cells.kinds is None else CellKind(column.cells.kinds[at])
     if kind in _RULES:
-        _note(column, at, _read_kind(kind, text))
+        _note(column, at, _read_kind(kind, text, since_1904=column.notes.since_1904))
         return None
     reading = read_id(text, is_number=kind is CellKind.NUMBER)
     if reading.rule:
@@ -574,14 +574,14 @@ def _validate_number(column: Column, at: int) -> int | None:
     return reading.number
 
 
-def _read_kind(kind: CellKind, text: str) -> Reading:
+def _read_kind(kind: CellKind, text: str, *, since_1904: bool) -> Reading:
     if kind is CellKind.ROUNDED:
         return Reading(None, _RULES[kind], _INEXACT.format("The id"), _INT64)
     problem, suggestion = explain_error(text) if kind is CellKind.ERROR else ("", "")
-    number = dates.date_serial(text) if kind is CellKind.DATE else None
+    number = dates.date_serial(text, since_1904=since_1904) if kind is CellKind.DATE else None
     if number is None:
         return Reading(None, _RULES[kind], problem, suggestion)
-    problem = f"The cell holds the date {text}, which is the number {number} in the workbook."
+    problem = f"The cell holds the date {text}, which is the number {number} in a workbook."
     suggestion = f"If {number} is intended, format the column as text and type it again."
     return Reading(None, _RULES[kind], problem, suggestion, str(number))
 

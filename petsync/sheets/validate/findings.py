@@ -192,6 +192,11 @@ class Notes:
         self._columns = columns
         self._notes: list[tuple[int, str, Note]] = []
 
+    @property
+    def since_1904(self) -> bool:
+        """True if the workbook counts the days from 1904 on."""
+        return self._grid.since_1904
+
     def add(self, at: int, column: str, *notes: Note) -> None:
         """Note problems of the cell of `column` in the row at position `at`; `column` is a name,
         the place of a column without a name, or "" for the whole sheet.

@@ -147,6 +147,8 @@ def _error_cause(text: str) -> str | None:
 
 _DAY_ZERO = dt.date(1899, 12, 30)
 """The date of Excel's day number 0, for dates from March 1900 on."""
+_DAY_ZERO_1904 = dt.date(1904, 1, 1)
+"""The date of day number 0 in a workbook with the 1904 date system."""
 _ENGLISH = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _OTHER_MONTHS = "Mrz|Mär|Mai|Okt|Dez|janv|févr|mars|avr|mai|juin|juil|août"
 _MONTHS = f"{'|'.join(_ENGLISH)}|{_OTHER_MONTHS}"
@@ -187,13 +189,14 @@ def suggest_typed(shown: str) -> str:
     return f"If {', '.join(others)} or {last} was typed, format the cell as text and type it again."
 
 
-def date_serial(shown: str) -> int | None:
-    """Return the serial number of a date in a workbook; None if the text is not a date from March
-    1900 on.
+def date_serial(shown: str, *, since_1904: bool = False) -> int | None:
+    """Return the serial number of a date in a workbook, which counts from 1904 on if `since_1904`;
+    None if the text has a time, or is not a date from March 1900 or January 2, 1904 on.
     """
-    day = _day(shown)
-    number = (day - _DAY_ZERO).days if day else 0
-    return number if number > 60 else None
+    day = _day(shown) if len(shown) == len("2026-05-01") else None
+    first, zero = (1, _DAY_ZERO_1904) if since_1904 else (61, _DAY_ZERO)
+    number = (day - zero).days if day else 0
+    return number if number >= first else None
 
 
 def _day(shown: str) -> dt.date | None:

@@ -391,7 +391,7 @@ class Package:
         parts = self.texts() if texts is None else texts
         if _STRINGS in parts:
             self._check_texts(sheet, parts[_STRINGS])
-        frame = _frame(self._since_1904(), parts)
+        frame = _frame(self.since_1904, parts)
         plain = {name: text.encode() for name, text in frame.items()}
         return pack_parts({**plain, **parts, "xl/sheet.xml": sheet})
 
@@ -460,7 +460,9 @@ class Package:
         parts = [part for what, part in self._related.values() if what == kind]
         return [part for part in parts if part_key(part) in self._parts][:1]
 
-    def _since_1904(self) -> bool:
+    @property
+    def since_1904(self) -> bool:
+        """True if the workbook counts the days from 1904 on."""
         properties = [attributes for name, attributes in self._book if name == "workbookPr"]
         return any(each.get("date1904") in ("1", "true") for each in properties)
 

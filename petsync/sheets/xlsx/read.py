@@ -230,6 +230,7 @@ def _read_tab(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
         ],
         filtered=seen.filtered,
         tabs=[each.name for each in package.tabs if each is not tab and _is_user_tab(each)],
+        since_1904=package.since_1904,
     ).without_blank_rows()
 
 
