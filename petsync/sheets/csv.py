@@ -358,7 +358,7 @@ def trim_header(header: list[str]) -> list[str]:
 
 
 def is_ragged(cells: Sequence[str], width: int) -> bool:
-    """Return true if a row has fewer cells than its header, or more that are not all blank."""
+    """Return true if a row has fewer cells than its header, or text in a cell beyond the header."""
     return len(cells) < width or any(cell.strip() for cell in cells[width:])
 
 

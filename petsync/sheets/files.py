@@ -211,7 +211,7 @@ def identify_zip(names: Collection[str]) -> FileKind | None:
     hint = (
         f"It holds {', '.join(sheets[:5])}. {_UNPACK}"
         if sheets
-        else f"It holds no sheet. If it is a document of a spreadsheet program: {RESAVE}"
+        else "It holds no sheet. If a spreadsheet program can open it, save it there as .xlsx."
     )
     return FileKind("a ZIP file, not an Excel workbook", hint)
 

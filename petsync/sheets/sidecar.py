@@ -135,5 +135,5 @@ def _restore(sidecar: Path, content: bytes | None) -> None:
     except OSError as error:
         raise SheetError(
             f"{sidecar}: this file cannot be removed: {error.strerror}",
-            hint="Delete it: it holds no base any more.",
+            hint="Delete it: it holds no base.",
         ) from None

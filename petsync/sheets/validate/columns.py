@@ -630,7 +630,7 @@ _SHOWN = 80
 _BRACKETS = ("[]", "()", "{}")
 _NO_ITEMS = "Leave the cell blank to change nothing, or write [clear] to empty the field."
 _TAG_ID_CURE = (
-    "Correct the number before the tag; if it belongs to the tag's name, put a colon before it."
+    "Correct the number before the tag's name; if it belongs to the name, put a colon before it."
 )
 
 
