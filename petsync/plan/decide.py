@@ -642,12 +642,15 @@ class Decisions:
         forced = judged
         if not self.judge.sheet_wins:
             forced = replace(self.judge, sheet_wins=True).judge(row.values, pet, old, row.units)
-        clashes = [self._annotate_clash(clash, row) for clash in judged.clashes]
+        clashes = [
+            self._annotate_clash(clash, row, can_win=_wins(clash, forced))
+            for clash in judged.clashes
+        ]
         source = self._source(row, _column(clashes[0].column, row.values))
         sides: tuple[Side, ...] = ("sheet", "store")
         for winner in sides:
             is_sheets = winner == "sheet"
-            own = tuple(c for c in clashes if self._wins(c) is is_sheets)
+            own = tuple(c for c in clashes if _wins(c, judged) is is_sheets)
             if own:
                 self.conflicts.append(
                     Conflict(
@@ -666,22 +669,18 @@ class Decisions:
                     )
                 )
 
-    def _wins(self, clash: Clash) -> bool:
-        """Return true if the sheet's value is sent."""
-        return self.judge.sheet_wins and not clash.refused
-
-    def _annotate_clash(self, clash: Clash, row: Row) -> Clash:
+    def _annotate_clash(self, clash: Clash, row: Row, *, can_win: bool) -> Clash:
         """Return the clash with notes on the sheet's value."""
-        refused, remarks = "", Remarks()
-        if clash.column == "status" and not normalize(clash.sheet):
-            refused = "the pet would have no status, and no query of the service could find it"
+        # Only a status that the sheet clears cannot win.
+        refused = "the pet would have no status, and no query of the service could find it"
+        remarks = Remarks()
         if clash.column == "category" and self._is_new(row.values.get("category")):
             remarks.categories[row.values["category"]] = [row.number]
         if clash.column == "name" and is_converted(clash.base, row.values["name"]):
             remarks.converted[row.number] = (clash.base, row.values["name"])
         known = self.vocabulary.categories if remarks.categories else ()
         note = " ".join(remarks.notes(self.sheet.address, known))
-        return msgspec.structs.replace(clash, refused=refused, note=note)
+        return msgspec.structs.replace(clash, refused="" if can_win else refused, note=note)
 
     def _add(self, row: Row) -> Add:
         after = merge_row(Pet(id=row.pet_id), row.values, self.vocabulary)
@@ -934,6 +933,11 @@ class Decisions:
         on = self._options.match_on
         free = np.ones(len(self.sides.named), dtype=bool) if on else ~self.sides.named
         return Candidates(self.sides.pets, free, self._free_names, on)
+
+
+def _wins(clash: Clash, judged: Judgement) -> bool:
+    """Return true if the sheet's value is sent, according to the judge."""
+    return dict[str, FieldRule](judged.rules)[clash.column] == "clash-sheet"
 
 
 def _by_spelling(names: Mapping[str, int]) -> Mapping[str, Counter[str]]:
