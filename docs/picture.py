@@ -14,8 +14,7 @@ from petsync.plan.compare import compare, find_unproved_ids
 from petsync.plan.decide import SheetComparison
 from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
-from petsync.report.show import terminal_svg
-from petsync.report.text import show
+from petsync.report.text import show, terminal_svg
 from petsync.report.views.plan import plan_view
 from petsync.samples import sample_data
 from petsync.sheets import read_sheet

@@ -12,8 +12,7 @@ from picture import sample_plan
 from petsync.plan.change import Change
 from petsync.plan.report import Cause, Outcome, Report, Result, result_of, without_request
 from petsync.report.html import document_page
-from petsync.report.show import terminal_svg
-from petsync.report.text import show
+from petsync.report.text import show, terminal_svg
 from petsync.report.views.run import report_page_view, report_view
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "browser"))

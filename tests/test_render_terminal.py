@@ -23,8 +23,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from petsync.plan.explain import Explanation
-from petsync.report.show import terminal_svg
-from petsync.report.text import document_lines, plain_text, show
+from petsync.report.text import document_lines, plain_text, show, terminal_svg
 from petsync.report.views.explain import explanations_view
 from petsync.report.views.plan import plan_view
 from petsync.report.views.run import report_view

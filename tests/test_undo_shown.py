@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -10,13 +10,18 @@ import openpyxl
 import pytest
 from render_samples import BELLA, DELETE, HOSTILE, UPDATE, plan_with, report_of, result
 from rendering import plan_html, plan_markdown, plan_page, plan_text, report_html, report_text
-from rich.text import Text
+from rich.cells import cell_len
 from test_undo_rules import ADDED, DELETED, REX, RUN, SHOWN, entry
 
 from petsync.plan.change import Change, Conflict, Coverage, FailedLookup
 from petsync.plan.plan import Plan
 from petsync.plan.report import Entry, PastRun
-from petsync.report.views.run import pet_lines, run_details_lines, runs_lines
+from petsync.plan.uploads import UploadedFile
+from petsync.report.document import Document
+from petsync.report.html import document_html
+from petsync.report.markdown import document_markdown
+from petsync.report.text import plain_text
+from petsync.report.views.run import pet_view, run_view, runs_view
 from petsync.report.workbook import plan_workbook
 
 replace = msgspec.structs.replace
@@ -119,33 +124,28 @@ def test_what_the_store_did_not_answer() -> None:
     assert "Pets of this status are not included in the store's count." in text
 
 
-def lines_of(shown: Iterable[Text]) -> str:
-    """Return the lines of a rendering as plain text."""
-    return "\n".join(line.plain.rstrip() for line in shown)
-
-
 def test_a_list_of_runs() -> None:
     """The list of runs shows each run's id, time, state and counts, and how many runs it omits."""
     undo = replace(
         PAST, run_id="20261121-100000-beef", kind="undo", undoes=RUN, total=5, counts={"applied": 5}
     )
     stopped = replace(PAST, run_id="20261120-080000-cafe", state="stopped", open=1)
-    text = lines_of(runs_lines([undo, PAST, stopped]))
-    assert f"  {RUN}  2026-11-21 09:30:00 UTC  apply   done     3.2 s" in text
+    text = plain_text(runs_view([undo, PAST, stopped]))
+    assert f"  {RUN}  2026-11-21 09:30:00 UTC  apply  + Done     3.2 s" in text
     assert (
         "spring.xlsx: 12 of 14 changes applied, 1 not sent, 1 conflict; undone in part by run"
         in (folded(text))
     )
-    assert "stopped" in text
+    assert "x Stopped" in text
     assert "1 open" in text
-    assert lines_of(runs_lines([PAST], limit=0)).endswith("... and 1 more")
+    assert plain_text(runs_view([PAST], limit=0)).endswith("... and 1 more")
 
 
 def test_an_undo_that_was_undone_leaves_its_run_standing() -> None:
     """A run is shown as undone only by an undo that is not itself undone."""
     undo = replace(PAST, run_id="b", kind="undo", undoes=RUN)
     again = replace(PAST, run_id="c", kind="undo", undoes="b")
-    text = lines_of(runs_lines([again, undo, PAST]))
+    text = plain_text(runs_view([again, undo, PAST]))
     assert "undone by run c" in folded(text)
     assert "undone by run b" not in folded(text)
 
@@ -160,13 +160,18 @@ def test_hostile_names_fit_the_width(name: str) -> None:
         replace(ADDED, after=pet),
         replace(DELETED, before=pet),
     ]
-    shown = [
-        *runs_lines([run, replace(run, store="other")]),
-        *pet_lines(7, [(run, each) for each in deeds]),
-        *run_details_lines(run, deeds),
+    failed = UploadedFile(file=name, source=name, outcome="failed", message=name)
+    views: list[Callable[[], Document]] = [
+        lambda: runs_view([run, replace(run, store="other")]),
+        lambda: pet_view(7, [(run, each) for each in deeds]),
+        lambda: run_view(run, deeds),
+        lambda: run_view(run, deeds, files=[failed]),
     ]
-    assert max(line.cell_len for line in shown) <= 80
-    assert not any(mark in line.plain for line in shown for mark in "\x1b\x07\x08\r\u202e")
+    for view in views:
+        text = plain_text(view())
+        assert max(map(cell_len, text.split("\n"))) <= 80
+        for shown in (text, document_html(view()), document_markdown(view())):
+            assert not any(mark in shown for mark in "\x1b\x07\x08\r\u202e")
 
 
 def test_all_that_was_done_to_a_pet() -> None:
@@ -178,12 +183,33 @@ def test_all_that_was_done_to_a_pet() -> None:
     )
     opened = Entry(number=3, kind="delete", pet_id=7, before=REX)
     renumbered = replace(ADDED, assigned_id=99, message="the service gave it the id 99")
-    text = lines_of(pet_lines(7, [(PAST, each) for each in (SHOWN, failed, opened, renumbered)]))
-    assert "image uploaded" in text
+    text = plain_text(pet_view(7, [(PAST, each) for each in (SHOWN, failed, opened, renumbered)]))
+    assert text.count(f"Run {RUN}: spring.xlsx") == 1
+    assert "Apply, started 2026-11-21 09:30:00 UTC, took 3.2 s, done" in text
+    assert "Image uploaded" in text
     assert "+/2.png" in text
-    assert "update, conflict: the pet no longer exists" in text
+    assert "! Update, conflict: the pet no longer exists" in text
     assert "Rex -> Bella" in text
-    assert "delete, started, and it is not known yet whether it was applied" in text
+    assert "Delete, started, and it is not known yet whether it was applied" in text
     assert "+ 99  Rex" in text
     nothing = replace(SHOWN, before=None, after=None)
-    assert "image uploaded" in lines_of(run_details_lines(PAST, [nothing]))
+    assert "Image uploaded" in plain_text(run_view(PAST, [nothing]))
+
+
+def test_the_files_of_an_upload() -> None:
+    """A run with files shows each file's outcome, the change to its pet, and how many it omits."""
+    files = [
+        UploadedFile(file="7_2.png", outcome="applied"),
+        UploadedFile(file="8.png", source="Pets!F3", outcome="failed", message="the pet is gone"),
+        UploadedFile(file="9.png", outcome="applied"),
+    ]
+    entries = [replace(SHOWN, number=0)]
+    text = plain_text(run_view(PAST, entries, files=files, limit=2))
+    assert "spring.xlsx on http://127.0.0.1:1/v2: 12 of 14 changes applied" in folded(text)
+    assert "\n3 files\n  7_2.png: image uploaded\n" in text
+    assert "photo_urls: +/2.png" in text
+    assert "  x Pets!F3, 8.png: failed: the pet is gone" in text
+    assert text.endswith("... and 1 more")
+    page = document_html(run_view(PAST, entries, files=files))
+    assert "9.png: image uploaded" in page
+    assert "<dt>photo_urls</dt>" in page

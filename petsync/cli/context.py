@@ -160,7 +160,7 @@ def _capitalize(what: str) -> str:
 
 
 _MAX_TOKEN = 64 * 1024
-_STORE_MODULES = ("petsync.store", "petsync.report.show")
+_STORE_MODULES = ("petsync.store", "petsync.report.text")
 """Modules that are slow to import and that every command with a store needs."""
 
 

@@ -168,13 +168,13 @@ def _show_runs(
         round_data = {"rounds": rounds[:limit]} if rounds else {}
         context.show_json({"runs": runs[:limit], **round_data})
         return
-    from petsync.report.show import show_runs
     from petsync.report.views.round import past_rounds_view
+    from petsync.report.views.run import runs_view
 
     if rounds:
         context.show_view(past_rounds_view(rounds, limit=limit))
         context.out.print()
-    show_runs(runs, context.out, limit=limit)
+    context.show_view(runs_view(runs, limit=limit))
     unfinished = next(_iter_unfinished(runs), None)
     if unfinished is not None:
         context.say(
@@ -215,9 +215,9 @@ def _show_pet(context: Context, pet: int, changes: Sequence[tuple[PastRun, Entry
         data = [{"run": past, "change": entry} for past, entry in changes]
         context.show_json({"pet": pet, "changes": data})
         return
-    from petsync.report.show import show_pet
+    from petsync.report.views.run import pet_view
 
-    show_pet(pet, changes, context.out)
+    context.show_view(pet_view(pet, changes))
 
 
 def _show_run(
@@ -291,10 +291,10 @@ def _show_upload(
         files = None if report is None else report.results
         context.show_json({"run": past, "changes": entries, "files": files})
     else:
-        from petsync.report.show import show_run_details
+        from petsync.report.views.run import run_view
 
         files = () if report is None else report.results
-        show_run_details(past, entries, context.out, limit=limit, files=files)
+        context.show_view(run_view(past, entries, files=files, limit=limit))
     if page is not None:
         if report is None:
             raise PlanError(

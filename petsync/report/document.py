@@ -56,9 +56,21 @@ __all__ = [
 Tone = Literal["", "quiet", "strong"]
 Layout = Literal["grid", "lines", "totals"]
 Role = Literal[
-    "kind", "head", "number", "where", "id", "name", "change", "field", "value", "what", "extra"
+    "kind",
+    "head",
+    "number",
+    "where",
+    "id",
+    "name",
+    "change",
+    "field",
+    "value",
+    "what",
+    "below",
+    "extra",
 ]
-"""The kind of a column. `kind` has badges instead of the row's mark; `extra` is shown only in HTML.
+"""The kind of a column. `kind` has badges instead of the row's mark; in a terminal, `below` is
+shown below the row of a grid; `extra` is shown only in HTML.
 """
 
 

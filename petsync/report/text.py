@@ -1,4 +1,4 @@
-"""Lines of a terminal: the building blocks of every text view, and documents as text.
+"""Documents as text: lines of a terminal.
 
 A line is a rich Text that fits the width; only a path or a command may be longer, because users
 copy it. A terminal shows the line with its styles; without them it is plain text. Nothing in it is
@@ -7,8 +7,10 @@ interpreted as markup.
 
 from __future__ import annotations
 
+import io
+import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, TextIO
 
@@ -57,24 +59,17 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
-    "BLANK",
-    "STYLE",
     "document_lines",
-    "join_lines",
     "log_text",
-    "more",
-    "paragraph",
     "plain_text",
-    "print_lines",
-    "record_lines",
     "show",
-    "usable_width",
+    "terminal_svg",
     "wrap_keeping_paths",
 ]
 
 
-BLANK = Text()
-STYLE: Mapping[Mark, str] = {
+_BLANK = Text()
+_STYLE: Mapping[Mark, str] = {
     "add": "green",
     "update": "yellow",
     "delete": "red",
@@ -92,7 +87,7 @@ _MAX_CELLS = 1_200
 """The maximum number of cells of one paragraph that are shown."""
 
 
-def paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> Iterator[Text]:
+def _paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> Iterator[Text]:
     """Yield the printable text, shortened to 1,200 cells and wrapped, with each line indented."""
     for line in wrap(shorten(text, _MAX_CELLS), width - indent):
         yield Text(" " * indent + line, style)
@@ -131,14 +126,14 @@ def _indent(line: str, width: int, indent: int) -> str:
     return " " * (indent if cell_len(line) <= width - indent else 0) + line
 
 
-def item(mark: Mark, text: str, width: int) -> Iterator[Text]:
+def _item(mark: Mark, text: str, width: int) -> Iterator[Text]:
     """Yield the printable text, wrapped, after its coloured symbol."""
     prefix = f"{_INDENT}{SYMBOL[mark]} "
     for n, line in enumerate(wrap(shorten(text, _MAX_CELLS), width - len(prefix))):
-        yield Text.assemble((prefix if n == 0 else " " * len(prefix), STYLE[mark]), line)
+        yield Text.assemble((prefix if n == 0 else " " * len(prefix), _STYLE[mark]), line)
 
 
-def facts(rows: Iterable[tuple[str, str]], width: int) -> Iterator[Text]:
+def _facts(rows: Iterable[tuple[str, str]], width: int) -> Iterator[Text]:
     """Yield printable names and values in two columns, each value in one line."""
     rows = list(rows)
     column = max(cell_len(name) for name, _ in rows) + 4
@@ -147,7 +142,7 @@ def facts(rows: Iterable[tuple[str, str]], width: int) -> Iterator[Text]:
         yield Text.assemble((f"{_INDENT}{name}{pad}", "dim"), shorten(value, width - column))
 
 
-def more(left_out: int) -> Iterator[Text]:
+def _more(left_out: int) -> Iterator[Text]:
     """Yield a line with the number of items left out; none for 0."""
     if left_out:
         yield Text(f"{_INDENT}{format_more(left_out)}", "dim")
@@ -175,31 +170,29 @@ _SCREEN_LINES = 28
 
 def show(document: Document, console: Console) -> None:
     """Print the document, in colour if the console has colours, in 60 to 100 columns."""
-    print_lines(document_lines(document, usable_width(console)), console)
-
-
-def usable_width(console: Console) -> int:
-    """Return the width of lines on the console, in cells: 60 to 100."""
-    return min(max(console.width, _NARROW), _WIDE)
-
-
-def print_lines(lines: Iterable[Text], console: Console) -> None:
-    """Print the lines without spaces at their ends."""
-    for line in lines:
+    for line in document_lines(document, min(max(console.width, _NARROW), _WIDE)):
         line.rstrip()
         console.print(line, soft_wrap=True)
+
+
+def terminal_svg(show: Callable[[Console], None], *, title: str, width: int = 80) -> str:
+    """Return an SVG image, without any URL in it, of the text that `show` prints on its console."""
+    from rich._export_format import CONSOLE_SVG_FORMAT
+    from rich.console import Console
+
+    console = Console(
+        file=io.StringIO(), record=True, width=width, force_terminal=True, color_system="truecolor"
+    )
+    show(console)
+    plain = re.sub(r"@font-face \{\{.*?\}\}|<!--.*?-->", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    return console.export_svg(title=title, code_format=plain)
 
 
 def plain_text(document: Document, *, width: int = 80) -> str:
     """Return the document as text without colour, in lines of at most `width` cells, except for
     paths and commands.
     """
-    return join_lines(document_lines(document, width))
-
-
-def join_lines(lines: Iterable[Text]) -> str:
-    """Return the lines as text without colour."""
-    return "\n".join(line.plain.rstrip() for line in lines)
+    return "\n".join(line.plain.rstrip() for line in document_lines(document, width))
 
 
 def document_lines(document: Document, width: int = 80) -> Iterator[Text]:
@@ -211,7 +204,7 @@ def document_lines(document: Document, width: int = 80) -> Iterator[Text]:
         total += 1
         yield line
     if ending and total > _SCREEN_LINES:
-        yield BLANK
+        yield _BLANK
         for block in ending:
             yield from _block_lines(block, width)
 
@@ -221,12 +214,12 @@ def _lines(document: Document, width: int, ending: list[Block]) -> Iterator[Text
     previous: Block | None = None
     if document.title:
         previous = Summary(document.title)
-        yield from paragraph(make_visible(format_title(document)), width, style="bold")
+        yield from _paragraph(make_visible(format_title(document)), width, style="bold")
     for block in document.blocks:
         if isinstance(block, Details) and block.is_extra:
             continue
         if previous is not None and _is_apart(block, previous):
-            yield BLANK
+            yield _BLANK
         if isinstance(block, Summary) and previous is None:
             ending.append(block)
         elif ending and isinstance(block, Alert) and block.is_refusal:
@@ -255,13 +248,13 @@ def _block_lines(block: Block, width: int, indent: int = 0) -> Iterator[Text]:
         case Alert():
             yield from _alert_lines(block, width, indent)
         case Facts(pairs):
-            yield from facts([(make_visible(a), make_visible(b)) for a, b in pairs], width)
+            yield from _facts([(make_visible(a), make_visible(b)) for a, b in pairs], width)
         case Table():
             yield from _table_lines(block, width, indent)
         case Snippets():
             yield from _snippet_lines(block, width, indent)
         case Records():
-            yield from record_lines(block, width)
+            yield from _record_lines(block, width)
         case Comparison():
             yield from _comparison_lines(block, width)
         case Details():
@@ -273,47 +266,47 @@ def _block_lines(block: Block, width: int, indent: int = 0) -> Iterator[Text]:
 def _figure_lines(block: Figures, width: int, indent: int) -> Iterator[Text]:
     for figure in block.figures:
         text = make_visible(f"{figure.title}: {figure.text}")
-        yield from paragraph(text, width, indent=indent)
+        yield from _paragraph(text, width, indent=indent)
 
 
 def _text_lines(block: Summary | Note, width: int, indent: int) -> Iterator[Text]:
     text = make_visible(block.text)
     if isinstance(block, Summary):
-        style = f"bold {STYLE[block.mark]}" if block.mark else "bold"
+        style = f"bold {_STYLE[block.mark]}" if block.mark else "bold"
     elif block.mark:
-        yield from item(block.mark, text, width)
+        yield from _item(block.mark, text, width)
         return
     else:
         style = {"": "", "quiet": "dim", "strong": "bold"}[block.tone]
-    yield from paragraph(text, width, indent=indent, style=style)
+    yield from _paragraph(text, width, indent=indent, style=style)
 
 
 def _alert_lines(alert: Alert, width: int, indent: int) -> Iterator[Text]:
     title = make_visible(alert.title)
     if not alert.lines:
-        yield from item(
+        yield from _item(
             "blocked" if alert.is_refusal else "warning", sentences(capital(title)), width
         )
         return
-    style = f"bold {STYLE['blocked' if alert.is_refusal else 'warning']}"
-    yield from paragraph(title, width, indent=indent, style=style)
+    style = f"bold {_STYLE['blocked' if alert.is_refusal else 'warning']}"
+    yield from _paragraph(title, width, indent=indent, style=style)
     for line in map(make_visible, alert.lines):
         if alert.has_paths:
             yield from wrap_keeping_paths(line, width, indent=indent + len(_INDENT))
         elif alert.is_refusal:
-            yield from item("blocked", line, width)
+            yield from _item("blocked", line, width)
         else:
-            yield from paragraph(line, width, indent=len(_INDENT))
-    yield from more(alert.more)
+            yield from _paragraph(line, width, indent=len(_INDENT))
+    yield from _more(alert.more)
 
 
 def _snippet_lines(snippets: Snippets, width: int, indent: int) -> Iterator[Text]:
-    yield from paragraph(make_visible(snippets.title), width, indent=indent)
+    yield from _paragraph(make_visible(snippets.title), width, indent=indent)
     for purpose, line in snippets.lines:
         text = make_visible(line)
         if purpose:
             yield Text(f"{_INDENT}{text}", "bold")
-            yield from paragraph(make_visible(purpose), width, indent=_INNER, style="dim")
+            yield from _paragraph(make_visible(purpose), width, indent=_INNER, style="dim")
         else:
             yield from wrap_keeping_paths(text, width, indent=len(_INDENT))
     if snippets.more:
@@ -324,18 +317,18 @@ def _details_lines(details: Details, width: int, indent: int) -> Iterator[Text]:
     title, mark = make_visible(format_title(details)), details.mark
     inner = indent or len(_INDENT)
     if indent and mark:
-        yield from item(mark, title, width)
+        yield from _item(mark, title, width)
         inner = _INNER
     elif mark:
-        for n, line in enumerate(paragraph(title, width - 2)):
+        for n, line in enumerate(_paragraph(title, width - 2)):
             sign = f"{SYMBOL[mark]} " if n == 0 else "  "
-            yield Text.assemble((sign, STYLE[mark]), (line.plain, "bold"))
+            yield Text.assemble((sign, _STYLE[mark]), (line.plain, "bold"))
     else:
-        yield from paragraph(title, width, indent=indent, style="" if indent else "bold")
+        yield from _paragraph(title, width, indent=indent, style="" if indent else "bold")
     for n, block in enumerate(details.blocks):
         is_part = isinstance(block, Snippets) or (isinstance(block, Details) and not block.mark)
         if is_part and n:
-            yield BLANK
+            yield _BLANK
         yield from _block_lines(block, width, inner)
 
 
@@ -346,9 +339,9 @@ def _table_lines(table: Table, width: int, indent: int) -> Iterator[Text]:
         for row in table.rows:
             text = _row_sentence(row, table.columns)
             if row.mark and indent <= len(_INDENT):
-                yield from item(row.mark, text, width)
+                yield from _item(row.mark, text, width)
             else:
-                yield from paragraph(text, width, indent=indent)
+                yield from _paragraph(text, width, indent=indent)
     if table.more:
         yield Text(f"{_INDENT}{table.more}", "dim")
 
@@ -386,12 +379,13 @@ def _spread_item(mark: Mark, identity: str, name: str, source: str, width: int) 
     room = width - len(left) - cell_len(right) - 2
     short_name = shorten(name, max(room, 8))
     gap = " " * max(room - cell_len(short_name) + 2, 2)
-    return Text.assemble((left, STYLE[mark]), (short_name, "bold"), gap, (right, "dim"))
+    return Text.assemble((left, _STYLE[mark]), (short_name, "bold"), gap, (right, "dim"))
 
 
 def _grid_lines(table: Table, width: int) -> Iterator[Text]:
     """Yield the rows in aligned columns; a text that does not fit is wrapped in its column."""
-    shown_columns = [n for n, column in enumerate(table.columns) if column.role != "extra"]
+    shown_columns = [n for n, c in enumerate(table.columns) if c.role not in ("extra", "below")]
+    below = [n for n, column in enumerate(table.columns) if column.role == "below"]
     columns = [table.columns[n] for n in shown_columns]
     rows = [[make_visible(cell_text(row.cells[n])) for n in shown_columns] for row in table.rows]
     titles = [column.title[:1].lower() + column.title[1:] for column in columns]
@@ -408,9 +402,12 @@ def _grid_lines(table: Table, width: int) -> Iterator[Text]:
         yield from _grid_row(titles, widths, columns, "dim")
     for row, cells in zip(table.rows, rows, strict=True):
         style = {"quiet": "dim", "strong": "bold"}.get(row.tone) or (
-            STYLE[row.mark] if row.mark else ""
+            _STYLE[row.mark] if row.mark else ""
         )
         yield from _grid_row(cells, widths, columns, style)
+        for n in below:
+            text = make_visible(cell_text(row.cells[n]))
+            yield from _paragraph(text, width, indent=2 * len(_INDENT))
 
 
 def _grid_row(
@@ -431,7 +428,7 @@ def _grid_row(
 
 
 def _comparison_lines(comparison: Comparison, width: int) -> Iterator[Text]:
-    yield BLANK
+    yield _BLANK
     indent = len(_INDENT) + _LABEL
     differing = [row.sides for row in comparison.rows if _common_value(row) is None]
     table = SideBySide(comparison.sides, differing, width - indent)
@@ -446,7 +443,7 @@ def _comparison_lines(comparison: Comparison, width: int) -> Iterator[Text]:
             lines = _value_lines(common, width - indent)
         yield from _label_lines(make_visible(row.name), lines, len(_INDENT))
         if row.reason:
-            yield from paragraph(make_visible(row.reason), width, indent=indent, style="dim")
+            yield from _paragraph(make_visible(row.reason), width, indent=indent, style="dim")
 
 
 def _label_lines(label: str, lines: Iterable[Text], indent: int) -> Iterator[Text]:
@@ -484,12 +481,12 @@ _SIDES = ("exported", "sheet", "store")
 _WINNING_SIDES = {"": {}, "store": {"store": "store (stays)"}, "sheet": {"sheet": "sheet (sent)"}}
 
 
-def record_lines(records: Records, width: int) -> Iterator[Text]:
+def _record_lines(records: Records, width: int) -> Iterator[Text]:
     """Yield each record: a sentence, or the pet with its fields below it."""
     rows = iter(records.rows)
     while batch := list(islice(rows, _BATCH)):
         yield from _batch_lines(batch, records.kinds, width)
-    yield from more(records.more)
+    yield from _more(records.more)
 
 
 def _batch_lines(batch: Sequence[Record], kinds: Sequence[RowKind], width: int) -> Iterator[Text]:
@@ -504,7 +501,7 @@ def _batch_lines(batch: Sequence[Record], kinds: Sequence[RowKind], width: int) 
     for record in batch:
         mark = kinds[record.kind].mark
         if record.message and not record.fields:
-            yield from item(mark, _record_sentence(record), width)
+            yield from _item(mark, _record_sentence(record), width)
             continue
         yield _spread_item(mark, record.pet_id.rjust(column), record.name, record.where, width)
         styles = ["bold" if side == record.winner else "" for side in _SIDES]
@@ -514,10 +511,10 @@ def _batch_lines(batch: Sequence[Record], kinds: Sequence[RowKind], width: int) 
             yield from _label_lines(UNITS[field[0]], table.lines(sides, styles), _INNER)
         yield from _field_lines(record.fields, width)
         if record.message:
-            style = STYLE["conflict"]
-            yield from paragraph(record.message, width, indent=_INNER, style=style)
+            style = _STYLE["conflict"]
+            yield from _paragraph(record.message, width, indent=_INNER, style=style)
         elif record.cure and not record.fields:
-            yield from paragraph(record.cure, width, indent=_INNER, style="dim")
+            yield from _paragraph(record.cure, width, indent=_INNER, style="dim")
 
 
 def _is_clash(field: Field) -> bool:
@@ -540,7 +537,7 @@ def _field_lines(fields: Sequence[Field], width: int) -> Iterator[Text]:
     paragraph. Clashes are left out.
     """
     if whole := [field for field in fields if len(field) == 2]:
-        yield from paragraph(traits(whole), width, indent=_INNER)
+        yield from _paragraph(traits(whole), width, indent=_INNER)
     for field in fields:
         if len(field) != 3:
             continue

@@ -112,7 +112,7 @@ def test_a_new_pet_is_found_by_the_id_that_it_was_given(shell: Shell, box: Sandb
     _apply(shell, box, "name,status\nNew,sold\n")
     new = next(pet for pet in box.pets() if pet.name == "New")
     done = shell("runs", "--pet", new.id)
-    assert "added" in done.out
+    assert "Added" in done.out
     assert f"+ {new.id}  New" in done.out
 
 
@@ -186,4 +186,4 @@ def test_an_upload_is_reported_image_by_image(shell: Shell, box: Sandbox) -> Non
     assert "has no rows for a workbook" in " ".join(refused.err.split())
     undo = shell("undo", run, *to(box), "--yes", "--json").json["run_id"]
     assert f"undone by run {undo}" in " ".join(shell("runs").out.split())
-    assert "image uploaded" in shell("runs", "--pet", "1").out
+    assert "Image uploaded" in shell("runs", "--pet", "1").out

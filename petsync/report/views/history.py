@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from petsync.plan.report import PastRun, find_undoing_runs
 from petsync.plan.rounds import Round
 from petsync.report.document import (
     Alert,
-    Badge,
     Block,
     Column,
     Details,
@@ -45,8 +44,8 @@ from petsync.report.round import (
     reason,
     status_badge,
 )
-from petsync.report.views.run import describe_counts, describe_undo, source_words
-from petsync.report.words import Mark, capital, count, duration, format_timestamp, number
+from petsync.report.views.run import describe_counts, describe_undo, source_words, state_badge
+from petsync.report.words import count, duration, format_timestamp, number
 
 __all__ = ["history_view"]
 
@@ -56,11 +55,6 @@ _MAX_TURNS = 60
 _MAX_PERIODS = 90
 _MAX_ALERTS = 5
 _JOB_COLUMNS = (Column("Status", "kind"), Column("Job", "head"), Column("Last round", "value"))
-_STATES: Mapping[str, tuple[str, Mark]] = {
-    "done": ("+", "applied"),
-    "running": ("~", "warning"),
-    "stopped": ("x", "blocked"),
-}
 
 
 def history_view(
@@ -187,12 +181,11 @@ def _describe_changes(round_: Round) -> Iterator[str]:
 
 
 def _run_row(run: PastRun, undo: PastRun | None) -> Row:
-    sign, mark = _STATES[run.state]
+    status = state_badge(run)
     sentence = f"{source_words(run)}: {describe_counts(run)}"
     what = "; ".join(filter(None, (sentence, describe_undo(run, undo))))
-    status = Badge(sign, capital(run.state), mark)
     begun = _format_start(format_timestamp(run.started))
-    return Row((status, duration(run.seconds), run.run_id, what, begun), mark)
+    return Row((status, duration(run.seconds), run.run_id, what, begun), status.mark)
 
 
 def _format_start(label: str) -> str:

@@ -1,19 +1,21 @@
-"""The views of a run's report, and past runs as lines."""
+"""The views of a run's report, and of past runs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
+from operator import itemgetter
 
 import msgspec
-from rich.text import Text
 
 from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, Update
 from petsync.plan.fields import find_filled_columns
 from petsync.plan.report import OUTCOMES, Entry, Outcome, PastRun, Report, Result, find_undoing_runs
 from petsync.plan.uploads import UploadedFile
-from petsync.report import text, words
+from petsync.report import words
 from petsync.report.document import (
     Alert,
+    Badge,
     Block,
     Column,
     Details,
@@ -35,30 +37,27 @@ from petsync.report.words import (
     ResultGroup,
     capital,
     count,
+    first,
     format_timestamp,
     number,
     results_by_cause,
     sentences,
 )
-from petsync.table.cells import make_visible
 
 __all__ = [
-    "DONE_WORDS",
-    "change_of_entry",
     "describe_counts",
-    "describe_entry",
-    "describe_file",
     "describe_undo",
     "outcome_blocks",
     "outcome_kind",
     "outcome_record",
-    "pet_lines",
+    "pet_view",
     "report_page_view",
     "report_view",
-    "run_details_lines",
     "run_line",
-    "runs_lines",
+    "run_view",
+    "runs_view",
     "source_words",
+    "state_badge",
     "stop_alert",
     "totals_table",
 ]
@@ -169,7 +168,7 @@ def outcome_record(
     if result.kind == "none":
         message = result.message or cause
     elif result.outcome == "applied" and not result.message:
-        message, cause = DONE_WORDS[result.kind], ""
+        message, cause = _DONE_WORDS[result.kind], ""
     else:
         message = f"{result.kind}: {result.message or cause}"
     return msgspec.structs.replace(
@@ -250,7 +249,7 @@ def _row(result: Result, names: Sequence[str]) -> Row:
 # The words of past runs, for every format.
 
 
-DONE_WORDS: Mapping[str, str] = {
+_DONE_WORDS: Mapping[str, str] = {
     "add": "added",
     "update": "changed",
     "delete": "deleted",
@@ -261,7 +260,20 @@ _OUTCOME_UNKNOWN = "started, and it is not known yet whether it was applied"
 
 def source_words(past: PastRun) -> str:
     """Return the source of the run: a sheet, a folder, or the run that it undoes."""
-    return f"undo of run {past.undoes}" if past.undoes else make_visible(past.source)
+    return f"undo of run {past.undoes}" if past.undoes else past.source
+
+
+_STATES: Mapping[str, tuple[str, words.Mark]] = {
+    "done": ("+", "applied"),
+    "running": ("~", "warning"),
+    "stopped": ("x", "blocked"),
+}
+
+
+def state_badge(past: PastRun) -> Badge:
+    """Return the state of the run as a status."""
+    sign, mark = _STATES[past.state]
+    return Badge(sign, capital(past.state), mark)
 
 
 def describe_counts(past: PastRun) -> str:
@@ -297,28 +309,130 @@ def describe_undo(past: PastRun, undo: PastRun | None) -> str:
     return f"undone{part} by run {undo.run_id}"
 
 
-def describe_entry(entry: Entry) -> str:
-    """Describe the outcome of a change: `changed` or, with the reason, `update, conflict: the pet
+# Past runs: a list of them, one of them, and the changes of one pet.
+
+
+_RUN_COLUMNS = (
+    Column("Run", "name"),
+    Column("Started", "value"),
+    Column("What", "change"),
+    Column("State", "value"),
+    Column("Took", "value"),
+    Column("Result", "below"),
+)
+
+
+def runs_view(runs: Sequence[PastRun], *, limit: int | None = 20) -> Document:
+    """Return the first `limit` runs, each with its undo, and with its store if the runs have
+    different stores.
+    """
+    if not runs:
+        return Document("", [Summary("No runs are recorded.")])
+    undone = find_undoing_runs(runs)
+    has_store = len({run.store for run in runs}) > 1
+    listing = first(runs, limit)
+    rows = [_run_row(run, undone.get(run.run_id), has_store=has_store) for run in listing.shown]
+    return Document("", [_runs_table(rows, format_more(listing.more))])
+
+
+def run_view(
+    run: PastRun,
+    entries: Sequence[Entry],
+    *,
+    files: Sequence[UploadedFile] = (),
+    limit: int | None = 20,
+) -> Document:
+    """Return a run, and the outcomes of the first `limit` of its files, each with the change to its
+    pet; without files, of its changes.
+    """
+    blocks: list[Block] = [_runs_table([_run_row(run, None, has_store=True)])]
+    if files:
+        by_number = {entry.number: entry for entry in entries}
+        parts = [_file_blocks(file, by_number.get(n)) for n, file in enumerate(files[:limit])]
+    else:
+        parts = list(map(_entry_blocks, entries[:limit]))
+    total = len(files or entries)
+    inner = list(chain.from_iterable(parts))
+    if more := format_more(total - len(parts)):
+        inner.append(Note(more, "quiet"))
+    if total:
+        blocks.append(Details(count(total, "file" if files else "change"), inner))
+    return Document("", blocks)
+
+
+def pet_view(pet_id: int, entries: Sequence[tuple[PastRun, Entry]]) -> Document:
+    """Return the changes to a pet that runs made or planned, with the values before and after."""
+    if not entries:
+        return Document("", [Summary(f"No recorded run changed pet {pet_id}.")])
+    title = f"Pet {pet_id}: {count(len(entries), 'change')}, the newest first"
+    groups = groupby(entries, key=itemgetter(0))
+    parts = [_run_details(run, [entry for _, entry in group]) for run, group in groups]
+    return Document(title, parts)
+
+
+def _runs_table(rows: Sequence[Row], more: str = "") -> Table:
+    return Table(_RUN_COLUMNS, rows, "grid", has_titles=True, more=more)
+
+
+def _run_row(run: PastRun, undo: PastRun | None, *, has_store: bool) -> Row:
+    store = f" on {run.store}" if has_store else ""
+    result = f"{source_words(run)}{store}: {describe_counts(run)}"
+    state = state_badge(run)
+    cells = (
+        run.run_id,
+        format_timestamp(run.started),
+        run.kind,
+        state,
+        words.duration(run.seconds),
+        "; ".join(filter(None, (result, describe_undo(run, undo)))),
+    )
+    return Row(cells, state.mark)
+
+
+def _run_details(run: PastRun, entries: Iterable[Entry]) -> Details:
+    """Return the run with these of its changes."""
+    started, took = format_timestamp(run.started), words.duration(run.seconds)
+    note = Note(f"{capital(run.kind)}, started {started}, took {took}, {run.state}", "quiet")
+    inner = chain.from_iterable(map(_entry_blocks, entries))
+    return Details(f"Run {run.run_id}: {source_words(run)}", [note, *inner])
+
+
+def _entry_blocks(entry: Entry) -> list[Block]:
+    """Return the change with its outcome: `Changed` or, with the reason, `Update, conflict: the pet
     is gone`.
     """
     if entry.outcome == "applied":
-        text = DONE_WORDS[entry.kind]
+        outcome = _DONE_WORDS[entry.kind]
     else:
-        text = f"{entry.kind}, {entry.outcome or _OUTCOME_UNKNOWN}"
-    return f"{text}: {make_visible(entry.message)}" if entry.message else text
+        outcome = f"{entry.kind}, {entry.outcome or _OUTCOME_UNKNOWN}"
+    text = capital(": ".join(filter(None, (outcome, entry.message))))
+    return [_outcome_note(text, entry.outcome), *_change_records(entry)]
 
 
-def describe_file(file: UploadedFile) -> str:
-    """Describe a file: `7_2.png: image uploaded` or, with the reason, `7_2.png: failed: the pet is
-    gone`.
+def _file_blocks(file: UploadedFile, entry: Entry | None) -> list[Block]:
+    """Return the change of the file's pet, with the outcome of the file: `7_2.png: image uploaded`
+    or, with the reason, `7_2.png: failed: the pet is gone`.
     """
-    name = make_visible(f"{file.source}, {file.file}" if file.source else file.file)
-    outcome = DONE_WORDS["upload"] if file.outcome == "applied" else file.outcome
-    return ": ".join(filter(None, (name, outcome, make_visible(file.message))))
+    name = ", ".join(filter(None, (file.source, file.file)))
+    outcome = _DONE_WORDS["upload"] if file.outcome == "applied" else file.outcome
+    text = ": ".join(filter(None, (name, outcome, file.message)))
+    return [_outcome_note(text, file.outcome), *([] if entry is None else _change_records(entry))]
 
 
-def change_of_entry(entry: Entry) -> Change | None:
-    """Return the change that the run made or planned; None if the journal does not have it."""
+def _outcome_note(text: str, outcome: Outcome | None) -> Note:
+    """Return the text, with a sign if the outcome is another one than applied."""
+    if outcome == "applied":
+        return Note(text)
+    return Note(text, mark=words.OUTCOME_MARK[outcome or "unknown"])
+
+
+def _change_records(entry: Entry) -> Iterator[Records]:
+    """Yield the change that the run made or planned, if the journal has it."""
+    if change := _find_change(entry):
+        yield Records([of_change(change)], ROW_KINDS)
+
+
+def _find_change(entry: Entry) -> Change | None:
     before, after = entry.before, entry.after
     pet_id = entry.pet_id if entry.assigned_id is None else entry.assigned_id
     if entry.kind == "add" and after is not None:
@@ -330,101 +444,3 @@ def change_of_entry(entry: Entry) -> Change | None:
         return None
     fields = entry.fields or ("photo_urls",)
     return Update(row=entry.row, source=entry.source, fields=fields, before=before, after=after)
-
-
-# Past runs as lines: a list of runs, one run, and the changes of one pet.
-
-
-_INDENT = 4
-_STATE = {"done": "green", "stopped": "red", "running": "yellow"}
-_COLUMN_TITLES = f"  {'run':<20}  {'started':<23}  {'what':<6}  {'state':<7}  took"
-
-
-def runs_lines(
-    runs: Sequence[PastRun], *, limit: int | None = 20, width: int = 80
-) -> Iterator[Text]:
-    """Yield the first `limit` runs, each in two or more lines, with its store if the runs have
-    different stores.
-    """
-    if not runs:
-        yield Text("No runs are recorded.")
-        return
-    stores = list(dict.fromkeys(run.store for run in runs))
-    undone = find_undoing_runs(runs)
-    shown = runs if limit is None else runs[:limit]
-    yield Text(_COLUMN_TITLES, "dim")
-    for run in shown:
-        yield _run_header(run)
-        on = f" on {make_visible(run.store)}" if len(stores) > 1 else ""
-        summary = f"{source_words(run)}{on}: {describe_counts(run)}"
-        undo = describe_undo(run, undone.get(run.run_id))
-        yield from text.paragraph("; ".join(filter(None, (summary, undo))), width, indent=_INDENT)
-    yield from text.more(len(runs) - len(shown))
-
-
-def pet_lines(
-    pet_id: int, entries: Sequence[tuple[PastRun, Entry]], *, width: int = 80
-) -> Iterator[Text]:
-    """Yield the changes to a pet that runs made or planned, with the values before and after."""
-    if not entries:
-        yield Text(f"No recorded run changed pet {pet_id}.")
-        return
-    yield Text(f"Pet {pet_id}: {words.count(len(entries), 'change')}, the newest first", "bold")
-    for run, entry in entries:
-        yield text.BLANK
-        yield _run_header(run)
-        yield from text.paragraph(source_words(run), width, indent=_INDENT, style="dim")
-        yield from _render_entry(entry, width)
-
-
-def run_details_lines(
-    run: PastRun,
-    entries: Sequence[Entry],
-    *,
-    limit: int | None = 20,
-    width: int = 80,
-    files: Sequence[UploadedFile] = (),
-) -> Iterator[Text]:
-    """Yield a run, and the outcomes of the first `limit` of its changes or files."""
-    yield Text(_COLUMN_TITLES, "dim")
-    yield _run_header(run)
-    summary = f"{source_words(run)} on {make_visible(run.store)}: {describe_counts(run)}"
-    yield from text.paragraph(summary, width, indent=_INDENT)
-    if files:
-        yield from _files(files, {entry.number: entry for entry in entries}, limit, width)
-        return
-    shown = entries if limit is None else entries[:limit]
-    for entry in shown:
-        yield from _render_entry(entry, width)
-    yield from text.more(len(entries) - len(shown))
-
-
-def _files(
-    files: Sequence[UploadedFile], entries: Mapping[int, Entry], limit: int | None, width: int
-) -> Iterator[Text]:
-    """Yield each file with its outcome and the change to its pet."""
-    shown = files if limit is None else files[:limit]
-    for index, file in enumerate(shown):
-        style = "" if file.outcome == "applied" else text.STYLE["conflict"]
-        description = describe_file(file)
-        yield from text.paragraph(description, width, indent=_INDENT, style=style)
-        entry = entries.get(index)
-        change = None if entry is None else change_of_entry(entry)
-        if change is not None:
-            yield from text.record_lines(Records([of_change(change)], ROW_KINDS), width)
-    yield from text.more(len(files) - len(shown))
-
-
-def _run_header(run: PastRun) -> Text:
-    started = words.format_timestamp(run.started)
-    left = f"  {make_visible(run.run_id):<20}  {started:<23}  {run.kind:<6}  "
-    state = (f"{run.state:<7}", _STATE[run.state])
-    return Text.assemble((left, "bold"), state, f"  {words.duration(run.seconds)}")
-
-
-def _render_entry(entry: Entry, width: int) -> Iterator[Text]:
-    style = "" if entry.outcome == "applied" else text.STYLE["conflict"]
-    yield from text.paragraph(describe_entry(entry), width, indent=_INDENT, style=style)
-    change = change_of_entry(entry)
-    if change is not None:
-        yield from text.record_lines(Records([of_change(change)], ROW_KINDS), width)

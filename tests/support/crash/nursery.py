@@ -22,7 +22,7 @@ LOADED = (
     "petsync.apply.planfile",
     *(f"petsync.cli.{name}" for name in ("account", "entry", "plan", "reconcile", "run", "runs")),
     *(f"petsync.cli.{name}" for name in ("tools", "upload")),
-    "petsync.report.show",
+    "petsync.report.text",
     "petsync.sandbox.app",
     "petsync.store",
 )
