@@ -173,6 +173,19 @@ def test_no_text_becomes_markup_or_leaves_its_line(name: str) -> None:
     assert set(re.findall(r"<(\w+)", inner)) <= tags
 
 
+def test_a_grid_with_several_long_columns_fits() -> None:
+    """A grid with more than one long column fits the width: names give way after notes, and an id
+    stays whole. What belongs below a row is below it, indented.
+    """
+    columns = (Column("Id", "id"), Column("Name", "name"), Column("What"), Column("R", "below"))
+    row = Row((str(2**62), "very long name " * 9, "a long note " * 9, "below " * 20))
+    lines = plain_text(Document("", [Table(columns, [row], "grid", has_titles=True)])).split("\n")
+    assert max(map(len, lines)) <= 80
+    assert str(2**62) in lines[1]
+    assert lines[0].split() == ["id", "name", "what"]
+    assert lines[-1].startswith("    below")
+
+
 def test_templates_are_loaded_for_html_alone() -> None:
     """Text loads no template engine, and HTML does."""
     code = (

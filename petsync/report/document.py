@@ -14,6 +14,7 @@ from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from petsync.errors import PetsyncError
 from petsync.report.words import Mark, number
 from petsync.table.columns import Column as SheetColumn
 
@@ -46,6 +47,7 @@ __all__ = [
     "Tone",
     "Value",
     "cell_text",
+    "error_alert",
     "fold_limit",
     "format_more",
     "format_title",
@@ -327,6 +329,11 @@ class Document:
     blocks: Iterable[Block]
     badge: Badge | None = None
     """The status of the value."""
+
+
+def error_alert(error: PetsyncError) -> Alert:
+    """Return the error, and what to do."""
+    return Alert(error.message, [error.hint] if error.hint else [])
 
 
 def cell_text(cell: Cell) -> str:

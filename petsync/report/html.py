@@ -43,24 +43,17 @@ if TYPE_CHECKING:
 __all__ = [
     "FRAGMENT_STYLE",
     "TABLE_SCRIPTS",
-    "alert",
     "asset",
     "bdi",
-    "collapsible",
+    "blocks_html",
     "document_html",
     "document_page",
     "element",
-    "facts",
-    "fragment",
     "page_row",
-    "prose",
     "record_html",
     "records_html",
     "source_hash",
     "style",
-    "summary",
-    "table",
-    "table_cell",
     "text",
 ]
 
@@ -98,12 +91,7 @@ _MARK_TITLE = '<span class="ps-hidden">Kind</span>'
 
 def text(value: str) -> str:
     """Return the escaped text, shortened, with invisible characters made visible."""
-    return escape(shorten(make_visible(value), _MAX_TEXT_CELLS))
-
-
-def prose(value: str) -> str:
-    """Return the escaped text, with `<code>` around parts between backticks."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(value))
+    return escape(_visible(value))
 
 
 def element(tag: str, inner: str, **attributes: str) -> str:
@@ -123,62 +111,23 @@ def bdi(value: str) -> str:
     return f"<bdi>{text(value)}</bdi>"
 
 
-def table_cell(value: str, *, kind: str = "") -> str:
-    """Return a table cell with text, with the class `kind` if given."""
-    return element("td", bdi(value), class_=kind)
-
-
-def table(columns: Sequence[str], rows: Iterable[str]) -> str:
-    """Return a table of rows (`<tr>`). A column without a title is for symbols."""
-    titles = (text(name) or _MARK_TITLE for name in columns)
-    head = "".join(element("th", title, scope="col") for title in titles)
-    body = "\n".join(rows)
-    return f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
-
-
-def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return names and values (text) in one line."""
-    spans = (element("span", f"{text(name)}: {bdi(value)}") for name, value in pairs)
-    return element("p", " ".join(spans), class_="ps-facts")
-
-
-def summary(sentence: str) -> str:
-    """Return the summary sentence (text) of a view."""
-    return element("p", prose(sentence), class_="ps-sum")
-
-
-def alert(title: str, lines: Iterable[str], *, kind: str = "") -> str:
-    """Return an alert: a title (text) and lines (HTML)."""
-    inner = element("strong", text(title)) + "".join(element("p", line) for line in lines)
-    return element("div", inner, class_=f"ps-alert {kind}".rstrip(), role="note")
-
-
-def collapsible(title: str, inner: str, *, aside: str = "", open_: bool = False) -> str:
-    """Return a collapsible part under a title (text); `aside` (text) follows the title while it is
-    collapsed.
-    """
-    start = "<details open>" if open_ else "<details>"
-    aside_html = f" {element('span', bdi(aside), class_='ps-aside')}" if aside else ""
-    return f"{start}<summary>{text(title)}{aside_html}</summary>\n{inner}\n</details>"
-
-
-def fragment(parts: Iterable[str]) -> str:
-    """Return the parts as one element with its own style."""
-    inner = "\n".join(part for part in parts if part)
-    return f'{style(FRAGMENT_STYLE)}\n<div class="petsync">\n{inner}\n</div>'
-
-
 # Documents as HTML, by the templates in the `assets` folder.
 
 
 def document_html(document: Document) -> str:
     """Return the document as an HTML fragment with its own style, for a notebook's cell."""
-    return _render(
-        "fragment.html",
-        title=document.title,
-        blocks=order_blocks(document),
-        style=asset(FRAGMENT_STYLE),
-    )
+    return style(FRAGMENT_STYLE) + "\n" + _fragment(document.title, order_blocks(document))
+
+
+def blocks_html(*blocks: Block) -> str:
+    """Return the blocks as an HTML fragment, in their order. It needs the style of a document on
+    the same page.
+    """
+    return _fragment("", blocks)
+
+
+def _fragment(title: str, blocks: Sequence[Block]) -> str:
+    return _render("fragment.html", title=title, blocks=blocks)
 
 
 _STYLES = (FRAGMENT_STYLE, "page.css")
@@ -250,10 +199,10 @@ def _environment() -> Environment:
     environment.filters |= {
         "capital": capital,
         "filled_columns": _find_filled_columns,
-        "code_parts": _split_code,
         "record_table": _record_table,
         "records": records_html,
         "more": format_more,
+        "prose": lambda value: _Markup(_prose(value)),
         "kind": lambda block: type(block).__name__,
         "symbol": lambda mark: SYMBOL[mark] if mark else "",
         "visible": _visible,
@@ -265,11 +214,6 @@ def _visible(value: str) -> str:
     return shorten(make_visible(value), _MAX_TEXT_CELLS)
 
 
-def _split_code(value: str) -> list[str]:
-    """Return the parts of a printable text; every second one was between backticks."""
-    return re.split(r"`([^`]+)`", _visible(value))
-
-
 def _find_filled_columns(table: Table) -> list[int]:
     """Return the positions of the columns that have a text in some row."""
     return [
@@ -277,6 +221,11 @@ def _find_filled_columns(table: Table) -> list[int]:
         for n in range(len(table.columns))
         if table.layout in ("grid", "totals") or any(row.cells[n] for row in table.rows)
     ]
+
+
+def _prose(value: str) -> str:
+    """Return the escaped text, with `<code>` around parts between backticks."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(value))
 
 
 class _Markup(str):
@@ -343,9 +292,9 @@ def record_html(record: Record) -> str:
     fields = [field for field in record.fields if len(field) != 4]
     return "".join(
         [
-            element("p", prose(record.message)) if record.message else "",
+            element("p", _prose(record.message)) if record.message else "",
             _clashes(clashes, record.winner) if clashes else "",
-            element("p", prose(record.cure), class_="ps-cure") if record.cure else "",
+            element("p", _prose(record.cure), class_="ps-cure") if record.cure else "",
             element("dl", "".join(map(_field, fields)), class_="ps-fields") if fields else "",
         ]
     )

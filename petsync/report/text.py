@@ -393,11 +393,14 @@ def _grid_lines(table: Table, width: int) -> Iterator[Text]:
     if not shown:
         return
     widths = [max(map(cell_len, texts)) for texts in zip(*shown, strict=True)]
-    # A note gives way first, then a name; ids and numbers stay whole.
+    # Notes give way first, then names; ids and numbers stay whole if possible.
     order = {"what": 2, "head": 1}
-    widest = max(range(len(columns)), key=lambda n: (order.get(columns[n].role, 0), widths[n]))
+    keys = [(order.get(column.role, 0), each) for column, each in zip(columns, widths, strict=True)]
     excess = len(_INDENT) + sum(widths) + _GAP * (len(widths) - 1) - width
-    widths[widest] = max(widths[widest] - max(excess, 0), min(widths[widest], _LABEL))
+    for n in sorted(range(len(keys)), key=keys.__getitem__, reverse=True):
+        cut = min(max(excess, 0), max(widths[n] - _LABEL, 0))
+        widths[n] -= cut
+        excess -= cut
     if table.has_titles:
         yield from _grid_row(titles, widths, columns, "dim")
     for row, cells in zip(table.rows, rows, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from petsync.errors import LockedError, MissingServiceError, SettingsError
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report
 from petsync.report import html
+from petsync.report.document import Document, Note, Snippets
 from petsync.store import Store, connect
 from petsync.widgets.browse import BrowseForm, browse
 from petsync.widgets.components import Heading, Steps, button, show
@@ -88,20 +89,12 @@ class AppForm(Form):
         self._parts: dict[str, _Part] = {}
         self._done: set[str] = set()
 
-    def html(self) -> str:
-        """The steps with their equivalent functions, as HTML."""
-        items = [
-            html.element("li", f"{html.text(title)}: {html.element('code', html.text(twin))}")
-            for title, twin in map(_STEPS.__getitem__, self._names)
-        ]
-        heading = html.element(f"h{self.level}", html.text(self.title))
-        top = "".join(html.element("p", html.text(line)) for line in self._where.splitlines())
-        return html.fragment([heading, top, html.element("ul", "".join(items))])
-
-    def text(self) -> str:
-        """The steps and their functions as plain text."""
-        rows = (f"  {_STEPS[name][0]:<17} {_STEPS[name][1]}" for name in self._names)
-        return "\n".join((self._where, *rows))
+    def _views(self) -> Iterator[Document]:
+        """Yield the steps with their equivalent functions."""
+        address = "a store that you choose" if self.store is None else self.store.url
+        steps = [_STEPS[name] for name in self._names]
+        title = "In a live notebook this is a page. In plain Python:"
+        yield Document("", [Note(f"For {address}."), Snippets(title, steps)])
 
     @property
     def current(self) -> str:
@@ -130,11 +123,6 @@ class AppForm(Form):
         super().close()
         if self._owned is not None:
             self._owned.close()
-
-    @property
-    def _where(self) -> str:
-        address = "a store that you choose" if self.store is None else self.store.url
-        return f"petsync for {address}\nA page in a live kernel. The equivalent functions:"
 
     def _body(self) -> ipywidgets.Widget:
         self.steps = Steps(label="Steps")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Iterator, Sequence
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import ipywidgets
 import numpy as np
 import numpy.typing as npt
-from rich.cells import cell_len
 
-from petsync import _display
 from petsync.errors import ApiError, NotFoundError, PetsyncError, SettingsError
 from petsync.images.inspect import thumbnail
 from petsync.models import Pet, Tag
 from petsync.plan.change import FailedLookup, Snapshot
 from petsync.plan.plan import Plan
-from petsync.report import html as markup
+from petsync.report import document
+from petsync.report.document import Column, Document, Note, Snippets, error_alert
 from petsync.report.views.images import format_pet
-from petsync.report.words import capital, number, shorten, wrap
+from petsync.report.views.sheet import snapshot_view
+from petsync.report.words import capital, shorten
 from petsync.store import Store
 from petsync.table.cells import format_photo_urls, format_tags, make_visible
 from petsync.table.frame import pets_at, plain_values
@@ -55,11 +55,9 @@ __all__ = [
     "Photos",
     "Places",
     "browse",
-    "html",
     "look_up",
     "row_of",
     "tags_text",
-    "text",
 ]
 
 
@@ -532,62 +530,26 @@ _MAX_PETS = 10
 _CODE = 'store.snapshot().frame; plan = store.edit(7, status="sold"); store.apply(plan)'
 _HOW = "In a live notebook this is a form. In plain Python:"
 _UNREAD = "The store has not been read yet."
-_WIDTHS = {"Id": 8, "Name": 22, "Status": 10, "Category": 12, "Tags": 20}
-"""The columns of the static table, and their widths as text."""
+_COLUMNS = (
+    Column("Id", "id"),
+    Column("Name", "name"),
+    Column("Status", "value"),
+    Column("Category", "value"),
+    Column("Tags"),
+)
 
 
-def html(title: str, catalogue: Catalogue | PetsyncError | None, places: Places) -> str:
-    """The form as an HTML fragment."""
-    parts = [markup.element("h3", markup.text(title))]
-    if not isinstance(catalogue, Catalogue):
-        parts += [markup.element("p", markup.text(line)) for line in _iter_reasons(catalogue)]
-    else:
-        rows = (
-            markup.element("tr", "".join(map(markup.table_cell, _texts_of(pet))))
-            for pet in catalogue.pets(places[:_MAX_PETS])
-        )
-        rest = "".join(markup.element("p", line) for line in _iter_more(places))
-        table = markup.table(list(_WIDTHS), rows) + rest
-        parts += [_display.as_html(catalogue.snapshot), markup.fragment([table])]
-    code = markup.element("code", markup.text(_CODE))
-    return "\n".join([*parts, markup.element("p", f"{markup.text(_HOW)} {code}")])
+def _first_pets(catalogue: Catalogue, places: Places) -> document.Table:
+    """Return the first of the pets at `places`."""
+    rows = list(map(_row, catalogue.pets(places[:_MAX_PETS])))
+    more = document.format_more(len(places) - len(rows))
+    return document.Table(_COLUMNS, rows, "grid", has_titles=True, more=more)
 
 
-def text(title: str, catalogue: Catalogue | PetsyncError | None, places: Places) -> str:
-    """The form as plain text of at most 80 columns."""
-    lines = [title]
-    if not isinstance(catalogue, Catalogue):
-        lines += [line for reason in _iter_reasons(catalogue) for line in wrap(reason, 80)]
-    else:
-        pets = catalogue.pets(places[:_MAX_PETS])
-        lines += [_display.as_text(catalogue.snapshot), ""]
-        lines += map(_line, [list(_WIDTHS), *map(_texts_of, pets)])
-        lines += _iter_more(places)
-    return "\n".join([*lines, "", _HOW, f"  {_CODE}"])
-
-
-def _iter_reasons(problem: PetsyncError | None) -> list[str]:
-    if problem is None:
-        return [_UNREAD]
-    return [line for line in (problem.message, problem.hint) if line]
-
-
-def _iter_more(places: Places) -> list[str]:
-    more = len(places) - _MAX_PETS
-    return [f"... and {number(more)} more"] if more > 0 else []
-
-
-def _texts_of(pet: Pet) -> list[str]:
+def _row(pet: Pet) -> document.Row:
     cells = row_of(pet)["cells"]
-    return [cells["id"], cells["name"], cells["status"], cells["category"], tags_text(pet)]
-
-
-def _line(cells: Sequence[str]) -> str:
-    widths = _WIDTHS.values()
-    parts = (shorten(make_visible(cell), width) for cell, width in zip(cells, widths, strict=True))
-    return "  ".join(
-        part + " " * (width - cell_len(part)) for part, width in zip(parts, widths, strict=True)
-    ).rstrip()
+    names = ("id", "name", "status", "category")
+    return document.Row((*(cells[name] for name in names), tags_text(pet)))
 
 
 # BrowseForm: the form for the catalogue.
@@ -624,13 +586,14 @@ class BrowseForm(Form):
         self._panel: Panel | None = None
         self._is_clearing = False
 
-    def html(self) -> str:
-        """The catalogue's summary and its first pets, as HTML."""
-        return html(self.title, self._catalogue_now(), self._places)
-
-    def text(self) -> str:
-        """The catalogue as plain text of at most 80 columns."""
-        return text(self.title, self._catalogue_now(), self._places)
+    def _views(self) -> Iterator[Document]:
+        """Yield the catalogue's summary and its first pets, or why there are none."""
+        catalogue, how = self._catalogue_now(), Snippets(_HOW, [("", _CODE)])
+        if isinstance(catalogue, Catalogue):
+            yield snapshot_view(catalogue.snapshot)
+            yield Document("", [_first_pets(catalogue, self._places), how])
+        else:
+            yield Document("", [error_alert(catalogue) if catalogue else Note(_UNREAD), how])
 
     def reload(self) -> None:
         """Read the store again; returns at once."""

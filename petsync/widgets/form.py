@@ -9,7 +9,7 @@ import sys
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +19,8 @@ from IPython.display import display
 from petsync._sync import LoopThread, Task
 from petsync.errors import AuthError, PetsyncError
 from petsync.report import html
+from petsync.report.document import Document
+from petsync.report.text import plain_text
 from petsync.widgets.components import Heading, Notice
 
 __all__ = ["Form", "StaticView", "Work", "is_live", "on_enter"]
@@ -277,13 +279,20 @@ class Form(ABC):
         self._refused = ""
         self._widget: ipywidgets.Widget | None = None
 
-    @abstractmethod
     def html(self) -> str:
         """The form's current state as an HTML fragment without controls."""
+        heading = html.element(f"h{self.level}", html.text(self.heading.text))
+        return "\n".join([heading, *map(html.document_html, self._views())])
+
+    def text(self) -> str:
+        """The form's current state as plain text of at most 80 columns; only addresses and paths
+        can be longer.
+        """
+        return "\n\n".join([self.heading.text, *map(plain_text, self._views())])
 
     @abstractmethod
-    def text(self) -> str:
-        """The form's current state as plain text of at most 80 columns."""
+    def _views(self) -> Iterable[Document]:
+        """Return the form's current state below its heading."""
 
     @abstractmethod
     def _body(self) -> ipywidgets.Widget:

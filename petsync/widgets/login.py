@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import ipywidgets
 
-from petsync import _display
 from petsync.client import auth
 from petsync.errors import PetsyncError, SettingsError
 from petsync.models import READ, WRITE, Account
 from petsync.report import html
-from petsync.report.words import wrap
+from petsync.report.document import Alert, Document, Note, Snippets, error_alert
+from petsync.report.views.account import account_view
 from petsync.settings import Secret
 from petsync.store import Store, connect, demo
-from petsync.table.cells import make_visible
 from petsync.widgets.components import Fold, Link, SecretField, button, show, tick
 from petsync.widgets.form import Form, is_live
 
@@ -36,12 +35,9 @@ __all__ = [
     "LoginMethod",
     "Message",
     "Panel",
-    "account_html",
-    "account_text",
+    "account_document",
     "lack",
     "login",
-    "problem_html",
-    "problem_text",
     "until_here",
     "welcome",
 ]
@@ -68,13 +64,10 @@ class ConnectForm(Form):
         """Call the function with the store that was chosen."""
         self._on_store.append(act)
 
-    def html(self) -> str:
-        """The choices as HTML."""
-        return html.element("p", html.text(self.text()))
-
-    def text(self) -> str:
-        """The choices as plain text."""
-        return "No store is chosen. Connect to one: ps.connect(url), or ps.demo() for a sample."
+    def _views(self) -> Iterator[Document]:
+        """Yield the choices."""
+        choices = [("a service", "ps.connect(url)"), ("a sample store", "ps.demo()")]
+        yield Document("", [Snippets("No store is chosen. Connect to one:", choices)])
 
     def _body(self) -> ipywidgets.Widget:
         self.url = ipywidgets.Text(
@@ -320,37 +313,21 @@ def until_here(account: Account) -> str:
     )
 
 
-# An account as HTML and text, with missing permissions first.
+# The view of an account, with missing permissions first.
 
 
-_WIDTH = 80
-_UNKNOWN = ("Your account is not known yet: the service has not responded.", "")
+_UNKNOWN = "Your account is not known yet: the service has not responded."
 
 
-def account_html(account: Account) -> str:
-    """Return the account as an HTML fragment."""
-    expiry = until_here(account)
-    # The style sheet of the account's HTML also applies to these two parts.
-    before = _wrap_html(_alert(lack(account)))
-    after = _wrap_html(html.element("p", html.text(expiry)) if expiry else "")
-    return before + _display.as_html(_without_lack(account)) + after
-
-
-def account_text(account: Account) -> str:
-    """Return the account as text of at most 80 columns."""
-    expiry = until_here(account)
-    aside = f"\n{_lines((expiry, ''))}".rstrip("\n") if expiry else ""
-    return _lines(lack(account)) + _display.as_text(_without_lack(account)) + aside
-
-
-def problem_html(error: PetsyncError | None) -> str:
-    """Return why the account is unknown, as an HTML fragment."""
-    return html.fragment([_alert(_describe_error(error))])
-
-
-def problem_text(error: PetsyncError | None) -> str:
-    """Return why the account is unknown, as text."""
-    return _lines(_describe_error(error)).rstrip("\n")
+def account_document(account: Account) -> Document:
+    """Return the account with its restriction and the local time at which the sign-in ends."""
+    blocks = list(account_view(_without_lack(account)).blocks)
+    if message := lack(account):
+        problem, hint = message
+        blocks.insert(0, Alert(problem, [hint], is_refusal=account.can_read is False))
+    if expiry := until_here(account):
+        blocks.append(Note(expiry))
+    return Document("", blocks)
 
 
 def _without_lack(account: Account) -> Account:
@@ -360,28 +337,6 @@ def _without_lack(account: Account) -> Account:
         word in account.problem for word in known_scopes
     )
     return replace(account, problem="") if is_described else account
-
-
-def _describe_error(error: PetsyncError | None) -> Message:
-    return _UNKNOWN if error is None else (error.message, error.hint)
-
-
-def _alert(message: Message | None) -> str:
-    if message is None:
-        return ""
-    text, hint = message
-    lines = [html.prose(hint)] if hint else []
-    return html.alert(text, lines, kind="ps-refused")
-
-
-def _wrap_html(inner: str) -> str:
-    return f'<div class="petsync">{inner}</div>' if inner else ""
-
-
-def _lines(message: Message | None) -> str:
-    parts = () if message is None else message
-    lines = (line for part in parts if part for line in wrap(make_visible(part), _WIDTH))
-    return "".join(f"{line}\n" for line in lines)
 
 
 # Panel: the widgets of the sign-in form; only the usable ones are shown.
@@ -426,7 +381,7 @@ class Panel:
         open; `signs_in_again`: a signed-in user signs in again.
         """
         is_in = account is not None and account.signed_in
-        self._who.value = "" if account is None else account_html(account)
+        self._who.value = "" if account is None else html.document_html(account_document(account))
         self.go.description = self.entries.chosen.button
         self.other.description = "Keep this account" if signs_in_again else "Sign in differently"
         show(self.check, account is None or is_in)
@@ -480,24 +435,14 @@ class LoginForm(Form):
         """Call the function with the account after each sign-out."""
         self._out.append(act)
 
-    def html(self) -> str:
-        """The current account, with missing permissions, as HTML."""
+    def _views(self) -> Iterator[Document]:
+        """Yield the current account, with missing permissions."""
         self._know()
-        account_part = (
-            problem_html(self._account_error)
-            if self.account is None
-            else account_html(self.account)
-        )
-        return f"<h{self.level}>{html.text(self.title)}</h{self.level}>\n{account_part}"
-
-    def text(self) -> str:
-        """The current account as plain text of at most 80 columns."""
-        self._know()
-        return (
-            problem_text(self._account_error)
-            if self.account is None
-            else account_text(self.account)
-        )
+        if self.account is not None:
+            yield account_document(self.account)
+        else:
+            error = self._account_error
+            yield Document("", [Alert(_UNKNOWN) if error is None else error_alert(error)])
 
     def close(self) -> None:
         """Stop the work, remove the widgets, and discard the input."""

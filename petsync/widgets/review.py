@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -13,15 +13,17 @@ from typing import Any
 
 import ipywidgets
 
-from petsync import _display
 from petsync._sync import Task
 from petsync.client.session import Session
 from petsync.errors import InterruptedRunError, PetsyncError, StalePlanError
 from petsync.plan import arguments
 from petsync.plan.plan import Plan
 from petsync.plan.report import PastRun, Progress, Report
-from petsync.report import html, words
+from petsync.report import words
+from petsync.report.document import Document, Summary
 from petsync.report.meter import Meter as Reading
+from petsync.report.views.plan import plan_view
+from petsync.report.views.run import report_view
 from petsync.store import Store
 from petsync.store.runs import History, IntoSheet, OutputRequest
 from petsync.table.sheet import Finding, Sheet
@@ -189,6 +191,7 @@ class ReviewForm(Form):
         findings: Iterable[Finding] = (),
     ) -> None:
         super().__init__()
+        self.heading.text = review_view.title_of(plan)
         self.store = store
         self.plan = plan
         self._left_files = LeftFiles(store, sheet)
@@ -217,18 +220,13 @@ class ReviewForm(Form):
         """Call the function with each report, including that of a stopped run."""
         self._report_callbacks.append(act)
 
-    def html(self) -> str:
-        """The plan as it would be sent now, or its report, as HTML."""
-        heading = html.element("h3", html.text(review_view.title_of(self.plan)))
+    def _views(self) -> Iterator[Document]:
+        """Yield the plan as it would be sent now, or its report."""
         if self.report is not None:
-            return heading + _display.as_html(self.report)
-        return f"{heading}{_display.as_html(self._draft.build_plan())}{self._html_count()}"
-
-    def text(self) -> str:
-        """The plan or its report as plain text of at most 80 columns."""
-        if self.report is not None:
-            return _display.as_text(self.report)
-        return f"{_display.as_text(self._draft.build_plan())}\n{self._describe_tally()}"
+            yield report_view(self.report)
+        else:
+            yield plan_view(self._draft.build_plan())
+            yield Document("", [Summary(self._describe_tally())])
 
     def review(self, plan: Plan) -> None:
         """Review another plan."""
@@ -246,9 +244,6 @@ class ReviewForm(Form):
         """
         super().close()
         self._panel = self._table = None
-
-    def _html_count(self) -> str:
-        return html.element("p", html.text(self._describe_tally()))
 
     def _describe_tally(self) -> str:
         return review_view.describe_tally(self._draft.tally(), is_ok=self._draft.is_ok)

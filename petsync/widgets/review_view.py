@@ -19,22 +19,35 @@ import numpy as np
 import numpy.typing as npt
 
 from petsync.errors import PetsyncError
-from petsync.plan.change import Blocked, Change, Clash, Conflict, Delete
+from petsync.plan.change import Blocked, Change, Clash, Conflict
 from petsync.plan.fields import UNITS, Unit, cell
 from petsync.plan.guard import CAPACITY_CURE, Limit, Refusal, Verdict
 from petsync.plan.plan import Plan
 from petsync.plan.report import PastRun, Report, Result, left_in
 from petsync.report import html, words
-from petsync.report.document import Record
-from petsync.report.html import element, prose, text
+from petsync.report.document import (
+    Alert,
+    Block,
+    Details,
+    Document,
+    Facts,
+    Note,
+    Record,
+    Records,
+    Summary,
+    error_alert,
+)
+from petsync.report.html import blocks_html, document_html
 from petsync.report.plan import (
     KINDS as KINDS_OF_RECORDS,
 )
 from petsync.report.plan import (
     NAMES,
+    NOTE_KINDS,
     of_blocked,
     of_change,
     of_conflict,
+    of_note,
 )
 from petsync.report.words import ResultGroup, capital, results_by_cause
 from petsync.sheets import must_take_results, write_results
@@ -85,7 +98,6 @@ __all__ = [
     "held_row",
     "left_to_do",
     "overview",
-    "piece",
     "render_question",
     "result",
     "result_columns",
@@ -604,10 +616,10 @@ class LeftFiles:
             if into_sheet:
                 backup = self.outputs.write_into_sheet(sheet, report, into_sheet)
                 message = f"The new ids are in {sheet.source}; the previous version is in {backup}."
-                parts.append(html.element("p", html.text(message)))
+                parts.append(blocks_html(Note(message)))
         except PetsyncError as error:
-            parts.append(html.alert(error.message, [html.text(error.hint)]))
-        self.html = html.element("div", "".join(parts), class_="petsync")
+            parts.append(blocks_html(error_alert(error)))
+        self.html = "".join(parts)
 
     def _results(self, sheet: Sheet, report: Report) -> str:
         """Write the results, and return a link that contains the file, or a paragraph with its path
@@ -627,12 +639,12 @@ class LeftFiles:
         # The folder is gone, so a file that is too large for the page needs another place.
         path = Path(name).absolute()
         write_results(sheet, report, path, follow=False)
-        return html.element("p", html.text(f"Continue with {path}: it has the new ids."))
+        return blocks_html(Note(f"Continue with {path}: it has the new ids."))
 
 
 def _link(name: str, data: bytes, label: str) -> str:
     if len(data) > MAX_LINKED_BYTES:
-        return html.element("p", html.text(label))
+        return blocks_html(Note(label))
     body = base64.b64encode(data).decode()
     link = html.element(
         "a",
@@ -640,7 +652,8 @@ def _link(name: str, data: bytes, label: str) -> str:
         href=f"data:application/octet-stream;base64,{body}",
         download=name,
     )
-    return html.element("p", f"{link} {html.text(label)}")
+    paragraph = html.element("p", f"{link} {html.text(label)}")
+    return html.element("div", paragraph, class_="petsync")
 
 
 # The texts of the review form, as HTML with escaped text, and as plain sentences.
@@ -663,7 +676,7 @@ _BUTTONS = (
     (r" with the output of the same command with -v", ""),
     (r" \(--delete-missing, in Python \S+, would delete (it|them)\)", ""),
     (r" \(--column HEADER=COLUMN, in Python [^)]*\)", ""),
-    (r"`petsync check` and sheet.findings list them", "the sheet's own form lists them"),
+    (r"`petsync check` and sheet.findings list them", "The sheet's own form lists them"),
     (r"raise the limit \(in Python [^)]*\) and plan again", "raise the limit"),
     (r"--max-(?:add|update|delete) ([\d.e+]+(?: %)?)", r"the limit of \1"),
 )
@@ -692,25 +705,19 @@ def overview(plan: Plan, unfinished: PastRun | None = None) -> str:
     run = "" if unfinished is None else unfinished.run_id
     summary = plan.summary()
     counts = {"add": summary.adds, "update": summary.updates, "delete": summary.deletes}
-    parts = [
-        html.summary(words.plan_summary(plan, counts)),
-        html.facts([*words.plan_facts(plan), *words.scope_facts(plan)]),
+    blocks: list[Block] = [
+        Summary(words.plan_summary(plan, counts)),
+        Facts([*words.plan_facts(plan), *words.scope_facts(plan)]),
     ]
     if plan.coverage.failed:
-        lines = (prose(words.sentences(*texts)) for texts in words.iter_unanswered(plan))
-        parts.append(html.alert(words.UNANSWERED_TITLE, lines))
+        lines = [words.sentences(*texts) for texts in words.iter_unanswered(plan)]
+        blocks.append(Alert(words.UNANSWERED_TITLE, lines))
     if plan.notes:
-        notes = (_in_plan(note, run) for note in plan.notes)
-        items = "".join(element("li", prose(note)) for note in notes)
-        title = f"For your attention: {words.count(len(plan.notes), 'note')}"
-        few = len(plan.notes) <= _NAMED
-        parts.append(html.collapsible(title, element("ul", items), open_=few))
-    return html.fragment(parts)
-
-
-def piece(*parts: str) -> str:
-    """A part of the form, in the style of its overview."""
-    return element("div", "\n".join(part for part in parts if part), class_="petsync")
+        notes = [of_note(_in_plan(note, run)) for note in plan.notes]
+        title = f"For your attention: {words.count(len(notes), 'note')}"
+        records = Records(notes, NOTE_KINDS)
+        blocks.append(Details(title, [records], is_open=len(notes) <= _NAMED))
+    return document_html(Document("", blocks))
 
 
 def describe_tally(tally: Tally, *, is_ok: bool = True) -> str:
@@ -733,14 +740,12 @@ def guard(draft: Draft) -> str:
     """The guard's message about the draft."""
     refusals = draft.refusals()
     if not refusals:
-        note = words.LIMITS_KEPT if draft.tally().sent else ""
-        return piece(element("p", text(note), class_="ps-kept")) if note else ""
+        return blocks_html(Note(words.LIMITS_KEPT, "quiet")) if draft.tally().sent else ""
     if draft.is_ok:
-        lines = (prose(f"{_problem(each)}.") for each in refusals)
         title = "Over the guard's limits, which you override for this plan only"
-        return piece(html.alert(title, lines))
-    lines = (prose(_describe_refusal(each, is_allowed=draft.allows(each))) for each in refusals)
-    return piece(html.alert(words.PLAN_REFUSED, lines, kind="ps-refused"))
+        return blocks_html(Alert(title, [f"{_problem(each)}." for each in refusals]))
+    lines = [_describe_refusal(each, is_allowed=draft.allows(each)) for each in refusals]
+    return blocks_html(Alert(words.PLAN_REFUSED, lines, is_refusal=True))
 
 
 def _problem(refusal: Refusal) -> str:
@@ -780,19 +785,21 @@ def render_question(draft: Draft, plan: Plan) -> str:
         f"{words.number(tally.add)} to add, {words.number(tally.update)} to change, "
         f"{words.number(tally.delete)} to delete, in {plan.store}."
     )
-    parts = [html.summary(describe_tally(tally)), element("p", text(each))]
-    parts += [element("p", text(line)) for line in _describe_conflicts(plan)]
-    refusals = draft.refusals()
-    if refusals:
-        lines = (text(f"{_problem(refusal)}.") for refusal in refusals)
-        parts.append(html.alert("You override the guard", lines))
-    if plan.deletes:
-        parts.append(_deletes(plan.deletes))
+    blocks: list[Block] = [Summary(describe_tally(tally)), Note(each)]
+    blocks += map(Note, _describe_conflicts(plan))
+    if refusals := draft.refusals():
+        lines = [f"{_problem(refusal)}." for refusal in refusals]
+        blocks.append(Alert("You override the guard", lines))
+    if deletes := words.first(plan.deletes, _NAMED).shown:
+        title = f"{words.count(len(plan.deletes), 'pet')} will be deleted"
+        names = [f"{each.pet_id} {words.name_of(each.before)}" for each in deletes]
+        more = len(plan.deletes) - len(names)
+        blocks.append(Alert(title, names, is_refusal=True, more=more))
     name = (
         f"This is plan {plan.fingerprint[:12]}. Only this plan is sent, and it can be sent only "
         "once."
     )
-    return piece(*parts, element("p", text(name)))
+    return blocks_html(*blocks, Note(name))
 
 
 def _describe_conflicts(plan: Plan) -> Iterator[str]:
@@ -809,44 +816,28 @@ def _describe_conflicts(plan: Plan) -> Iterator[str]:
         yield f"Nothing is sent for {' and '.join(rest)}."
 
 
-def _deletes(deletes: Iterable[Delete]) -> str:
-    all_ = list(deletes)
-    named = [f"{each.pet_id} {words.name_of(each.before)}" for each in all_[:_NAMED]]
-    items = "".join(element("li", html.bdi(name)) for name in named)
-    more = len(all_) - len(named)
-    rest = element("p", text(f"... and {words.count(more, 'more pet')}")) if more > 0 else ""
-    title = element("strong", text(f"{words.count(len(all_), 'pet')} will be deleted"))
-    inner = title + element("ul", items) + rest
-    return element("div", inner, class_="ps-alert ps-refused", role="note")
-
-
 def result(report: Report) -> str:
     """The summary of a run."""
-    parts = [
-        html.summary(as_button_text(words.report_summary(report))),
-        html.facts([("run", report.run_id), *words.report_facts(report)]),
+    blocks: list[Block] = [
+        Summary(as_button_text(words.report_summary(report))),
+        Facts([("run", report.run_id), *words.report_facts(report)]),
     ]
     if report.stopped:
         reason = _BY_HAND if report.stopped == "interrupted" else as_button_text(report.stopped)
-        lines = map(text, reason.splitlines())
-        parts.append(html.alert(words.STOPPED_TITLE, lines))
-    return piece(*parts)
+        blocks.append(Alert(words.STOPPED_TITLE, reason.splitlines()))
+    return blocks_html(*blocks)
 
 
 def causes(groups: Iterable[ResultGroup]) -> str:
     """The causes of all results except ordinary successes, those that require user action first,
     each with a remedy; "" if there are none.
     """
-    items = [
-        element("strong", text(group.title))
-        + element("p", prose(as_button_text(words.sentences(group.text.meaning, group.text.cure))))
-        for group in groups
-        if not group.is_plain
-    ]
-    if not items:
-        return ""
-    rows = "".join(element("li", item) for item in items)
-    return piece(element("ul", rows))
+    parts = []
+    for group in groups:
+        if not group.is_plain:
+            advice = words.sentences(group.text.meaning, group.text.cure)
+            parts.append(Details(group.title, [Note(as_button_text(advice))]))
+    return blocks_html(*parts) if parts else ""
 
 
 def left_to_do(report: Report) -> str:
@@ -978,7 +969,7 @@ class Panel:
 
     def say(self, text: str) -> None:
         """Show how many changes are sent."""
-        self.count.value = piece(html.summary(text))
+        self.count.value = blocks_html(Summary(text))
 
 
 # ReviewTable: the visible part of a plan or report, and its ticked rows.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os.path import lexists
 from pathlib import Path
@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import ipywidgets
 
-from petsync import _display
 from petsync._sync import Task
 from petsync.client.loaders import Lookups
 from petsync.errors import LockedError, PetsyncError, SheetError
 from petsync.plan.options import PlanKeywords
 from petsync.plan.plan import Plan
-from petsync.report import html as markup
-from petsync.report.html import element, facts, fragment, summary, text
+from petsync.report.document import Document, Facts, Snippets, Summary, error_alert
+from petsync.report.html import document_html, element, text
 from petsync.report.textdiff import shorten_common
-from petsync.report.views.sheet import sheet_facts, sheet_summary
+from petsync.report.views.plan import plan_view
+from petsync.report.views.run import report_view
+from petsync.report.views.sheet import sheet_facts, sheet_summary, sheet_view
 from petsync.report.words import capital, count, shorten
 from petsync.sheets import (
     EncodingError,
@@ -52,7 +53,6 @@ from petsync.widgets.components import (
 from petsync.widgets.form import Form, on_enter
 
 if TYPE_CHECKING:
-    from petsync.plan.report import Report
     from petsync.widgets.components import ReceivedFile
     from petsync.widgets.review import ReviewForm
 
@@ -71,12 +71,10 @@ __all__ = [
     "SheetView",
     "describe_plan",
     "describe_sheet",
-    "html",
     "open_sheet",
     "read_look",
     "save_corrected",
     "save_marked",
-    "static_text",
 ]
 
 
@@ -780,7 +778,9 @@ class Panel:
     def show(self, look: SheetView, named: Sheet, mapping: Mapping[str, str], path: Path) -> None:
         """Show a sheet that was read; `named` is the same sheet with the user's name for it."""
         sheet = look.sheet
-        self._status.value = fragment([summary(sheet_summary(sheet)), facts(sheet_facts(named))])
+        self._status.value = document_html(
+            Document("", [Summary(sheet_summary(sheet)), Facts(list(sheet_facts(named)))])
+        )
         self.columns.show(HeaderChoices.of_sheet(sheet), mapping)
         self.findings.show(look)
         self.made.show(sheet.corrections)
@@ -820,44 +820,17 @@ class Panel:
 # The static view of the sheet form, and its messages.
 
 
-_HOW = (
+_HOW = Snippets(
     "No sheet is open. With a live kernel, drop or choose one here; in a script:",
-    'sheet = store.read("catalogue.xlsx")',
-    "plan = store.plan(sheet)",
+    [("", 'sheet = store.read("catalogue.xlsx")'), ("", "plan = store.plan(sheet)")],
 )
-_NEXT = (
+_NEXT = Snippets(
     "To continue in a script:",
-    "sheet = store.read(sheet, corrections=sheet.suggested_corrections())",
-    "plan = store.plan(sheet)",
+    [
+        ("", "sheet = store.read(sheet, corrections=sheet.suggested_corrections())"),
+        ("", "plan = store.plan(sheet)"),
+    ],
 )
-
-
-def html(
-    title: str,
-    sheet: Sheet | None,
-    problem: PetsyncError | None,
-    plan: Plan | None,
-    review: ReviewForm | None = None,
-) -> str:
-    """The form's current state as HTML."""
-    parts = _parts(sheet, problem, _outcome(plan, review))
-    return markup.element("h3", markup.text(title)) + "\n".join(parts)
-
-
-def static_text(
-    sheet: Sheet | None,
-    problem: PetsyncError | None,
-    plan: Plan | None,
-    review: ReviewForm | None = None,
-) -> str:
-    """The form's current state as plain text."""
-    if problem is not None:
-        return f"{problem.message}\n{problem.hint}".rstrip()
-    if sheet is None:
-        return _as_lines(_HOW)
-    made = _outcome(plan, review)
-    shown = _display.as_text(sheet if made is None else made)
-    return shown if made is not None else f"{shown.rstrip()}\n\n{_as_lines(_NEXT)}"
 
 
 def describe_sheet(sheet: Sheet) -> str:
@@ -874,35 +847,6 @@ def describe_plan(plan: Plan) -> str:
     """The message after a plan was made."""
     changes = count(len(plan.changes), "change")
     return f"Compared: {changes} would be made. Nothing has been sent; review the plan first."
-
-
-def _outcome(plan: Plan | None, review: ReviewForm | None) -> Plan | Report | None:
-    report = None if review is None else review.report
-    return plan if report is None else report
-
-
-def _parts(
-    sheet: Sheet | None, problem: PetsyncError | None, made: Plan | Report | None
-) -> list[str]:
-    if problem is not None:
-        problem_alert = markup.alert(problem.message, [markup.text(problem.hint)], kind="ps-bad")
-        return [markup.fragment([problem_alert])]
-    if sheet is None:
-        return [_as_html(_HOW)]
-    if made is not None:
-        return [_display.as_html(sheet), _display.as_html(made)]
-    return [_display.as_html(sheet), _as_html(_NEXT)]
-
-
-def _as_lines(lines: tuple[str, ...]) -> str:
-    words, *code = lines
-    return "\n".join([words, *(f"    {line}" for line in code)])
-
-
-def _as_html(lines: tuple[str, ...]) -> str:
-    words, *code = lines
-    block = markup.element("code", "<br>".join(map(markup.text, code)))
-    return markup.element("p", markup.text(words)) + markup.element("p", block)
 
 
 # SheetForm: from a file to the review of its plan.
@@ -963,15 +907,19 @@ class SheetForm(Form):
         made = () if self.sheet is None else self.sheet.corrections
         return {each.address: each.after for each in made}
 
-    def html(self) -> str:
-        """The sheet and its findings, or how to open one."""
+    def _views(self) -> Iterator[Document]:
+        """Yield the sheet and its findings, with its plan or report, or how to open a sheet."""
         self._know()
-        return html(self.title, self.sheet, self.problem, self.plan, self.review)
-
-    def text(self) -> str:
-        """The sheet and its findings as plain text of at most 80 columns."""
-        self._know()
-        return static_text(self.sheet, self.problem, self.plan, self.review)
+        if self.problem is not None or self.sheet is None:
+            yield Document("", [_HOW if self.problem is None else error_alert(self.problem)])
+            return
+        yield sheet_view(self.sheet)
+        if self.review is not None and self.review.report is not None:
+            yield report_view(self.review.report)
+        elif self.plan is not None:
+            yield plan_view(self.plan)
+        else:
+            yield Document("", [_NEXT])
 
     def open(self, path: str | Path) -> None:
         """Open another file; returns at once. Raises LockedError while a run is active in the

@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary
 
 import ipywidgets
 
-from petsync import _display
 from petsync._sync import Task
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
 from petsync.images.find import MAX_FILE_BYTES, Candidate, content_of
@@ -31,9 +30,9 @@ from petsync.plan.uploads import (
     UploadProgress,
     UploadReport,
 )
-from petsync.report import html as markup
-from petsync.report.views.images import format_pet, size
-from petsync.report.words import capital, count, sentences, shorten, wrap
+from petsync.report.document import Block, Document, Note, Snippets, error_alert, format_more
+from petsync.report.views.images import format_pet, size, uploaded_view
+from petsync.report.words import capital, count, first, sentences, shorten
 from petsync.store import Store
 from petsync.table.cells import CellError, parse_id
 from petsync.widgets import form as forms
@@ -69,13 +68,11 @@ __all__ = [
     "UploadForm",
     "columns_for",
     "files_at",
-    "html",
     "inspect_items",
     "limit_in",
     "make_small",
     "pet_now",
     "replace_options",
-    "text",
     "upload_images",
 ]
 
@@ -586,46 +583,18 @@ def pet_now(store: Store, pet: Pet | None, pet_id: int | None) -> Pet | PetsyncE
         return error
 
 
-def html(
-    title: str, pet: Pet | PetsyncError | None, report: UploadReport | None, pet_id: int | None
-) -> str:
-    """The form as an HTML fragment."""
-    parts = [markup.element("h3", markup.text(title))]
-    parts += [markup.element("p", markup.text(line)) for line in _about(pet, pet_id)]
-    if isinstance(pet, Pet) and pet.photo_urls:
-        items = (markup.element("li", markup.bdi(url)) for url in pet.photo_urls[:_MAX_URLS])
-        parts.append(markup.element("ul", "".join(items)))
-    if report is not None:
-        return "\n".join(parts) + _display.as_html(report)
-    code = markup.element("code", markup.text(_code(pet, pet_id)))
-    return "\n".join([*parts, markup.element("p", f"{markup.text(_HOW)} {code}")])
-
-
-def text(
-    title: str, pet: Pet | PetsyncError | None, report: UploadReport | None, pet_id: int | None
-) -> str:
-    """The form as plain text of at most 80 columns."""
-    lines = [title, *(line for part in _about(pet, pet_id) for line in wrap(part, 80))]
-    if isinstance(pet, Pet):
-        lines += [f"  {shorten(url, 78)}" for url in pet.photo_urls[:_MAX_URLS]]
-    if report is not None:
-        return "\n".join(lines) + "\n\n" + _display.as_text(report)
-    return "\n".join([*lines, _HOW, f"  {_code(pet, pet_id)}"])
-
-
-def _about(pet: Pet | PetsyncError | None, pet_id: int | None) -> Iterator[str]:
+def _about(pet: Pet | PetsyncError | None, pet_id: int | None) -> Block:
     if isinstance(pet, PetsyncError):
-        yield pet.message
-        if pet.hint:
-            yield pet.hint
-    elif pet is None:
-        yield "No pet is chosen yet." if pet_id is None else f"The pictures are for pet {pet_id}."
-    else:
-        total = len(pet.photo_urls)
-        more = f"; the first {_MAX_URLS} are listed" if total > _MAX_URLS else ""
-        photos = f"{count(total, 'picture')}{more}" if total else "no picture yet"
-        whom = capital(format_pet(pet.id, shorten(pet.name or "", 60)))
-        yield f"{whom} has {photos}."
+        return error_alert(pet)
+    if pet is None:
+        text = "No pet is chosen yet." if pet_id is None else f"The pictures are for pet {pet_id}."
+        return Note(text)
+    whom = capital(format_pet(pet.id, shorten(pet.name or "", 60)))
+    if not pet.photo_urls:
+        return Note(f"{whom} has no picture yet.")
+    urls = first(pet.photo_urls, _MAX_URLS)
+    title = f"{whom} has {count(urls.total, 'picture')}:"
+    return Snippets(title, [("", url) for url in urls.shown], format_more(urls.more))
 
 
 def _code(pet: Pet | PetsyncError | None, pet_id: int | None) -> str:
@@ -675,13 +644,15 @@ class UploadForm(Form):
         self._count = 0
         self._drawn_at = 0.0
 
-    def html(self) -> str:
-        """The pet with its pictures' addresses, and the outcome of each file."""
-        return html(self.title, self._pet_now(), self.report, self._pet_id)
-
-    def text(self) -> str:
-        """The form's current state as plain text of at most 80 columns."""
-        return text(self.title, self._pet_now(), self.report, self._pet_id)
+    def _views(self) -> Iterator[Document]:
+        """Yield the pet with its pictures' addresses, and the outcome of each file."""
+        pet = self._pet_now()
+        about = _about(pet, self._pet_id)
+        if self.report is not None:
+            yield Document("", [about])
+            yield uploaded_view(self.report)
+        else:
+            yield Document("", [about, Snippets(_HOW, [("", _code(pet, self._pet_id))])])
 
     def choose(self, pet: Pet) -> None:
         """Make this the pet that gets the pictures. Raises SettingsError while an upload is

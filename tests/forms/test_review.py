@@ -23,6 +23,7 @@ from petsync.sandbox import Sandbox
 from petsync.table.base import Base
 from petsync.table.sheet import Finding, Sheet
 from petsync.widgets.review import ReviewForm, review
+from petsync.widgets.review_view import as_button_text
 
 pytestmark = pytest.mark.slow
 
@@ -859,6 +860,21 @@ def test_without_a_kernel_it_is_html_and_text(store: ps.Store) -> None:
     form.draft.tick([0], on=False)
     assert "1 of 2 changes will be sent; 1 is left out." in form.text()
     form.close()
+
+
+def test_an_undo_has_its_heading_from_the_start(store: ps.Store, open_form: FormOpener) -> None:
+    """A form that opens with the plan of an undo says so in its heading, HTML and text."""
+    report = store.apply(store.plan(renaming(1)), progress=False)
+    form = open_form(store.undo(report.run_id))
+    for content in (form.heading.text, form.html(), form.text()):
+        assert "Review the undo of a run" in content
+
+
+def test_notes_name_the_form_in_whole_sentences() -> None:
+    """A note that refers to commands refers to the form, in a sentence of its own."""
+    note = "2 cells were read with a warning. `petsync check` and sheet.findings list them."
+    shown = "2 cells were read with a warning. The sheet's own form lists them."
+    assert as_button_text(note) == shown
 
 
 def test_hostile_words_are_shown_as_text(store: ps.Store, open_form: FormOpener) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -656,7 +657,7 @@ class TestWithoutAKernel:
         """Without a sheet the form shows the equivalent functions."""
         form = open_sheet(store)
         assert 'store.read("catalogue.xlsx")' in form.text()
-        assert "store.read(&quot;catalogue.xlsx&quot;)" in form.html()
+        assert 'store.read("catalogue.xlsx")' in unescape(form.html())
 
     def test_what_cannot_be_read_is_reported(self, store: ps.Store, here: Path) -> None:
         """If the sheet cannot be read, the form shows the error."""
