@@ -61,7 +61,7 @@ def test_a_page_is_readable_at_any_length(total: int) -> None:
     assert all(f'id="{name}"' in html for name in labelled)
     assert len(html) < 700_000
     listed = min(total, 100)
-    assert html.count('class="ps-name" role="rowheader"') == 2 * listed
+    assert html.count('class="ps-name" scope="row"') == 2 * listed
     assert ("... and 900 more" in reader.text) == (total == 1_000)
 
 

@@ -49,7 +49,6 @@ __all__ = [
     "document_html",
     "document_page",
     "element",
-    "page_row",
     "record_html",
     "records_html",
     "source_hash",
@@ -238,20 +237,20 @@ class _Markup(str):
 
 
 def _record_table(part: Records, has_badges: bool) -> Table:
-    """Return the records as a table, with their descriptions as HTML, and with badges if they are
-    of different kinds.
-    """
+    """Return the records as a table, with badges if they are of different kinds."""
     has_badges = has_badges and len(part.kinds) > 1
+    rows = [
+        _record_row(record, part.kinds[record.kind], has_badge=has_badges) for record in part.rows
+    ]
+    columns = [Column(part.kind_title, "kind"), *_RECORD_COLUMNS]
+    return Table(columns if has_badges else _RECORD_COLUMNS, rows, more=format_more(part.more))
 
-    def row(record: Record) -> Row:
-        kind = part.kinds[record.kind]
-        content = _Markup(record_html(record))
-        cells = (record.pet_id, record.name, content, record.where)
-        badges = [Badge(SYMBOL[kind.mark], kind.title, kind.mark)] if has_badges else []
-        return Row((*badges, *cells), kind.mark)
 
-    columns = (*([Column(part.kind_title, "kind")] if has_badges else []), *_RECORD_COLUMNS)
-    return Table(columns, list(map(row, part.rows)), more=format_more(part.more))
+def _record_row(record: Record, kind: RowKind, *, has_badge: bool) -> Row:
+    """Return the record as a row, with its description as HTML."""
+    badges = [Badge(SYMBOL[kind.mark], kind.title, kind.mark)] if has_badge else []
+    content = _Markup(record_html(record))
+    return Row((*badges, record.pet_id, record.name, content, record.where), kind.mark)
 
 
 _RECORD_COLUMNS = (
@@ -262,28 +261,13 @@ _RECORD_COLUMNS = (
 )
 
 
-# The rows of a page's table. `assets/page.js` makes the same HTML for rows on other pages.
+# The description of a record. `assets/page.js` makes the same HTML for rows on other pages.
 
 
 _SIDES_CELL = ("As exported", "Sheet", "Store")
 _WINS_CELL = {"store": "stays", "sheet": "is sent"}
 _EMPTY = element("span", "(empty)", class_="ps-empty")
 _ARROW_CELL = element("span", " &rarr; ", aria_hidden="true")
-
-
-def page_row(record: Record, kind: RowKind) -> str:
-    """Return the record as a row of a page's table."""
-    sign = element("span", text(SYMBOL[kind.mark]), class_="ps-sign", aria_hidden="true")
-    badge = element("span", f"{sign}{text(kind.title)}", class_="ps-badge")
-    name = record.name
-    cells = (
-        _cell("td", badge, "ps-kind"),
-        _cell("td", bdi(record.pet_id), "ps-id"),
-        _cell("th", bdi(name), "ps-name") if name else _cell("td", "", "ps-name"),
-        _cell("td", record_html(record), "ps-what"),
-        _cell("td", bdi(record.where), "ps-where"),
-    )
-    return element("tr", "".join(cells), class_=f"ps-{kind.mark}", role="row")
 
 
 def record_html(record: Record) -> str:
@@ -298,12 +282,6 @@ def record_html(record: Record) -> str:
             element("dl", "".join(map(_field, fields)), class_="ps-fields") if fields else "",
         ]
     )
-
-
-def _cell(tag: str, inner: str, kind: str) -> str:
-    if tag == "th":
-        return element("th", inner, class_=kind, scope="row", role="rowheader")
-    return element("td", inner, class_=kind, role="cell")
 
 
 def _field(field: Field) -> str:
@@ -407,20 +385,20 @@ def records_html(part: Records) -> str:
         "rows.html",
         part=part,
         units=UNITS,
-        first_rows=_first_rows(part),
+        columns=(Column(part.kind_title, "kind"), *_RECORD_COLUMNS),
+        first_rows=list(_first_rows(part)),
         data=msgspec.json.encode(data).decode().translate(_SCRIPT_ESCAPES),
     )
 
 
-def _first_rows(part: Records) -> list[str]:
-    """Return the first rows of each kind; the very first is the target of links to its kind."""
+def _first_rows(part: Records) -> Iterator[tuple[Row, str]]:
+    """Yield the first rows of each kind; the very first has an id, the target of links to its
+    kind.
+    """
     counts: Counter[int] = Counter()
-    rows = []
     for record in part.rows:
         kind = part.kinds[record.kind]
         counts[record.kind] += 1
         if counts[record.kind] <= kind.first:
-            row = page_row(record, kind)
-            is_target = counts[record.kind] == 1
-            rows.append(row.replace("<tr ", f'<tr id="kind={kind.name}" ', 1) if is_target else row)
-    return rows
+            target = f"kind={kind.name}" if counts[record.kind] == 1 else ""
+            yield _record_row(record, kind, has_badge=True), target

@@ -19,10 +19,10 @@
     const [, symbol, title, mark] = kinds[row[KIND]];
     const cell = (kind, ...inner) => make("td", kind, { role: "cell" }, ...inner);
     return make("tr", `ps-${mark}`, { role: "row" },
-      cell("ps-kind", badgeOf(symbol, title)),
+      cell("ps-kind", badgeOf(symbol, title, mark)),
       cell("ps-id", bdi(row[ID])),
       row[NAME] ? make("th", "ps-name", { scope: "row", role: "rowheader" }, bdi(row[NAME]))
-        : cell("ps-name"),
+        : cell("ps-name", bdi("")),
       cell("ps-what", ...what(row)),
       cell("ps-where", bdi(row[WHERE])));
   };

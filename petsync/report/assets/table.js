@@ -101,7 +101,8 @@ const marked = (() => {
   };
 })();
 
-const badgeOf = (sign, title) => make("span", "ps-badge", {}, quiet("ps-sign", sign), title);
+const badgeOf = (sign, title, mark = "") =>
+  make("span", mark ? `ps-badge ps-${mark}` : "ps-badge", {}, quiet("ps-sign", sign), title);
 const empty = () => make("span", "ps-empty", {}, "(empty)");
 const list = (items) => make("ul", "ps-items", {}, ...items);
 
