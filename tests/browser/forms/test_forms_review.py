@@ -107,7 +107,7 @@ def test_from_workbook_to_undo(
 
     _press(review, "^Continue")
     expect(review.get_by_role("button", name=re.compile("^Continue"))).to_be_hidden()
-    expect(review.get_by_role("table")).to_have_count(1)
+    expect(review.get_by_role("table", name="The result of each row")).to_be_visible()
     assert _sold(box) == 59
     pets = {pet.id: pet for pet in box.pets()}
     assert pets[99].name == "Sheet's name"
