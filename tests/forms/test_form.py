@@ -14,21 +14,22 @@ import ipywidgets
 import pytest
 
 from petsync.errors import LockedError, PetsyncError
+from petsync.report.document import Document, Note
 from petsync.widgets.form import Form, is_live
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 
 
+SHOWN = "A form of a test\n\n{}\n\nand more"
+
+
 class _Form(Form):
     title = "A form of a test"
 
-    def html(self) -> str:
-        return "<p>as it stands</p>"
-
     says = "as it stands"
 
-    def text(self) -> str:
-        return self.says
+    def _views(self) -> list[Document]:
+        return [Document("", [Note(self.says)]), Document("", [Note("and more")])]
 
     def _body(self) -> ipywidgets.Widget:
         self.go = ipywidgets.Button(description="Go")
@@ -44,10 +45,15 @@ def form() -> Iterator[_Form]:
 
 
 def test_without_a_kernel_it_is_html_and_text(form: _Form) -> None:
-    """In a script or an executed notebook the form is text and HTML and creates no widget."""
+    """In a script or an executed notebook the form is text and HTML, its heading first, and creates
+    no widget.
+    """
     bundle = form._repr_mimebundle_()
-    assert bundle == {"text/plain": "as it stands", "text/html": "<p>as it stands</p>"}
-    assert str(form) == "as it stands"
+    assert set(bundle) == {"text/plain", "text/html"}
+    assert bundle["text/plain"] == str(form) == SHOWN.format("as it stands")
+    html = bundle["text/html"]
+    parts = ("<h3>A form of a test</h3>", "<p>as it stands</p>", "<p>and more</p>")
+    assert sorted(map(html.index, parts)) == list(map(html.index, parts))
     assert form._widget is None
 
 
@@ -78,7 +84,7 @@ def test_a_notebook_keeps_it_beside_its_widgets(
     """
     form._ipython_display_()
     (kept, how), (live, _) = outputs
-    assert kept["text/plain"] == "as it stands"
+    assert kept["text/plain"] == SHOWN.format("as it stands")
     assert kept["text/html"].startswith('<div class="petsync-still">')
     assert "<p>as it stands</p>" in kept["text/html"]
     assert set(live) == {_VIEW, "text/plain"}
@@ -107,7 +113,7 @@ def test_what_is_kept_is_renewed(
             time.sleep(0.01)
     with form._still._lock:
         (_, first), _, (again, how) = outputs
-    assert again["text/plain"] == "as it stands then"
+    assert again["text/plain"] == SHOWN.format("as it stands then")
     assert how == {**first, "update": True}
 
 
@@ -156,7 +162,7 @@ def test_a_closed_form_says_so(form: _Form, monkeypatch: pytest.MonkeyPatch) -> 
         form.widget  # noqa: B018
     with pytest.raises(AttributeError):
         form.go  # noqa: B018
-    assert form._repr_mimebundle_()["text/plain"] == "as it stands"
+    assert form._repr_mimebundle_()["text/plain"] == SHOWN.format("as it stands")
     assert _VIEW not in form._repr_mimebundle_()
 
 

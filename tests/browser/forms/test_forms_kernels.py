@@ -19,10 +19,8 @@ from petsync.widgets.components import Table
 class Small(Form):
     title = "Small"
 
-    def html(self):
-        return "<p>small</p>"
-
-    text = html
+    def _views(self):
+        return []
 
     def _body(self):
         self.table = Table(
