@@ -42,12 +42,13 @@ def test_voila_keeps_nobody_out(open_in: Callable[..., View], signed_in: str, th
 
 
 def _check_forms(view: View, theme: Theme) -> None:
-    """Assert that every form is present and accessible, and that its text has the theme's
-    brightness.
+    """Assert that every form is present and accessible, that the names of its facts are not broken,
+    and that its text has the theme's brightness.
     """
     for _, text in FORMS.values():
         expect(view.forms.filter(has_text=text).first).to_be_attached()
     assert view.forms.count() >= len(FORMS)
+    assert view.forms.evaluate_all(_TALL_NAMES) == []
     assert serious(view) == []
     assert set(view.forms.evaluate_all(_IS_LIGHT)) == {theme == "dark"}
 
@@ -58,3 +59,6 @@ _IS_LIGHT = """(forms) => forms.map((form) => {
   const [r, g, b] = getComputedStyle(heading).color.match(/[0-9.]+/g).map(Number);
   return r + g + b > 3 * 128;
 })"""
+# The names of facts that take more than one line.
+_TALL_NAMES = """(forms) => forms.flatMap((form) => [...form.querySelectorAll(".ps-about dt")]
+  .filter((name) => name.getBoundingClientRect().height > 30).map((name) => name.textContent))"""
