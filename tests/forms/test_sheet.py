@@ -300,7 +300,7 @@ class TestFindings:
         warned = {
             each["name"]: each["warning"] for each in row["cells"]["what"] if "warning" in each
         }
-        assert "capital letters" in warned["Status"]
+        assert "only in case or spaces" in warned["Status"]
         assert warned["Tags"]
 
     def test_enter_takes_a_text(self, form: SheetForm) -> None:
