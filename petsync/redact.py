@@ -192,8 +192,8 @@ class _Piece(NamedTuple):
 
 
 class _Level:
-    """A text; `below` is the level from which it was decoded, and `pieces` are the decoded
-    escapes.
+    """A text after some layers of escapes were decoded. `below` is the text one layer before, None
+    for the original, and `pieces` are the escapes that were decoded from it.
     """
 
     __slots__ = ("_below", "_pieces", "_starts", "text")

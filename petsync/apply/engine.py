@@ -1083,8 +1083,7 @@ class Sender:
         return prepared if isinstance(prepared, Result) else None
 
     async def verify_again(self, number: int, change: Change, pet_id: int) -> Result | None:
-        """If an earlier read-back did not confirm the change, read its pet again, and return the
-        result.
+        """Read the pet of a change that the last read-back did not confirm; return the result.
 
         Returns None if the pet still cannot be read. Sends nothing.
         """

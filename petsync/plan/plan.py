@@ -1008,8 +1008,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     vacant: tuple[VacantId, ...] = ()
     """The rows whose id no pet has, if the service is to assign ids."""
     categories: Mapping[int, Category] = {}
-    """The cells of the category, by row number, for rows of changes and clashes in which they
-    differ from the resulting category; None for a blank cell.
+    """By row number, the row's two category cells, if they differ from the pet's category after the
+    change, or if the row has clashes. A blank cell is a field with None.
     """
     older: tuple[int, ...] = ()
     """The numbers of unchanged rows with the exported values, while the store has newer ones."""

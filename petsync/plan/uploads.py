@@ -195,7 +195,7 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the whole value."""
+        """SHA-256 of the pictures as JSON, with all that is known of them."""
         return hashlib.sha256(self.to_json()).hexdigest()
 
     def __len__(self) -> int:

@@ -26,7 +26,6 @@ from petsync._files import (
     open_private,
     write_atomically,
 )
-from petsync.apply.engine import is_resumable
 from petsync.apply.planfile import load_plan, save_plan
 from petsync.errors import PetsyncError, PlanError
 from petsync.models import Pet
@@ -395,7 +394,7 @@ class StartedRun:
 
     id: str
     is_stopped: bool
-    """True if the run is the job's own and not undone, and can be resumed."""
+    """True if the run is the job's own, ended early, and was not undone."""
 
 
 CellKey = tuple[int, Column | None]
@@ -483,7 +482,7 @@ def _load_run(note: _Note, store: Store) -> StartedRun | None:
         # rest.
         _LOG.warning("run %s is not resumed: %s", run, error.message)
         return None
-    is_stopped = note.is_own and past.state != "done" and is_resumable(past) and not is_undone
+    is_stopped = note.is_own and past.state != "done" and not is_undone
     return StartedRun(past.run_id, is_stopped)
 
 

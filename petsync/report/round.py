@@ -237,7 +237,7 @@ def facts(round_report: RoundReport) -> Iterator[tuple[str, str]]:
         yield "sheet", f"{make_visible(round_.source)}{_size(round_.rows, 'row')}"
     yield "begun", f"{format_timestamp(round_.started)}, took {duration(round_.seconds)}"
     if round_.resumed:
-        yield "resumed", f"{count(round_.resumed, 'run')} that an earlier round left unfinished"
+        yield "settled", f"{count(round_.resumed, 'run')} that an earlier round left unfinished"
     if round_.backup:
         yield "backup", f"{make_visible(round_.backup)}, the sheet before the round"
     yield "round", make_visible(round_.id)

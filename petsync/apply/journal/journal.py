@@ -233,7 +233,7 @@ class Journal:
             return None
         _, newest = max(found, key=itemgetter(0))
         records = self.read_row_records(run.store)
-        return LaterRun(newest, [each for each in records if run.may_have_left(each)])
+        return LaterRun(newest, [each for each in records if run.may_have_row_of(each)])
 
     def _ask_others(
         self, store: str, ask: Callable[[sqlite3.Connection], T]

@@ -556,8 +556,8 @@ class RunSheet(NamedTuple):
         is_same = digest == self.digest or os.path.realpath(source) == os.path.realpath(self.source)
         return bool(digest and self.digest) and (is_same or bool(base and base == self.base))
 
-    def may_have_left(self, record: RowRecord) -> bool:
-        """Return true if the record may belong to a row of this sheet that another run added."""
+    def may_have_row_of(self, record: RowRecord) -> bool:
+        """Return true if the record may be of a row of this sheet whose pet another run added."""
         is_new = record.state == "added" and record.pet_id not in self.known
         return is_new and self.is_of(record.source, record.digest, record.base)
 

@@ -211,7 +211,9 @@ class CredentialStore:
             return await self._store_renewed(name, await self._run_renewal(name, stored, renew))
 
     async def _run_renewal(self, name: str, stored: Credentials, renew: Renew) -> Credentials:
-        """Call `renew`. If its response is lost, store that the refresh token is in doubt."""
+        """Call `renew`. If its response is lost, store that the refresh token is in doubt; if that
+        token fails once more, store the credentials without it.
+        """
         try:
             return await renew(stored)
         except ApiError as error:

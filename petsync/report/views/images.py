@@ -105,7 +105,7 @@ def _picture_blocks(pictures: Pictures, limit: int | None) -> Iterator[Block]:
         groups[picture.decision].append(picture)
     for decision in DECISION_TITLES:
         if groups[decision]:
-            yield _decided(decision, groups[decision], limit)
+            yield _decision_details(decision, groups[decision], limit)
     if left_out:
         yield _files(f"{count(len(left_out), 'file')} left out", left_out, "note", limit)
     if pictures.notes:
@@ -167,7 +167,9 @@ def _file_row(file: _File, mark: Mark, problem: str) -> Row:
     return Row((_format_place(file), pet_id, pet, problem, " ".join(urls)), mark)
 
 
-def _decided(decision: UploadDecision, pictures: Sequence[Picture], limit: int | None) -> Details:
+def _decision_details(
+    decision: UploadDecision, pictures: Sequence[Picture], limit: int | None
+) -> Details:
     """Return the pictures of one decision; what several of them share with an earlier run is shown
     once.
     """

@@ -73,7 +73,7 @@ def _blocks(rehearsal: Rehearsal, limit: int | None) -> Iterator[Block]:
     yield from outcome_blocks(report, limit, is_over=True)
     yield Details("How the store would look, by status", [_statuses(rehearsal)])
     yield from _new_pets(rehearsal, limit)
-    yield from _unexpected(rehearsal, limit)
+    yield from _iter_unexpected(rehearsal, limit)
     yield Details(
         "A second plan from the same sheet",
         [Note(_describe_second_plan(rehearsal)), *_leftovers(rehearsal, limit)],
@@ -127,7 +127,7 @@ def _new_pets(rehearsal: Rehearsal, limit: int | None) -> Iterator[Details]:
         yield Details(title, [records], is_open=len(rows) <= fold_limit(limit))
 
 
-def _unexpected(rehearsal: Rehearsal, limit: int | None) -> Iterator[Block]:
+def _iter_unexpected(rehearsal: Rehearsal, limit: int | None) -> Iterator[Block]:
     """Yield the values that differ from the plan for another reason than a change that was not
     applied, and the number of pets that differ for that reason.
     """
