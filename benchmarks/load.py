@@ -68,9 +68,9 @@ def peak(load: Load, body: bytes) -> float:
     reader, writer = os.pipe()
     if os.fork() == 0:
         Path("/proc/self/clear_refs").write_text("5")
-        before = _status("VmRSS")
+        before = status("VmRSS")
         result = load(body)
-        os.write(writer, str(_status("VmHWM") - before).encode())
+        os.write(writer, str(status("VmHWM") - before).encode())
         del result
         os._exit(0)
     os.close(writer)
@@ -78,6 +78,12 @@ def peak(load: Load, body: bytes) -> float:
     os.close(reader)
     os.wait()
     return kibibytes / 1024
+
+
+def status(field: str) -> int:
+    """Return a field of this process's status, in KiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field + ":"))
 
 
 def show(
@@ -119,11 +125,6 @@ def _pet(number: int) -> dict[str, object]:
         "tags": tags,
         "status": ("available", "pending", "sold")[number % 3],
     }
-
-
-def _status(field: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(field + ":"))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -83,14 +83,19 @@ class Nowhere(engine.Recorder):
 
 @asynccontextmanager
 async def generated_asyncio(
-    package: Any, url: str, plan: Plan, connections: int
+    package: Any, url: str, plan: Plan, connections: int, *, reads: bool = False
 ) -> AsyncIterator[Run]:
-    """Yield a run of the generated client on aiohttp; each response becomes a model."""
+    """Yield a run of the generated client on aiohttp; each response becomes a model. With `reads`,
+    it reads each pet before its change.
+    """
     configuration = package.Configuration(host=url, connection_pool_maxsize=connections)
     async with package.ApiClient(configuration) as client:
         api = package.PetApi(client)
 
         async def send(change: Change) -> None:
+            if reads:
+                with suppress(package.exceptions.NotFoundException):
+                    await api.get_pet_by_id(change.pet_id)
             await _generated(package, api, change)
 
         yield partial(drive, send, plan.changes, connections)
@@ -110,18 +115,27 @@ async def generated_urllib3(package: Any, url: str, plan: Plan, _: int) -> Async
 
 
 @asynccontextmanager
-async def aiohttp_alone(url: str, plan: Plan, connections: int) -> AsyncIterator[Run]:
-    """Yield a run of aiohttp with prepared requests, which does not parse responses."""
-    requests = [request_of(change) for change in plan.changes]
+async def aiohttp_alone(
+    url: str, plan: Plan, connections: int, *, reads: bool = False
+) -> AsyncIterator[Run]:
+    """Yield a run of aiohttp with prepared requests, which does not parse responses. With `reads`,
+    it reads each pet before its change.
+    """
+    requests = [(f"/pet/{change.pet_id}", request_of(change)) for change in plan.changes]
     connector = aiohttp.TCPConnector(limit=connections)
-    async with aiohttp.ClientSession(connector=connector, raise_for_status=True) as client:
+    async with aiohttp.ClientSession(connector=connector) as client:
 
-        async def send(request: Request) -> None:
+        async def send(each: tuple[str, Request]) -> None:
+            target, request = each
+            if reads:
+                async with client.get(url + target) as answer:
+                    await answer.read()
             async with client.request(
                 request.method,
                 url + request.target,
                 headers=request.headers,
                 data=request.body or None,
+                raise_for_status=True,
             ) as answer:
                 await answer.read()
 

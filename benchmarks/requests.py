@@ -90,13 +90,15 @@ def main(rounds: int) -> None:
 
 
 @contextmanager
-def server(seed: Path | None = None, faults: str | None = None) -> Iterator[str]:
+def server(
+    seed: Path | None = None, faults: str | None = None, db: Path | None = None
+) -> Iterator[str]:
     """Yield the base URL of a sandbox in its own process, with the sample catalogue or the pets of
-    a seed file.
+    a seed file. With a file for its store it is durable: it answers when a change is on disk.
     """
     here, there = multiprocessing.Pipe()
     spawn = multiprocessing.get_context("spawn")
-    process = spawn.Process(target=_serve, args=(there, seed, faults), daemon=True)
+    process = spawn.Process(target=_serve, args=(there, seed, faults, db), daemon=True)
     process.start()
     there.close()
     try:
@@ -285,7 +287,7 @@ def why(error: Exception) -> str:
     return f"{message} (pip install petsync[bench])"
 
 
-def _serve(ready: Connection, seed: Path | None, faults: str | None) -> None:
+def _serve(ready: Connection, seed: Path | None, faults: str | None, db: Path | None) -> None:
     from petsync.sandbox.app import serve
 
     serve(
@@ -293,6 +295,7 @@ def _serve(ready: Connection, seed: Path | None, faults: str | None) -> None:
         auth=False,
         seed=seed or sample_data() / "store.json",
         faults=faults,
+        db=db,
         on_ready=lambda info: ready.send(info.url),
     )
 
