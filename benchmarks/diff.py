@@ -15,6 +15,8 @@ datacompy, and csv-diff reads the texts of two CSV files by its own loader (writ
 counted). Of each time, `compare` is the part after this conversion.
 
 Each contender has its own process, which holds only its own tables; in a round each runs once.
+datacompy needs an older pandas than the constraints file has: the first run installs both into
+`build/`, for the process of datacompy alone. If that fails, it is left out, with the reason.
 Times are medians, together with CPU times, which other load on the machine affects less. Memory is
 the peak above the tables: `resident` as the system counts it, in a forked child; for petsync also
 `traced`, as Python's and Arrow's allocators count it in another child, since a process may reuse
@@ -28,6 +30,8 @@ import gc
 import multiprocessing
 import os
 import statistics
+import subprocess
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
@@ -41,9 +45,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import tables
+from load import status
 from tables import Found, Inputs, Work
 
-FORK = multiprocessing.get_context("fork")
+FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("spawn")
 TWO_WAY, THREE_WAY, COPY = "petsync, two-way", "petsync, three-way", "copy of both tables"
 DATACOMPY, MERGE, CSV_DIFF = "datacompy, pandas engine", "pandas merge + compare", "csv-diff"
 CONTENDERS: dict[str, Callable[[Inputs], Work]] = {
@@ -56,6 +61,7 @@ CONTENDERS: dict[str, Callable[[Inputs], Work]] = {
     "pandas, lists as texts": partial(tables.by_merge, with_texts=True),
     CSV_DIFF: tables.by_csv_diff,
 }
+DATACOMPY_PACKAGE = "datacompy==1.1.0"
 TRACED = (TWO_WAY, THREE_WAY, COPY)
 """Contenders whose memory is traced; the others would take minutes."""
 GOALS = {DATACOMPY: 1 / 5, MERGE: 1 / 5, CSV_DIFF: 1 / 15, COPY: 4.0}
@@ -95,20 +101,45 @@ def main() -> None:
     """Compare at each size; print how each contender grows, and which goals are met."""
     options = _options()
     sizes = sorted(set(options.pets))
+    packages = install_datacompy()
+    if packages is None:
+        del CONTENDERS[DATACOMPY]
     costs = {}
     for pets in sizes:
-        costs[pets], table = at(pets, options.rounds, shuffled=options.shuffled)
+        costs[pets], table = at(pets, options.rounds, packages, shuffled=options.shuffled)
     met = [*goals(sizes[-1], costs[sizes[-1]], table), *growth(costs)]
     print("\nall goals met: " + ("yes" if all(met) else "NO"))
 
 
-def at(pets: int, rounds: int | None, *, shuffled: bool) -> tuple[Costs, float]:
+def install_datacompy() -> Path | None:
+    """Return the folder with datacompy and its own pandas, and install it if it is missing; print
+    why, and return None, if that fails.
+    """
+    folder = Path(__file__).parents[1] / "build" / f"{DATACOMPY_PACKAGE}-{sys.version_info.minor}"
+    if folder.exists():
+        return folder
+    unfinished = folder.with_name(f"{folder.name}-{os.getpid()}")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(unfinished)]
+    try:
+        subprocess.run([*pip, DATACOMPY_PACKAGE], check=True, capture_output=True, text=True)
+    except subprocess.CalledProcessError as error:
+        print(f"left out: {DATACOMPY}: {error.stderr.strip().splitlines()[-1]}")
+        return None
+    unfinished.rename(folder)
+    return folder
+
+
+def at(
+    pets: int, rounds: int | None, datacompy: Path | None, *, shuffled: bool
+) -> tuple[Costs, float]:
     """Print and return each contender's cost for `pets` pets; also return the MiB of one table."""
     with ProcessPoolExecutor(1, mp_context=FORK) as apart:
         # In another process, so that no contender's memory includes the leftovers of this step.
         inputs = apart.submit(tables.build_inputs, pets, shuffled=shuffled).result()
         table = apart.submit(_table_size, inputs.exported).result() / 2**20
-    workers = {name: Worker(name, inputs) for name in CONTENDERS}
+    workers = {
+        name: Worker(name, inputs, datacompy if name == DATACOMPY else None) for name in CONTENDERS
+    }
     rounds = rounds or (7 if pets <= 200_000 else 3)
     costs = measure(workers, rounds)
     for worker in workers.values():
@@ -158,6 +189,8 @@ def goals(pets: int, costs: Costs, table: float) -> Iterator[bool]:
     )
     print("the other's comparison alone")
     for name, most in GOALS.items():
+        if name not in costs:
+            continue
         times = f"{most:g} x" if most >= 1 else f"1/{1 / most:g} of"
         yield _met(f"two-way at most {times} {name}", most, *_ratios(two, costs[name]))
     yield _met(f"three-way at most {THREE_TO_TWO:g} x two-way", THREE_TO_TWO, *_ratios(three, two))
@@ -184,12 +217,20 @@ def growth(costs: Mapping[int, Costs]) -> Iterator[bool]:
 
 
 class Worker:
-    """A contender in its own process, which holds its tables and runs orders."""
+    """A contender in its own process, which holds its tables and runs orders. With a folder of
+    packages, the process imports these first.
+    """
 
-    def __init__(self, name: str, inputs: Inputs) -> None:
+    def __init__(self, name: str, inputs: Inputs, packages: Path | None) -> None:
         self._pipe, far = FORK.Pipe()
-        self._process = FORK.Process(target=_serve, args=(far, name, inputs), daemon=True)
+        context = SPAWN if packages else FORK
+        self._process = context.Process(target=_serve, args=(far, name, inputs), daemon=True)
+        path = list(sys.path)
+        if packages:
+            # A spawned process has the module path of this one.
+            sys.path.insert(0, str(packages))
         self._process.start()
+        sys.path[:] = path
         far.close()
 
     def ask(self, order: str) -> Any:
@@ -223,9 +264,9 @@ def _run(work: Work) -> tuple[Times, Found]:
 def _resident(work: Work) -> float:
     """Return the peak memory in MiB above that before the run, without mapped code."""
     Path("/proc/self/clear_refs").write_text("5")
-    before, mapped = _status("VmRSS"), _status("RssFile")
+    before, mapped = status("VmRSS"), status("RssFile")
     result = work.compare(work.convert())
-    peak = _status("VmHWM") - before - (_status("RssFile") - mapped)
+    peak = status("VmHWM") - before - (status("RssFile") - mapped)
     del result
     return peak / 1024
 
@@ -291,11 +332,6 @@ def _met(goal: str, most: float, ratio: float, *others: float) -> bool:
 def _power(values: Mapping[int, float]) -> float:
     slope, _ = np.polyfit(np.log(list(values)), np.log(list(values.values())), 1)
     return float(slope)
-
-
-def _status(field: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(field + ":"))
 
 
 def _options() -> argparse.Namespace:

@@ -30,6 +30,7 @@ from pathlib import Path
 import openpyxl
 import pandas as pd
 import xlsxwriter
+from load import status
 from python_calamine import load_workbook
 
 from petsync.sheets import read_sheet, write_sheet
@@ -250,14 +251,9 @@ def _peak_here(work: Work) -> float:
     """Return the work's peak memory in MiB, above that of the process before it."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")
-    before = _status("VmRSS")
+    before = status("VmRSS")
     work()
-    return (_status("VmHWM") - before) / 1024
-
-
-def _status(field: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(field + ":"))
+    return (status("VmHWM") - before) / 1024
 
 
 def _rows(pets: int) -> Iterator[list[str]]:

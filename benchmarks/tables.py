@@ -15,7 +15,6 @@ from sys import getsizeof
 from typing import Any
 
 import csv_diff
-import datacompy
 import msgspec
 import numpy as np
 import orjson
@@ -193,6 +192,9 @@ def _in_depth(frame: pd.DataFrame) -> pd.DataFrame:
 
 def by_datacompy(inputs: Inputs) -> Work:
     """Return datacompy's pandas engine; it is many times slower on lists than on their texts."""
+    # It needs an older pandas than petsync's, so only its own process can import it.
+    import datacompy
+
     store, sheet = inputs.plain()
 
     def compared(texts: Pair) -> tuple[datacompy.PandasCompare, pd.DataFrame]:

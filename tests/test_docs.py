@@ -110,6 +110,13 @@ def test_every_dependency_has_its_line() -> None:
     assert result == set(_requirements(extras=True)) | {"petsync"}
 
 
+def test_every_dependency_has_a_tested_version() -> None:
+    """.ci/constraints.txt has a version of each requirement in pyproject.toml."""
+    lines = (ROOT / ".ci/constraints.txt").read_text("utf-8").splitlines()
+    constrained = {_name(line).replace("_", "-") for line in lines}
+    assert set(_requirements(extras=True)) - {"petsync"} <= constrained
+
+
 def test_everything_imported_is_a_dependency() -> None:
     """Every import of the package is a base dependency; the page and the reconciliation may also
     import from their extras.
