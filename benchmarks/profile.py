@@ -38,19 +38,20 @@ class Sampler(threading.Thread):
         self.functions: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
         self.lines: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
         self.processor = 0.0
-        self._clocks: dict[int, tuple[int, float]] = {}
+        self._used: dict[int, float] = {}
         self._is_ended = threading.Event()
 
     def run(self) -> None:
         """Look at all other threads until `end` is called."""
         last = time.perf_counter()
-        for thread in sys._current_frames():
+        for thread in threading.enumerate():
             self._processor_since(thread)
         while not self._is_ended.wait(INTERVAL_S):
             now = time.perf_counter()
-            for thread, frame in sys._current_frames().items():
+            frames = sys._current_frames()
+            for thread in threading.enumerate():
                 used = self._processor_since(thread)
-                if thread != self.ident:
+                if thread is not self and (frame := frames.get(thread.ident or 0)):
                     self._add(frame, used, now - last)
             last = now
 
@@ -59,16 +60,17 @@ class Sampler(threading.Thread):
         self._is_ended.set()
         self.join()
 
-    def _processor_since(self, thread: int) -> float:
-        """Return the thread's processor time since its last look."""
-        clock, before = self._clocks.get(thread) or (time.pthread_getcpuclockid(thread), 0.0)
+    def _processor_since(self, thread: threading.Thread) -> float:
+        """Return the thread's processor time since its last look; 0 if it has ended."""
+        number = thread.native_id or 0
         try:
-            now = time.clock_gettime(clock)
-        except OSError:  # That thread has ended, and another one has its id.
-            clock, before = time.pthread_getcpuclockid(thread), 0.0
-            now = time.clock_gettime(clock)
-        self._clocks[thread] = clock, now
-        return now - before
+            # Linux's clock of a thread, by its number. pthread_getcpuclockid crashes for a thread
+            # that has ended.
+            now = time.clock_gettime((~number << 3) | 6)
+        except OSError:
+            return 0.0
+        before, self._used[number] = self._used.get(number, 0.0), now
+        return max(now - before, 0.0)
 
     def _add(self, frame: FrameType, processor: float, clock: float) -> None:
         self.processor += processor
