@@ -711,7 +711,7 @@ def test_twenty_versions_are_kept(
     assert len(kept) == 20
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
     kept[0].write_bytes(b"{")
-    kept[1].write_bytes(kept[1].read_bytes().replace(b"petsync-base 1", b"petsync-base 9"))
+    kept[1].write_bytes(kept[1].read_bytes().replace(b"petsync-base 2", b"petsync-base 9"))
     scenario.backup(last)
     assert _warns_of_backup(scenario.run(dry_run=True))
     assert "is skipped: the records of its base cannot be used: they are in" in caplog.text
