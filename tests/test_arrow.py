@@ -109,15 +109,17 @@ def test_a_frame_may_lack_columns_and_hold_names() -> None:
     assert back["tags"].tolist() == [[Tag(None, "shy"), Tag(3, "calm")], None]
 
 
-def test_each_form_is_made_once() -> None:
-    """A PetTable makes the other form at its first use, and keeps both."""
+def test_a_frame_that_somebody_changed_is_what_the_table_has() -> None:
+    """A PetTable keeps the table until its frame is used; then the frame counts, changes too."""
     table = table_from_pets([ODD])
     of_table = PetTable(table)
     assert of_table.table is table
     assert of_table.frame is of_table.frame
+    assert of_table.table.equals(table)
+    of_table.frame.loc[0, "name"] = "Rex"
+    assert of_table.table["name"].to_pylist() == ["Rex"]
     of_frame = PetTable(frame=frame_from_pets([ODD, ODD]))
-    assert len(of_frame) == 2
-    assert of_frame.table is of_frame.table
+    assert len(of_frame) == len(of_frame.table) == 2
     assert len(of_table) == 1
     with pytest.raises(TypeError, match="either a table or a frame"):
         PetTable()

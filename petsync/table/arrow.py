@@ -68,7 +68,7 @@ _Lists = pa.LargeListArray
 
 
 class PetTable:
-    """Pets as an Arrow table and as a DataFrame. Each is made of the other at its first use."""
+    """Pets as an Arrow table or, from its first use on, as a DataFrame, which a user may change."""
 
     def __init__(self, table: pa.Table | None = None, frame: pd.DataFrame | None = None) -> None:
         if (table is None) == (frame is None):
@@ -77,16 +77,16 @@ class PetTable:
 
     @property
     def table(self) -> pa.Table:
-        """The pets in the columns of SCHEMA. A column that the frame lacks is null."""
-        if self._table is None:
-            self._table = table_from_frame(self.frame)
-        return self._table
+        """The pets in the columns of SCHEMA, made of the frame if that was used. A column that the
+        frame lacks is null.
+        """
+        return table_from_frame(self.frame) if self._table is None else self._table
 
     @property
     def frame(self) -> pd.DataFrame:
         """The pets in the canonical columns, and `extra` if a pet has unknown fields."""
         if self._frame is None:
-            self._frame = frame_from_table(self.table)
+            self._frame, self._table = frame_from_table(self.table), None
         return self._frame
 
     def __len__(self) -> int:
