@@ -275,12 +275,11 @@ class Reader:
             )
         elif option is not None:
             advice = f"Write {option.name} = {option.example}."
-            self._tell(path, f"is {format_value(value)}, and must be a table", advice)
+            self._tell(path, f"is {_kind_of(value)}, and must be a table", advice)
         else:
             header = _header_of(key, path) if named is None else ".".join(map(_key, path))
-            text = "a list" if isinstance(value, list) else format_value(value)
             advice = f"Write [{header}] in its place, with options below it."
-            self._tell(path, f"is {text}, and must be a table", advice)
+            self._tell(path, f"is {_kind_of(value)}, and must be a table", advice)
 
     def _note_unknown(self, path: KeyPath, raw: Mapping[str, Any]) -> None:
         table, inner = _locate(path)
@@ -336,6 +335,13 @@ def _option_at(path: KeyPath) -> Option | None:
     """Return the option that has the path, None for a table."""
     table, inner = _locate(path)
     return options_of(table).get(inner[0])
+
+
+def _kind_of(value: object) -> str:
+    """Return what a value is, without the value: text in the place of a table may be a secret."""
+    if isinstance(value, list):
+        return "a list"
+    return "text" if isinstance(value, str) else format_value(value)
 
 
 def _header_of(table: str, path: KeyPath) -> str:
