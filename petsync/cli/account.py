@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import threading
 import tomllib
@@ -352,7 +353,8 @@ def _read_content(path: Path) -> Mapping[str, Any]:
         raise SettingsError(f"there is no {path}", hint="There is nothing to confirm.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(
-            f"{path} cannot be read: {error}", hint=f"`petsync config check {path}` shows more."
+            f"{path} cannot be read: {error}",
+            hint=f"`petsync config check {shlex.quote(str(path))}` shows more.",
         ) from None
 
 
@@ -379,7 +381,7 @@ def _confirm(path: Path) -> bool:
     if not is_interactive():
         raise SettingsError(
             "the confirmation needs a terminal",
-            hint=f"`petsync trust {path} --yes` confirms without a question.",
+            hint=f"`petsync trust {shlex.quote(str(path))} --yes` confirms without a question.",
         )
     return click.confirm("Is that right?", default=False, err=True)
 

@@ -453,8 +453,19 @@ class Group(_Sections, click.Group):
         place = self._places.get(cmd_name)
         if place is not None and cmd_name not in self.commands:
             module, _, attribute = place.partition(":")
-            self.add_command(getattr(import_module(module), attribute), cmd_name)
+            with exiting_on_signal():
+                loaded = import_module(module)
+            self.add_command(getattr(loaded, attribute), cmd_name)
         return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command. The error for an unknown name suggests similar names."""
+        if self.get_command(ctx, args[0]) is None:
+            for name in self.list_commands(ctx):  # click suggests only commands that it has
+                self.get_command(ctx, name)
+        return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, then the commands."""

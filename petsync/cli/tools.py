@@ -256,7 +256,7 @@ class _Demo:
         return report
 
     def _plan_again(self) -> Plan:
-        self._say("Planning again, from the result workbook with the new pets' ids")
+        self._say("Planning again, from the results file with the new pets' ids")
         return self.store.plan(self.folder / "catalogue.results.xlsx")
 
     def _end(self, again: Plan) -> None:

@@ -62,10 +62,17 @@ def test_no_command_shows_the_help(shell: Shell) -> None:
 
 
 def test_misspelt_command_is_suggested(shell: Shell) -> None:
-    """A misspelt command is an error that suggests the similar one."""
+    """A misspelt command is an error that suggests the similar one, also in a process that has
+    loaded no command.
+    """
     done = shell("exprot")
     assert done.code == 64
     assert "Did you mean 'export'?" in done.err
+    command = [sys.executable, "-m", "petsync", "exprot"]
+    new = subprocess.run(command, capture_output=True, text=True)
+        [sys.executable, "-m", "petsync", "exprot"], capture_output=True, text=True
+    )
+    assert (new.returncode, new.stderr) == (64, done.err)
 
 
 def test_help_is_fast_and_light() -> None:

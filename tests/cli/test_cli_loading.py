@@ -48,6 +48,25 @@ def test_handlers_come_back() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_commands_module_is_imported(number: signal.Signals) -> None:
+    """A signal during the import of a command's module ends the process with 130 and one line."""
+    code = (
+        "import signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'petsync.cli.plan':\n"
+        f"            signal.raise_signal({int(number)})\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "sys.argv = ['petsync', 'plan', '--help']\n"
+        "from petsync.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.strip() == "Interrupted before anything was started."
+
+
 def test_nothing_is_imported_before_signals_are_handled() -> None:
     """Before `main`, the console script and `python -m petsync` import only the two packages."""
     code = (
