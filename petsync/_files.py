@@ -155,9 +155,10 @@ def _way_out(path: Path) -> str:
             return "This is a folder; name a file in it."
         if path.exists() and not path.is_file():
             return "Name an existing regular file, or a new file."
-        if path.parent.is_file():
-            return f"{path.parent} is not a folder; name another one."
-        if not path.parent.is_dir():
+        there = next((each for each in path.parents if each.exists()), path.parent)
+        if not there.is_dir():
+            return f"{there} is not a folder; name another one."
+        if there != path.parent:
             return f"There is no folder {path.parent}; create it first."
         if path.is_symlink():
             return "Remove the link, or name another file."

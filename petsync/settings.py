@@ -260,10 +260,12 @@ def _describe_requirement(key: str, value: Any) -> str:
         isinstance(value, int | float) and math.isfinite(value) and value > 0
     ):
         return "a number of seconds above 0"
-    if key == "state" and not str(value):
+    if key == "state" and not (isinstance(value, str | Path) and str(value)):
         return "a folder"
-    if key == "allow_http" and (
-        isinstance(value, str) or not all(isinstance(host, str) and host for host in value)
+    if key == "allow_http" and not (
+        isinstance(value, Collection)
+        and not isinstance(value, str)
+        and all(isinstance(host, str) and host for host in value)
     ):
         return "a list of hosts, as text"
     return ""

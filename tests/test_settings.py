@@ -131,7 +131,14 @@ def test_a_mapping_may_name_each_column(tmp_path: Path) -> None:
 
 def test_an_argument_is_checked_as_the_file_is() -> None:
     """An invalid value of an argument is refused like one of the file."""
-    for given in ({"timeout": -1.0}, {"timeout": "5"}, {"state": ""}, {"allow_http": "a.example"}):
+    for given in (
+        {"timeout": -1.0},
+        {"timeout": "5"},
+        {"state": ""},
+        {"state": 5},
+        {"allow_http": "a.example"},
+        {"allow_http": 5},
+    ):
         with pytest.raises(SettingsError, match="must be"):
             resolve(given, {})
 

@@ -488,6 +488,7 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path):
     [
         ("none/pets.csv", r"There is no folder .*none; create it first\."),
         ("file/pets.csv", r".*file is not a folder; name another one\."),
+        ("file/below/pets.csv", r".*file is not a folder; name another one\."),
         (f"{'x' * 300}.csv", r"Give it another, shorter name\."),
     ],
 )

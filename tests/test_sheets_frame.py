@@ -412,6 +412,9 @@ def test_a_parquet_export_that_pandas_read_is_a_sheet(tmp_path: Path) -> None:
     assert plan_of(pets, sheet).changes == ()
     assert not sheet.problems
     frame = pd.read_parquet(tmp_path / "pets.parquet")
+    for renamed in (frame.rename(columns=str.upper), frame.rename(columns={"tags": "Etiketten"})):
+        sheet = sheet_from_frame(renamed, defaults={"Etiketten": "tags"})
+        assert (plan_of(pets, sheet).changes, sheet.problems) == ((), ())
     frame.at[0, "tags"] = ["new", "a, b"]
     (change,) = plan_of(pets, sheet_from_frame(frame)).changes
     assert change.after is not None

@@ -92,6 +92,8 @@ def test_the_clear_marker_is_configurable(tmp_path: Path) -> None:
     """Another marker clears a field, and `[clear]` is then an ordinary text."""
     sheet = csv_of(tmp_path, "id,category\n1,<none>\n2,[clear]\n", clear="<none>")
     assert sheet.frame["category"].tolist() == ["[clear]", "'[clear]"]
+    (finding,) = csv_of(tmp_path, "id,tags\n1,[]\n", clear="<none>").problems
+    assert finding.suggestion.endswith("or write <none> to empty the field.")
 
 
 @pytest.mark.parametrize("name", ["NA", "N/A", "nan", "None", "NULL", "null", "TRUE", "-", "0"])

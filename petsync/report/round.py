@@ -219,8 +219,8 @@ def _except_notes(notes: int) -> str:
 
 
 def reason(round_: Round) -> str:
-    """Return the reason why the round ended this way, and a hint; "" if the headline and the
-    differences already show it.
+    """Return the reason why the round ended this way, and a hint; "" if the round has no
+    problem.
     """
     problem, hint = make_visible(round_.problem, keep="\n"), make_visible(round_.hint, keep="\n")
     return sentences(capital(problem), capital(hint))

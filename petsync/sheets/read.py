@@ -654,9 +654,10 @@ def sheet_from_frame(
     frame = _with_index(rows_of(frame), mapper)
     if EXTRA in frame and _is_extra(frame[EXTRA]):
         frame = frame.drop(columns=EXTRA)
-    if TAG_IDS in frame and "tags" in frame and _has_lists(frame[TAG_IDS]):
+    ids = next((name for name in frame if fold_header(str(name)) == fold_header(TAG_IDS)), None)
+    if ids is not None and mapper.mapping.get(fold_header(str(ids))) is None:
         # The names of the tags count: a list that somebody edited has other ids than these.
-        frame = frame.drop(columns=TAG_IDS)
+        frame = frame.drop(columns=ids) if _has_lists(frame[ids]) else frame
     header = [str(name) for name in frame.columns]
     check_mapping(_FRAME_NAME, mapping or {}, header)
     if not mapper.score(header):

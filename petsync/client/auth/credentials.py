@@ -271,9 +271,7 @@ def require_secret(value: object, what: str) -> Secret:
         )
     secret = Secret(value.reveal().strip())
     if not secret:
-        raise SettingsError(
-            f"{what} is empty", hint="Check the variable or the file that it comes from."
-        )
+        raise SettingsError(f"{what} is empty", hint="Give it again, or check where it comes from.")
     return secret
 
 

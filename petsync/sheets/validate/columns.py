@@ -581,7 +581,7 @@ def _read_kind(kind: CellKind, text: str, *, since_1904: bool) -> Reading:
     number = dates.date_serial(text, since_1904=since_1904) if kind is CellKind.DATE else None
     if number is None:
         return Reading(None, _RULES[kind], problem, suggestion)
-    problem = f"The cell holds the date {text}, which is the number {number} in a workbook."
+    problem = f"The cell holds the date {text}, which is the number {number} in this workbook."
     suggestion = f"If {number} is intended, format the column as text and type it again."
     return Reading(None, _RULES[kind], problem, suggestion, str(number))
 
@@ -628,7 +628,8 @@ _CALL = re.compile(
 _BETWEEN = re.compile(r"[\s,]*")
 _SHOWN = 80
 _BRACKETS = ("[]", "()", "{}")
-_NO_ITEMS = "Leave the cell blank to change nothing, or write [clear] to empty the field."
+_NO_ITEMS = f"Leave the cell blank to change nothing, or write {CLEARED} to empty the field."
+"""The marker replaces CLEARED in it."""
 _TAG_ID_CURE = (
     "Correct the number before the tag's name; if it belongs to the name, put a colon before it."
 )

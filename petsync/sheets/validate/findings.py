@@ -21,7 +21,7 @@ from petsync.table.cells import (
     marker_word,
     trim,
 )
-from petsync.table.columns import CLEAR
+from petsync.table.columns import CLEAR, CLEARED
 from petsync.table.sheet import Finding, cell_address
 
 __all__ = [
@@ -225,7 +225,7 @@ class Notes:
     def findings(self, marker: str = "") -> tuple[Finding, ...]:
         """Return all notes as findings, in the order of the file. A text that contains the `marker`
         is not suggested, because it would empty the field. The `marker` replaces `[clear]` in the
-        suggestions of rules.
+        suggestions of rules, and CLEARED in those of notes.
         """
         ordered = sorted(self._notes, key=lambda each: (each[0], self._columns.get(each[1], -1)))
         return tuple(self._finding(*each, marker) for each in ordered)
@@ -243,7 +243,8 @@ class Notes:
             rule=rule.code,
             value=note.value[:_MAX_VALUE_LENGTH],
             problem=note.problem or rule.meaning,
-            suggestion=note.suggestion or rule.cure.replace(CLEAR, marker or CLEAR),
+            suggestion=note.suggestion.replace(CLEARED, marker or CLEAR)
+            or rule.cure.replace(CLEAR, marker or CLEAR),
             meant=None if note.meant is None or has_marker(note.meant, marker) else note.meant,
             is_sure=note.is_sure,
         )
