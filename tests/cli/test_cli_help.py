@@ -70,8 +70,6 @@ def test_misspelt_command_is_suggested(shell: Shell) -> None:
     assert "Did you mean 'export'?" in done.err
     command = [sys.executable, "-m", "petsync", "exprot"]
     new = subprocess.run(command, capture_output=True, text=True)
-        [sys.executable, "-m", "petsync", "exprot"], capture_output=True, text=True
-    )
     assert (new.returncode, new.stderr) == (64, done.err)
 
 
