@@ -32,9 +32,10 @@ from petsync.sheets.headers import ACTION, RESULT_PREFIX, RESULTS
 from petsync.sheets.read import read_sheet
 from petsync.sheets.sidecar import INTERRUPTED, read_sidecar, sidecar_path, write_with_sidecar
 from petsync.sheets.xlsx.contents import GUIDE, OUT
+from petsync.table.arrow import SCHEMA
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, COLUMNS
-from petsync.table.frame import EXTRA, has_action, is_blank
+from petsync.table.frame import has_action, is_blank
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -589,7 +590,7 @@ def _is_table_of_pets(path: Path) -> bool:
         names = pq.read_schema(path).names
     except (pa.ArrowException, OSError):
         return False
-    return bool(names) and set(names) <= {*COLUMNS, EXTRA}
+    return bool(names) and set(names) <= {*SCHEMA.names}
 
 
 _EXPORT_CHECKS = {
