@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,10 +15,11 @@ from test_compare import CATS, PETS, REX, TOM, applied
 
 from petsync.models import Category, Pet, Tag
 from petsync.plan.base import advance_base
-from petsync.plan.fields import differing_columns
+from petsync.plan.fields import COLUMNS_OF, differing_columns
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report, Result
 from petsync.table.base import Base
+from petsync.table.columns import CLEARED
 from petsync.table.frame import pets_from_frame
 from petsync.table.sheet import Sheet
 
@@ -333,3 +336,52 @@ def test_a_recognised_row_is_its_pet_s() -> None:
     with_ids = sheet_saying(*({"id": n, **row} for n, row in enumerate(rows, 1)), base=base)
     later = plan_of([SOLD, replace(TOM, status="available")], with_ids)
     assert (later.changes, later.conflicts, later.older) == ((), (), (2, 3))
+
+
+COLUMNS_SO_FAR = frozenset({"id", *COLUMNS_OF["category"], "name", "status", "tags", "photo_urls"})
+
+
+@pytest.mark.parametrize(
+    ("sheets", "cells"),
+    [
+        ({"tags": (Tag(2, "old"),)}, {"tags": [Tag(2, "old")]}),
+        ({"photo_urls": ("a",)}, {"photo_urls": ["a"]}),
+        ({"name": "Old"}, {"name": "Old"}),
+        ({"category": None}, {"category": CLEARED}),
+    ],
+)
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_value_that_comes_back_after_a_run_is_no_edit(
+    sheets: dict[str, Any], cells: dict[str, Any], is_back: bool
+) -> None:
+    """The last values of a column that was missing from the sheet stay no edit after a run of
+    another column, whether they are back before the run or after it.
+    """
+    (column,) = sheets
+    columns = {"category", "category_id"} if column == "category" else {column}
+    base = dataclasses.replace(
+        base_of([REX]),
+        missing=frozenset(columns),
+        columns=COLUMNS_SO_FAR,
+        sheet_pets={1: replace(REX, **sheets)},
+    )
+    row = {"id": 1, "name": REX.name, "status": "sold"}
+    first = sheet_saying({**row, **cells} if is_back else {**row, column: None}, base=base)
+    plan = plan_of([REX], first)
+    assert [change.fields for change in plan.changes] == [("status",)]
+    after = dataclasses.replace(
+        sheet_saying({**row, **cells}), base=advance_base(first, report_on(plan))
+    )
+    assert plan_of(applied(plan, [REX]), after).changes == ()
+
+
+def test_a_category_that_the_sheet_never_had_is_an_edit_when_it_is_typed() -> None:
+    """If the sheet had no category, a typed one is an edit, also after a run of another column."""
+    base = dataclasses.replace(base_of([REX]), sheet_pets={1: replace(REX, category=None)})
+    row = {"id": 1, "status": "sold", "category": None, "category_id": None}
+    first = sheet_saying(row, base=base)
+    plan = plan_of([REX], first)
+    typed = sheet_saying({**row, "category": "Dogs"}, base=advance_base(first, report_on(plan)))
+    (now,) = applied(plan, [REX])
+    (conflict,) = plan_of([replace(now, category=CATS)], typed).conflicts
+    assert conflict.rule == "both-changed"

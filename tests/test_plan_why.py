@@ -65,7 +65,9 @@ def check_decision(explanation: Explanation, plan: Plan) -> None:
     change = {(c.row, c.pet_id): c for c in plan.changes}.get(place)
     # A row with another id is a conflict about the pet that it resembles.
     rows = {(c.row, explanation.pet_id): c for c in plan.conflicts if c.row is not None}
-    conflict = (rows | {(c.row, c.pet_id): c for c in plan.conflicts}).get(place)
+    # The conflict of a row without an id is about the pet that it resembles.
+    similar = {(None, c.pet_id): c for c in reversed(plan.conflicts)}
+    conflict = (similar | rows | {(c.row, c.pet_id): c for c in plan.conflicts}).get(place)
     if change is not None:
         assert explanation.decision == change.kind
     elif conflict is not None:

@@ -112,7 +112,8 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
     before = {pet.id: pet for pet in pets_from_frame(base.sheet_frame)}
     sheet_pets = {i: pet for i, pet in base.sheet_pets.items() if _is_agreed(pets, moved, i)}
     sent = _find_partly_sent(report)
-    judge = Judge(Vocabulary(base.frame), sheet_wins=True, base=base)
+    own = Judge(Vocabulary(base.frame), sheet_wins=True)
+    judge = replace(own, base=base)
     for row in _iter_agreed_rows(sheet, report, base, sent):
         pet_id = row.pet_id or 0
         if row.action == "delete":
@@ -122,12 +123,16 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
             pets.setdefault(pet_id, Pet(id=pet_id))
         if pet_id in pets:
             values, pet = _select_sent_values(row, sent), pets[pet_id]
-            agreed = judge.judge(values, pet, pet, UNITS).after
+            # The row's values, also those of a column that was missing in the last round.
+            agreed = own.judge(values, pet, pet, [u for u in UNITS if u != "category"]).after
+            agreed = judge.judge(values, agreed, pet, ("category",)).after
             if pet_id in categories:
                 agreed = msgspec.structs.replace(agreed, category=categories[pet_id])
             pets[pet_id] = agreed
             sheet_pets.pop(pet_id, None)
-            row_pet = _build_row_pet(agreed, values, before.get(pet_id, pet))
+            last = before.get(pet_id, pet)
+            absent = base.missing - {*row.values} - {*COLUMNS_OF["category"]}
+            row_pet = with_columns(_build_row_pet(agreed, values, last), last, absent)
             if is_other(agreed, row_pet):
                 sheet_pets[pet_id] = row_pet
     ordered = sorted(pets.values(), key=lambda pet: pet.id or 0)
@@ -146,8 +151,12 @@ def _build_row_pet(agreed: Pet, values: RowValues, last: Pet) -> Pet:
 
     The number beside a cleared category does not count.
     """
-    is_cleared = clears(values, last.category)
-    return agreed if is_cleared else _with_cells(agreed, read_category(values), last)
+    category = None
+    if not clears(values, last.category):
+        old, cells = last.category or Category(), _fill_category(read_category(values), last)
+        same = (cells.id, cells.name) == (old.id, old.name)
+        category = last.category if same else Category(cells.id, cells.name, old.extra)
+    return msgspec.structs.replace(agreed, category=category)
 
 
 def _is_agreed(pets: Mapping[int, Pet], moved: Mapping[int, Pet | None], pet_id: int) -> bool:

@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -1639,7 +1639,8 @@ _DEFAULT_OPTIONS = PlanOptions()
 find_unproved_ids = match.find_unproved_ids
 
 
-class Decided(NamedTuple):
+@dataclass(frozen=True)
+class Decided:
     """A plan, with the decisions on the rows and on the pets in no row that led to it."""
 
     plan: Plan
@@ -1648,10 +1649,14 @@ class Decided(NamedTuple):
 
     def kept_rule_of(self, pet_id: int) -> KeptPetRule:
         """Return the rule of a pet that no row names and that stays."""
-        (place,) = match.positions_of([pet_id], self.rows.sides.pets).tolist()
-        rules = (rule for rule, places in self.missing.kept.items() if place in places)
         # The other pets are outside of the queries or of the caller's scope.
-        return next(rules, "uncovered")
+        return self._kept_rules.get(pet_id, "uncovered")
+
+    @cached_property
+    def _kept_rules(self) -> Mapping[int, KeptPetRule]:
+        ids = self.rows.sides.pets["id"].array
+        kept = reversed([*self.missing.kept.items()])  # the first rule of a pet counts
+        return {pet_id: rule for rule, places in kept for pet_id in ids.take(places).tolist()}
 
 
 def compare(

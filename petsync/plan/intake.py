@@ -75,7 +75,8 @@ _UNANSWERED = "the store gave no answer about this pet"
 _MAY_BE = "no row has its id, but {} may be its row"
 _NAMELESS = "the row has no id and matches no pet in the store; a pull job sends nothing"
 _STAYS: Mapping[KeptPetRule, str] = {
-    "left-alone": "pets without a row are not to be deleted (delete_missing)",
+    "left-alone": "pets without a row are not deleted: delete_missing is off, or the base may not "
+    "be the last one",
     "not-exported": "another sheet may have its row",
     "uncovered": "no query lists the pets of its status",
     "uncertain": "{} may be its row",

@@ -1117,11 +1117,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
                 hint=f"Nothing was sent. {cure}",
             )
 
+    def count_rows_for_guard(self, deletes: int) -> int:
+        """Return the number of rows by which the guard detects an empty sheet: with deletes, only
+        rows without errors, because without these a plan can only delete missing pets.
+        """
+        rows = self.rows - len(self.blocked) if deletes else self.rows
+        # The undone run may have changed nothing, but a sheet without rows is a mistake.
+        return rows or bool(self.undoes)
+
     def with_verdict(self) -> Plan:
         """Return the plan with the guard's verdict on its current contents."""
         kinds = Counter(change.kind for change in self.changes)
-        # Without a usable row, a plan can only delete missing pets.
-        rows = self.rows - len(self.blocked) if kinds["delete"] else self.rows
         watched = [
             *refuse_sentinels(self.guard.sentinels, self.sentinels, self.changes),
             *(each for each in self.verdict.refusals if each.of_store),
@@ -1129,8 +1135,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         ]
         verdict = self.guard.judge(
             pets=self.pets,
-            # The undone run may have changed nothing, but a sheet without rows is a mistake.
-            rows=rows or bool(self.undoes),
+            rows=self.count_rows_for_guard(kinds["delete"]),
             adds=kinds["add"],
             updates=kinds["update"],
             deletes=kinds["delete"],

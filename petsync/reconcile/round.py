@@ -90,8 +90,8 @@ __all__ = [
 
 
 _CURES = {
-    "empty": "Restore the sheet from one of its backups or with `petsync export`; or set "
-    "allow_empty in the guard of the job, if the sheet is to be empty.",
+    "empty": "Correct the errors in its rows, or restore the sheet from one of its backups or with "
+    "`petsync export`; or set allow_empty in the guard of the job, if the sheet is to be empty.",
     "everything": "Set allow_empty in the guard of the job, if everything is to be deleted.",
     "shifted": "Move the cells back to their rows, and sort whole rows only. If the cells are "
     "in the right rows, run `petsync plan SHEET` and then `petsync apply SHEET --allow-shifted`.",
@@ -100,8 +100,8 @@ _CURES = {
 }
 _FIX_QUERY = "Fix the data that the query reads: each id belongs to the values in its row."
 _QUERY_CURES = {
-    "empty": "Check the query and its database; or set allow_empty in the guard of the job, if the "
-    "query is to return no rows.",
+    "empty": "Check the query, the values that it returns, and its database; or set allow_empty in "
+    "the guard of the job, if the query is to return no rows.",
     "shifted": _FIX_QUERY,
 }
 """The advice for a job with a query, where it differs from `_CURES`."""

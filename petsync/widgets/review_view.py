@@ -236,7 +236,7 @@ class Draft:
         tally = self.tally()
         return plan.guard.judge(
             pets=plan.pets,
-            rows=plan.rows or bool(plan.undoes),
+            rows=plan.count_rows_for_guard(tally.delete),
             adds=tally.add,
             updates=tally.update,
             deletes=tally.delete,

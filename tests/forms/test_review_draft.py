@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from random import Random
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from shop import base_of, plan_of, sheet_of, sheet_saying
+from shop import base_of, error_at, plan_of, sheet_of, sheet_saying
 from triples import Triple, triple_of
 
 from petsync.models import Pet
@@ -175,3 +176,18 @@ def test_changes_are_found(asked: dict[str, str], found: list[int]) -> None:
     text = filters.pop("text", "")
     finder = Finder(draft)
     assert finder.search(finder.numbers(**filters), text) == found
+
+
+def test_a_sheet_in_which_every_row_has_an_error_is_refused_here_too() -> None:
+    """If every row has an error, the form refuses the deletes of missing pets as the plan does."""
+    sheet = dataclasses.replace(
+        sheet_saying({"id": 1, "name": "A"}), problems=(error_at(2),), blocked=(2,)
+    )
+    plan = plan_of(PETS, sheet, delete_missing=True, guard=Guard(max_delete=Limit(1.0)))
+    draft = Draft(plan)
+    assert plan.deletes
+    assert (
+        [each.limit for each in draft.refusals()]
+        == ["empty"]
+        == [each.limit for each in plan.verdict.refusals]
+    )
