@@ -186,6 +186,7 @@ def build_inbound(
             unclear_names or {},
             adds=adds,
             candidates=candidates or {},
+            removed={each.row for each in removed},
         )
         return Inbound(
             created=created,
@@ -333,11 +334,12 @@ class _IntakeInput:
         *,
         adds: Collection[int] | None,
         candidates: Mapping[int, str],
+        removed: Collection[int],
     ) -> tuple[list[Pet], list[Difference]]:
         """Return the pets that become rows, and notes on pets that remain without a row.
 
-        Only `adds` become rows if they are given. A pet in `candidates` may be a row's pet and gets
-        a note.
+        Only `adds` become rows if they are given. A pet in `candidates`, or one that may belong to
+        a row in conflict, gets a note, unless that row is `removed`.
         """
         is_lacking = ~self._mask_named()
         if adds is not None:
@@ -349,9 +351,10 @@ class _IntakeInput:
         old = _positions(lacking["id"].array, self._base) >= 0
         doubts = _find_uncertain_rows(self._sheet)
         names = {**unclear_names, **self._find_unmatched_names()}
+        may_be = self._find_candidates(removed)
         added, notes = [], []
         for pet, was_there in zip(pets_from_frame(lacking), old.tolist(), strict=True):
-            why = self._why_not(pet, was_there, doubts, names)
+            why = self._why_not(pet, was_there, doubts, names, may_be)
             if why is None and pet.id is not None and pet.id in candidates:
                 why = _MAY_BE.format(candidates[pet.id])
             if why is None:
@@ -368,6 +371,7 @@ class _IntakeInput:
         was_there: bool,
         doubts: Sequence[str],
         names: Mapping[str, str],
+        may_be: Mapping[Identity | None, str],
     ) -> str | None:
         """Return the reason why a pet does not become a row, None if it does, "" if the plan
         reports it.
@@ -379,8 +383,8 @@ class _IntakeInput:
         if normalize(pet.name) in names:
             row = names[normalize(pet.name)]
             return f"it is in no row, unless {row} is its row, which has its name and no id"
-        if pet.id in self._candidates:
-            return _MAY_BE.format(self._candidates[pet.id])
+        if pet.id in may_be:
+            return _MAY_BE.format(may_be[pet.id])
         if was_there and not self._leads:
             return f"its row was removed from the sheet, and {why_kept(self._decided, pet.id or 0)}"
         return None
@@ -396,11 +400,17 @@ class _IntakeInput:
         conflicts = {c.pet_id for c in self._plan.conflicts if c.row is None}
         return frozenset(conflicts | {change.pet_id for change in self._plan.deletes})
 
-    @cached_property
-    def _candidates(self) -> Mapping[Identity | None, str]:
-        """The pets to which a row in conflict may belong, with that row's address."""
+    def _find_candidates(self, removed: Collection[int]) -> Mapping[Identity | None, str]:
+        """Return the pets to which a row in conflict may belong, with that row's address. Rows that
+        are removed are left out.
+        """
         may_be = self._decided.rows.may_be.items()
-        return {pet: self._sheet.address(row) for row, pets in may_be for pet in pets}
+        return {
+            pet: self._sheet.address(row)
+            for row, pets in may_be
+            if row not in removed
+            for pet in pets
+        }
 
     def _mask_named(self) -> Mask:
         ids = [*self._sheet.blocked_ids, *self._pet_ids.values()]

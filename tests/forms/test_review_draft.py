@@ -180,14 +180,9 @@ def test_changes_are_found(asked: dict[str, str], found: list[int]) -> None:
 
 def test_a_sheet_in_which_every_row_has_an_error_is_refused_here_too() -> None:
     """If every row has an error, the form refuses the deletes of missing pets as the plan does."""
-    sheet = dataclasses.replace(
-        sheet_saying({"id": 1, "name": "A"}), problems=(error_at(2),), blocked=(2,)
-    )
+    sheet = dataclasses.replace(sheet_of([]), problems=(error_at(2),), blocked=(2,))
     plan = plan_of(PETS, sheet, delete_missing=True, guard=Guard(max_delete=Limit(1.0)))
     draft = Draft(plan)
     assert plan.deletes
-    assert (
-        [each.limit for each in draft.refusals()]
-        == ["empty"]
-        == [each.limit for each in plan.verdict.refusals]
-    )
+    assert draft.refusals() == plan.verdict.refusals
+    assert "empty" in [each.limit for each in draft.refusals()]
