@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -123,3 +124,28 @@ def test_a_frame_that_somebody_changed_is_what_the_table_has() -> None:
     assert len(of_table) == 1
     with pytest.raises(TypeError, match="either a table or a frame"):
         PetTable()
+
+
+def test_frames_with_and_without_unknown_fields_can_be_joined() -> None:
+    """A row whose `extra` is NaN after a join keeps the unknown fields of its tags."""
+    odd_tag = Pet(id=2, tags=(Tag(1, "t", {"c": 1}),))
+    frame = pd.concat([frame_from_pets([ODD]), frame_from_pets([odd_tag])], ignore_index=True)
+    assert pets_from_frame(frame_from_table(table_from_frame(frame))) == [ODD, odd_tag]
+
+
+@pytest.mark.parametrize("value", [5, None, {"a": {}}, {"0": {"c": 1}}, [{"x": 1}, {}]])
+def test_an_unknown_field_of_any_name_is_kept(value: object) -> None:
+    """No name of an unknown field has a meaning of its own."""
+    pet = Pet(id=1, tags=(Tag(1, "t", {"c": 1}),), extra={"(tags)": value})
+    for several in ([pet], [Pet(id=1, extra={"(tags)": value})]):
+        table = table_from_json(json.encode_pets(several))
+        assert pets_from_frame(frame_from_table(table)) == several
+
+
+def test_arrays_and_missing_items_of_a_frame_are_lists() -> None:
+    """A frame that pandas read from a Parquet file has arrays; an item may be missing."""
+    urls = [np.array(["u", "v"], dtype=object), ["u", None]]
+    frame = pd.DataFrame({"photo_urls": urls, "tags": [np.array(["a"], dtype=object), ["b", None]]})
+    table = table_from_frame(frame)
+    assert table["photo_urls"].to_pylist() == [["u", "v"], ["u", None]]
+    assert table["tags"].to_pylist() == [["a"], ["b", None]]

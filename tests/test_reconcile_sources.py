@@ -88,7 +88,7 @@ def test_a_query_without_rows_is_an_empty_sheet(store: ps.Store, tmp_path: Path)
 @pytest.mark.parametrize(
     ("change", "advice"),
     [
-        ("DELETE FROM pets", "Check the query and its database"),
+        ("DELETE FROM pets", "Check the query, the values"),
         ("UPDATE pets SET number = NULL", "Let the query return the ids"),
         ("UPDATE pets SET number = 13 - number", "Fix the data that the query reads"),
     ],

@@ -159,6 +159,37 @@ def of_no_header(lines):
     return pack(b"[]")
 
 
+def with_table(lines, change):
+    header, pets, table = unpack(lines).split(b"\n", 2)
+    with pa.ipc.open_stream(table) as reader:
+        changed = change(reader.read_all())
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd" if changed.num_rows == 5_000 else None)
+    with pa.ipc.new_stream(sink, changed.schema, options=options) as writer:
+        writer.write_table(changed)
+    return pack(b"\n".join([header, pets, sink.getvalue().to_pybytes()]))
+
+
+def compressed_twice(lines):
+    return with_table(lines, lambda table: table)
+
+
+def with_unequal_tags(lines):
+    return with_table(lines, lambda table: change_column(table, "tag_ids", [[1]]))
+
+
+def with_extra_of_another_kind(lines):
+    return with_table(lines, lambda table: change_column(table, "extra", ["[5]"]))
+
+
+def change_column(table, name, value):
+    table = table.slice(0, 1)
+    at = table.schema.get_field_index(name)
+    return table.set_column(
+        at, table.schema.field(at), [pa.array(value, table.schema.field(at).type)]
+    )
+
+
 def miscounted(lines):
     return pack(unpack(lines).replace(b'"pets":5000', b'"pets":5001'))
 
@@ -179,6 +210,9 @@ REASONS = {
     of_no_header: "they are not pets",
     of_other_columns: "they are not pets",
     of_broken_text: "they are not pets",
+    compressed_twice: "they are not pets",
+    with_unequal_tags: "they are not pets",
+    with_extra_of_another_kind: "they are not pets",
     miscounted: "they have 5,000 pets instead of 5,001",
 }
 

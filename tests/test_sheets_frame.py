@@ -411,6 +411,13 @@ def test_a_parquet_export_that_pandas_read_is_a_sheet(tmp_path: Path) -> None:
     sheet = sheet_from_frame(pd.read_parquet(tmp_path / "pets.parquet"))
     assert plan_of(pets, sheet).changes == ()
     assert not sheet.problems
+    odd = [
+        Pet(id=1, name="A", status="sold", tags=(Tag(1, "x"), Tag(2, "x"))),
+        Pet(id=2, name="B", status="sold", tags=(Tag(3, None), Tag(1, "a"))),
+        Pet(id=3, name="C", status="sold", tags=(Tag(4, ""),)),
+    ]
+    write_sheet(frame_from_pets(odd), tmp_path / "odd.parquet")
+    assert plan_of(odd, sheet_from_frame(pd.read_parquet(tmp_path / "odd.parquet"))).changes == ()
     frame = pd.read_parquet(tmp_path / "pets.parquet")
     for renamed in (frame.rename(columns=str.upper), frame.rename(columns={"tags": "Etiketten"})):
         sheet = sheet_from_frame(renamed, defaults={"Etiketten": "tags"})

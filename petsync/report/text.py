@@ -393,8 +393,8 @@ def _grid_lines(table: Table, width: int) -> Iterator[Text]:
     if not shown:
         return
     widths = [max(map(cell_len, texts)) for texts in zip(*shown, strict=True)]
-    # Notes give way first, then titles; the ids of runs, and numbers, stay whole if possible.
-    order = {"what": 2, "head": 1, "name": -1, "number": -1}
+    # Notes give way first, then titles and names; ids and numbers stay whole if possible.
+    order = {"what": 2, "head": 1, "id": -1, "number": -1}
     keys = [(order.get(column.role, 0), each) for column, each in zip(columns, widths, strict=True)]
     excess = len(_INDENT) + sum(widths) + _GAP * (len(widths) - 1) - width
     for n in sorted(range(len(keys)), key=keys.__getitem__, reverse=True):

@@ -6,6 +6,7 @@ import datetime as dt
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -656,8 +657,7 @@ def sheet_from_frame(
         frame = frame.drop(columns=EXTRA)
     ids = next((name for name in frame if fold_header(str(name)) == fold_header(TAG_IDS)), None)
     if ids is not None and mapper.mapping.get(fold_header(str(ids))) is None:
-        # The names of the tags count: a list that somebody edited has other ids than these.
-        frame = frame.drop(columns=ids) if _has_lists(frame[ids]) else frame
+        frame = _without_tag_ids(frame, ids, mapper) if _has_lists(frame[ids]) else frame
     header = [str(name) for name in frame.columns]
     check_mapping(_FRAME_NAME, mapping or {}, header)
     if not mapper.score(header):
@@ -694,6 +694,40 @@ def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:
         if isinstance(value, dict) or not _is_missing(value)
     )
     return isinstance(column, pd.Series) and all(are_objects)
+
+
+def _without_tag_ids(frame: pd.DataFrame, ids: Any, mapper: Mapper) -> pd.DataFrame:
+    """Return the frame without the ids of the tags, as a Parquet export has them beside the names.
+
+    The names count, because a list that somebody edited has other ids than these. Only a tag
+    without a name, or with the name of another tag of its pet, takes its id from them.
+    """
+    named = (name for name in frame if mapper.mapping.get(fold_header(str(name))) == "tags")
+    tags = next(named, None)
+    rest: pd.DataFrame = frame.drop(columns=ids)
+    if tags is None:
+        return rest
+    lists = [
+        _numbered(names, numbers) if _is_pair(names, numbers) else names
+        for names, numbers in zip(frame[tags], frame[ids], strict=True)
+    ]
+    rest[tags] = pd.Series(lists, index=frame.index, dtype=object)
+    return rest
+
+
+def _is_pair(names: Any, numbers: Any) -> bool:
+    are_lists = isinstance(names, list | np.ndarray) and isinstance(numbers, list | np.ndarray)
+    return are_lists and len(names) == len(numbers)
+
+
+def _numbered(names: Iterable[Any], numbers: Iterable[Any]) -> list[Any]:
+    counts = Counter(name for name in names if isinstance(name, str))
+    return [
+        name
+        if isinstance(name, Tag) or (isinstance(name, str) and name and counts[name] == 1)
+        else Tag(None if _is_missing(number) else int(number), name if name is not None else None)
+        for name, number in zip(names, numbers, strict=True)
+    ]
 
 
 def _has_lists(column: pd.Series[Any] | pd.DataFrame) -> bool:

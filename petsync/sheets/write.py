@@ -198,10 +198,8 @@ def _parquet_table(data: Any) -> pa.Table:
     if table is not None:
         return table
     frame = _values(data)
-    names = [name for name in SCHEMA.names if name in frame or name == EXTRA]
-    if "tags" in names:
-        names.insert(names.index("tags") + 1, TAG_IDS)
-    return table_from_frame(frame).select(names)
+    present = {*frame.columns, EXTRA} - {TAG_IDS} | ({TAG_IDS} if "tags" in frame else set())
+    return table_from_frame(frame).select([name for name in SCHEMA.names if name in present])
 
 
 def _base_lines(base: Base | None) -> list[str]:

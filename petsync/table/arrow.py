@@ -1,7 +1,8 @@
 """Pets as an Arrow table: its schema, and the ways from JSON, pets and a DataFrame and back.
 
 The columns are those of the DataFrame, with the ids of the tags in a column of their own, as
-`category_id` is beside `category`. What else the service sent of a pet is JSON text in `extra`.
+`category_id` is beside `category`. What else the service sent of a pet is JSON text in `extra`: an
+object, or a list of this object and one with the unknown fields of the tags, by their positions.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from petsync.table.frame import (
     frame_from_pets,
     no_collection,
     number_column,
+    plain_values,
     shared_tag,
     text_column,
 )
@@ -61,9 +63,6 @@ SCHEMA = pa.schema(
 """The schema of a table of pets. Only the items of `tags` and `tag_ids` may be null: a tag may lack
 its name or its id.
 """
-_TAG_EXTRA = "(tags)"
-"""The entry of `extra` for the unknown fields of the tags, by their positions."""
-
 _Lists = pa.LargeListArray
 
 
@@ -180,7 +179,6 @@ def frame_from_table(table: pa.Table) -> pd.DataFrame:
     """
     with no_collection():
         texts = [] if _is_null(table[EXTRA]) else table[EXTRA].to_pylist()
-        extra = [each and msgspec.json.decode(each) for each in texts]
         columns: dict[str, Any] = {
             "id": number_column(table["id"]),
             "name": text_column(table["name"]),
@@ -190,7 +188,7 @@ def frame_from_table(table: pa.Table) -> pd.DataFrame:
             "tags": _objects(_tag_lists(table["tags"], table[TAG_IDS])),
             "photo_urls": _objects(_split(table["photo_urls"], _items(table["photo_urls"]))),
         }
-        _move_tag_extra(columns["tags"], extra)
+        extra = _split_extra(texts, columns["tags"])
         if any(extra):
             columns[EXTRA] = pd.Series(extra, dtype=object)
         return pd.DataFrame(columns, copy=False)
@@ -212,7 +210,7 @@ def table_from_frame(frame: pd.DataFrame) -> pa.Table:
             columns[TAG_IDS] = _lists(tags, _tag_id, _NUMBER)
         urls = _list_values(frame, "photo_urls")
         if urls is not None:
-            columns["photo_urls"] = _lists(urls, str, _TEXT)
+            columns["photo_urls"] = _lists(urls, lambda url: url, _TEXT)
         columns[EXTRA] = pa.array(_extra_texts(frame, tags), _TEXT)
         missing = {name: pa.nulls(len(frame), SCHEMA.field(name).type) for name in SCHEMA.names}
         return pa.table({**missing, **columns}, schema=SCHEMA)
@@ -277,21 +275,30 @@ def _objects(values: list[Any]) -> npt.NDArray[np.object_]:
     return array
 
 
-def _move_tag_extra(lists: npt.NDArray[np.object_], extra: list[Any]) -> None:
-    """Give the tags their unknown fields, and remove these from `extra`."""
-    for place, fields in enumerate(extra):
-        of_tags = fields and fields.pop(_TAG_EXTRA, None)
-        for position, more in (of_tags or {}).items():
+def _split_extra(
+    texts: list[str | None], lists: npt.NDArray[np.object_]
+) -> list[dict[str, Any] | None]:
+    """Return the unknown fields of each pet, and give the tags in `lists` theirs."""
+    extra: list[dict[str, Any] | None] = []
+    for place, text in enumerate(texts):
+        fields = text and msgspec.json.decode(text)
+        # A list has the pet's fields and, by position, those of its tags.
+        fields, of_tags = fields if isinstance(fields, list) else (fields, {})
+        for position, more in of_tags.items():
             tag = lists[place][int(position)]
             lists[place][int(position)] = Tag(tag.id, tag.name, more)
-        extra[place] = fields or None
+        extra.append(fields or None)
+    return extra
 
 
 def _list_values(frame: pd.DataFrame, name: str) -> list[Any] | None:
     """Return the lists in a column, None for a missing one; None without the column."""
     if name not in frame:
         return None
-    return [each if isinstance(each, list | tuple) else None for each in frame[name].array]
+    return [
+        list(each) if isinstance(each, list | tuple | np.ndarray) else None
+        for each in frame[name].array
+    ]
 
 
 def _lists(values: list[Any], convert: Callable[[Any], Any], kind: pa.DataType) -> pa.Array:
@@ -304,12 +311,12 @@ def _lists(values: list[Any], convert: Callable[[Any], Any], kind: pa.DataType) 
     return _Lists.from_arrays(offsets, items, mask=is_missing)
 
 
-def _tag_name(tag: Tag | str) -> str | None:
-    return tag if isinstance(tag, str) else tag.name
+def _tag_name(tag: Tag | str | None) -> str | None:
+    return tag.name if isinstance(tag, Tag) else tag
 
 
-def _tag_id(tag: Tag | str) -> int | None:
-    return None if isinstance(tag, str) else tag.id
+def _tag_id(tag: Tag | str | None) -> int | None:
+    return tag.id if isinstance(tag, Tag) else None
 
 
 def _tag_extra(tags: Sequence[Tag | str]) -> dict[str, Any]:
@@ -323,11 +330,11 @@ def _tag_extra(tags: Sequence[Tag | str]) -> dict[str, Any]:
 
 def _extra_texts(frame: pd.DataFrame, tags: list[Any] | None) -> list[str | None]:
     """Return the unknown fields of each row, with those of its tags, as JSON; None for none."""
-    fields = list(frame[EXTRA]) if EXTRA in frame else [None] * len(frame)
+    values = plain_values(frame[EXTRA].array) if EXTRA in frame else [None] * len(frame)
+    fields: list[Any] = [each if isinstance(each, dict) else None for each in values]
     of_tags = [_tag_extra(each) if each else {} for each in tags or ()]
     if any(of_tags):
         fields = [
-            {**(each or {}), _TAG_EXTRA: more} if more else each
-            for each, more in zip(fields, of_tags, strict=True)
+            [each or {}, more] if more else each for each, more in zip(fields, of_tags, strict=True)
         ]
     return [msgspec.json.encode(each).decode() if each else None for each in fields]

@@ -12,11 +12,20 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from petsync.errors import ResponseError
 from petsync.models import Pet, Tag
 from petsync.protocol.json import decode_pets, encode_pets
-from petsync.table.arrow import SCHEMA, PetTable, sorted_by_id, table_from_json, without_duplicates
+from petsync.table.arrow import (
+    SCHEMA,
+    TAG_IDS,
+    PetTable,
+    frame_from_table,
+    sorted_by_id,
+    table_from_json,
+    without_duplicates,
+)
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import (
     EXTRA,
@@ -326,6 +335,11 @@ _UNREADABLE = (
     ResponseError,
     pa.ArrowException,
     OSError,  # Arrow raises it for a stream in another format.
+    # The unknown fields of a pet are not in their format.
+    AttributeError,
+    IndexError,
+    TypeError,
+    ValueError,
 )
 
 
@@ -402,8 +416,14 @@ def _encode_table(table: pa.Table) -> bytes:
 
 def _decode_table(data: bytes) -> pa.Table:
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        if reader.schema != SCHEMA:
+            raise ParcelError("they are not pets")
         table = reader.read_all()
-    if table.schema != SCHEMA:
-        raise ParcelError("they are not pets")
     table.validate(full=True)
+    # `to_lines` writes each tag's name and id, and compresses nothing within the stream.
+    are_pairs = pc.list_value_length(table["tags"]).equals(pc.list_value_length(table[TAG_IDS]))
+    if not are_pairs or table.nbytes > len(data):
+        raise ParcelError("they are not pets")
+    if table[EXTRA].null_count < len(table):
+        frame_from_table(table)  # raises an error if the unknown fields are not in its format
     return without_duplicates(table)

@@ -95,7 +95,7 @@ _ROUND_COLUMNS = (
     Column("Took", "number"),
 )
 _OVERVIEW_COLUMNS = (Column("Status", "kind"), Column("Job", "head"), Column("Open"))
-_STARTED = Column("Round (started, UTC)", "name")
+_STARTED = Column("Round (started, UTC)", "id")
 _NO_ROUNDS = "No rounds were run."
 _PLANNED_NOTE = "(in brackets: planned, not applied)"
 _STORE_TITLE, _SHEET_TITLE = "Changes for the store", "Changes for the sheet"
