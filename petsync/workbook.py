@@ -209,6 +209,8 @@ def _escape(match: re.Match[str]) -> str:
 
 
 _IN_MEMORY, _CHUNK, _BATCH = 4_000_000, 1_000_000, 500
+_LEVEL = 3
+"""The level of compression: level 6 takes more than twice as long, for files 4 % smaller."""
 _DIMENSION = re.compile(rb'<dimension ref="[^"]*"')
 _NO_DATA = re.compile(rb"<sheetData\s*/>")
 _FOOTER_END = b"</headerFooter>"
@@ -284,7 +286,7 @@ class BulkWorkbook:
         }
         with (
             zipfile.ZipFile(empty) as source,
-            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as target,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as target,
         ):
             for info in source.infolist():
                 if body := bodies.get(info.filename):
@@ -309,9 +311,9 @@ class BulkWorkbook:
                 "</ignoredErrors>"
             ).encode()
             tail = tail.replace(_FOOTER_END, _FOOTER_END + ignored, 1)
-        # The size tells zipfile whether the part needs the format for more than 2 GiB.
-        info.file_size = len(head) + body.end - body.start + len(end + tail)
-        with target.open(info, "w") as out:
+        size = len(head) + body.end - body.start + len(end + tail)
+        # zipfile uses its own level only for a part that it gets by name.
+        with target.open(info.filename, "w", force_zip64=size > zipfile.ZIP64_LIMIT) as out:
             out.write(head)
             self._rows.seek(body.start)
             for place in range(body.start, body.end, _CHUNK):
