@@ -37,7 +37,6 @@ __all__ = [
     "text_column",
     "texts",
     "unique_texts",
-    "without_duplicates",
 ]
 
 Mask = npt.NDArray[np.bool_]
@@ -114,17 +113,6 @@ def pets_at(frame: pd.DataFrame, places: Sequence[int] | npt.NDArray[np.intp]) -
         [frame[name].array.take(positions) if name in frame else None for name in names],
         len(positions),
     )
-
-
-def without_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with one row for each id, the last one; all rows without an id are kept."""
-    numbers = frame["id"].array
-    if len(numbers) <= FEW:
-        known = [each for each in plain_values(numbers) if each is not None]
-        if len(known) == len({*known}):
-            return frame
-    repeated = numbers.duplicated(keep="last") & ~numbers.isna()
-    return frame[~repeated].reset_index(drop=True) if repeated.any() else frame
 
 
 def texts(values: Sequence[str | None]) -> pd.api.extensions.ExtensionArray:
