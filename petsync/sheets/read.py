@@ -725,7 +725,7 @@ def _numbered(names: Iterable[Any], numbers: Iterable[Any]) -> list[Any]:
     return [
         name
         if isinstance(name, Tag) or (isinstance(name, str) and name and counts[name] == 1)
-        else Tag(None if _is_missing(number) else int(number), name if name is not None else None)
+        else Tag(None if _is_missing(number) else int(number), name)
         for name, number in zip(names, numbers, strict=True)
     ]
 
