@@ -847,9 +847,8 @@ def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False
 
     Its round may have been killed before it wrote the sheet, or before it recorded the write. The
     sheet is written as a whole, so the majority of the cells decides: a few may have been edited
-    since. A cell with
-    neither the old nor the new value does not count, nor does a missing column, nor the id of a row
-    if a manual run may have written it.
+    since. A cell with neither the old nor the new value does not count, nor does a missing column,
+    nor the id of a row if a manual run may have written it.
     """
     if version.after or sheet.digest == version.before:
         return sheet.digest != version.before
