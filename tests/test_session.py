@@ -376,8 +376,7 @@ def test_the_live_profile_asks_for_each_value_alone() -> None:
 def test_a_missing_image_is_named_before_anything_is_sent(path: str) -> None:
     """uploadFile with a missing path raises an error that names the path, and sends nothing."""
     with ScriptedServer(OK) as server:
-        act: Act = lambda api: api.upload_file(7, path)  # noqa: E731
-        error = failure(act, server.url)
+        error = failure(lambda api: api.upload_file(7, path), server.url)
     assert isinstance(error, InvalidInputError)
     assert "no/such.png" in str(error)
     assert server.requests == []
