@@ -50,6 +50,13 @@ def cell_texts(
 
     An empty text or list is written as `empty`. Raises SheetError if an id is not an integer.
     """
+    return [_format_values(name, _values(frame, name), marker, empty, separator) for name in OUT]
+
+
+def _format_values(
+    name: str, values: Iterable[Any], marker: str, empty: str, separator: Literal["\n", " | "]
+) -> list[str]:
+    """Return the texts of a column's values, each None if it is missing."""
     addresses = partial(format_photo_urls, separator=separator)
     forms: dict[str, Callable[[Any], str]] = {
         "id": _number,
@@ -59,17 +66,10 @@ def cell_texts(
         "photo_urls": lambda value: escaped_list(addresses, value, separator, marker),
         ACTION: lambda value: "" if value == "merge" else str(value),
     }
-
-    def column(name: str) -> Iterable[str]:
-        form = forms.get(name, lambda value: escape_marker(str(value), marker))
-        values, missing = _values(frame, name)
-        for value, is_missing in zip(values, missing, strict=True):
-            if is_missing:
-                yield ""
-            else:
-                yield form(value) if value == 0 or value else empty
-
-    return [list(column(name)) for name in OUT]
+    form = forms.get(name, lambda value: escape_marker(str(value), marker))
+    return [
+        "" if value is None else form(value) if value == 0 or value else empty for value in values
+    ]
 
 
 def cell_columns(
@@ -85,8 +85,11 @@ def _iter_columns(
     table: pa.Table, marker: str, separator: Literal["\n", " | "]
 ) -> Iterator[pa.LargeStringArray]:
     def careful(name: str, rows: Positions) -> list[str]:
-        frame = frame_from_table(table.take(rows))
-        return cell_texts(frame, marker=marker, separator=separator)[OUT.index(name)]
+        if name == "tags":
+            values = _values(frame_from_table(table.take(rows)), name)
+        else:
+            values = table[name].take(rows).to_pylist()
+        return _format_values(name, values, marker, "", separator)
 
     # Only the default marker has no letter that equals another one when case is ignored.
     is_known = marker in ("", CLEAR)
@@ -169,11 +172,9 @@ def _join_tags(
     return pc.binary_join(lists, pa.scalar("; ", _TEXT)), _are_all(names, is_plain)
 
 
-def _values(frame: pd.DataFrame, name: str) -> tuple[Sequence[Any], Sequence[bool]]:
-    if name not in frame:
-        return [None] * len(frame), [True] * len(frame)
-    values = plain_values(frame[name].array)
-    return values, [value is None for value in values]
+def _values(frame: pd.DataFrame, name: str) -> Sequence[Any]:
+    """Return the column's values, None for each that is missing."""
+    return plain_values(frame[name].array) if name in frame else [None] * len(frame)
 
 
 def _number(value: Any) -> str:
