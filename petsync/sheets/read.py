@@ -636,8 +636,8 @@ def sheet_from_frame(
     known_statuses: Collection[str] = (),
     first: int = 0,
 ) -> Sheet:
-    """Return the sheet of a DataFrame: a missing value means no change, an empty text or list
-    empties the field.
+    """Return the sheet of a DataFrame: a missing value means no change, an empty category or
+    list empties the field.
 
     Rows are numbered from `first`, by position. A named level of the index is a column, so a frame
     indexed by id has ids. A list in `tags` holds `Tag` values or names; a text instead of a list is

@@ -58,12 +58,12 @@ class PetEditor:
     ) -> Plan:
         """Return the plan that changes this one pet, for `apply`. Sends only GET requests.
 
-        A field that is None stays as it is, and so does an empty status. An empty `category`,
-        `tags` or `photo_urls` empties the field. `tags` and `photo_urls` are lists, or text as in a
-        cell of a sheet. `seen` is the pet as it was when the change was decided: later changes by
-        other users stay, and a field that both the edit and another user changed is a conflict.
-        With a `snapshot`, petsync does not read the whole store again; it always reads the pet
-        itself again.
+        A field that is None stays as it is. An empty `category`, `tags` or `photo_urls` empties the
+        field; an empty status is a conflict, because no query would find the pet. `tags` and
+        `photo_urls` are lists, or text as in a cell of a sheet. `seen` is the pet as it was when
+        the change was decided: later changes by other users stay, and a field that both the edit
+        and another user changed is a conflict. With a `snapshot`, petsync does not read the whole
+        store again; it always reads the pet itself again.
 
         Raises NotFoundError if the pet does not exist, and FindingsError for a value that is an
         error in a sheet too, such as an empty name.

@@ -177,7 +177,7 @@ class Sheet:
     """The rows that can be used, indexed by their row number in the file (int64, named `row`; for
     CSV the line at which the record starts). The frame has the canonical columns that the file has,
     with the table's dtypes, plus `action` (str, always present). A missing value means no change;
-    an empty text or list empties the field. In `category` the text "[clear]" empties it, and a name
+    an empty list empties the field. In `category` the text "[clear]" empties it, and a name
     that looks like this marker has an apostrophe before it, as in a cell; an empty text empties it
     too, unless the pet's category has an empty name.
     """
