@@ -19,7 +19,7 @@ from petsync.models import Category, Pet, Tag
 from petsync.plan.change import Add, Delete, Update
 from petsync.plan.fields import normalize
 from petsync.plan.guard import Guard
-from petsync.plan.match import names_among
+from petsync.plan.match import folded_among, folded_forms, names_among
 from petsync.plan.plan import Plan
 from petsync.profile import LIVE, STANDARD, ServiceProfile
 from petsync.table.columns import CLEARED
@@ -196,6 +196,29 @@ def test_names_are_found_in_their_normal_form(
     column = pd.Series(names, dtype="str")
     expected = [normalize(name) in wanted for name in names]
     assert names_among(column, wanted).tolist() == expected
+
+
+@given(
+    st.lists(st.none() | st.text("aAéÉ\u0301ßẞſKİıµΜŉǰ \xa0\u2003\x1c", max_size=4)),
+    st.sets(st.text("aAéÉ\u0301ßſKİıµμŉǰ \xa0", max_size=3).map(str.casefold), min_size=1),
+)
+def test_texts_are_found_in_their_folded_forms(
+    texts: Sequence[str | None], wanted: frozenset[str]
+) -> None:
+    """The quick search without regard to case finds the same texts as a comparison one by one."""
+    column = pd.Series(texts, dtype="str")
+    expected = [text is not None and not wanted.isdisjoint(folded_forms(text)) for text in texts]
+    assert folded_among(column, wanted).tolist() == expected
+
+
+def test_lower_case_is_the_folded_form_of_usual_letters() -> None:
+    """Each character below U+0300 is found by its folded form, and by no other one."""
+    letters = [chr(code) for code in range(0x300) if not chr(code).isspace()]
+    column = pd.Series(letters, dtype="str")
+    for letter in letters:
+        wanted = {letter.casefold()}
+        expected = [other.casefold() in wanted for other in letters]
+        assert folded_among(column, wanted).tolist() == expected, ascii(letter)
 
 
 @given(texts)

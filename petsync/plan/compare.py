@@ -51,7 +51,7 @@ from petsync.plan.lineage import (
     read_row_pets,
     slots_of,
 )
-from petsync.plan.match import Alignment, names_among, pets_of
+from petsync.plan.match import Alignment, folded_among, folded_forms, names_among, pets_of
 from petsync.plan.notes import first_items
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan, notes_of, refuse_changed_sentinels
@@ -1308,16 +1308,13 @@ def _count_known(pets: Sequence[Pet], frame: pd.DataFrame, unit: Unit) -> int:
     """
     if unit in ("tags", "photo_urls"):
         return len(pets)
-    known = {form for text in unique_texts(frame, unit) for form in _forms(text)} | {""}
     texts = [pet.category.name if pet.category else None for pet in pets]
     if unit != "category":
         texts = [getattr(pet, unit) for pet in pets]
-    return sum(not known.isdisjoint(_forms(text or "")) for text in texts)
-
-
-def _forms(text: str) -> tuple[str, str]:
-    """Return the forms of a text of which one is the same if two values are the same."""
-    return normalize(text).casefold(), text.casefold()
+    wanted = {form for text in texts for form in folded_forms(text or "")}
+    there = select(frame, folded_among(frame[unit], wanted))
+    known = {form for text in unique_texts(there, unit) for form in folded_forms(text)} | {""}
+    return sum(not known.isdisjoint(folded_forms(text or "")) for text in texts)
 
 
 def _read_unit(

@@ -64,6 +64,8 @@ __all__ = [
     "edited_units",
     "find_absent_ids",
     "find_unproved_ids",
+    "folded_among",
+    "folded_forms",
     "has_contradiction",
     "has_unknown_names",
     "is_nameless_category",
@@ -548,6 +550,10 @@ _TRIMMED = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0"
 """White space below U+0300, as `str.strip` removes it."""
 _UNUSUAL = r"[^\x00-\x{2ff}]"
 """Matches the characters that NFC may change. NFC keeps all characters below U+0300."""
+_UNUSUAL_CASE = r"[^\x00-\x{2ff}]|[\x{b5}\x{df}\x{130}\x{149}\x{17f}\x{1f0}]"
+"""Matches these and the characters below U+0300 that `str.casefold` changes differently than
+Arrow's lower case.
+"""
 
 
 class Candidates:
@@ -605,13 +611,34 @@ class Candidates:
 
 def names_among(names: pd.Series[Any], wanted: Collection[str]) -> Mask:
     """Return a mask of the names whose normal form is among the wanted names."""
-    array = pa.array(names, from_pandas=True)
-    mask: Mask = np.array(pc.is_in(array, value_set=pa.array(sorted(wanted), array.type)))
-    # A name with unusual characters or outer white space may still be a wanted one.
+    return _mask_among(names, wanted, lambda name: (normalize(name),), _UNUSUAL)
+
+
+def folded_among(texts: pd.Series[Any], wanted: Collection[str]) -> Mask:
+    """Return a mask of the texts of which one of the `folded_forms` is among the wanted ones."""
+    return _mask_among(texts, wanted, folded_forms, _UNUSUAL_CASE)
+
+
+def folded_forms(text: str) -> tuple[str, str]:
+    """Return the forms of a text of which one is the same if two values are the same."""
+    return normalize(text).casefold(), text.casefold()
+
+
+def _mask_among(
+    texts: pd.Series[Any],
+    wanted: Collection[str],
+    forms: Callable[[str], tuple[str, ...]],
+    unusual: str,
+) -> Mask:
+    wanted = frozenset(wanted)
+    array = pa.array(texts, from_pandas=True)
+    plain = array if unusual == _UNUSUAL else pc.utf8_lower(array)
+    mask: Mask = np.array(pc.is_in(plain, value_set=pa.array(sorted(wanted), array.type)))
+    # The form of a text with unusual characters or outer white space may still be a wanted one.
     is_trimmed = pc.equal(pc.utf8_trim(array, _TRIMMED), array)
-    plain = pc.and_not(is_trimmed, pc.match_substring_regex(array, _UNUSUAL))
-    odd = np.flatnonzero(~np.array(pc.fill_null(plain, fill_value=True)))
-    mask[odd] = [normalize(name) in wanted for name in names.iloc[odd].tolist()]
+    is_plain = pc.and_not(is_trimmed, pc.match_substring_regex(array, unusual))
+    odd = np.flatnonzero(~np.array(pc.fill_null(is_plain, fill_value=True)))
+    mask[odd] = [not wanted.isdisjoint(forms(text)) for text in texts.iloc[odd].tolist()]
     return mask
 
 
