@@ -706,6 +706,24 @@ def test_a_column_that_left_its_rows_is_refused(column: str, move: str) -> None:
     assert plan_of(pets, replace_base(sheet)).shifted == ()
 
 
+def test_a_column_that_was_sorted_with_new_rows_is_shifted() -> None:
+    """A name column in which only new rows' names are new is refused if it is sorted now and was
+    not before; it is not refused if one of its first names is out of order.
+    """
+    places = 50, 100, 150, 180
+    names = [f"n{n:03}" for n in range(200)]
+    stored, entered = list(names), list(names)
+    for place in places:
+        stored[place], entered[place] = f"z{place}", f"n{place:03}x"
+    pets = [Pet(id=n + 1, name=name, status="sold") for n, name in enumerate(stored)]
+    added = [Pet(name=stored[place], status="sold") for place in places]
+    for first, shifted in (("n000", ("name",)), ("z", ())):
+        before = [replace(pets[0], name=first), *pets[1:]]
+        rows = [replace(pet, name=name) for pet, name in zip(pets, entered, strict=True)]
+        sheet = sheet_of([replace(rows[0], name=first), *rows[1:], *added], base=base_of(before))
+        assert plan_of(before, sheet).shifted == shifted
+
+
 @pytest.mark.parametrize("move", ["sorted", "sorted downwards", "turned over", "a cell inserted"])
 @pytest.mark.parametrize("column", ["category", "tags"])
 def test_a_column_of_few_values_that_left_its_rows_is_refused(column: str, move: str) -> None:

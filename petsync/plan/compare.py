@@ -1239,6 +1239,8 @@ _RUNS = 2000
 """The maximum number of blocks of rows to try."""
 _PASSES = 20
 """The maximum number of passes over the rows."""
+_FIRST_ROWS = 100
+"""The number of rows that are read first, to see if the column may be sorted."""
 
 Values = Mapping[int, Hashable]
 """The values of a column, by row number."""
@@ -1279,7 +1281,9 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
         new = len(sheet.rows) - len(exported)
         known = _count_known([u.after for u in updates if u.row in edits], base.frame, unit)
         blanks = int(sheet.rows[unit].isna().sum()) if unit in sheet.rows else 0
-        if known + blanks < _MIN_SHIFTED and len(edits) - known > new:
+        if known + blanks < _MIN_SHIFTED and (
+            len(edits) - known > new or not _may_be_sorted(base.frame, at, exported, unit, edited)
+        ):
             continue
         was, texts = _read_unit(base.frame, at, exported, unit)
         after = {**texts, **edited}
@@ -1315,6 +1319,21 @@ def _count_known(pets: Sequence[Pet], frame: pd.DataFrame, unit: Unit) -> int:
     there = select(frame, folded_among(frame[unit], wanted))
     known = {form for text in unique_texts(there, unit) for form in folded_forms(text)} | {""}
     return sum(not known.isdisjoint(folded_forms(text or "")) for text in texts)
+
+
+def _may_be_sorted(
+    frame: pd.DataFrame,
+    at: match.Positions,
+    rows: Sequence[int],
+    unit: Unit,
+    edited: Mapping[int, str],
+) -> bool:
+    """Return false if the first rows already show that the edited column is not sorted."""
+    pets = pets_at(frame, at[:_FIRST_ROWS])
+    texts = [
+        edited.get(row, _text(pet, unit)) for row, pet in zip(rows[:_FIRST_ROWS], pets, strict=True)
+    ]
+    return any(_is_in_order(texts, compare) for compare in (operator.le, operator.ge))
 
 
 def _read_unit(
