@@ -832,7 +832,7 @@ def _show_undone_run(context: Context, store: Store, plan: Plan) -> None:
     from petsync.report.views.run import run_line
 
     past = store.aio.history.find(plan.undoes)
-    context.say(f"Undo of run {past.run_id}, {run_line(past)}.")
+    context.say(f"The run to undo: {past.run_id}, {run_line(past)}.")
     rounds = History(store.aio.settings.state).rounds()
     round_ = next((each for each in reversed(rounds) if past.run_id in each.runs), None)
     if round_ is not None:

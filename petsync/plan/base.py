@@ -1150,7 +1150,9 @@ class _SheetAfterRuns:
                     self._cells[pet_id, unit] = _Cell([*known.states, (number, row_pet)], is_seen)
 
     def _find_sheet_pet(self, run: SentRun, change: Update, row_pet: Pet) -> Pet:
-        """Return the sheet's pet as its row had it when the run sent the change."""
+        """Return the pet with the values that its row in the sheet had when the run sent the
+        change. `row_pet` has the row's earlier values.
+        """
         cells = _cells_of(change, run.categories) if _changes_category(change) else None
         return _with_cells(_apply_update(change, row_pet), cells, row_pet)
 

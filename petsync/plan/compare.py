@@ -832,8 +832,8 @@ def _texts(pet: Pet) -> Iterator[tuple[str, str]]:
 
 
 def _find_mixed_script(text: str) -> str:
-    """Return the first letter of a script other than that of its word, with the letter's Unicode
-    name; "" for none.
+    """Return the first letter that is not in the main script of its word, with its Unicode name;
+    "" if there is none. The main script is Latin if the word has a Latin letter.
     """
     for word in _WORD.findall(text):
         scripts = {letter: _script(letter) for letter in word}
@@ -1439,8 +1439,8 @@ def _improbability(matching: Collection[int], edits: Values, was: Values) -> flo
 def _is_sorted(
     edits: Values, was: Values, before: Mapping[int, str], after: Mapping[int, str], others: int
 ) -> bool:
-    """Return true if the whole column is sorted now, was not sorted before, and has the same
-    values.
+    """Return true if the whole column is sorted now, was not sorted in this direction before, and
+    has the same values, with too many edits for a coincidence.
 
     Up to `others` values may come from rows that were not exported.
     """

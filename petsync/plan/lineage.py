@@ -82,7 +82,7 @@ SIMILAR = 0.7
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
-    """A row without an id: its place, and the pet that it has or may be."""
+    """A row without an id: the nearest ids above and below it, and what is known of its pet."""
 
     above: int | None = None
     """The nearest id in a row above, None if there is none."""

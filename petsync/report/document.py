@@ -209,7 +209,7 @@ class Details:
     is_urgent: bool = False
     """Whether HTML and Markdown show the part above the other parts."""
     badge: Badge | None = None
-    """The status of what the part is about; a page shows such a part as a card."""
+    """The status of the part's subject, such as a job. With a badge, a page shows a card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +313,7 @@ class Records:
     advice: str = ""
     """What to do to see all records: an instruction that ends a sentence."""
     has_tools: bool = False
-    """Whether a page shows the records with filters, order, search and pages."""
+    """Whether a page shows the records with filters, sorting, search and pagination."""
 
 
 Block = Summary | Note | Alert | Facts | Snippets | Table | Comparison | Details | Figures | Records

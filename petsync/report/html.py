@@ -82,7 +82,7 @@ def source_hash(name: str) -> str:
 
 FRAGMENT_STYLE = "blocks.css"
 TABLE_SCRIPTS = ("dom.js", "table.js", "page.js")
-"""The scripts of a page with filters, order, search and pages of its rows."""
+"""The scripts of a page with filters, sorting, search and pagination of its rows."""
 _MAX_TEXT_CELLS = 2_000
 """The maximum number of cells of one text that are shown."""
 _MARK_TITLE = '<span class="ps-hidden">Kind</span>'
@@ -375,7 +375,9 @@ _SCRIPT_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029
 
 
 def records_html(part: Records) -> str:
-    """Return every row with filters, order, search and pages, which need `TABLE_SCRIPTS`."""
+    """Return the table of all rows. Its filters, sorting, search and pagination need
+    `TABLE_SCRIPTS`.
+    """
     data = {
         "kinds": [[kind.name, SYMBOL[kind.mark], kind.title, kind.mark] for kind in part.kinds],
         "units": UNITS,

@@ -113,7 +113,7 @@ def allowed_hosts(host: str) -> tuple[str, ...]:
 
 
 def warnings(host: str, *, auth: bool) -> tuple[str, ...]:
-    """Return the warnings for the user before the server listens on `host`."""
+    """Return the warnings for the user of a server that listens on `host`."""
     if is_loopback(host):
         return ()
     reachable = f"other machines can reach {host}, and the connection is not encrypted"

@@ -88,8 +88,8 @@ def _unpack(lines: Iterable[str]) -> tuple[int, bytes]:
 
 
 def verify(lines: Iterable[str]) -> None:
-    """Raise ParcelError if the lines are not a complete, unchanged result of `pack`. For much data
-    this is far faster than `unpack`.
+    """Raise ParcelError if the lines are not a complete, unchanged result of `pack`. For large
+    data this is much faster than `unpack`.
     """
     _decode_lines(lines)
 

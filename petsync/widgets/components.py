@@ -725,8 +725,8 @@ class Pages(Generic[T]):
         keep: bool = False,
         are_new: bool = False,
     ) -> None:
-        """Show the first page of these items, or the current page if `keep`. `total` is their
-        number without the form's filters. For items that `are_new`, the search is cleared.
+        """Show the first page of these items, or the current page if `keep`. `total` is the
+        number of items before the form's filters. With `are_new`, the search is cleared.
         """
         self._items = items
         if are_new:

@@ -54,7 +54,7 @@ def test_undo_gives_everything_back(shell: Shell, box: Sandbox) -> None:
     done = shell("undo", *to(box), "--yes")
     assert done.code == 0
     assert box.pets() == shop()
-    assert f"Undo of run {run}, pets.csv, started" in done.err
+    assert f"The run to undo: {run}, pets.csv, started" in done.err
     assert "Undo: 1 to add, 3 to change, 1 to delete" in done.err
     assert "name: Max -> Rex" in done.err
     assert f"run {run}" in done.out

@@ -45,10 +45,11 @@ __all__ = ["CredentialStore", "SecretStore"]
 T = TypeVar("T")
 _SERVICE = "petsync"
 _KEYRING_TIMEOUT_S = 60.0
-_HINT = (
-    "Set PETSYNC_TOKEN, or PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET; or install a keyring for "
-    "this system. A form or a script can also sign in without storing the sign-in."
+_INSTEAD = (
+    "Set PETSYNC_TOKEN, or PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET. A form or a script can "
+    "also sign in without storing the sign-in."
 )
+_HINT = f"{_INSTEAD} Or install a keyring for this system."
 
 
 class SecretStore:
@@ -88,7 +89,7 @@ def _call_keyring(call: Callable[[Any], T], action: str) -> T:
     except TimeoutError:
         found = SettingsError(
             "the system's keyring does not answer",
-            hint=f"Is it waiting to be unlocked? {_HINT}",
+            hint=f"Is it waiting to be unlocked? You can also do without it: {_INSTEAD}",
         )
     if isinstance(found, SettingsError):
         raise found
@@ -111,7 +112,8 @@ def _try_call(call: Callable[[Any], T], action: str) -> T | SettingsError:
         return SettingsError("this machine has no keyring", hint=_HINT)
     except keyring.errors.KeyringLocked:
         return SettingsError(
-            "the system's keyring is locked", hint=f"Unlock it and try again. {_HINT}"
+            "the system's keyring is locked",
+            hint=f"Unlock it and try again, or do without it: {_INSTEAD}",
         )
     except Exception as error:  # noqa: BLE001 - each backend raises errors of its own
         # The message may contain the secret.

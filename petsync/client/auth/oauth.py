@@ -721,8 +721,8 @@ class Authority:
         address = (await self.endpoints()).token
         if not address:
             raise SettingsError(
-                "the service does not provide an address for tokens",
-                hint="Name the address as token_url under [auth] in petsync.toml.",
+                "no token endpoint is known for the service",
+                hint="Set token_url under [auth] in petsync.toml.",
             )
         started = time.time()
         response = await self._post_form(address, credentials, {"grant_type": kind, **form})
