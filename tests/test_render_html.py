@@ -419,7 +419,7 @@ def test_photos_in_another_order_are_listed() -> None:
     ("more", "words"),
     [
         ({}, "save the plan as a workbook: <code>petsync plan -o plan.xlsx</code>."),
-        ({"undoes": "r-1"}, "workbook: <code>petsync undo -o plan.xlsx</code>."),
+        ({"undoes": "r-1"}, "workbook: <code>petsync undo r-1 -o plan.xlsx</code>."),
         (
             {"notes": (released_note("shop", "too many"),)},
             "or use <code>petsync apply</code> with <code>--limit 0</code> on",

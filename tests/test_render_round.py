@@ -46,7 +46,7 @@ def test_a_round_says_all(made: object) -> None:
     text = " ".join(made(build_full_report()).split())
     for part in (
         "Conflicts: 1 conflict, which needs a decision.",
-        "two-way: both sides merge",
+        "two-way: the changes of both sides are merged",
         "https://shop.example/v2 (1,240 pets)",
         "catalogue.xlsx (1,316 rows)",
         "The sheet says sold, the store available.",

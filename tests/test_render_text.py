@@ -121,7 +121,7 @@ petsync run 20261120-093100-4f2a
   ! Pets!B18, delete of pet 17 (Rex): No answer arrived
 
 1 in conflict: open since the plan
-  Sheet and store are in conflict. Nothing was sent.
+  Sheet and store are in conflict. The values in conflict were not sent.
   Do what each row says, and plan again.
   ! Pets!B18: Matches several pets: 3, 8.
 

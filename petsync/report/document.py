@@ -72,7 +72,7 @@ Role = Literal[
     "extra",
 ]
 """The kind of a column. `kind` has badges instead of the row's mark; in a terminal, `below` is
-shown below the row of a grid; `extra` is shown only in HTML.
+shown below the row of a grid, and `extra` is not shown.
 """
 
 
@@ -108,12 +108,12 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A problem that stands above everything else."""
+    """A problem, or another important message."""
 
     title: str
     lines: Sequence[str] = ()
     is_refusal: bool = False
-    """Whether nothing can be done until the problem is solved."""
+    """Whether it is an error, not a warning: a long text repeats its title at the end."""
     more: int = 0
     """The number of lines that are left out."""
     has_paths: bool = False
@@ -129,7 +129,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Snippets:
-    """Commands with their purposes, or paths with "": what users copy is on one line."""
+    """Purposes with their commands, or "" with a path. Each command or path is on one line, because
+    users copy it.
+    """
 
     title: str
     lines: Sequence[tuple[str, str]]
@@ -205,7 +207,7 @@ class Details:
     """A text after the title of the folded part."""
     mark: Mark | None = None
     is_extra: bool = False
-    """Whether only HTML shows the part."""
+    """Whether a terminal leaves out the part."""
     is_urgent: bool = False
     """Whether HTML and Markdown show the part above the other parts."""
     badge: Badge | None = None
@@ -221,7 +223,7 @@ class Figure:
     title: str
     text: str
     svg: str
-    """The plot as markup: an `<svg>` element that is described by `NAME-said`."""
+    """The plot: an `<svg>` element, described by the element with the id `NAME-said`."""
     legend: Sequence[tuple[str, str]] = ()
     """Signs, as `<svg>` elements or "", with their meanings."""
 
@@ -234,8 +236,8 @@ class Figures:
 
 
 UNITS: tuple[SheetColumn, ...] = ("name", "status", "category", "tags", "photo_urls")
-"""The columns that stand for the units of a change: `category` includes `category_id`, which
-changes with the name.
+"""The columns in which a change is shown. `category` includes `category_id`, which changes with the
+name.
 """
 
 Value = str | tuple[str | int, ...]
@@ -253,9 +255,8 @@ or, for a clash, its values in export, sheet and store. An empty value is "" or 
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True):
-    """A change, a conflict, a row that needs fixing, or a note, with invisible characters replaced
-    by their names. The result of a run and a picture are records too. Only a conflict has a
-    `winner`.
+    """A change, a conflict, a row that needs fixing, a note, a result of a run, or a picture.
+    Invisible characters are replaced by their names. Only a conflict has a `winner`.
     """
 
     kind: int
@@ -270,8 +271,8 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RowKind(NamedTuple):
-    """A kind of rows: its name in addresses, its title, its mark, and the number of its rows that a
-    page shows without its script.
+    """A kind of rows: its name in links (`#kind=NAME`), its title, its mark, and the number of its
+    rows that a page shows without its script.
     """
 
     name: str
@@ -332,7 +333,7 @@ class Document:
 
 
 def error_alert(error: PetsyncError) -> Alert:
-    """Return the error, and what to do."""
+    """Return the error and its hint as an alert."""
     return Alert(error.message, [error.hint] if error.hint else [])
 
 

@@ -84,7 +84,7 @@ class RoundGroup:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A turn or a span of time, which is one column of a plot, with its turns; a gap has none."""
+    """One column of a plot: a turn, a span of time with its turns, or a gap without turns."""
 
     turns: tuple[RoundGroup, ...]
     since: datetime
@@ -131,7 +131,7 @@ class Period:
 
 def parse_timestamp(text: str, otherwise: datetime = _EPOCH) -> datetime:
     """Return the time in an ISO 8601 string, in UTC; `otherwise` for any other string, and for a
-    time outside the possible range.
+    time outside the years 1970 to 2200.
     """
     try:
         given = datetime.fromisoformat(text)

@@ -40,16 +40,16 @@ def report_json(report: Report, *, exit_code: int | None = None) -> bytes:
 
     Its keys are `run_id, store, source, started, seconds, stopped, exit_code, counts`; `left`, the
     number of changes that a resume would make or repeat; the commands `resume` and `undo`, "" if
-    there is nothing to resume or undo; `causes`, each with `outcome, cause, rows, title, meaning,
-    cure`, those that need attention first; and `results`, one for each change, conflict and blocked
-    row, with the fields of `Result`.
+    there is nothing to resume or undo, and no `undo` of a stopped run; `causes`, each with
+    `outcome, cause, rows, title, meaning, cure`, those that need attention first; and `results`,
+    one for each change, conflict and blocked row, with the fields of `Result`.
     """
     code = report.exit_code if exit_code is None else exit_code
     return _json_report({**report_values(report), "exit_code": code})
 
 
 def report_values(report: Report) -> dict[str, Any]:
-    """Return the values of `report_json`."""
+    """Return the keys of `report_json` with their values, without `exit_code`."""
     left_count = words.count_left(report)
     return {
         "run_id": report.run_id,

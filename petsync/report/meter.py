@@ -34,7 +34,7 @@ class Meter:
     sent: int = 0
     """The number of bytes that are sent."""
     size: int = 0
-    """The number of all bytes; 0 if the items measure the progress, not their bytes."""
+    """The number of all bytes; 0 if the progress is measured in items."""
     rate: float = 0.0
     """Items, or bytes, per second."""
     limit: int = 0
@@ -51,8 +51,9 @@ class Meter:
         return min(done, total) / total if total else 0.0
 
     def sides(self, width: int | None) -> tuple[str, str]:
-        """Return the texts left and right of the bar in a line of `width` cells. If not everything
-        fits, the parts with the highest rank are left out. Without a width, nothing is left out.
+        """Return the texts left and right of the bar in a line of `width` cells. In a narrow line,
+        the title, the unit and the parts with the highest ranks are left out. Without a width,
+        nothing is left out.
         """
         percent = f"{math.floor(100 * self.share):3}%" if self.total else ""
         # A title that appears and disappears would make the bar jump.

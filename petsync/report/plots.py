@@ -125,7 +125,6 @@ def _date(time: datetime, span: timedelta) -> str:
 def _figure(
     name: str, title: str, periods: Sequence[Period], parts: Iterable[str], legend: Legend = ()
 ) -> Figure:
-    """Return a plot, with its values in words."""
     svg = _image(name, title, parts, (_WIDTH, _TOP + _HEIGHT + _BOTTOM), class_="ps-plot")
     return Figure(name, title, summarize_plot(periods, name.rpartition("-")[2]), svg, legend)
 

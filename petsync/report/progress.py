@@ -73,8 +73,8 @@ def run_bar(
 ) -> Iterator[Callable[[Step], None]]:
     """Yield a function to call with each step of a run, from any thread.
 
-    The run has `total` changes, 0 if only the steps have the total. The function calls `on_step`;
-    it draws nothing itself, and raises only what `on_step` raises.
+    `total` is the number of items, 0 if only the steps have it. The function calls `on_step`; it
+    draws nothing itself, and raises only what `on_step` raises.
 
     The bar is shown in a notebook, or on `file` (stderr) if that is a terminal. Elsewhere nothing
     is shown; with `show=True`, `file` gets a line every five seconds. With `show=False`, or with
@@ -205,8 +205,8 @@ def _width(file: IO[str]) -> int:
 
 
 class NotebookBar:
-    """A progress bar below the notebook's cell. A very short run has none, so that a saved notebook
-    is not full of finished bars.
+    """A progress bar below the notebook's cell. A run shorter than `delay` has none, because each
+    bar leaves an empty output in the saved notebook.
     """
 
     delay, every = 1.0, 0.2
@@ -226,7 +226,7 @@ class NotebookBar:
             self._place.update(content, raw=True)
 
     def end(self) -> None:
-        """Remove the bar, and its output in a saved notebook."""
+        """Remove the bar; its output stays in the notebook, without content."""
         if self._place is not None:
             self._place.update({}, raw=True)
 

@@ -98,7 +98,7 @@ STATUS_WORDS: Mapping[Status, StatusWords] = {
 MODE_WORDS: Mapping[Mode, str] = {
     "push": "push: the sheet's values are used",
     "pull": "pull: the store's values are used",
-    "two-way": "two-way: both sides merge",
+    "two-way": "two-way: the changes of both sides are merged",
     "check": "check: nothing is changed",
 }
 COMMANDS_TITLE = "Commands, to be run in the folder of petsync.toml:"
@@ -134,8 +134,8 @@ _KIND_CURE: Mapping[Kind, str] = {
     "conflict": "Do what the line says. If both sides changed a field, write the same value on "
     f"both sides, or set {JOB_WINNER} for the job; that option applies to fields, not to whole "
     "rows.",
-    "waiting": "Look at the plan, and release it or fix the sheet: a plan that is not needed any "
-    "more disappears.",
+    "waiting": "Look at the plan, and release it or fix the sheet: the next round removes a plan "
+    "that is no longer needed.",
     "failed": "The next round tries again.",
     "finding": "Fix the cell; `petsync check` names each cell, with a suggestion.",
     "drift": "The next round handles this.",
@@ -153,7 +153,7 @@ _RETRY_STATUSES: Sequence[Status] = ("error", "failed-rows", "interrupted", "loc
 _CHECK_CURE = "The job has the mode check: only another job, or a person, can resolve differences."
 _DRY_RUN_CURE = "A round without --dry-run makes the changes."
 _WAITING_DRY_RUN_CURE = (
-    "A round without --dry-run saves the plan as a file, and waits until a person releases it."
+    "A round without --dry-run saves the plan as a file, which a person can then release."
 )
 _REFUSED_CURE = (
     "Nothing is done, in this round or the next, until the reason for the refusal is fixed."
@@ -195,7 +195,7 @@ def _describe_end(round_: Round) -> str:
     if round_.status == "drift" and round_.mode != "check" and not round_.dry_run:
         return f"{differences} appeared while the round was running"
     if round_.dry_run and round_.status == "waiting":
-        return "the plan is over its limits, so a round would wait until it is released"
+        return "the plan is over its limits, so nothing would be done until it is released"
     texts = {
         "in-sync": f"sheet and store agree{_except_notes(round_.notes)}",
         "drift": f"{differences} between sheet and store",
@@ -227,7 +227,7 @@ def reason(round_: Round) -> str:
 
 
 def facts(round_report: RoundReport) -> Iterator[tuple[str, str]]:
-    """Yield the facts of a round as printable text: mode, store, sheet, time, backup, id."""
+    """Yield the facts of a round, such as mode, store, sheet and time, as printable text."""
     round_ = round_report.round
     mode = MODE_WORDS[round_.mode]
     yield "mode", f"{mode} (dry run)" if round_.dry_run else mode

@@ -176,7 +176,7 @@ def show(document: Document, console: Console) -> None:
 
 
 def terminal_svg(show: Callable[[Console], None], *, title: str, width: int = 80) -> str:
-    """Return an SVG image, without any URL in it, of the text that `show` prints on its console."""
+    """Return an SVG image, which loads nothing, of the text that `show` prints on its console."""
     from rich._export_format import CONSOLE_SVG_FORMAT
     from rich.console import Console
 
@@ -393,7 +393,7 @@ def _grid_lines(table: Table, width: int) -> Iterator[Text]:
     if not shown:
         return
     widths = [max(map(cell_len, texts)) for texts in zip(*shown, strict=True)]
-    # Notes give way first, then titles and names; ids and numbers stay whole if possible.
+    # Narrow notes first, then titles, then the others; ids and numbers stay whole if possible.
     order = {"what": 2, "head": 1, "id": -1, "number": -1}
     keys = [(order.get(column.role, 0), each) for column, each in zip(columns, widths, strict=True)]
     excess = len(_INDENT) + sum(widths) + _GAP * (len(widths) - 1) - width

@@ -285,7 +285,7 @@ CAUSES: Mapping[Cause, CauseText] = {
     ),
     "from-plan": CauseText(
         "open since the plan",
-        "Sheet and store are in conflict. Nothing was sent.",
+        "Sheet and store are in conflict. The values in conflict were not sent.",
         "Do what each row says, and plan again.",
     ),
     "not-looked-up": CauseText(
@@ -645,6 +645,10 @@ WHERE_TO_SEE_ALL = (
     "To see all of them: `petsync plan` with `--limit 0`, or with `-o plan.html` or .xlsx; in "
     "Python plan.to_frame()."
 )
+_WHERE_TO_SEE_UNDO = (
+    "To see all of them: `petsync undo RUN` with `--format text --limit 0`, or with `-o plan.html` "
+    "or .xlsx; in Python plan.to_frame()."
+)
 _WHERE_TO_SEE_WAITING = (
     "To see all of them: `petsync apply` on the same file with `--limit 0`; the report of the "
     "round has them, too."
@@ -825,9 +829,9 @@ def where_to_see_all(plan: Plan) -> str:
     """Return the way to see the rows that are left out when a plan is shown."""
     if release_of(plan.notes):
         return _WHERE_TO_SEE_WAITING
-    return WHERE_TO_SEE_ALL.replace(
-        "petsync plan", "petsync undo" if plan.undoes else "petsync plan"
-    )
+    if plan.undoes:
+        return _WHERE_TO_SEE_UNDO.replace("RUN", plan.undoes)
+    return WHERE_TO_SEE_ALL
 
 
 def scope_facts(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -933,7 +937,9 @@ def count_left(report: Report) -> int:
 
 
 def undo_hint(report: Report) -> str:
-    """Return the command that undoes a complete run, in words; "" if there is nothing to undo."""
+    """Return the command that undoes the run, in words; "" if there is nothing to undo or the run
+    was stopped.
+    """
     if report.stopped or not any(result.outcome == "applied" for result in report.results):
         return ""
     return f"To undo it: `petsync undo {make_visible(report.run_id)}`"

@@ -92,7 +92,9 @@ def _show_text(text: str) -> str:
 
 
 def _height(values: Sequence[Value], widths: Sequence[int]) -> str:
-    """Return the height that the longest text needs, because not every program computes it."""
+    """Return the attributes of a row with the height that its longest text needs, because not every
+    program computes it.
+    """
     lines = max(map(_lines, values, widths), default=1)
     if lines == 1:
         return ""

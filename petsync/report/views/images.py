@@ -170,7 +170,7 @@ def _file_row(file: _File, mark: Mark, problem: str) -> Row:
 def _decision_details(
     decision: UploadDecision, pictures: Sequence[Picture], limit: int | None
 ) -> Details:
-    """Return the pictures of one decision; what several of them share with an earlier run is shown
+    """Return the pictures of one decision; an earlier run that several of them share is shown
     once.
     """
     title = f"{count(len(pictures), 'picture')} {DECISION_TITLES[decision]}"
@@ -254,7 +254,6 @@ def _describe_picture(picture: Picture) -> str:
 
 
 def _outcome_title(outcome: Outcome, total: int) -> str:
-    """Return the heading of `total` files with this outcome."""
     return f"{number(total)} {_OUTCOME_WORDS.get(outcome) or words.inflect_outcome(outcome, total)}"
 
 

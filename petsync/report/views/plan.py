@@ -126,7 +126,7 @@ def _advice(plan: Plan) -> str:
             "open the report of the round, or use `petsync apply` with `--limit 0` on the same "
             "file."
         )
-    command = "petsync undo" if plan.undoes else "petsync plan"
+    command = f"petsync undo {plan.undoes}" if plan.undoes else "petsync plan"
     return f"save the plan as a workbook: `{command} -o plan.xlsx`."
 
 

@@ -128,8 +128,8 @@ def _new_pets(rehearsal: Rehearsal, limit: int | None) -> Iterator[Details]:
 
 
 def _iter_unexpected(rehearsal: Rehearsal, limit: int | None) -> Iterator[Block]:
-    """Yield the values that differ from the plan for another reason than a change that was not
-    applied, and the number of pets that differ for that reason.
+    """Yield the values that differ from the plan although no change failed, and the number of pets
+    that differ because their change was not applied.
     """
     frame = rehearsal.unexpected
     is_ok = frame["outcome"].isin(_OK_OUTCOMES)

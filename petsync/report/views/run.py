@@ -77,7 +77,6 @@ _FIRST, _FIRST_DONE = 1_000, 20
 """The number of rows that a page shows without its script: of outcomes that need attention, and of
 others.
 """
-_ADVICE = "save the results as a workbook: `petsync apply --results results.xlsx`."
 
 
 def report_view(report: Report, *, limit: int | None = 20) -> Document:
@@ -127,7 +126,8 @@ def _page_blocks(report: Report) -> Iterator[Block]:
             records,
             list(map(outcome_kind, kinds)),
             kind_title="Outcome",
-            advice=_ADVICE,
+            advice="save the results as a workbook: "
+            f"`petsync runs {report.run_id} --results results.xlsx`.",
             has_tools=True,
         )
 
@@ -149,8 +149,8 @@ def outcome_record(
     report: Report,
     clashes: words.ClashesByRow,
 ) -> Record:
-    """Return what was planned and what became of it. `kind` is the position of the outcome;
-    `clashes` has the conflicts of single fields of the planned changes.
+    """Return what was planned, with its outcome. `kind` is the position of the outcome; `clashes`
+    has the conflicts of single fields of the planned changes.
     """
     if isinstance(planned, Conflict):
         return msgspec.structs.replace(of_conflict(planned), kind=kind)
@@ -390,7 +390,6 @@ def _run_row(run: PastRun, undo: PastRun | None, *, has_store: bool) -> Row:
 
 
 def _run_details(run: PastRun, entries: Iterable[Entry]) -> Details:
-    """Return the run with these of its changes."""
     started, took = format_timestamp(run.started), words.duration(run.seconds)
     note = Note(f"{capital(run.kind)}, started {started}, took {took}, {run.state}", "quiet")
     inner = chain.from_iterable(map(_entry_blocks, entries))
@@ -420,7 +419,7 @@ def _file_blocks(file: UploadedFile, entry: Entry | None) -> list[Block]:
 
 
 def _outcome_note(text: str, outcome: Outcome | None) -> Note:
-    """Return the text, with a sign if the outcome is another one than applied."""
+    """Return the text, with a sign unless the outcome is `applied`."""
     if outcome == "applied":
         return Note(text)
     return Note(text, mark=words.OUTCOME_MARK[outcome or "unknown"])
