@@ -99,12 +99,26 @@ class LoopThread:
     def _ensure_started(self) -> asyncio.AbstractEventLoop:
         with self._starting:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                # A signal interrupts only the main thread. A loop that it interrupted while it is
+                # made would print a traceback when it is freed.
+                made: Future[asyncio.AbstractEventLoop] = Future()
                 self._thread = threading.Thread(
-                    target=self._loop.run_forever, name=self._name, daemon=True
+                    target=_run_loop, args=(made,), name=self._name, daemon=True
                 )
                 self._thread.start()
+                self._loop = _result(made)
             return self._loop
+
+
+def _run_loop(made: Future[asyncio.AbstractEventLoop]) -> None:
+    """Make a loop in this thread, and run it until it is stopped."""
+    try:
+        loop = asyncio.new_event_loop()
+    except BaseException as error:  # noqa: BLE001 - the caller gets every error
+        made.set_exception(error)
+        return
+    loop.call_soon(made.set_result, loop)
+    loop.run_forever()
 
 
 async def in_thread(work: Callable[[], R]) -> R:

@@ -49,6 +49,30 @@ def test_it_works_inside_a_running_loop(loop: LoopThread) -> None:
     assert asyncio.run(outer()) == "test-bridge"
 
 
+def test_the_loop_is_made_where_no_signal_interrupts_it(
+    loop: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop's thread makes the loop; Python handles signals in the main thread only. An error
+    reaches the caller, and the next use tries again.
+    """
+    make, makers = asyncio.new_event_loop, list[str]()
+
+    def noted() -> asyncio.AbstractEventLoop:
+        makers.append(threading.current_thread().name)
+        if len(makers) == 1:
+            raise OSError("too many open files")
+        return make()
+
+    async def seven() -> int:
+        return 7
+
+    monkeypatch.setattr(asyncio, "new_event_loop", noted)
+    with pytest.raises(OSError, match="too many"):
+        loop.run(seven())
+    assert loop.run(seven()) == 7
+    assert makers == ["test-bridge"] * 2
+
+
 def test_an_interrupt_waits_for_the_clean_up(loop: LoopThread) -> None:
     """Ctrl-C cancels the task, and the caller gets the value that the task's clean-up returns."""
     cleaned: list[str] = []
