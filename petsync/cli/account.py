@@ -216,7 +216,9 @@ def _await_consent(context: Context, pending: PendingSignIn, wait: float) -> Acc
 
 
 def _paste_address(context: Context, pending: PendingSignIn) -> Account:
-    """Ask for the address until it is right, and return the account."""
+    """Ask for the address until it is right, at most five times, and return the account. Without a
+    terminal, read it only once.
+    """
     for _ in range(_MAX_ATTEMPTS - 1):
         try:
             return pending.paste(ask_secret("address"))
@@ -242,7 +244,6 @@ def _has_browser() -> bool:
 
 
 def _conclude(context: Context, account: Account) -> int:
-    """Show the account, and return the exit code."""
     print_account(context, account)
     names = [name for name in _SECRET_VARIABLES if os.environ.get(name)]
     if names:

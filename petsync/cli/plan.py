@@ -214,7 +214,6 @@ def _check_ending(out: Path) -> None:
 
 
 def _read_base(store: Store, statuses: tuple[str, ...], tags: tuple[str, ...]) -> Base:
-    """Return the requested pets of the store."""
     # Import pandas only to read a store.
     from petsync.sheets.base import base_of
     from petsync.table.arrow import PetTable

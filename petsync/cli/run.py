@@ -842,7 +842,6 @@ def _show_undone_run(context: Context, store: Store, plan: Plan) -> None:
 def _save_undo(
     context: Context, plan: Plan, outputs: tuple[Path, ...], form: str, limit: int | None
 ) -> int:
-    """Save and print the plan, and return the exit code."""
     save_and_print(context, plan, outputs, form, limit)
     if plan.verdict.ok:
         return 0

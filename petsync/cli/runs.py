@@ -90,8 +90,8 @@ def command(
 ) -> int:
     """List the runs, show one of them, or list every change of a pet.
 
-    Also lists the rounds of `petsync reconcile`; --html plots their changes, failures, duration and
-    drift for each job.
+    Also lists the rounds of `petsync reconcile`; --html plots their changes, open differences,
+    drift and duration for each job.
 
     RUN is the id of a run or a round, or its beginning. All data come from the state folder:
     petsync sends no request. If no url is set, the runs on all stores are listed.
@@ -200,7 +200,6 @@ def _iter_unfinished(runs: Sequence[PastRun]) -> Iterator[PastRun]:
 
 
 def _find_undone_unknown(runs: Sequence[PastRun]) -> list[PastRun]:
-    """Return the undone runs with unknown outcomes."""
     from petsync.apply.engine import has_unknown
     from petsync.plan.report import find_undoing_runs
 

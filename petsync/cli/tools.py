@@ -152,7 +152,6 @@ def completion_command(context: Context, shell: str) -> int:
 
 
 def _root() -> click.Command:
-    """Return the root command."""
     return click.get_current_context().find_root().command
 
 
