@@ -691,7 +691,7 @@ def decide_uploads(
 
     `again` is None if earlier uploads are not repeated. Otherwise it has the uploads that
     unfinished runs with the option `again` have repeated: these are not repeated once more, unless
-    they are all of the pictures.
+    they include every picture.
     """
     members = sorted(pictures, key=lambda picture: (picture.pet_id, picture.place, picture.file))
     repeated = set(_find_repeated(members))
@@ -799,8 +799,9 @@ _ENDING: dict[Format, str] = {form: ending for ending, form in reversed(ENDINGS.
 
 
 def thumbnail(content: bytes, side: int = _SIDE) -> str:
-    """Return the image, upright and at most `side` pixels wide and high, as a `data:` URL of less
-    than 64 KiB; for an animation, its first picture. "" if it is not a complete image.
+    """Return the image, upright and at most `side` pixels wide and high, as a `data:` URL; for an
+    animation, its first picture. "" if the image cannot be used, or if it is not an animation and
+    its thumbnail would be larger than 48 KiB.
     """
     form = format_of(content)
     if form is None:

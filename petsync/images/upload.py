@@ -102,7 +102,10 @@ RERUN_TO_CHECK_CURE = (
 )
 _PET_GONE = "the pet is no longer in the store"
 _CANCELLED = "cancelled before it was sent"
-_LOOK_CURE = "Look at the pet's photos in the store; --again uploads the picture once more."
+_LOOK_CURE = (
+    "Look at the pet's photos in the store; --again, in Python again=True, uploads the picture "
+    "once more."
+)
 HOLDING_CAUSES: frozenset[Cause] = frozenset(
     ("no-answer", "bad-answer", "service-error", "too-many", "cut-off", "unexpected")
 )
@@ -462,7 +465,6 @@ class PictureSender:
         cure: str = "",
         sent: int = 0,
     ) -> UploadedFile:
-        """Record the result in the journal, and return it."""
         finished_entry = msgspec.structs.replace(
             entry, outcome=outcome, cause=cause, message=message, after=after
         )

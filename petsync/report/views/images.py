@@ -50,7 +50,7 @@ __all__ = ["DECISION_TITLES", "format_pet", "pictures_view", "size", "uploaded_v
 
 DECISION_TITLES: Mapping[UploadDecision, str] = {
     "unknown": "sent before without an answer, and nothing shows whether the upload arrived: "
-    "--again repeats it",
+    "--again, in Python again=True, repeats it",
     "new": "to upload",
     "retry": "to upload, as an earlier upload has not arrived",
     "again": "to upload once more",
