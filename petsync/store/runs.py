@@ -193,9 +193,9 @@ class History:
         ]
 
     def find_readded(self, run_id: str) -> dict[int, tuple[str, int]]:
-        """Return, by the id of a pet that the run added, a later run that added another pet for the
-        same row, and the id of the other pet. Both runs are of the same sheet, and the row has no
-        id. Empty if the plan cannot be read.
+        """Return, by the id of a pet that the run added, the later run that added another pet for
+        the same row, and the id of that pet. Both runs are of the same sheet, and the row has no
+        id. Empty if the run's plan cannot be read.
         """
         journal = self.journal
         try:
@@ -341,7 +341,7 @@ _NOTE_TIMEOUT_S = 1.0
 
 
 class OutputRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The files that a run must write."""
+    """What a run must write into its results file and its sheet."""
 
     into_sheet: IntoSheet = ""
     results: str = ""
@@ -361,7 +361,9 @@ class Outputs:
     history: History
 
     def remember(self, plan: Plan, request: OutputRequest) -> None:
-        """Record what the plan's run must write; the record is on disk when this returns."""
+        """Record what the plan's run must write, unless that is the default; the record is on disk
+        when this returns.
+        """
         if request != OutputRequest():
             text = msgspec.json.encode(request).decode()
             self.history.set_note(_plan_note_name(plan), text)

@@ -66,8 +66,9 @@ class SignIn:
 
         It uses a code with PKCE; `implicit=True` is for a service that offers only the implicit
         grant. `listen=False` is for a browser on another machine: then pass the final URL in the
-        browser to `paste`. Raises SettingsError if the service does not offer this kind of sign-in,
-        or does not provide a sign-in address.
+        browser to `paste`. Raises SettingsError if the service does not offer this kind of sign-in
+        or does not name the endpoints for it, or if petsync cannot listen or use the keyring;
+        ApiError if the service does not answer.
         """
         self.settings.require_confirmed()
         question = make_sign_in_request(scopes, client_id, implicit=implicit, listen=listen)
