@@ -209,8 +209,8 @@ def _await_consent(context: Context, pending: PendingSignIn, wait: float) -> Acc
     context.say("Open this address in a browser, on this computer or another, and agree there:")
     context.say(pending.url, fold=False)
     context.say(
-        "The browser then shows that a page cannot be reached, as expected. Copy the whole address "
-        "of that page and paste it here."
+        "The browser then opens another address, which usually cannot be reached. Copy this whole "
+        "address from the address bar and paste it here."
     )
     return _paste_address(context, pending)
 

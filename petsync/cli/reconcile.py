@@ -275,7 +275,7 @@ def init_command(context: Context, folder: Path) -> int:
     except FileExistsError:
         raise SettingsError(
             f"{path} already exists, and was not changed",
-            hint="`petsync config check` shows what it means.",
+            hint=f"`petsync config check {shlex.quote(str(path))}` shows what it means.",
         ) from None
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror}") from None
