@@ -216,7 +216,9 @@ def content_of(path: Path) -> bytes:
             raise OSError(0, "it is not a regular file")
         if state.st_size > MAX_FILE_BYTES:
             raise OSError(
-                0, f"it has {state.st_size / 2**20:,.0f} MiB, and files of this size are not read"
+                0,
+                f"it has {state.st_size / 2**20:,.0f} MiB; only files up to "
+                f"{MAX_FILE_BYTES // 2**20} MiB are read",
             )
         # A file that grows in the meantime is not read beyond the limit.
         return file.read(MAX_FILE_BYTES)
@@ -431,7 +433,8 @@ def find_in_folder(
         walk.visit_folder(root)
     except OSError as error:
         raise SheetError(
-            f"the folder {folder} cannot be read: {error.strerror}", hint="Check its name."
+            f"the folder {folder} cannot be read: {error.strerror}",
+            hint="Check its name and its permissions.",
         ) from None
     walk.matches.problems += walk.captions.iter_unused()
     return walk.matches

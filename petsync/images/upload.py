@@ -653,7 +653,7 @@ class _Engine:
     def _hold_back(self, number: int, holder: UploadedFile) -> None:
         state = "was not uploaded" if holder.outcome == "failed" else "may not have been uploaded"
         why = f"held back, as {holder.file} comes before it and {state}"
-        cure = "Run the same command again to upload both in order."
+        cure = "Run the same command again to upload the rest in order."
         picture = self._items[number]
         self._finish(number, result_of(picture, "not sent", "held-back", why, cure=cure))
 
