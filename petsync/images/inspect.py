@@ -355,6 +355,14 @@ _QUALITY = 90
 _LONGEST_SIDE = 65_535
 _COPY_AGAIN = "Copy the file again from its source."
 _SAVE_AGAIN = "Open it in an image program and save it as JPEG or PNG."
+_TOO_LARGE_CURE = (
+    "Make it smaller (--max-side 2000, in Python max_side=2000), or allow more (--max-bytes, in "
+    "Python max_bytes) if the service does."
+)
+_ANIMATION_TOO_LARGE_CURE = (
+    "Make it smaller in an image program; if the service allows more, --max-bytes, in Python "
+    "max_bytes, allows it too."
+)
 _PICTURES = ("image", "drawing", "icon", "Photoshop", "unknown format")
 """Words in the description of a file that an image program may open."""
 Done = Literal["metadata", "scaled"]
@@ -447,9 +455,8 @@ def _check_size(image: DecodedImage, options: PictureOptions) -> None:
     size = len(image.content)
     if size > options.max_bytes:
         raise UnusableImageError(
-            f"it has {_megabytes(size)}, and {_megabytes(options.max_bytes)} are allowed",
-            "Make it smaller (--max-side 2000, in Python max_side=2000), or allow more "
-            "(--max-bytes, in Python max_bytes) if the service does.",
+            f"it has {_megabytes(size)}, and at most {_megabytes(options.max_bytes)} are allowed",
+            _ANIMATION_TOO_LARGE_CURE if image.frames > 1 else _TOO_LARGE_CURE,
         )
 
 
