@@ -122,8 +122,8 @@ def _find_rounds_by_id(state: Path, name: str) -> list[Round]:
 
 @contextmanager
 def explain_round_names(state: Path, name: str) -> Iterator[None]:
-    """In the block, replace a PlanError about an unknown run if `name` is the id of a round: the
-    new error names the runs of the round.
+    """In the block, replace a PlanError about an unknown run if `name` identifies a round: the new
+    error names the runs of the round.
     """
     try:
         yield
