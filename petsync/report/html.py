@@ -394,8 +394,8 @@ def records_html(part: Records) -> str:
 
 
 def _first_rows(part: Records) -> Iterator[tuple[Row, str]]:
-    """Yield the first rows of each kind; the very first has an id, the target of links to its
-    kind.
+    """Yield the first rows of each kind; the first row of a kind has an id, the target of links to
+    the kind.
     """
     counts: Counter[int] = Counter()
     for record in part.rows:

@@ -333,7 +333,6 @@ def _contents(record: Record) -> Iterator[Lines]:
 
 
 def _values(field: Field) -> Iterator[str]:
-    """Yield the values of a field on each side."""
     before, *others = field[1:]
     if len(field) == 3 and isinstance(before, tuple):
         yield _join_signed("-", field[2])

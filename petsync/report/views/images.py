@@ -204,7 +204,6 @@ def _format_place(file: Picture | PictureProblem | UploadedFile) -> str:
 
 
 def _describe_problem(file: _File) -> str:
-    """Return the problem of the file, and what to do about it."""
     problem = file.problem if isinstance(file, PictureProblem) else file.message
     return words.sentences(problem, file.cure)
 
