@@ -827,7 +827,7 @@ def undo_command(
 
 
 def _show_undone_run(context: Context, store: Store, plan: Plan) -> None:
-    """Print the run that is undone, as in the list of runs."""
+    """Print the run that is undone and, if a job made it, the effect of the job's next round."""
     from petsync.reconcile.state import History
     from petsync.report.views.run import run_line
 
