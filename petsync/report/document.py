@@ -157,7 +157,7 @@ class Row:
     mark: Mark | None = None
     tone: Tone = ""
     kind: str = ""
-    """If the row is a total on a page: the kind of the records that it counts."""
+    """The kind of the records that the row counts, if it is a total on their page; else ""."""
 
 
 @dataclass(frozen=True, slots=True)
