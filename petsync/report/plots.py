@@ -26,8 +26,9 @@ __all__ = [
 
 # The frame of a plot as SVG: axes, labels, gaps and tooltips.
 #
-# A plot is drawn for a fixed width and scales with the page. Colours and patterns are classes of
-# `assets/page.css`, because the page's content security policy forbids inline styles.
+# A plot is drawn for a fixed width and scales with the page. Colours are classes of
+# `assets/page.css`, because the page's content security policy forbids inline styles; the patterns
+# are in `assets/page.html`.
 
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 520.0, 46.0, 10.0, 14.0
