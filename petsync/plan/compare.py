@@ -1316,7 +1316,7 @@ def _count_known(pets: Sequence[Pet], frame: pd.DataFrame, unit: Unit) -> int:
     if unit != "category":
         texts = [getattr(pet, unit) for pet in pets]
     wanted = {form for text in texts for form in folded_forms(text or "")}
-    there = select(frame, folded_among(frame[unit], wanted))
+    there = select(frame[[unit]], folded_among(frame[unit], wanted))
     known = {form for text in unique_texts(there, unit) for form in folded_forms(text)} | {""}
     return sum(not known.isdisjoint(folded_forms(text or "")) for text in texts)
 

@@ -611,12 +611,12 @@ class Candidates:
 
 def names_among(names: pd.Series[Any], wanted: Collection[str]) -> Mask:
     """Return a mask of the names whose normal form is among the wanted names."""
-    return _mask_among(names, wanted, lambda name: (normalize(name),), _UNUSUAL)
+    return _mask_among(names, wanted, lambda name: (normalize(name),))
 
 
 def folded_among(texts: pd.Series[Any], wanted: Collection[str]) -> Mask:
     """Return a mask of the texts of which one of the `folded_forms` is among the wanted ones."""
-    return _mask_among(texts, wanted, folded_forms, _UNUSUAL_CASE)
+    return _mask_among(texts, wanted, folded_forms, is_folded=True)
 
 
 def folded_forms(text: str) -> tuple[str, str]:
@@ -628,11 +628,13 @@ def _mask_among(
     texts: pd.Series[Any],
     wanted: Collection[str],
     forms: Callable[[str], tuple[str, ...]],
-    unusual: str,
+    *,
+    is_folded: bool = False,
 ) -> Mask:
+    """Return a mask of the texts of which one of the `forms` is among the wanted ones."""
     wanted = frozenset(wanted)
     array = pa.array(texts, from_pandas=True)
-    plain = array if unusual == _UNUSUAL else pc.utf8_lower(array)
+    plain, unusual = (pc.utf8_lower(array), _UNUSUAL_CASE) if is_folded else (array, _UNUSUAL)
     mask: Mask = np.array(pc.is_in(plain, value_set=pa.array(sorted(wanted), array.type)))
     # The form of a text with unusual characters or outer white space may still be a wanted one.
     is_trimmed = pc.equal(pc.utf8_trim(array, _TRIMMED), array)
