@@ -420,16 +420,25 @@ def test_photos_in_another_order_are_listed() -> None:
     [
         ({}, "save the plan as a workbook: <code>petsync plan -o plan.xlsx</code>."),
         ({"undoes": "r-1"}, "workbook: <code>petsync undo r-1 -o plan.xlsx</code>."),
+        ({"undoes": "r\u202e1"}, "<code>petsync undo r[U+202E]1 -o plan.xlsx</code>."),
         (
             {"notes": (released_note("shop", "too many"),)},
             "or use <code>petsync apply</code> with <code>--limit 0</code> on",
         ),
     ],
-    ids=["plan", "undo", "waiting"],
+    ids=["plan", "undo", "hostile", "waiting"],
 )
 def test_a_long_page_names_the_command_of_its_plan(more: dict[str, Any], words: str) -> None:
     """A page says which command shows all rows: of a plan, of an undo, and of a plan that waits."""
     assert words in plan_page(replace(large_plan(30), **more))
+
+
+def test_a_long_report_names_the_command_of_its_run() -> None:
+    """A report's page says how to save the results of its run, without applying anything again."""
+    report = report_of(*(result(0, "applied") for _ in range(30)))
+    for run, shown in (("r-1", "r-1"), ("r\u202e1", "r[U+202E]1")):
+        html = document_page(report_page_view(replace(report, run_id=run)), "t")
+        assert f"<code>petsync runs {shown} --results results.xlsx</code>" in html
 
 
 def test_rows_that_are_made_on_use_are_on_the_page() -> None:

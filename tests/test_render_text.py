@@ -277,6 +277,8 @@ def test_a_long_plan_is_cut() -> None:
     assert "Change 221 pets\n  name 221, status 221, tags 221, photo_urls 221\n" in text
     assert "To see all of them: `petsync plan` with `--limit 0`, or with `-o plan.html`" in text
     assert plan_text(large_plan(221), limit=None).count("Pets!B18") == 221
+    undo = plan_text(replace(large_plan(221), undoes="r\x1b"), limit=20)
+    assert "`petsync undo r[ESC]` with `--format text --limit 0`" in " ".join(undo.split())
 
 
 def test_a_short_plan_does_not_point_elsewhere() -> None:
