@@ -305,7 +305,7 @@ def take_given(environ: MutableMapping[str, str] = os.environ) -> AppConfig:
 
 
 # The kernel's side of the page: the forms for the store in the command's options. It does not
-# import the server, which takes as long as importing all forms.
+# import the server, because that import takes as long as the import of all forms.
 
 
 def open_page() -> AppForm:

@@ -89,7 +89,9 @@ class Catalogue:
         return len(self.snapshot)
 
     def filter(self, statuses: Collection[str], tags: Collection[str]) -> Places:
-        """Return the positions of the pets with one of the statuses and one of the tags, if any."""
+        """Return the positions of the pets with one of the statuses and one of the tags. An empty
+        collection filters nothing.
+        """
         mask = np.ones(len(self), dtype=bool)
         if statuses:
             mask &= self.snapshot.frame["status"].isin(list(statuses)).to_numpy()
@@ -198,8 +200,8 @@ class Catalogue:
 
 
 async def look_up(store: Store, pet_id: int, problem: str, hint: str) -> Pet:
-    """Return the pet with this id and any status. Raises NotFoundError with this problem if there
-    is none.
+    """Return the pet with this id, whatever its status. Raises NotFoundError with this problem and
+    hint if there is none, and ApiError if the look-up fails.
     """
     found = (await store.aio.look_up([pet_id]))[pet_id]
     if isinstance(found, FailedLookup):
@@ -228,8 +230,8 @@ def tags_text(pet: Pet) -> str:
 
 
 def _short_tags(pet: Pet) -> Sequence[Tag]:
-    """Return the pet's tags, without ids if the names are unique: a tag that is edited by its name
-    keeps its id.
+    """Return the pet's tags, without ids if all have different names: a tag that is edited by its
+    name keeps its id.
     """
     names = [tag.name for tag in pet.tags]
     if all(names) and len(set(map(_fold_case, filter(None, names)))) == len(names):
@@ -248,7 +250,7 @@ _NONE = "(none)"
 
 
 class Editor:
-    """A field for each column, in `box`. `changed` has the fields that differ from the pet."""
+    """The input fields for one pet, in `box`. `changed` has the fields that differ from the pet."""
 
     def __init__(self) -> None:
         self.name = ipywidgets.Text(description="Name")
@@ -400,7 +402,7 @@ class Photos:
         return source is None or (url == large and source.is_picture and not source.large)
 
     async def _fetch_all(self, urls: list[str], large: str) -> dict[str, _Source]:
-        """Return the photos, that of the URL `large` in both sizes."""
+        """Return the photos; the one at the URL `large` in both sizes."""
         gate = asyncio.Semaphore(_AT_A_TIME)
 
         async def one(url: str) -> _Source:
@@ -442,6 +444,7 @@ class Photos:
 # Panel: the widgets of a catalogue.
 
 
+_NO_PETS = "No pets were found."
 _NONE_MATCHES = "No pet matches. Press Show all to start again."
 _MAX_TAGS = 500
 READING, UNREADABLE = "Reading the store …", "The store could not be read."
@@ -491,7 +494,7 @@ class Panel:
     def offer(self, catalogue: Catalogue) -> None:
         """Offer the existing statuses and tags; the selection stays."""
         self.again.disabled = False
-        self.table.empty = _NONE_MATCHES
+        self.table.empty = _NONE_MATCHES if len(catalogue) else _NO_PETS
         for field, names in ((self.status, catalogue.statuses), (self.tags, catalogue.tags)):
             offered = list(names[:_MAX_TAGS])
             chosen = [name for name in field.value if name in offered]
@@ -602,7 +605,9 @@ class BrowseForm(Form):
         self.work.start(self.store.aio.snapshot(), self._show_snapshot, self._show_read_error)
 
     def open(self, pet_id: int) -> None:
-        """Read a pet and open it; returns at once."""
+        """Read a pet and open it; returns at once. Raises SettingsError while a change is being
+        sent.
+        """
         self._require_idle()
         self.work.start(self._look_up(pet_id), self._open)
 

@@ -111,7 +111,9 @@ class Part(anywidget.AnyWidget):
 
 
 def _page_style(name: str) -> str:
-    """The style of petsync's pages for forms only, which follow the width of their cell."""
+    """Return a style sheet of petsync's pages that applies only to forms, and whose media queries
+    test the width of the form instead of the window's.
+    """
     style = html.asset(name).replace("@media (m", "@container (m")
     return f".petsync-form {{{style}}}\n"
 
@@ -528,7 +530,7 @@ class Notice(Part, script="notice.js"):
 # SecretField: a field for a secret, which must not be saved.
 #
 # ipywidgets' Password keeps its text in the widget's state, which a notebook may save. Here, the
-# text is sent as a message, is not stored in any state, and is cleared when it is read.
+# text is sent as a message, is not stored in any state, and is cleared by `take`.
 
 
 class SecretField(Part, script="secret.js"):
@@ -615,13 +617,13 @@ class Table(
     one value, or of the values before and after; instead of values it may have lists of items, such
     as tags: all items, or those added and those removed. For "fields" it is a list of dicts: `text`
     alone, or `name`, `values` (as for a "value") and optionally `warning`. For an "image" it is
-    `{"src", "alt"}` with a data: address; for a "link" `{"href", "text"}` (http and https only);
+    `{"src", "alt"}` with a data: URL; for a "link" `{"href", "text"}` (http and https only);
     for a "mark" `{"symbol", "text"}`; for a "choice" `{"options": [[value, title], …], "value",
     "label"}`. All content is shown as text, never as HTML.
 
     The user changes `ticked` (keys of this page's rows), `page`, `search`, `sort` (a column's key),
-    `down`, and `chosen` (row key → column key → value). A row's button, whose text is `pick`, sends
-    `picked`. `total` rows match; there are `all` without filters.
+    `down` (descending order), and `chosen` (row key → column key → value). A row's button, whose
+    text is `pick`, sends `picked`. `total` rows match; there are `all` without filters.
     """
 
     caption = t.Unicode("").tag(sync=True)

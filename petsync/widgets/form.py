@@ -40,7 +40,7 @@ _LOOP = LoopThread("petsync-forms")
 class Work:
     """The background work of one form. `failed` gets each error without a handler: a PetsyncError
     is for the user; any other error is a bug in petsync, and is logged. `dealt` is called after
-    each handled result.
+    each handled result or error of the work.
 
     Callbacks and results are handled one at a time, on whatever thread they arrive.
     """
@@ -338,7 +338,9 @@ class Form(ABC):
             )
 
     def forget_refusal(self) -> bool:
-        """Return whether the last notice says that no user is signed in, and clear that notice."""
+        """Return whether the notice shows a request that was refused with 401, and clear it if
+        so.
+        """
         refused, self._refused = self._refused, ""
         if not refused or self.notice.text != refused:
             return False

@@ -65,7 +65,6 @@ class ConnectForm(Form):
         self._on_store.append(act)
 
     def _views(self) -> Iterator[Document]:
-        """Yield the choices."""
         choices = [("a service", "ps.connect(url)"), ("a sample store", "ps.demo()")]
         yield Document("", [Snippets("No store is chosen. Connect to one:", choices)])
 

@@ -146,7 +146,6 @@ class _State:
             await asyncio.sleep(_DRAW_INTERVAL_S)
 
     def show(self) -> None:
-        """Show the progress."""
         newest, first = self._newest, self._first
         if newest is None or first is None:
             return

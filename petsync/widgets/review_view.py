@@ -343,8 +343,8 @@ def change_row(number: int, change: Change, warnings: Warnings) -> Row:
 
 
 def held_row(key: str, held: Conflict | Blocked) -> Row:
-    """The row of a conflict that blocks its sheet row or is about a pet without a row, or of a
-    sheet row that an error blocks.
+    """The row of a conflict that offers no choice between values, or of a sheet row that an error
+    blocks.
     """
     if isinstance(held, Conflict):
         record, cure, tone = of_conflict(held), held.suggestion, "conflict"

@@ -394,7 +394,7 @@ class Findings:
         self.box = ipywidgets.VBox([self.which, self.table, self._own])
 
     def show(self, look: SheetView) -> None:
-        """Show these findings; earlier choices are already applied."""
+        """Show these findings, and discard the choices for earlier ones."""
         self._look, self.chosen = look, {}
         self._ask("")
         self._filter()

@@ -126,7 +126,7 @@ class Finder:
             self._search(text)
 
     def by_id(self, pet_id: int) -> None:
-        """Choose the pet with this id and any status; returns at once."""
+        """Choose the pet with this id, whatever its status; returns at once."""
         problem = f"the store has no pet {pet_id}"
         found = look_up(self._store, pet_id, problem, "Check the number.")
         self._work.start(found, self._chosen)
@@ -266,9 +266,7 @@ class Item:
         return self.state not in ("done", "cancelled")
 
     def look(self, found: Picture | PictureProblem) -> None:
-        """Set the state after the inspection; the message of a failure is kept until the file is
-        sent again.
-        """
+        """Set the state and the message after the inspection; those of a failed upload stay."""
         if self.state in ("failed", "unknown", "too large"):
             self.picture = found if isinstance(found, Picture) else None
             return
@@ -760,8 +758,8 @@ class UploadForm(Form):
         }
 
     def _look(self, *, reset: bool = False) -> None:
-        """Check the files that are not done; `reset` clears their states and messages first.
-        Returns at once. If a check is active, another check follows it.
+        """Check the files that can still be uploaded; `reset` clears their states and messages
+        first. Returns at once. If a check is active, another check follows it.
         """
         self._inspected = None
         if self._task is not None:
