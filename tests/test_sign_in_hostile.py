@@ -180,9 +180,9 @@ def test_no_metadata(service: Service, store: ps.Store, metadata: bytes) -> None
     works.
     """
     service.metadata = metadata
-    with refused(ps.errors.SettingsError, "does not provide an address for signing in", service):
+    with refused(ps.errors.SettingsError, "provides no metadata", service):
         sign_in(store)
-    with refused(ps.errors.SettingsError, "does not provide an address for signing in", service):
+    with refused(ps.errors.SettingsError, "provides no metadata", service):
         store.begin_sign_in()
     assert store.sign_in(ps.auth.bearer(TOKEN)).signed_in
     assert not [each for each in service.requests if "evil" in each]

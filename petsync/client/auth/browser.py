@@ -92,7 +92,8 @@ class CallbackParameters:
             raise AuthError(
                 "sign-in: the response does not come from the service that was asked",
                 hint="petsync sent nothing to the service that the response comes from. Open the "
-                "current address, and copy the final address from the browser's address bar.",
+                "address of this sign-in, and copy the final address from the browser's address "
+                "bar.",
             )
 
 
@@ -257,7 +258,8 @@ class Loopback:
         except OSError as error:
             raise SettingsError(
                 f"petsync cannot listen on this machine for the browser: {error.strerror}",
-                hint="Sign in by pasting the final address from the browser's address bar.",
+                hint="Sign in with --no-browser, in Python listen=False, and paste the final "
+                "address from the browser's address bar.",
             ) from None
         self._port = self._server.sockets[0].getsockname()[1]
         self.address = f"http://{_HOST}:{self._port}{path}"
@@ -600,8 +602,8 @@ class AsyncPendingSignIn:
         if not callback.has_state(self._question.state):
             raise AuthError(
                 "sign-in: this response belongs to another sign-in, so it was not used",
-                hint="Open the current address, and copy the final address from the browser's "
-                "address bar.",
+                hint="Open the address of this sign-in, and copy the final address from the "
+                "browser's address bar.",
             )
         callback.check_issuer(self._question.endpoints)
 
@@ -663,15 +665,16 @@ def _check_offered(endpoints: Endpoints, request: SignInRequest) -> None:
     if endpoints.flows is not None and wanted not in endpoints.flows:
         other = "code" if request.implicit else "token"
         suggestions = {
-            "code": "Omit implicit=True",
-            "token": "Use the implicit sign-in (implicit=True)",
+            "code": "Omit --implicit, in Python implicit=True",
+            "token": "Use the implicit sign-in: --implicit, in Python implicit=True",
         }
         raise SettingsError(
             "the service does not offer this kind of sign-in",
             hint=f"{suggestions[other]}." if other in endpoints.flows else "Give a token instead.",
         )
     if not endpoints.authorize or not (endpoints.token or request.implicit):
+        missing = "token" if endpoints.authorize else "authorization"
         raise SettingsError(
-            "the service does not provide an address for signing in with a browser",
+            f"no {missing} endpoint is known for the service",
             hint="Name authorize_url and token_url under [auth] in petsync.toml.",
         )

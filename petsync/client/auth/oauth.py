@@ -208,7 +208,8 @@ def _one_line(text: str, max_length: int) -> str:
 def _build_unusable_error(why: str) -> ResponseError:
     return ResponseError(
         f"sign-in: the response of the service cannot be used: {why}",
-        hint="Are the addresses under [auth] in petsync.toml right?",
+        hint="If petsync.toml names addresses under [auth], check them; otherwise, ask the "
+        "operators of the service.",
     )
 
 
@@ -592,7 +593,7 @@ def _build_unreachable_error(url: str, *, may_have_happened: bool, why: str = ""
 def _build_unreadable_error(url: str, why: str) -> ResponseError:
     return ResponseError(
         f"sign-in: {_describe_address(url)} sends a response that cannot be read: {why}",
-        hint="Is this the address of the sign-in? petsync.toml can name it under [auth].",
+        hint="Is this the right address? petsync.toml can name another one under [auth].",
     )
 
 
@@ -791,7 +792,7 @@ def _scope(scopes: frozenset[str] | None) -> str | None:
 def _build_unknown_error(base_url: str) -> SettingsError:
     parts = urlsplit(base_url)
     return SettingsError(
-        f"the service at {parts.netloc} does not provide an address for signing in",
+        f"the service at {parts.netloc} provides no metadata with the addresses for signing in",
         hint="Name the addresses under [auth] in the petsync.toml that has this url "
         "(docs/sign-in.md), or give a token.",
     )
