@@ -38,8 +38,8 @@ class AsyncApi:
 
     async def delete_pet(self, pet_id: int, *, api_key: str | Secret | None = None) -> None:
         """Delete the pet, with this API key instead of the session's, if given. Raises
-        SettingsError, which does not show the key, if it is not valid in a header, or if the
-        address must not get it.
+        SettingsError, which does not show the key, if the key is not valid in a header, or would
+        travel over plain http to a host that is neither loopback nor in `allow_http`.
         """
         api_key = as_secret(api_key)
         key = None if api_key is None else header_safe(api_key, "the API key")

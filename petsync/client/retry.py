@@ -97,8 +97,8 @@ _COMMON = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Jittered exponential back-off: the n-th wait is up to `first` × 2^(n-1) seconds, at most
-    `longest`.
+    """Jittered exponential back-off: the n-th wait is a random time between half and all of
+    `first` × 2^(n-1) seconds, or of `longest` if that is less.
 
     It ends after `attempts` attempts, or if the total time would exceed `seconds`. Time in which
     all requests wait (Retry-After, a rate, a service that restarts) does not count.

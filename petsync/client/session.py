@@ -392,7 +392,8 @@ def _requested_wait(error: ApiError) -> float:
 class Session:
     """A service's base URL, its profile, and the connections to it.
 
-    `timeout` is in seconds: for the connection, and for each wait for more of a response.
+    `timeout` is in seconds: for the connection (at most 10), and for each wait for more of a
+    response.
     `transport` makes an httpx transport to use instead of aiohttp.
 
     Raises SettingsError for an invalid base URL, credentials or timeout. `send` raises ApiError,

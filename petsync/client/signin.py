@@ -55,7 +55,7 @@ class _ProbeResult:
 
 async def identify(session: Session, authority: Authority, credentials: Credentials) -> Account:
     """Return the account of the credentials at the service. Raises AuthError if the service refuses
-    them, and ApiError if its response does not show whether they are valid, or if there is none.
+    them, and ApiError if there is no response, or if it does not show whether they are valid.
     """
     if credentials.token is not None:
         return await _identify_by_token(session, authority, credentials)

@@ -44,8 +44,8 @@ _ANSWERS = frozenset({501, 505})
 
 class Breaker:
     """A circuit breaker for all requests of a session. It counts consecutive failed attempts: those
-    without a response, and those with a 5xx other than 501 and 505, which is not called a response
-    here. Times are in seconds, of one clock.
+    without a response, and those with a 5xx other than 501 and 505. Below, such a 5xx does not
+    count as a response. Times are in seconds, of one clock.
 
     After `failures` in a row, or `unreachable` in a row without a connection, it *holds*: all
     requests wait, and one at a time is tried, every few seconds, until one gets a response. After
@@ -280,8 +280,8 @@ class AdaptiveRate:
             self._step = min(2 * self._step, _MAX_STEP)
 
     def _decrease(self, rate: float, measured: float) -> None:
-        """Decrease the rate to that of the requests accepted since the last refusal, but by no more
-        than a fixed fraction, because the time since that refusal includes the pause.
+        """Decrease the rate to `measured`, the rate of the requests accepted since the last
+        refusal, but by no more than a fixed fraction, because that time includes the pause.
         """
         if rate >= self._ceiling:
             self._probe_s = min(3 * self._probe_s, _MAX_PROBE_S)

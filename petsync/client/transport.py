@@ -268,8 +268,8 @@ def was_never_sent(error: BaseException) -> bool:
 def proxy_for(url: str) -> tuple[str | None, tuple[str, str] | None]:
     """Return the environment's proxy for the address, and the proxy's user and password separately:
     in the proxy's address they would appear in errors of libraries. Both are None if there is no
-    proxy, or if the address is on this machine. Raises SettingsError, which does not show the
-    password.
+    proxy, if the address is on this machine, or if no_proxy names its host. Raises SettingsError,
+    which does not show the password.
 
     aiohttp's own `trust_env` would use a thread for every request, and would send the credentials
     in ~/.netrc.

@@ -85,8 +85,8 @@ class CurrentCredentials:
             raise _extend_error(refused, failure.why, failure.hint)
 
     async def wait_for_renewal(self, seconds: float) -> None:
-        """Wait up to `seconds` for a renewal in progress, unless a function of the caller does it:
-        an interrupted renewal may have used up the refresh token.
+        """Wait up to `seconds` for a renewal in progress, because an interrupted one may have used
+        up the refresh token. Do not wait for a function of the caller.
         """
         renewing = self._renewing
         if renewing is not None and self.credentials.renew is None:
