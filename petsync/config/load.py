@@ -459,7 +459,6 @@ _WRITES_SHEET = ("pull", "two-way")
 def _check_jobs(
     drafts: Sequence[_Draft], raw: Mapping[str, Any], file: ConfigurationFile
 ) -> Iterator[ConfigMistake]:
-    """Yield the mistakes in the combination of jobs and tables."""
     if not raw.get("jobs"):
         yield ConfigMistake(
             (), "there is no job", "Write [jobs.catalogue]; `petsync init` shows how."

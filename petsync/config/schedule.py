@@ -41,7 +41,7 @@ def is_overdue(schedule: str, since: datetime, now: datetime) -> bool:
 def _wall(time: datetime) -> datetime:
     """Return the local time without a zone, as cron reads it.
 
-    On a day with 23 hours, the skipped hour still counts.
+    A scheduled time in an hour that the change to daylight saving time skips still counts.
     """
     return time.astimezone().replace(tzinfo=None, microsecond=0)
 

@@ -33,7 +33,8 @@ def read_settings(
     The file's `auth` and `allow_http` apply only to the file's own `url`. Unless the user has
     confirmed the file, it may use only the allowed variables, its state folder must be below the
     folder, and if it decides where secrets go, the settings are `unconfirmed`: no secret is used
-    with them. Raises SettingsError for an argument, ConfigurationError for the file.
+    with them. Raises SettingsError for an argument, a variable or a state folder that is not below
+    the folder, and ConfigurationError for mistakes in the file.
     """
     environ = HiddenEnvironment(environ)
     path = folder / "petsync.toml"

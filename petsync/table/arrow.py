@@ -1,8 +1,9 @@
 """Pets as an Arrow table: its schema, and the ways from JSON, pets and a DataFrame and back.
 
 The columns are those of the DataFrame, with the ids of the tags in a column of their own, as
-`category_id` is beside `category`. What else the service sent of a pet is JSON text in `extra`: an
-object, or a list of this object and one with the unknown fields of the tags, by their positions.
+`category_id` is beside `category`. `extra` has the unknown fields of a pet as JSON text: an object,
+or, if its tags have unknown fields too, a list of this object and of an object with the fields of
+the tags by their positions.
 """
 
 from __future__ import annotations
@@ -76,8 +77,8 @@ class PetTable:
 
     @property
     def table(self) -> pa.Table:
-        """The pets in the columns of SCHEMA, made of the frame if that was used. A column that the
-        frame lacks is null.
+        """The pets in the columns of SCHEMA; once `frame` has been used, each access converts it. A
+        column that the frame lacks is null.
         """
         return table_from_frame(self.frame) if self._table is None else self._table
 
