@@ -99,8 +99,8 @@ class LoopThread:
     def _ensure_started(self) -> asyncio.AbstractEventLoop:
         with self._starting:
             if self._loop is None:
-                # A signal interrupts only the main thread. A loop that it interrupted while it is
-                # made would print a traceback when it is freed.
+                # Make the loop in that thread, because a signal interrupts only the main thread. A
+                # loop whose creation is interrupted prints a traceback when it is freed.
                 made: Future[asyncio.AbstractEventLoop] = Future()
                 self._thread = threading.Thread(
                     target=_run_loop, args=(made,), name=self._name, daemon=True

@@ -29,9 +29,8 @@ __all__ = [
 
 # The service's resources, as frozen values.
 #
-# Source: interface.md, "Resources and their fields". An absent field and a null field are both None
-# here; an absent list is an empty list. Unknown fields are stored in `extra` and sent back by a
-# PUT.
+# Source: the schemas in sandbox/openapi.json. An absent field and a null field are both None here;
+# an absent list is an empty list. Unknown fields are stored in `extra` and sent back by a PUT.
 
 
 MAX_ID = 2**63 - 1

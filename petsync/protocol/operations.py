@@ -625,8 +625,10 @@ class Traffic:
     refused: int = 0
     """The number of responses with 429 or 503."""
     limit: int = 0
-    """The maximum number of concurrent requests."""
+    """The current limit of concurrent requests."""
     under_way: int = 0
     """The number of requests in flight."""
     waiting: float = 0.0
-    """The seconds for which all requests wait, because the service asked for it; 0.0 for none."""
+    """The seconds for which all requests still wait, because the service asked for a pause or is
+    failing; 0.0 for none.
+    """

@@ -1,8 +1,8 @@
 """Pets as XML: read in every known shape of the service, written in the shape of the profile.
 
-The default is the shape in interface.md: a root `Pet`, `photoUrls` with repeated `photoUrls`, and
-`tags` with repeated `tags`; `Shape` can name other item elements. A document type declaration is
-refused before anything in it is read, so entities cannot be expanded.
+The default is the shape in sandbox/openapi.json: a root `Pet`, `photoUrls` with repeated
+`photoUrls`, and `tags` with repeated `tags`; `Shape` can name other item elements. A document type
+declaration is refused before anything in it is read, so entities cannot be expanded.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ def _digest(token: str) -> bytes:
 
 # Permissions: the bearer token with its scopes, and the API key.
 #
-# Source: RFC 6750 for the challenges; interface.md, "Authentication", for the scheme's scopes.
+# Source: RFC 6750 for the challenges; openapi.json for the scheme's scopes.
 
 
 WRITE = "write:pets"
