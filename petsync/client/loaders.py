@@ -220,7 +220,7 @@ def _require_answer(pet_id: int, found: Pet | FailedLookup | None) -> Pet | None
             f"pet {pet_id} was listed in copies that differ, and cannot be read by its id: "
             f"{found.problem}",
             pet_id=pet_id,
-            hint="It is unknown which copy is right. Try again when the service answers.",
+            hint="It is unknown which copy is right. Try again later.",
         )
     return found
 

@@ -663,7 +663,7 @@ class BrowseForm(Form):
             statuses = ", ".join(each.query for each in failed)
             self.notice.warn(
                 f"The pets with the status {statuses} are missing: {failed[0].problem}",
-                "Press Read again once the service answers.",
+                "Press Read again to try again.",
             )
 
     def _show_read_error(self, error: PetsyncError) -> None:
