@@ -85,12 +85,12 @@ class Block(NamedTuple):
 def parse_block(
     data: bytes, start: Mark, delimiter: str, width: int, *, size: int = BLOCK_SIZE
 ) -> Block | None:
-    """Return the complete records, each with `width` cells, in the next `size` bytes, which are
+    """Return the complete records, each with `width` cells, in the next `size` bytes. These must be
     valid UTF-8.
 
-    None if they must be read one by one: a quote is ambiguous, a byte order mark is at the start, a
-    record has another width, is longer than the block, or is so long that a cell may exceed the
-    limit.
+    None if the records must be read one by one: a quote is ambiguous, a byte order mark is at the
+    start, a record has another width, is longer than the block, or is so long that a cell may
+    exceed the limit.
     """
     stop = min(start.byte + size, len(data))
     raw = np.frombuffer(data, np.uint8)[start.byte : stop]
@@ -186,7 +186,7 @@ _SKIPPED_BEFORE_SIGN = (
     r"\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     r"\U000e0000-\U000e0fff,;|\uff0c\uff1b\uff5c"
 )
-# LibreOffice turns a CR into a line feed, so a text that begins with one is escaped, too.
+# A text that begins with a line feed is escaped, too, because LibreOffice turns a CR into one.
 _MISREAD = (
     rf"(?:[{_SKIPPED_BEFORE_SIGN}]*[{_SIGNS}]|[\t\r\n]|#[A-Z#¡¿]|Err:"
     rf"|[{re.escape(BLANKS)}]+\"|[^\0]*\0)"
@@ -247,8 +247,8 @@ def read_grid(source: Source, mapper: Mapper, *, size: int = BLOCK_SIZE) -> Grid
 
 
 def detect_dialect(source: Source, mapper: Mapper) -> Dialect:
-    """Return the dialect in which a row names the most columns of petsync, or the one of the `sep=`
-    line.
+    """Return the dialect that the `sep=` line names; without this line, the one in which a row
+    names the most columns of petsync.
     """
     data = source.data
     named = _SEPARATOR_LINE.match(data)
@@ -322,7 +322,7 @@ class _Lines:
 def _read_body(
     body: _Body, source: Source, dialect: Dialect, width: int, at: Mark, size: int
 ) -> None:
-    """Add the records after `at`: block by block, or one by one if a block is ambiguous."""
+    """Add the records after `at`: block by block, or one by one where no block can be added."""
     end = len(source.data)
     while at.byte < end:
         block = parse_block(source.data, at, dialect.delimiter, width, size=size)
@@ -375,7 +375,7 @@ class _Body:
         self._size = 0
 
     def add_block(self, block: Block) -> bool:
-        """Add a block, and return True; False if one of its rows has more cells than the header."""
+        """Add a block, and return True; False if one of its rows has text beyond the header."""
         for beyond in block.columns[self._width :]:
             if pc.max(pc.binary_length(beyond)).as_py():
                 return False

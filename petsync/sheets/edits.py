@@ -85,10 +85,10 @@ def cells_of(
 def edits_of(inbound: Inbound, sheet: Sheet) -> SheetEdits:
     """Return the edits that bring everything in `inbound` into the sheet.
 
-    A new row, and a row whose pet is now known, get the pet's id. An `add` whose pet is now known
-    becomes `merge`. `id` is the only column that is added to a sheet. If the sheet has tags, and
-    none of them has an id, a pet's tags are written without ids, unless two of their names are
-    equal or one is empty.
+    A new row, and a row whose pet is now known, get the pet's id. If the action of a row whose pet
+    is now known is `add` or `add-another`, it becomes `merge`. `id` is the only column that is
+    added to a sheet. If the sheet has tags, and none of them has an id, a pet's tags are written
+    without ids, unless two of their names are equal or one is empty.
     """
     separator: Literal["\n", " | "] = "\n" if sheet.tab else " | "
     columns = [

@@ -32,7 +32,7 @@ __all__ = [
 
 # How LibreOffice changes a text when it opens a workbook and saves it.
 #
-# It reads every line end in a text of several lines as a line feed, reads `_x1_` as an escaped
+# In a text with a line feed it reads every line end as a line feed. It reads `_x1_` as an escaped
 # character like `_x0001_`, and escapes text that looks like an escape only if no other escape
 # overlaps it. Nothing else changes a text. This was found by saving many thousand texts with
 # release 7.4; tests/test_sheets_libreoffice.py tests the installed release.
@@ -50,7 +50,7 @@ _ESCAPE = re.compile(r"_x((?!D[89A-F]|FFF[EF])[0-9A-F]{4})_", re.IGNORECASE)
 
 
 def find_resaved_forms(text: str, *, times: int = 4) -> list[str]:
-    """Return the other texts that the text becomes when LibreOffice saves it `times` times."""
+    """Return the other texts that the text becomes if LibreOffice saves it up to `times` times."""
     forms: list[str] = []
     form = text
     for _ in range(times):

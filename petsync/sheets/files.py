@@ -57,8 +57,8 @@ _SIGN_IN = (
     "itself. If it does contain the table: " + RESAVE[0].lower() + RESAVE[1:]
 )
 _UNLOCK = (
-    "Save a copy without it. Excel: File, Info, Protect Workbook, Encrypt with Password, and empty "
-    "the box. LibreOffice: File, Save As, without “Save with password”."
+    "Save a copy without a password. Excel: File, Info, Protect Workbook, Encrypt with Password, "
+    "and empty the box. LibreOffice: File, Save As, without “Save with password”."
 )
 _NUMBERS = "In Numbers: File, Export To, Excel."
 _GOOGLE = "In Google Sheets: File, Download, Microsoft Excel (.xlsx)."
@@ -92,7 +92,7 @@ _XML = FileKind("an XML spreadsheet of Excel 2003", AS_WORKBOOK)
 _PAGE = FileKind("a web page", _SIGN_IN)
 _SHORTCUT = FileKind("a shortcut to a Google sheet, not the sheet itself", _GOOGLE)
 _LINK = FileKind("a shortcut to a file, not the file itself", "Use the file that it points to.")
-_JSON = FileKind("JSON, perhaps a service's answer", _NO_SHEET)
+_JSON = FileKind("JSON, perhaps a service's response", _NO_SHEET)
 
 _PARQUET = FileKind("a Parquet file", _EXPORTED)
 
@@ -358,7 +358,7 @@ class Source:
 
     def encode(self, data: bytes) -> bytes:
         """Return the UTF-8 `data` in the file's own encoding. If this encoding lacks a character,
-        return UTF-8 with a byte order mark, which is read correctly whatever encoding is given.
+        return UTF-8 with a byte order mark; such a file must be read without an encoding.
         """
         if not self.encoding:
             return data
@@ -375,8 +375,8 @@ def _check_name(path: Path) -> None:
     except UnicodeEncodeError:
         shown = str(path).encode(errors="surrogateescape").decode(errors="replace")
         raise SheetError(
-            f"{shown}: the file's name is not UTF-8, so no plan or journal can store it",
-            hint="Rename it.",
+            f"{shown}: the path is not UTF-8, so no plan or journal can store it",
+            hint="Rename the file or its folder.",
         ) from None
 
 
@@ -545,11 +545,11 @@ def _list_names(names: list[str]) -> str:
 
 def _not_a_workbook_error(path: Path, data: bytes) -> SheetError:
     text = all(byte >= 32 or byte in b"\t\r\n" for byte in data[:1024])
-    hint = "If it is CSV, give it a name that ends with .csv. " if text else ""
     begins = f"the text “{_first_line(data)}”" if text else f"the bytes {data[:8].hex(' ').upper()}"
     return SheetError(
         f"{path}: this is not an Excel workbook; it begins with {begins}",
-        hint=f"{hint}{RESAVE}"
+        hint="If it is CSV, give it a name that ends with .csv. Otherwise: "
+        f"{RESAVE[0].lower()}{RESAVE[1:]}"
         if text
         else "It is damaged or is not a sheet: get it again from its source.",
     )

@@ -1,4 +1,4 @@
-"""Grid: the cells of a table as bytes, by column."""
+"""Grid: the cells of a sheet by column; and searches in the bytes of a column."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ _BLANK_KINDS = (CellKind.TEXT, CellKind.EMPTY)
 
 
 class Fault(NamedTuple):
-    """A row that could not be parsed: the rule that it breaks, its text, and the problem."""
+    """A CSV record that is not a valid row: the rule that it breaks, its text, and the problem."""
 
     rule: str
     value: str
@@ -223,7 +223,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """A header, and the rows below it that are not completely blank."""
+    """A header, and the rows below it; of a file, only the rows that are not completely blank."""
 
     tab: str
     header: Sequence[str]
@@ -233,9 +233,9 @@ class Grid:
     columns: Sequence[Cells]
     """One `Cells` for each item of `header`."""
     places: Sequence[str]
-    """The columns' letters; their numbers for CSV."""
+    """The columns' letters (XLSX), numbers (CSV) or names (DataFrame)."""
     faults: Mapping[int, Fault] = field(default_factory=dict)
-    """The rows that could not be parsed, by position."""
+    """The records that are not valid rows, by position."""
     merged: Sequence[str] = ()
     """The merged ranges of the worksheet."""
     hidden: Sequence[int] = ()

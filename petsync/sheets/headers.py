@@ -216,8 +216,8 @@ class Mapper:
             for text, position in headers
             if text.removeprefix(RESULT_PREFIX) not in RESULTS
         }
-        # If the sheet has ids, similar columns with other numbers, such as `No.` and `SKU`, do not
-        # affect pets.
+        # If the sheet has ids, a column such as `No.` or `SKU` has other numbers: it is not
+        # suggested as `id`.
         return {
             position: name
             for position, name in near.items()
