@@ -138,7 +138,7 @@ def test_what_cannot_be_corrected_is_refused(
     with pytest.raises(SheetError, match="a correction cannot be made") as refused:
         read_sheet(tmp_path / "pets.xlsx", corrections=corrections)
     assert message in refused.value.message
-    assert "Its rows are 2 to 5, its columns A, B, C" in refused.value.hint
+    assert "The sheet's rows are 2 to 5, its columns A, B, C" in refused.value.hint
 
 
 def test_all_refused_addresses_are_named_at_once(tmp_path: Path) -> None:

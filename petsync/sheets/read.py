@@ -112,8 +112,8 @@ def apply_corrections(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]
 
     `corrections` maps addresses to texts. A cell becomes text, whatever its kind was; "" makes it
     blank. Raises SheetError if an address is not that of a cell below a header, the row of the cell
-    could not be parsed, a value is not a text that a cell can hold, or two addresses of one cell
-    have different texts; the error lists the first five problems.
+    has a fault, a value is not a text that a cell can hold, or two addresses of one cell have
+    different texts; the error lists the first five problems.
     """
     if not corrections:
         return grid
@@ -175,8 +175,8 @@ class _GridEditor:
         example = cell_address(self.grid.tab, places[0], first)
         kind, columns = ("rows", "columns") if self.grid.tab else ("lines", "columns")
         return (
-            f"Its {kind} are {first} to {last}, its {columns} {', '.join(places[:12])}"
-            f"{', …' if len(places) > 12 else ''}; a cell is named as in a finding: {example}."
+            f"The sheet's {kind} are {first} to {last}, its {columns} {', '.join(places[:12])}"
+            f"{', …' if len(places) > 12 else ''}; write an address as in a finding: {example}."
         )
 
     def find_cell(self, address: object) -> tuple[int, int]:
@@ -294,7 +294,7 @@ def read_sheet(path: str | Path, **options: Unpack[SheetKeywords]) -> Sheet:
 
     `mapping` gives the column for headers that must exist in the file; `defaults` gives the column
     for headers that may be missing. A status must be one of `statuses`, of `known_statuses` or of
-    the file's base; differences in case and in outer spaces are warnings. A cell with the text
+    the file's base; differences in case and in spaces around it are warnings. A cell with the text
     `clear` empties its field. A byte order mark of a CSV file must fit the `encoding`.
     `corrections` gives texts by the address of a cell, as in a finding (`Pets!C12`, `C12`,
     `line 12, column 3`): petsync reads the cell as this text, "" as a blank cell, and checks the
@@ -546,7 +546,8 @@ class _SheetReader:
     def _note_categories(self) -> None:
         clear_id = self._mask(self.cleared, "category_id")
         clear_name = self._mask(self.cleared, "category")
-        # A cleared name with an id is not a contradiction: people clear the name and leave the id.
+        # A cleared category beside a category_id is not a contradiction: people clear the category
+        # and leave its id.
         id_only = clear_id & ~clear_name
         note = Note("category-contradiction", self.clear)
         self.notes.add_all(positions(id_only), "category_id", note)
@@ -697,10 +698,10 @@ def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:
 
 
 def _without_tag_ids(frame: pd.DataFrame, ids: Any, mapper: Mapper) -> pd.DataFrame:
-    """Return the frame without the ids of the tags, as a Parquet export has them beside the names.
+    """Return the frame without `ids`, the column of the tags' ids that a Parquet export has.
 
-    The names count, because a list that somebody edited has other ids than these. Only a tag
-    without a name, or with the name of another tag of its pet, takes its id from them.
+    The ids are ignored, because they do not belong to names that somebody edited. Only a tag
+    without a name, or with the name of another tag of its pet, gets its id from this column.
     """
     named = (name for name in frame if mapper.mapping.get(fold_header(str(name))) == "tags")
     tags = next(named, None)
@@ -989,7 +990,7 @@ def _check_encodable(name: str, text: str) -> str:
         raise SheetError(
             f"the DataFrame's column {name} has half of a surrogate pair at position "
             f"{error.start + 1} of {text[:40]!r}",
-            hint="The text was read with a wrong encoding: read it again with the correct one.",
+            hint="It was probably read with a wrong encoding: read it again with the correct one.",
         ) from None
     return text
 

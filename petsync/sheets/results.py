@@ -172,11 +172,12 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
     `message` and `assigned_id`; blocked rows get their findings.
 
     The copy can be read and applied again. An id cell gets the assigned id, and a blank id cell the
-    id of the pet that the row was recognised as, unless another row has that id. An `add` whose pet
-    now exists becomes `merge`. The copy gets the sheet's base, updated with the rows that the
-    report lists as applied. The sheet's corrections are written into the copy, except over formulas
-    that other cells share. In a workbook, everything else is kept, except a digital signature, and
-    macros unless the copy is an `.xlsm`; in a CSV file, all other bytes.
+    id of the pet that the row was recognised as, unless another row has that id. The action
+    `add` or `add-another` becomes `merge` if the row's pet now exists. The copy gets the sheet's
+    base, updated with the rows that the report lists as applied. The sheet's corrections are
+    written into the copy, except over formulas that other cells share. In a workbook, everything
+    else is kept, except a digital signature, and macros unless the copy is an `.xlsm`; in a CSV
+    file, all other bytes.
 
     If `follow` is false (for a path that petsync chose), a symbolic link at `path` is an error.
     Raises SheetError if the file has changed since it was read, the report is for another sheet,
@@ -234,7 +235,6 @@ def write_file(
 
 
 def _encoded_content(source: Source, data: bytes) -> bytes:
-    """Return the data in the file's encoding."""
     return source.encode(data) if source.kind == "text" else data
 
 
@@ -297,7 +297,7 @@ def _describe_result(result: object, *, is_add: bool, own: int | None) -> dict[s
     if recognised:
         separator = "" if texts["message"] in ("", _AGREES) else f"; {texts['message']}"
         texts["message"] = f"recognised as pet {recognised}{separator}"
-    # Without its id, the row would become another pet as soon as somebody edits it. With an id that
+    # Without the id, the row would add another pet as soon as somebody edits it. With an id that
     # the service replaced by another one, it would add the pet again.
     pet_id = texts["assigned_id"] or ("" if own is not None else recognised)
     if pet_id and pet_id != str(own):
@@ -391,16 +391,16 @@ def write_back(
     only_ids: bool = False,
 ) -> Path:
     """Write the results into the sheet's own file, as `write_results` writes them into a copy, and
-    return the path of a backup. With `only_ids`, write no result columns but only the ids, `merge`
-    for an `add` whose pet now exists, and the sheet's corrections.
+    return the path of a backup. With `only_ids`, write no result columns but only the ids, the
+    actions that become `merge`, and the sheet's corrections.
 
     The backup is a copy of the old file in the same folder, with the time `now` in its name, by
     default the current time in UTC (`catalogue.backup-20261121-103000.xlsx`); no earlier backup is
     replaced. The sidecar of a CSV file gets a backup too. The file is replaced atomically, after
     the backup is complete. Symbolic links are followed and kept.
 
-    Raises SheetError, and changes nothing, if the file has changed since it was read, is open in
-    Excel or LibreOffice, or cannot be written.
+    Raises SheetError, and leaves the file unchanged, if it has changed since it was read, is open
+    in Excel or LibreOffice, or cannot be written.
     """
     return write_back_noting_digest(sheet, results, now=now, only_ids=only_ids)
 
@@ -431,8 +431,8 @@ def write_back_noting_digest(
 
 def check_replaceable(path: Path, *, force: str = "force=True") -> None:
     """Raise SheetError if an export to `path` would replace a file that was edited since its
-    export, is not an export, or is open in a program. The hint of the error names `force`, the
-    option that replaces the file anyway.
+    export, is not an export, or is open in a program. Unless the file is open, the hint of the
+    error names `force`, the option that replaces the file anyway.
     """
     _read_replaceable(path, force)
 

@@ -56,8 +56,7 @@ def check_agreement(source: Source, copy: Source, sheet: Sheet, edits: SheetEdit
     difference = _Comparison(before, after, sheet, edits).difference()
     if difference is not None:
         raise SheetError(
-            f"{source.path}: the new file would not be the old one with the store's values"
-            f"{difference}",
+            f"{source.path}: the new file would not be correct: {difference}",
             hint="Nothing was written. Write the values into the sheet by hand.",
         )
 
@@ -76,20 +75,20 @@ class _Comparison:
         kept_rows = np.flatnonzero(~np.isin(self.before.rows, list(self.edits.removed)))
         header = [*self.before.header, *self._new_columns()]
         if list(self.after.header) != header:
-            return ": its header"
+            return "its header would be different"
         if len(self.after.rows) != len(kept_rows) + len(self.edits.added):
-            return ": it would have other rows"
+            return "it would have other rows"
         if self._faults(kept_rows) != {
             position: fault.rule for position, fault in self.after.faults.items()
         }:
-            return ": a row could not be parsed"
+            return "other rows would be invalid"
         numbers = self.before.rows[kept_rows]
         for column, name in enumerate(self._names()):
             position = self._find_difference(column, name, kept_rows, numbers)
             if position is not None:
                 place = self.after.places[column]
                 row = int(self.after.rows[position])
-                return f": {cell_address(self.after.tab, place, row)}"
+                return f"{cell_address(self.after.tab, place, row)} would be wrong"
         return None
 
     def _new_columns(self) -> list[str]:
@@ -167,7 +166,7 @@ def _kinds(cells: Cells) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
 # write_synced: write the changes of the store into the user's own sheet, after a backup.
 
 
-_READ_AGAIN = "Nothing was written. Read the sheet again, or wait for the next round to write it."
+_READ_AGAIN = "The edits were not written. Read the sheet again, or let the next round write them."
 _STORE_CURE = "Change the text in the store."
 _MAX_LENGTH = {"workbook": 32_767, "text": 131_072}
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -211,12 +210,12 @@ def write_synced(
     file, all bytes of the other records. Added rows have the format of the last row, with the
     user's own columns blank; tables, filters and drop-downs are extended to them. A removed row
     leaves blank cells in a workbook, and nothing in a CSV file. Edits of columns that the sheet
-    lacks are ignored, but the id is added if a row gets one. `base` replaces the base of the file,
-    if it has one.
+    lacks are ignored, but a column `id` is added if a row gets an id. `base` replaces the base of
+    the file, if it has one. A digital signature is left out.
 
-    The new file is read and compared before it is written. Raises SheetError, and changes nothing,
-    if another cell would change, an edit cannot be written (`obstacles` lists them), or the file
-    has changed since it was read, is open in a program, or cannot be written.
+    The new file is read and compared before it is written. Raises SheetError, and leaves the file
+    unchanged, if another cell would change, an edit cannot be written (`obstacles` lists them), or
+    the file has changed since it was read, is open in a program, or cannot be written.
     """
     must_take_edits(sheet)
     source = load_unchanged(sheet, _READ_AGAIN)
@@ -264,7 +263,7 @@ def _check_rows(sheet: Sheet, edits: SheetEdits) -> None:
     missing = sorted({*edits.cells, *edits.removed} - present)
     if missing:
         raise SheetError(
-            f"{sheet.source}: there is no row {missing[0]} with a pet",
+            f"{sheet.source}: row {missing[0]} is not a row of the sheet",
             hint="Use row numbers of the sheet as it was read.",
         )
 

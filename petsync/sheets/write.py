@@ -34,8 +34,8 @@ from petsync.table.sheet import Sheet, rows_of
 __all__ = ["csv_bytes", "parquet_bytes", "write_sheet"]
 
 
-# A table as a Parquet file: exact ids, lists of URLs and of the tags' names, and beside them of
-# their ids.
+# A table as a Parquet file: exact ids, and lists of the URLs, of the tags' names and of the tags'
+# ids.
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
