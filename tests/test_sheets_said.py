@@ -139,7 +139,7 @@ def test_a_number_of_more_than_15_digits_is_never_rounded(tmp_path: Path) -> Non
         ("12 €", "It may be 12; write the number alone."),
         ("'12", "It may be 12; write the number alone."),
         ("1\u200b2", "It may be 12; write the number alone."),
-        ("12; 13", "The cell has several numbers; give each pet its own row."),
+        ("12; 13", "The cell has several numbers; write one number in each row."),
         ("１２", "Write 12, with the digits 0 to 9."),
         ("1O2", "It may be 102: the cell has a letter that looks like a digit."),
         ("12a", "Write the pet's number, or leave the cell blank to add a pet."),

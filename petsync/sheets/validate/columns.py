@@ -481,7 +481,7 @@ def _guess_id(text: str) -> tuple[str, str | None]:
         digits = re.sub("[^0-9]", "", text)
         return f"It may be {digits}; write the number without separators.", digits
     if _SEVERAL.fullmatch(text):
-        return "The cell has several numbers; give each pet its own row.", None
+        return "The cell has several numbers; write one number in each row.", None
     if text.isdecimal():
         return f"Write {int(text)}, with the digits 0 to 9.", str(int(text))
     printable = "".join(char for char in text if char.isprintable())
@@ -594,7 +594,7 @@ def _note(column: Column, at: int, reading: Reading) -> None:
     if column.name == "category_id":
         problem = (problem or RULES[rule].meaning).replace("The id", "The category's id", 1)
         suggestion = suggestion or _CATEGORY_ID_CURES.get(rule, "")
-    # A number cell of a workbook is read as its number, whatever it shows.
+    # If the reading has a number, the cell is read as this number: only its spelling is wrong.
     column.note(at, rule, problem, suggestion, meant=meant, is_sure=number is not None)
 
 

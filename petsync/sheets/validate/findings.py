@@ -122,7 +122,7 @@ def _cells_like_marker(text: Any, marker: str) -> Iterator[tuple[int, str]]:
         return
     rows = np.arange(len(text))
     if core[0].isascii() and not core[0].isalpha():
-        # No other character becomes this one when case is ignored.
+        # No other character becomes an ASCII character that is not a letter when case is ignored.
         word = marker_word(core)[:1]
         marks = _first_bytes(core[0], word, word.upper(), *_brackets(core))
         rows = rows_starting_with(text, _SKIPPED_BYTES + marks)
@@ -148,7 +148,6 @@ def _brackets(core: str) -> str:
 
 
 def _first_bytes(*characters: str) -> bytes:
-    """Return the first bytes of the characters."""
     return bytes({char.encode()[0] for char in characters if char})
 
 

@@ -158,7 +158,6 @@ def _note_copies(number: str, addresses: Mapping[int, str], notes: Notes, repeat
 
 
 def _differing_columns(codes: Mapping[str, _Numbers], group: _Rows) -> list[str]:
-    """Return the columns in which these rows differ."""
     names = [name for name, each in codes.items() if (each[group] != each[group[0]]).any()]
     return [name for name in names if name != "id"] or names
 

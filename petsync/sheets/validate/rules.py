@@ -177,7 +177,7 @@ PROGRAM = (
         "Write [clear] to empty the field; put an apostrophe before the text if it is intended.",
         "petsync reports other brackets (`［clear］`), a missing one (`clear]`) and spaces inside "
         "them. In a list of several items, put such an item in double quotes: "
-        '`"(clear)"; shy`. An export does both.',
+        '`"(clear)"; shy`. An export writes the apostrophe or the quotes.',
     ),
 )
 
@@ -286,8 +286,8 @@ FIELDS = (
         "Leave the cell blank to change nothing, or write [clear] to empty the field.",
         "petsync looks for this in category, tags and photo addresses: `-`, `n/a`, `none`, "
         "`null`, `NaN`, `<NA>`, `?`, `tbd`, `(blank)` and similar texts, and `clear` without "
-        "brackets. In names, it reports only what programs write for a missing value: `nan`, "
-        "`NaN`, `None`, `NULL`, `<NA>`. It does not report names and categories from the sheet's "
+        "brackets. In names, it reports only what programs write for a missing value, such as "
+        "`nan`, `None`, `NULL` or `<NA>`. It does not report names and categories from the sheet's "
         "export.",
     ),
     error(
