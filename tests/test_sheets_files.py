@@ -107,7 +107,7 @@ BROKEN = {
     "a cell in another row": (
         "pets.xlsx",
         workbook(sheet=worksheet(HEADER + f'<row r="2">{text_cell("A1", "7")}</row>')),
-        "the cell A1 has the same place as another one",
+        "the cell A1 is out of order",
     ),
     "a cell in another row of a sheet with errors": (
         "pets.xlsx",
@@ -125,7 +125,7 @@ BROKEN = {
                 HEADER + f'<row r="2">{text_cell("B2", "x")}{text_cell("B2", "y")}</row>'
             )
         ),
-        "the cell B2 has the same place as another one",
+        "the cell B2 is out of order",
     ),
     "a row there twice": (
         "pets.xlsx",

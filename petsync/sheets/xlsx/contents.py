@@ -56,7 +56,7 @@ def cell_texts(
 def _format_values(
     name: str, values: Iterable[Any], marker: str, empty: str, separator: Literal["\n", " | "]
 ) -> list[str]:
-    """Return the texts of a column's values, each None if it is missing."""
+    """Return the texts of a column's values, which are None where a value is missing."""
     addresses = partial(format_photo_urls, separator=separator)
     forms: dict[str, Callable[[Any], str]] = {
         "id": _number,
@@ -75,8 +75,8 @@ def _format_values(
 def cell_columns(
     table: pa.Table, *, marker: str, separator: Literal["\n", " | "] = "\n"
 ) -> list[pa.LargeStringArray]:
-    """Return the same texts as `cell_texts` of the table's DataFrame, with an empty `empty`. Only
-    the cells that may need quotes or an escape become Python objects.
+    """Return the texts that `cell_texts` returns for the table's DataFrame. Only the cells that may
+    need quotes or an escape become Python objects.
     """
     return [*_iter_columns(table.combine_chunks(), marker, separator)]
 
@@ -91,7 +91,7 @@ def _iter_columns(
             values = table[name].take(rows).to_pylist()
         return _format_values(name, values, marker, "", separator)
 
-    # Only the default marker has no letter that equals another one when case is ignored.
+    # `_are_plain` finds only the default marker.
     is_known = marker in ("", CLEAR)
     for name in OUT:
         if name == ACTION:
@@ -185,7 +185,8 @@ def _number(value: Any) -> str:
     if number is None or number != value:
         raise SheetError(
             f"the table has the id {value!r}, which is not a whole number",
-            hint="Make the column Int64: frame['id'] = frame['id'].astype('Int64').",
+            hint="Correct it. If ids are texts, convert their column, such as "
+            "frame['id'] = frame['id'].astype('Int64').",
         )
     return str(number)
 

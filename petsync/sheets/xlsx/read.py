@@ -393,12 +393,12 @@ def _count_filled(rows: Sequence[Sequence[Any]], columns: Sequence[Cells]) -> in
 
 
 def _check_places(data: bytes, where: str) -> None:
-    """Raise SheetError if a cell has the same place as another one."""
+    """Raise SheetError if a cell is out of order, because another one may have its reference."""
     place = find_misplaced(data)
     if place:
         raise SheetError(
-            f"{where}: the worksheet is damaged: the cell {place} has the same place as another "
-            "one",
+            f"{where}: the worksheet is damaged: the cell {place} is out of order, so a value may "
+            "be missing",
             hint="Open it in Excel or LibreOffice, check the values, and save it again.",
         )
 

@@ -44,7 +44,7 @@ _LONG = re.compile(rb"<[^<]{%d,}" % _SPAN)
 
 
 class MarkupError(ValueError):
-    """A part that is not well-formed, or that has a DTD."""
+    """A part that is not well-formed, has a DTD, is too large, or has cells out of order."""
 
 
 @dataclass(slots=True)
