@@ -540,7 +540,7 @@ def test_an_export_that_is_killed_leaves_no_wrong_base(tmp_path, monkeypatch, st
     sheet = read_sheet(path)
     assert len(sheet) == (1 if stage == "the file" else 3)
     assert sheet.base is None
-    assert "the export was interrupted" in sheet.base_refused
+    assert "the last write of the file was interrupted" in sheet.base_refused
     write_sheet(a_snapshot(), path)
     assert read_sheet(path).base_refused == ""
 

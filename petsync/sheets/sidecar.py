@@ -26,8 +26,8 @@ __all__ = [
 _SUFFIX = ".petsync-base"
 _MAX_BYTES = 1 << 30
 _UNFINISHED = "petsync-base unfinished"
-INTERRUPTED = "the export was interrupted"
-"""The reason why the base of an interrupted export is refused."""
+INTERRUPTED = "the last write of the file was interrupted"
+"""The reason why the base is refused after an interrupted export or write-back."""
 
 
 def sidecar_path(path: Path) -> Path:
@@ -41,7 +41,7 @@ def sidecar_path(path: Path) -> Path:
 def read_sidecar_lines(path: Path) -> list[str] | None:
     """Return the lines of the sidecar, None if there is none.
 
-    Raises ParcelError if it cannot be read or its export was not finished.
+    Raises ParcelError if it cannot be read, or the file and its sidecar were not both written.
     """
     sidecar = sidecar_path(path)
     try:

@@ -1094,7 +1094,7 @@ _LETTERS[[*b" \t\x0b\x0c,;|_&", *range(48, 58), *range(65, 91), *range(97, 123)]
 _LETTERS[128:] = True
 
 _AT_END_PROBLEM = "There seems to be a separator beside the address."
-_AT_END_CURE = "Write {}; if all of it is the address, put it in double quotes."
+_AT_END_CURE = "Write {} instead. If all of it is the address, put it in double quotes."
 
 Known = Callable[[], Collection[str]]
 
