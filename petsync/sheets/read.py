@@ -1008,7 +1008,7 @@ class Peek:
     tab: str
     """The worksheet; "" for CSV."""
     tabs: tuple[str, ...]
-    """All visible worksheets."""
+    """All visible worksheets, without petsync's own; () for CSV."""
     headers: tuple[str, ...]
     """The headers, in the order of their columns."""
     meant: Mapping[str, str] = field(default_factory=dict)

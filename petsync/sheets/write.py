@@ -222,8 +222,8 @@ def _csv_file(data: Any, clear: str, delimiter: str) -> bytes:
 
 
 def _csv_of_table(table: pa.Table, clear: str, delimiter: str) -> bytes | None:
-    """Return the same bytes as `csv_bytes` for the texts of the table's cells; None if a cell is
-    longer than its limit.
+    """Return the same bytes as `csv_bytes` for the texts of the table's cells; None if a cell may
+    be longer than its limit.
     """
     *columns, _ = cell_columns(table, marker=clear, separator=" | ")
     if any((pc.max(pc.binary_length(each)).as_py() or 0) > _MAX_CELL_LENGTH for each in columns):

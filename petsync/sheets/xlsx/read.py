@@ -97,7 +97,7 @@ def read_grid(
 
     A worksheet of at least `large` bytes is parsed in two halves at the same time. Raises
     SheetError if the workbook cannot be read, the worksheet does not exist or has no known header,
-    or the worksheet of the base cannot be identified.
+    or the worksheet of the base is hidden or cannot be identified.
     """
     package = Package(source)
     if tab is not None:
@@ -161,7 +161,8 @@ def ids_elsewhere(source: Source, mapper: Mapper, tab: str) -> Mapping[str, froz
 def first_rows_of(
     source: Source, tab: str | None, base: Base | None = None
 ) -> tuple[str, list[str], list[list[str]]]:
-    """Return a worksheet's name, the names of all visible ones, and the texts of its first rows.
+    """Return a worksheet's name, the names of all visible ones without petsync's own, and the texts
+    of the worksheet's first rows.
 
     Without `tab`, the worksheet is that of the file's `base`, else the first visible one. Raises
     SheetError if the worksheet cannot be read.
