@@ -131,6 +131,19 @@ def test_a_backup_takes_the_news_again(any_scenario: BackupScenario, edited: boo
     assert (again.round.status, again.open) == ("in-sync", ())
 
 
+@pytest.mark.parametrize(("mode", "names_action"), [("two-way", True), ("pull", False)])
+def test_the_note_on_a_backup_names_the_action_only_if_it_has_an_effect(
+    scenario: BackupScenario, mode: str, names_action: bool
+) -> None:
+    """Only in a two-way job, the note says that the action `delete` reverses what is written."""
+    scenario.options = {"mode": mode}
+    _news(scenario)
+    scenario.backup(scenario.run())
+    (note,) = (each for each in scenario.run().open if "may have been restored" in each.problem)
+    assert "are written into the sheet again." in note.hint
+    assert ("write delete" in note.hint) is names_action
+
+
 @pytest.mark.parametrize("edited", [False, True])
 def test_a_backup_that_is_older_by_two_writes(scenario: BackupScenario, edited: bool) -> None:
     """A backup from before two writes is compared with what was agreed when it was made."""

@@ -96,7 +96,7 @@ def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iter
     """Yield a difference for each pet that another user added during the run with the same values
     as a pet added by the run.
     """
-    added = {} if report is None else _count_added_contents(report)
+    added = {} if report is None else _find_added_contents(report)
     if report is None or not added:
         return
     own = [each.assigned_id for each in report.results if each.assigned_id is not None]
@@ -114,7 +114,7 @@ def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iter
             )
 
 
-def _count_added_contents(report: Report) -> dict[Hashable, int]:
+def _find_added_contents(report: Report) -> dict[Hashable, int]:
     """Return the ids of the pets that the run added, by content."""
     return {
         content(change.after): result.assigned_id
@@ -278,8 +278,9 @@ class Comparer:
         Pets in `claimed` are not missing: another sheet may have their rows. The rows of the pets
         in `may_lack` had an id before, and may lack it again. `left` has pets that other sheets had
         in their last round and that no row names now: a row without an id may be the row of such a
-        pet. `sibling_restored` is the time when another file of the folder was last found to be an
-        older copy, "" for never. Without `has_inbound` the changes for the sheet are not planned.
+        pet. `sibling_restored` is the time when a round last found that another sheet of the store
+        is an older copy, "" for never. Without `has_inbound` the changes for the sheet are not
+        planned.
         """
         sheet = self._with_known_statuses(sheet, snapshot, base)
         own = None if base is None else base.without(self.elsewhere)
@@ -748,8 +749,8 @@ _LISTED = 20
 _NAMED = 5
 _CURES = {
     "removed-changed": "To remove the pet, delete it in the store. To keep it, restore its row.",
-    "delete-changed": "Empty the action cell: the next round writes the store's values into the "
-    "row. Then write `delete` again if the pet is still to be deleted.",
+    "delete-changed": "Empty the action cell: the next round of a two-way job writes the store's "
+    "values into the row. Then write `delete` again if the pet is still to be deleted.",
     "not-looked-up": "The next round looks the pet up again.",
 }
 """How to resolve a conflict in a job's sheet, if that differs from the advice for a manual plan."""
@@ -792,7 +793,7 @@ class Differences:
     is_before: bool = False
     """True if the comparison is from before that run; applied changes are then resolved."""
     is_refused: bool = False
-    """True if the changes will never be made."""
+    """True if the round refuses the changes, so they are not to be made."""
     is_first: bool = True
     stuck: tuple[Obstacle, ...] = ()
     """Cells that cannot be written."""
@@ -806,7 +807,7 @@ class Differences:
                 self.results[result.row, result.pet_id] = result
 
     def all(self) -> tuple[Difference, ...]:
-        """Return all differences, in the sheet's order; those that need a decision come first."""
+        """Return all differences; those of lost columns, conflicts and blocked rows come first."""
         found = [*self._conflicts(), *self._blocked_rows(), *self._changes(), *self._sheet()]
         found += self._unnamed_pets(found)
         columns = [*self._columns()]

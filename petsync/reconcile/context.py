@@ -67,8 +67,8 @@ class Watcher(Protocol):
         """Return a context manager for one step; an error of the step passes through it."""
 
     def on_end(self, report: RoundReport) -> None:
-        """The round has ended. Its report is already written, except in a dry run. Also called for
-        a round without `on_begin`.
+        """The round has ended. Its report is already written, unless that failed or this is a dry
+        run. Also called for a round without `on_begin`.
         """
 
 
@@ -166,8 +166,7 @@ CODES: dict[Status, int] = {
 }
 """The exit code of each status."""
 _SERVICE = (
-    "The next round tries again. If the problem persists, `petsync doctor` shows the service's "
-    "answers."
+    "The next round tries again. If the problem persists, `petsync doctor` tests the service."
 )
 _KEYS = (
     (r'--encoding (\S+), in Python encoding="[^"]+"', r'encoding = "\1" in the job'),
@@ -184,7 +183,7 @@ class Reconciliation:
     """The values that all rounds of one reconciliation share.
 
     `moved`: the user confirms that the job's store is the same store at a new address. `formers`:
-    the former names of jobs that were renamed since their last round.
+    the former names of jobs that were renamed since their last round, by present name.
     """
 
     config: Configuration
@@ -340,7 +339,7 @@ class RoundContext:
         for kind, status in _ENDS:
             if kinds.get(kind):
                 return status
-        # `applied` counts neither ids that rows got nor the changes of a resumed run.
+        # `applied` counts neither rows that were only partly written nor changes of resumed runs.
         did = self.round.applied or self.round.backup or self.round.resumed
         return "done" if did else "in-sync"
 

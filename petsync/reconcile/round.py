@@ -108,7 +108,7 @@ _QUERY_CURES = {
 
 _MIXED = (
     "Move the ids back to their rows, and sort whole rows only. If pets are to exchange their "
-    "values, run `petsync plan SHEET` and then `petsync apply`."
+    "values, run `petsync plan SHEET` and then `petsync apply SHEET`."
 )
 _UNCHANGED = "Nothing was changed, on either side."
 _NAMED = 5
@@ -117,7 +117,9 @@ _NAMED = 5
 def is_held(
     context: RoundContext, comparer: Comparer, comparison: Comparison, start: RoundStart
 ) -> bool:
-    """Note all differences, and return true if the round ends before any change. Raises
+    """Note all differences, and return true if the guard ends the round before any change.
+
+    A plan that must wait is stored, and a waiting plan that is no longer needed is removed. Raises
     FindingsError if the job is strict and the sheet has errors.
     """
     first = Differences(context.job, comparison, is_first=comparer.is_first).all()
@@ -436,7 +438,7 @@ def _is_missing(path: Path) -> bool:
 
 
 _UNNUMBERED = (
-    "The next round tries again. A row that is edited before then becomes a new pet: close the "
+    "The next round tries again. A row that is edited before then may become a new pet: close the "
     "file, or write the ids into it."
 )
 

@@ -245,8 +245,8 @@ def find_start(
     elsewhere: Collection[int] = (),
     folder: Folder | None = None,
 ) -> RoundStart:
-    """Return the start, see `_find_base`; units are marked unsure in its base if rows have older
-    values again.
+    """Return the start, see `_find_base`. In mode two-way, units are marked unsure in its base if
+    rows have older values again.
 
     If an older copy was restored, every column is checked, else only columns that were missing in
     the last round.
@@ -1123,6 +1123,8 @@ def _note_backup(versions: Sequence[Version], mode: str) -> Difference:
         "The changes since then are written into the sheet again. To reverse them: change the "
         "store, or write delete into the rows' action column."
     )
+    if mode == "pull":  # it ignores actions
+        hint = "The changes since then are written into the sheet again."
     if mode == "push":
         hint = "Its values are sent nevertheless; pets whose rows were added since are not deleted."
     return Difference(kind="note", problem=problem, hint=hint)
