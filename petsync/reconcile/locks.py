@@ -1,4 +1,6 @@
-"""Locks: one round of a job at a time, also across machines, and one job at a time per store."""
+"""Locks: one round of a job at a time, and one job at a time per store. Several machines must share
+the state folder for this.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def place_of(url: str) -> Place:
     return Place(parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"))
 
 
-# The machine's folder for locks, for jobs with different state folders.
+# The user's folder for locks on this machine, for jobs with different state folders.
 
 
 _LOG = logging.getLogger(__name__)
@@ -113,8 +115,8 @@ def lock_store(paths: StatePaths, store: str, *, timeout_s: float = _TIMEOUT_S) 
     """Hold the locks of a store: jobs that send to it run one after another.
 
     Schedules often start several jobs at once. Jobs of this user on this machine wait for each
-    other even if their state folders differ. Raises LockedError after `timeout_s` seconds, and
-    PetsyncError if a lock cannot be created.
+    other even if their state folders differ. Raises LockedError if a lock is not free within
+    `timeout_s` seconds, and PetsyncError if it cannot be created.
     """
     with ExitStack() as stack:
         for path in filter(None, (paths.store_lock(store), find_store_lock(store))):

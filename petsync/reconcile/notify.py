@@ -218,7 +218,7 @@ class Notice:
     since: float = 0.0
     """When the problem began, in seconds since the epoch; 0 if it began with this round."""
     new: frozenset[str] = frozenset()
-    """Digests of the differences that were not open at the comparison before."""
+    """Digests of the differences that were not open at the previous comparison."""
     reason: str = ""
 
 

@@ -606,7 +606,7 @@ GAUGES: Mapping[str, tuple[str, Callable[[LatestRound], float]]] = {
     ),
     "petsync_round_failed": ("Changes that failed", lambda each: each.round.failed),
     "petsync_round_conflicts": ("Conflicts that are open", lambda each: each.round.conflicts),
-    "petsync_round_findings": ("Rows that are blocked", lambda each: each.round.findings),
+    "petsync_round_findings": ("Rows that need fixing", lambda each: each.round.findings),
     "petsync_round_left": (
         "Differences without an explanation",
         lambda each: each.round.unexplained,

@@ -75,9 +75,10 @@ def with_claims(
     """Return the start with `claimed`: the pets of its base that are in no row but may have a row
     in another sheet of the store.
 
-    A pet is claimed if another sheet names it, if the other sheets cannot be read, or if it was in
-    a file that is no longer in its folder. If an older copy of another sheet was restored, the rows
-    of the other missing pets may have moved to that sheet: these pets become `lost`.
+    A pet is claimed if a row of another sheet may be its row, if the other sheets cannot be read,
+    or if it was in a file that is no longer in its folder. If an older copy of another sheet was
+    restored, the rows of the other missing pets may have moved to that sheet: these pets become
+    `lost`.
     """
     base, job = start.base, context.job
     own = frozenset[int]() if base is None else base.ids
@@ -373,10 +374,12 @@ def _describe_moved(found: Mapping[int, str]) -> str:
 def with_siblings(
     context: RoundContext, comparison: Comparison, start: RoundStart, comparer: Comparer
 ) -> RoundStart:
-    """Return the start; its base also has pets on which the store and another sheet agree. These
-    are pets that the base lacked, and that either differ from their row or are no longer in the
-    store. If an older copy of another sheet was restored, they are marked unsure in the base. A pet
-    that was missing on both sides is added again from a row only if a user requests it.
+    """Return the start; its base also has pets from the bases of other sheets.
+
+    These are pets of this sheet's rows that the base lacked, and that either differ from their row
+    or are no longer in the store. If an older copy of another sheet was restored, they are marked
+    unsure in the base. A pet that was missing on both sides is added again from a row only if a
+    user requests it.
     """
     if context.job.mode != "two-way":
         return start

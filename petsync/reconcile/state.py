@@ -117,7 +117,9 @@ class StatePaths:
     """Former names of jobs, by present name: the files are still stored under the former ones."""
 
     def check(self) -> None:
-        """Raise PetsyncError if the state folder contains a symbolic link, a pipe or a device."""
+        """Raise PetsyncError if the state folder contains a symbolic link, a pipe or a device, or
+        is a link with the name `.petsync`.
+        """
         try:
             check_state_folder(self.state)
         except OSError as error:
@@ -160,9 +162,8 @@ class StatePaths:
         return path.name.startswith(quote(f"{self.formers.get(job, job)}--", safe=_SAFE))
 
     def pending(self, job: str, part: str = "") -> Path:
-        """Return the file that names the plans that the job is applying.
-
-        After a crash it names the plans that the job was applying.
+        """Return the file that names the plans that the job is applying, or was applying before a
+        crash.
         """
         return self.folder / "begun" / f"{self._name(job, part)}.json"
 
