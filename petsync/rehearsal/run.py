@@ -63,7 +63,7 @@ class StoreCopy:
 
     snapshot: Snapshot
     outside: tuple[Pet, ...] = ()
-    """Pets that no status query lists, found by their ids."""
+    """Pets that the snapshot lacks, found by their ids."""
     unanswered: tuple[FailedLookup, ...] = ()
     """The ids for which the store gave no answer."""
 
@@ -159,10 +159,7 @@ def notes(source: StoreCopy, listed: Snapshot, after: Collection[int]) -> Iterat
         )
     outside = {pet.id for pet in source.outside}
     if hidden := set(after) - set(listed.frame["id"]) - outside:
-        yield (
-            f"No status query would find {_format_ids(sorted(hidden))} any more, and no export "
-            "would contain them."
-        )
+        yield f"No status query, and so no export, would contain {_format_ids(sorted(hidden))}."
 
 
 def _format_ids(ids: list[int]) -> str:
@@ -350,10 +347,10 @@ def rehearse(
 
     `plan` is a Plan, the path of a saved plan (`.json`), or anything that `store.plan` accepts,
     with its `options`. petsync only reads from the store, and the plan can still be applied.
-    `sheet` is the sheet of a Plan, by default the file from which it was made; `snapshot` avoids
-    another read of the store. `faults` makes the copy fail during the run, as `petsync serve` does;
-    with `concurrency` 1, the same `seed` makes the same requests fail. `keep` is a new file for the
-    resulting copy, for `petsync serve --db`.
+    `sheet` is the sheet of a Plan, by default the file from which it was made. With a `snapshot`,
+    the store's pets are not listed again. `faults` makes requests to the copy fail during the run,
+    in the syntax of `petsync serve --faults`; with `concurrency` 1, the same `seed` makes the same
+    requests fail. `keep` is a new file for the resulting copy, for `petsync serve --db`.
 
     A plan that the guard refuses is rehearsed too; the result contains the refusal. Raises
     PlanError for a plan of another store or a plan file that cannot be read, StalePlanError for a
