@@ -676,8 +676,8 @@ class Recorder(Protocol):
     ) -> None:
         """Record the result of a change; it is on disk soon, and before any later intent.
 
-        `after` is the pet in the service's response, if there is one, and `replaced` the pet that a
-        new pet replaced.
+        `after` is the added pet with the id that the service assigned or, for an add without a
+        response, the pet that may be its pet. `replaced` is the pet that a new pet replaced.
         """
 
     async def record_known_ids(self, ids: Iterable[int]) -> None:
@@ -795,8 +795,9 @@ def build_earlier_results(plan: Plan, entries: Iterable[Entry], seconds: float) 
 
 
 def is_resumable(past: PastRun) -> bool:
-    """Return true if a run can be resumed: it ended early, or some of its changes failed or have an
-    unknown outcome.
+    """Return true if a run is not done, or some of its changes failed or have an unknown outcome.
+
+    A run in progress counts, too: it can be resumed only after its process has ended.
     """
     trouble = past.counts.get("failed", 0) + past.counts.get("unknown", 0)
     return past.state != "done" or bool(past.open or trouble)
@@ -855,7 +856,7 @@ def settle_superseded(
         result = result_of(number, change, "conflict", "superseded", why)
         if number in added:
             pet_id = added[number]
-            already = f"run {later}, or one before it, added this row as {pet_id}"
+            already = f"run {later}, or one before it, added this row as pet {pet_id}"
             result = result_of(number, change, "unchanged", "already-so", already, pet_id)
         if number not in uncertain:
             decided.append(result)
@@ -1005,7 +1006,7 @@ _CONFIRMED = "confirmed by reading it back"
 _STILL_DIFFERENT = "sent, but the store still has other values; plan again to check"
 _MAX_ATTEMPTS = 3
 """The maximum number of times that an add with an id is sent while its pet is confirmed to be
-absent; the HTTP client itself never repeats an add.
+absent; the HTTP client itself repeats an add only if the service did not process it.
 """
 _RETRY_WAIT_S = 0.2
 _GATEWAY_STATUSES = frozenset({502, 504})
@@ -1307,7 +1308,7 @@ _CAUSES: tuple[tuple[type[ApiError], Cause], ...] = (
 
 
 _MAX_SENDS = 3
-"""The maximum number of times that an add without an id is sent in one run while its pet is
+"""The maximum number of times that one process of a run sends an add without an id while its pet is
 confirmed to be absent.
 """
 _NO_SUCH_IDS = (400, 404, 422)
@@ -1912,6 +1913,5 @@ def refuse_drifted(plan: Plan, now: Mapping[int, Pet | None]) -> None:
     if drifts:
         raise GuardError(
             "the guard refuses this plan: " + "; ".join(drifts),
-            hint="Nothing was sent, and the plan is unused. Find out who changed these pets, then "
-            "plan again.",
+            hint="This attempt sent nothing. Find out who changed these pets, then plan again.",
         )

@@ -271,7 +271,10 @@ class _EffectJudge:
         if not effect.is_settled:
             done = _VERBS[effect.kind]
             problem = f"may have been {done} by the run, which did not finish the change"
-            suggestion = f"`petsync resume {self.run}` determines the outcome; then undo again"
+            suggestion = (
+                f"`petsync resume {self.run}` determines the outcome and, unless the run was "
+                "undone, sends the rest of the run; then undo again"
+            )
             return _build_conflict(effect, "not-settled", problem, suggestion)
         if effect.pet_id is None:
             problem = "added a pet, and the service did not return the assigned id"
