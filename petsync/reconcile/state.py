@@ -716,7 +716,7 @@ class Versions:
 
     def keep(self, version: Version) -> Version:
         """Store a version under a new number, flush it to disk, and return it. If the last version
-        contains no writes and starts from the same file, it is removed; otherwise the oldest
+        has no known write and starts from the same file, it is removed; otherwise the oldest
         versions beyond the limit are removed. Raises PetsyncError.
         """
         last = [each for each in self.all()[-1:] if each.is_state or not each.is_written]
