@@ -425,7 +425,7 @@ class RunSession:
         return self._known
 
     async def confirm_lock(self) -> None:
-        """Check that no other process has taken over. Reads the file only if the last heartbeat is
+        """Check that no other process has taken over. Renews the lock only if the last heartbeat is
         so old that this process must have been suspended.
         """
         if abs(time.time() - self._writer.renewed) > _STANDSTILL_S:
