@@ -1,4 +1,4 @@
-"""The checks of arguments of plan and apply, made before any request."""
+"""Checks of the arguments of functions, made before any request."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def no_findings(sheet: Sheet) -> None:
         counts = f"{_count(sheet.errors, 'error')} and {_count(warnings, 'warning')}"
         raise FindingsError(
             f"{sheet.source}: {counts}, the first at {first.address}: {first.problem}",
-            hint="Nothing was planned, because strict is set. `petsync check` lists them all.",
+            hint="Nothing was sent, because strict is set. `petsync check` lists them all.",
         )
 
 
@@ -96,7 +96,7 @@ def folder_of(source: object, **of_sheets: object) -> str:
     for name, value in of_sheets.items():
         if value is not None:
             raise SettingsError(
-                f"{name} is valid only with the column of a sheet that names the files",
+                f"{name} is valid only if a column of a sheet names the files",
                 hint="Name the column (--column, in Python column=…), or leave the option out.",
             )
     if isinstance(source, Sheet) or str(source).lower().endswith(_SHEETS):

@@ -91,8 +91,9 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
     """Return the base of the sheet after the run, None if the sheet has no base.
 
     For each row whose change the store has after the run, or that agrees with the store, the base
-    takes the row's values. For every other row, the base stays the same, so that the row's edits
-    remain edits. A recognised row counts as a row with its pet's id.
+    takes the row's values; of a row that is partly in conflict, only the sent fields. For every
+    other row, the base stays the same, so that the row's edits remain edits. A recognised row
+    counts as a row with its pet's id.
     """
     base = sheet.base
     if base is None:
@@ -147,9 +148,8 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
 
 
 def _build_row_pet(agreed: Pet, values: RowValues, last: Pet) -> Pet:
-    """Return the agreed pet with the category cells of its row; `last` is the sheet's earlier pet.
-
-    The number beside a cleared category does not count.
+    """Return the agreed pet with the category cells of its row; `last` has the sheet's earlier
+    values. The number beside a cleared category does not count.
     """
     category = None
     if not clears(values, last.category):
@@ -172,7 +172,7 @@ def _is_agreed(pets: Mapping[int, Pet], moved: Mapping[int, Pet | None], pet_id:
 
 
 def _find_partly_sent(report: Report) -> dict[int | None, frozenset[str]]:
-    """Return the sent fields of rows that are in conflict in other fields."""
+    """Return, by row, the sent fields of rows that are in conflict in other fields."""
     stuck = {result.row for result in report.results if result.kind == "none"}
     sent = (each for each in report.results if each.kind == "update" and each.is_in_store)
     return {result.row: frozenset(result.fields) for result in sent if result.row in stuck}
@@ -247,7 +247,7 @@ class RowComparison:
     frame: pd.DataFrame
     """The rows themselves."""
     cells: Mapping[int, Category]
-    """The category's cells by pet id, for rows that mean the pet's category but write it
+    """By pet id, the category's cells of rows that name the pet's category but write it
     differently.
     """
     filled_columns: frozenset[str]
@@ -255,9 +255,9 @@ class RowComparison:
     headers: tuple[str, ...]
     """The headers that petsync does not use."""
     unnumbered: frozenset[int]
-    """The pets of rows without an id."""
+    """The ids of the pets of rows without an id."""
     has_unknown: bool
-    """True if other rows without an id have unknown pets."""
+    """True if there are other rows, whose pets are unknown."""
     tab: str
     """The worksheet."""
 
@@ -318,9 +318,8 @@ class RowComparison:
     def _find_missing_since(
         self, base: Base, snapshot: Snapshot, old: Base | None
     ) -> dict[int, str]:
-        """Return the pets that recently disappeared from both sheet and store, each with the time.
-
-        Their rows may return.
+        """Return the ids of the pets that recently disappeared from both sheet and store, each with
+        the time. Their rows may return.
         """
         if old is None:
             return {}
@@ -395,7 +394,9 @@ class RowComparison:
         return found
 
     def _build_sheet_pet(self, pet: Pet, row: int, last: Pet | None, base: Base) -> Pet:
-        """Return a pet of the base with the row's values; `last` is the sheet's previous pet."""
+        """Return a pet of the base as the sheet has it. `last` has the sheet's previous values:
+        they count for a category that differs from the store, and in missing columns.
+        """
         if "category" in self.differing.get(row, ()):
             pet = pet if last is None else with_fields(pet, last, ("category",))
         elif (cells := self.cells.get(pet.id or 0)) is not None:
@@ -465,7 +466,7 @@ def find_shared_pets(sheet: Sheet, pet_ids: Mapping[int, int]) -> set[int]:
     """Return the rows that share a pet: each row whose pet in `pet_ids` is also named by another
     row, and that other row.
 
-    It is unknown which of them means the pet.
+    It is unknown which of them is the pet's row.
     """
     if not pet_ids:
         return set()
@@ -501,17 +502,16 @@ def missing_columns(sheet: Sheet, base: Base | None) -> tuple[frozenset[str], tu
 
 
 def with_missing(base: Base | None, sheet: Sheet) -> Base | None:
-    """Return the base with the columns that the sheet lacks now, and the worksheet that was read.
-
-    The sheet does not have the store's later changes in these columns.
+    """Return the base with the columns that are now without values added to `missing`, and with the
+    worksheet that was read. The sheet does not have the store's later changes in these columns.
     """
     missing, _ = missing_columns(sheet, base)
     return base if base is None else replace(base, missing=base.missing | missing, tab=sheet.tab)
 
 
 def is_other(pet: Pet, row_pet: Pet) -> bool:
-    """Return true if the sheet's pet differs from the base's pet in any value, including ids
-    assigned since.
+    """Return true if the sheet's values (`row_pet`) differ from the base's pet in any column,
+    including ids assigned since.
     """
     return not all(equal(pet, row_pet, column) for column in COLUMNS)
 
@@ -547,7 +547,8 @@ def compare_rows(
     `recognised` has the pets of rows without an id. Rows with the action `delete` are not compared,
     and neither are recognised rows whose pet another row names, too. The `base` shows which cell of
     a category was edited. This decides the category of a row that has the name of one category and
-    the id of another. The category of rows in `unclear` counts as different.
+    the id of another. The category of a row in `unclear` counts as different if any of its cells
+    differs.
     """
     sheet_rows = sheet.rows
     frame = with_pet_ids(sheet_rows, recognised)
@@ -677,7 +678,9 @@ def _with_missing_columns(pet: Pet, last: Pet, base: Base, back: Collection[str]
 def _build_mixed_pets(
     snapshot: Snapshot, mixed: Mapping[int, tuple[Unit, ...]], old: Base | None
 ) -> list[pd.DataFrame]:
-    """Return the pets that differ, with the base's values in the units that differ."""
+    """Return a frame of the pets that differ, with the base's values in the units that differ, as
+    the only item of a list; an empty list if the base has none of them.
+    """
     if old is None or not mixed:
         return []
     pets = pets_at(snapshot.frame, list(mixed))
@@ -701,9 +704,9 @@ def _build_mixed_pets(
 _MERGING = ("tags", "photo_urls")
 _T = TypeVar("_T")
 Moves = Mapping[int, tuple[Pet, Pet] | None]
-"""By pet id, the current pet of the base and the current pet of the sheet; None for a removed pet.
-The sheet's pet changes only by values that were sent from a cell or written into it, because a
-column that was missing in the last round may have returned.
+"""By pet id, the base's pet and the sheet's values as a pet, both after the transfer; None for a
+removed pet. The sheet's values change only by what was sent from a cell or written into it, because
+a column that was missing in the last round may have returned.
 """
 
 
@@ -730,7 +733,7 @@ def categories_of(
 def with_report(base: Base | None, report: Report) -> Base:
     """Return the base with the results of a run.
 
-    The sheet keeps the values of the run's plan until it is written.
+    The sheet is not written yet: it has the values from which the run's plan was made.
     """
     start = base or _build_empty_base(report.plan.store, report.started)
     ids = [change.pet_id for change in report.plan.changes if change.pet_id is not None]
@@ -881,10 +884,8 @@ def _iter_sent_changes(report: Report) -> Iterator[tuple[int, Change]]:
 def _apply_sent_change(
     change: Change, pet_id: int, old: Pet | None, last: Pet | None, base: Base
 ) -> tuple[Pet, Pet] | None:
-    """Return the agreed pet and the sheet's pet after a change reached the store, None for a
-    delete.
-
-    `old` and `last` are these two pets before the change.
+    """Return the agreed pet, and the sheet's values as a pet, after a change reached the store;
+    None for a delete. `old` and `last` are these two before the change.
     """
     if isinstance(change, Delete):
         return None
@@ -895,10 +896,11 @@ def _apply_sent_change(
 
 
 def _apply_update(change: Update, old: Pet) -> Pet:
-    """Return a pet of the base, or of the sheet, with the values that a change took from its row.
+    """Return `old`, a pet of the base or a row's values, with the values that a change took from
+    its row.
 
     Tags and photos that both sides had changed were merged, but the sheet gets the result only when
-    it is written. The pet therefore gets only what the change itself added and removed.
+    it is written. `old` therefore gets only what the change itself added and removed.
     """
     merged = [
         c for c in change.fields if c in _MERGING and not is_as_expected(old, change.before, c)
@@ -949,15 +951,12 @@ def _with_sent_pets(base: Base, moves: Moves, categories: Mapping[int, Category]
     )
 
 
-def _with_cells(pet: Pet, cells: Category | None, before: Pet | None) -> Pet:
-    """Return the pet with the category cells of its row. If `cells` is None, the pet stays the
-    same.
+def _with_cells(pet: Pet, cells: Category, before: Pet | None) -> Pet:
+    """Return the pet with the category cells of its row.
 
-    `before` is the row's earlier pet. A blank cell counts as its earlier value. The id beside a
+    `before` has the row's earlier values. A blank cell counts as its earlier value. The id beside a
     cleared name stays.
     """
-    if cells is None:
-        return pet
     cells = _fill_category(cells, before)
     if cells.name == CLEARED and cells.id is not None:
         return msgspec.structs.replace(pet, category=cells)
@@ -1013,12 +1012,23 @@ class SentRun(NamedTuple):
     """The units that clashed with the store and were not sent, each with its pet's id."""
 
 
+def _update_row_pet(row_pet: Pet, change: Update, run: SentRun) -> Pet:
+    """Return the values of the change's row at this run; `row_pet` has its values before.
+
+    The category's cells may differ from the sent category.
+    """
+    pet = _apply_update(change, row_pet)
+    if not _changes_category(change):
+        return pet
+    return _with_cells(pet, _cells_of(change, run.categories), row_pet)
+
+
 class _Cell(NamedTuple):
     """A unit of a pet, with the values that runs sent for it."""
 
     states: list[tuple[int, Pet]]
-    """Pairs of a run's number and the row's pet after this run, for each run that sent the unit.
-    The first pair is 0 and the row's pet at the export.
+    """Pairs of a run's number and the row's values at this run, for each run that sent the unit.
+    The first pair is 0 and the row's values at the export.
     """
     is_seen: bool = True
     """True if the end of the last sent change was recorded."""
@@ -1141,20 +1151,12 @@ class _SheetAfterRuns:
                 continue
             before = self._new[pet_id]
             after = self._new[pet_id] = _apply_update(change, before)
-            row_pet = self._row_pets[pet_id] = self._find_sheet_pet(
-                run, change, self._row_pets[pet_id]
-            )
+            row_pet = _update_row_pet(self._row_pets[pet_id], change, run)
+            self._row_pets[pet_id] = row_pet
             for unit in UNITS:
                 if changed_columns(before, after, unit):
                     known = self._cells.get((pet_id, unit), _Cell([(0, self._first[pet_id])]))
                     self._cells[pet_id, unit] = _Cell([*known.states, (number, row_pet)], is_seen)
-
-    def _find_sheet_pet(self, run: SentRun, change: Update, row_pet: Pet) -> Pet:
-        """Return the pet with the values that its row in the sheet had when the run sent the
-        change. `row_pet` has the row's earlier values.
-        """
-        cells = _cells_of(change, run.categories) if _changes_category(change) else None
-        return _with_cells(_apply_update(change, row_pet), cells, row_pet)
 
     def _select_arrived(self, change: Update) -> Update | None:
         """Return the update, limited to the fields in which the store's pet has the update's
@@ -1169,7 +1171,8 @@ class _SheetAfterRuns:
     def _count_evidence(self, own: Sequence[SentRun]) -> tuple[list[int], list[int]]:
         """Return two lists: for each run, the number of cells that indicate an older sheet, and the
         number of cells that indicate a newer one. For each cell that this or a later run sent, a
-        value from before the run counts as older, and a later value as newer.
+        value from before the run counts as older, and a later value as newer. The row of a deleted
+        pet counts as newer if its action is still `delete`, else as older.
         """
         older, newer = [0] * len(own), [0] * len(own)
         for (pet_id, unit), cell in self._cells.items():
@@ -1219,8 +1222,8 @@ class _SheetAfterRuns:
         self, run: SentRun
     ) -> Iterator[tuple[tuple[int, Unit], tuple[Pet, Pet]]]:
         """Yield the cells that have their exported value although a copy's run sent another value,
-        each with the sent pet and its row's pet. Yields none unless at least one cell has the sent
-        value, and at least as many cells have the sent value as the exported value.
+        each with the sent pet and the copy's values. Yields none unless at least one cell has the
+        sent value, and at least as many cells have the sent value as the exported value.
         """
         as_before, count = list[tuple[tuple[int, Unit], tuple[Pet, Pet]]](), 0
         for change in run.sent:
@@ -1229,7 +1232,7 @@ class _SheetAfterRuns:
             if not isinstance(change, Update) or row is None or old is None:
                 continue
             first = self._first[pet_id]
-            after, row_pet = _apply_update(change, old), self._find_sheet_pet(run, change, first)
+            after, row_pet = _apply_update(change, old), _update_row_pet(first, change, run)
             for unit in UNITS:
                 if (pet_id, unit) in self._cells or not changed_columns(old, after, unit):
                     continue
@@ -1262,7 +1265,7 @@ def with_newer_cells(older: Base, base: Base, sheet: Sheet) -> Base:
 
 
 def find_changed_units(older: Base, newer: Base) -> dict[int, tuple[Unit, ...]]:
-    """Return, by pet id, the units in which the pets of both bases differ."""
+    """Return, by pet id, the units in which the sheet's values differ between the two bases."""
     frame, newer_frame = older.sheet_frame, newer.sheet_frame
     places = match.positions(frame["id"].array, newer_frame)
     at = np.flatnonzero(places >= 0)
@@ -1286,8 +1289,8 @@ def _has_same_values(judge: Judge, row: Row, unit: Unit, pet: Pet) -> bool:
 
 
 def _with_units(base: Base, sides: Mapping[tuple[int, Unit], tuple[Pet, Pet]]) -> Base:
-    """Return the base with the units in `sides`, each with the values of the agreed pet and of the
-    sheet's pet.
+    """Return the base with new values of the units in `sides`: those of the base's pet and those of
+    the sheet.
     """
     ids = {pet_id for pet_id, _ in sides}
     pets = {pet.id or 0: pet for pet in pets_of(ids, base.frame)}

@@ -51,7 +51,7 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     "" if `row` is None.
     """
     fields: tuple[Column, ...] = ()
-    """The columns that differ, in the table's order."""
+    """The columns that change, in the table's order; () for a delete."""
 
 
 class Add(_Change, frozen=True, kw_only=True, tag="add"):
@@ -169,7 +169,7 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
     after: Pet | None = None
     """With clashes: the pet as it would be if the sheet won all clashes of the row."""
     says: tuple[Column, ...] = ()
-    """With clashes: the row's columns that have the changed fields."""
+    """With clashes: the row's columns from which `after` takes values."""
 
     @property
     def subject(self) -> str:
