@@ -307,7 +307,7 @@ def test_a_strict_job_says_why_nothing_was_done() -> None:
     other rows are used.
     """
     finding = (Difference(kind="finding", problem="'avialable': The store has no such status."),)
-    hint = "Nothing was sent, because strict is set."
+    hint = "Nothing was changed, because strict is set."
     stopped = round_of(status="findings", findings=1, problem="/srv/pets.csv: 1 error", hint=hint)
     text = " ".join(round_text(RoundReport(round=stopped, open=finding)).split())
     assert "1 error in the sheet keeps the whole sheet from being used." in text

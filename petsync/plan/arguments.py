@@ -64,7 +64,7 @@ def no_findings(sheet: Sheet) -> None:
         counts = f"{_count(sheet.errors, 'error')} and {_count(warnings, 'warning')}"
         raise FindingsError(
             f"{sheet.source}: {counts}, the first at {first.address}: {first.problem}",
-            hint="Nothing was sent, because strict is set. `petsync check` lists them all.",
+            hint="Nothing was changed, because strict is set. `petsync check` lists them all.",
         )
 
 

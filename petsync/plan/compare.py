@@ -102,8 +102,8 @@ _NEAR = 10
 _MAX_COMPARED = 100
 """The maximum number of pets with which an add is compared."""
 _MIN_EXCHANGED = 2
-"""The minimum number of exchanged rows. A single row may be intended; ids are exchanged in
-pairs.
+"""The minimum number of rows that count as evidence. A single row may be intended; ids are
+exchanged in pairs.
 """
 _MIN_DIFFERING = 2
 """The minimum number of units in which a row with another pet's values differs from its own pet:
@@ -131,8 +131,8 @@ def find_exchanged(
 ) -> tuple[IdExchange, ...]:
     """Return the exchanges among these `rows`.
 
-    In an exchange, a row has all the values that another pet had `before`, and that pet's own row
-    has other values now. Returns an empty tuple if there is only one exchange.
+    In an exchange, all values of a row are those that another pet had `before`, and that pet's own
+    row has other values now. Returns an empty tuple if there is only one exchange.
     """
     found = _find_others(sheet, before, rows)
     return tuple(found) if len(found) >= _MIN_EXCHANGED else ()
@@ -183,7 +183,9 @@ def _find_changed(
     is_merged: match.Mask,
     places: match.Positions,
 ) -> pd.DataFrame:
-    """Return the pets with these names whose own rows are to be merged and have other values."""
+    """Return the pets with these names whose own rows have other values. Only rows in the mask
+    `is_merged` count.
+    """
     wanted = frozenset(normalize(None if pd.isna(name) else name) for name in names) - {""}
     is_named = np.append(names_among(pets["name"], wanted), False)
     at = np.flatnonzero(is_merged & is_named[places])
@@ -196,11 +198,11 @@ def _find_misplaced(
 ) -> list[Conflict]:
     """Return the conflicts of misplaced rows.
 
-    Such a row has all values of a pet that no row names. The pet is one of the base, or of the
-    store if there is no base. Applying the row would overwrite one pet, and duplicate the other or
-    delete it as missing. If there is such a row, all rows with the earlier values of other pets are
-    conflicts too. An add without an id that has a pet's old values, and the row that has this pet's
-    id and another name, are always conflicts.
+    All values of such a row are those of a pet that no row names. The pet is one of the base, or of
+    the store if there is no base. Applying the row would overwrite one pet, and duplicate the other
+    or delete it as missing. If there is such a row, all rows with the earlier values of other pets
+    are conflicts too. An add without an id that has the old values of exactly one pet, and the row
+    that has this pet's id and another name, are always conflicts.
 
     Without a base, rows become conflicts only if there is such an add, because their values may be
     intended. This condition does not apply if the sheet must list all pets (`is_all`).
@@ -239,7 +241,7 @@ def _find_misplaced(
 
 
 def _build_misplaced(sheet: Sheet, found: IdExchange) -> Conflict:
-    was = f", which was {found.was!r}" if found.was else ""
+    was = f" of {found.was!r}" if found.was else ""
     return Conflict(
         row=found.row,
         source=sheet.address(found.row),
@@ -269,7 +271,7 @@ def _build_displaced(sheet: Sheet, row: int, pet_id: int, other: int, *, has_id:
     """
     there = sheet.address(other, "id")
     problem = f"has no id, but has the earlier values of pet {pet_id}, whose id is at {there}"
-    way = f"Write {pet_id} into the id cell, or `add-another` in the action column to add another"
+    way = f"Move the id here from {there}, or write `add-another` in the action column for another"
     if has_id:
         problem = f"has the id {pet_id} and another name, and {there} has the pet's earlier values"
         way = f"Move the id to {there}, or write `update` in the action column to rename the"
@@ -357,9 +359,9 @@ def _find_lookalikes(
 ) -> list[Conflict]:
     """Return the conflicts of the adds that look like one of the `pets`.
 
-    No row names these `pets`. This is for a sheet without ids, whose rows may all be pets of the
-    store. A row looks like a pet with the same name, or the same photos, if half of its other
-    values agree. A row with the action `add` or `add-another` never looks like a pet.
+    No row names these `pets`. This is for a sheet without ids, whose rows may all belong to pets of
+    the store. A row looks like a pet with the same name, or the same photos, if at least half of
+    its other values agree. A row with the action `add` or `add-another` never looks like a pet.
 
     If most rows belong to pets, a row also looks like a pet with the same name if it differs from
     it in at most one column, the same column in all rows. A row belongs to a pet if it is
@@ -394,7 +396,7 @@ def _edited_in_one_column(
 ) -> Iterator[tuple[Add, Pet]]:
     """Yield the adds that differ from a pet of the same name in at most one column, each with that
     pet. Yields them only if most of the `total` rows belong to pets. Rows that belong to pets are
-    the `identical` rows, and the rows of the adds whose name only one pet has.
+    the `identical` rows, and the rows of those of these adds whose name only one pet has.
     """
     pairs = [
         (add, pet)
@@ -427,8 +429,9 @@ def _find_renamed(
     No row names these `pets`. Like `_find_lookalikes`, this is for a sheet without ids. The row of
     such an add has a pet's values except for the name. If at least half of the rows are `identical`
     to pets, the pet's id must also be between the ids of the nearest identical rows above and
-    below. In other sheets, exactly one pet must have all values of the row except the name, and the
-    sheet must have all columns of petsync's own tables but the id.
+    below. In other sheets, exactly one pet must have all values of the row except the name, one of
+    these values must not be the status, and the sheet must have all columns of petsync's own tables
+    but the id.
     """
     adds = _open_adds(changes, sheet)
     is_whole = {*COLUMNS} - {"id"} <= {*sheet.rows}
@@ -479,8 +482,8 @@ def _find_copied(
     Like `_find_lookalikes`, this is for a sheet without ids. There are none unless most rows are in
     `conflicts_so_far`, because they look like pets. An add is a conflict if it agrees with one of
     the `pets`, which no row names, in all its values except the name, or in the name, ignoring
-    case. Each pet gets at most one row. Of several pets, the first choice is one with the row's
-    name, then one whose name is the beginning of the row's name.
+    case. Each pet is assigned to at most one row. Of several pets, the first choice is one with the
+    row's name, then one whose name is the beginning of the row's name.
     """
     if len(conflicts_so_far) < _MIN_EXCHANGED or 2 * len(conflicts_so_far) <= len(
         find_open_rows(sheet)
@@ -545,10 +548,10 @@ def _find_added_since(
     New pets are those of the `pets` that the base lacks. No row names these `pets`. This is for an
     exported sheet: another user may have added the row's pet already.
 
-    The row of such an add has the pet's name, and half of its other values agree, not only the
-    status. Each pet gets at most one row, the one that agrees in most columns. If only pets with
-    certain tags were exported, there are no conflicts, because the base does not show which pets
-    are new.
+    The row of such an add has the pet's name, and at least half of its other values agree, not only
+    the status. Each pet is assigned to at most one row, the one that agrees in most columns. If
+    only pets with certain tags were exported, there are no conflicts, because the base does not
+    show which pets are new.
     """
     adds = _open_adds(changes, sheet)
     if not adds or base.tags:
@@ -588,8 +591,8 @@ def _find_renumbered(
     `unnamed` is a mask of the `pets` that are in no row; `displaced` are the ids of misplaced rows.
     A row looks like one of these pets if it has the same name and all its values agree. If the pet
     is the only one with the row's name, or with the row's photos, which no other add has, half of
-    the row's other values are enough, but not the status alone. Each pet gets at most one row, the
-    one that agrees in most columns.
+    the row's other values are enough, but not the status alone. Each pet is assigned to at most one
+    row, the one that agrees in most columns.
     """
     adds = [each for each in changes if isinstance(each, Add) and _has_new_id(each, sheet)]
     free = {*plain_values(pets["id"].array[unnamed]), *displaced} if adds else set()
@@ -628,9 +631,9 @@ def _build_lookalikes(
     problem: Callable[[Add, Pet, str], str],
     suggestion: Callable[[Pet], str],
 ) -> list[Conflict]:
-    """Return the conflicts of the adds of the pairs.
+    """Return the conflicts of the adds in the pairs.
 
-    Each pet gets at most one row, the one that agrees in most columns.
+    Each pet is assigned to at most one add, the one that agrees in most columns.
     """
     conflicts: dict[int | None, Conflict] = {}
     taken_ids: set[int | None] = set()
@@ -771,7 +774,7 @@ def _build_lookalike(add: Add, pet: Pet, problem: str, suggestion: str) -> Confl
     )
 
 
-# Letters that look like others, such as a Cyrillic е in a Latin name, noted before they are sent.
+# Notes on letters that look like others, such as a Cyrillic е in a Latin name.
 
 
 _SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "FULLWIDTH LATIN")
@@ -910,10 +913,10 @@ def _find_missing(
 ) -> MissingPets:
     """Return the deletes, conflicts and notes for the pets that no row names.
 
-    A pet that changed since the export is a conflict. An add without an id, or with an id `below`
-    1, that resembles one of these pets has probably lost its id: both become conflicts. Without
-    `options.delete_missing`, only the adds become conflicts, or nothing does if there is no base
-    either.
+    A pet that changed since the export is a conflict. An add without an id, or with an id below 1
+    (`below` has these adds), that resembles one of these pets has probably lost its id: both become
+    conflicts. Without `options.delete_missing`, only the adds become conflicts, or nothing does if
+    there is no base either.
 
     No pet is deleted if there are uncertain rows, because these rows may refer to any pet. These
     pets are not deleted either:
@@ -936,7 +939,8 @@ def _find_missing(
     never_exported = plain_values(snapshot.frame["id"].array.take(new))
     never = _note_never_exported(sum(each not in in_doubt for each in never_exported))
     pairs = _pair_lost_ids(snapshot, places, changes, open_rows)
-    # If the names differ, the place is weak evidence. It counts only if the pet would be deleted.
+    # If the names differ, a row's place is weak evidence. It counts only if the pet would be
+    # deleted.
     order = (snapshot if base is None else base).frame["id"]
     order = order if options.delete_missing else order[:0]
     pairs += _pair_renamed(snapshot, places, changes, open_rows, sheet, order, pairs)
@@ -1094,8 +1098,8 @@ def _pair_lost_ids(
     changes: Sequence[Change],
     open_rows: Collection[int],
 ) -> list[tuple[Pet, Add]]:
-    """Return the pets in no row, each with an add of a pet that may be the same one, by name or
-    photos.
+    """Return pairs of a pet in no row and an add that may be meant for it: both have the same name
+    or the same photos.
     """
     adds = [
         each
@@ -1125,8 +1129,8 @@ def _pair_renamed(
     order: pd.Series[Any],
     known: Sequence[tuple[Pet, Add]],
 ) -> list[tuple[Pet, Add]]:
-    """Return the pets in no row, each with an add of a pet that may be the same one under another
-    name. The `known` pairs are omitted.
+    """Return pairs of a pet in no row and an add that may be meant for it under another name. The
+    `known` pairs are omitted.
     """
     adds = {
         each.row: each
@@ -1223,8 +1227,8 @@ _PART = 0.8
 _BITS = 9.0
 """The improbability, in bits, above which agreeing edits do not count as chance."""
 _RARE = 3.0
-"""The minimum information content of a column's values, in bits, for an exchange in any order to
-count as evidence.
+"""The minimum entropy of a column's values, in bits, for an exchange in any order to count as
+evidence.
 """
 
 _STRAY = 0.05
@@ -1308,7 +1312,7 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
 
 def _count_known(pets: Sequence[Pet], frame: pd.DataFrame, unit: Unit) -> int:
     """Return how many of the pets may have the value of a pet in the frame in this unit: only such
-    a value may have moved. For tags and photos this is not found out, and all are counted.
+    a value may have moved. For tags and photos, all pets are counted, without a check.
     """
     if unit in ("tags", "photo_urls"):
         return len(pets)
@@ -1380,7 +1384,7 @@ def _is_moved(edits: Values, was: Values) -> bool:
 
 
 def _bits(values: Iterable[Hashable]) -> float:
-    """Return the information content of a value of the column: 3 bits for 8 equally frequent
+    """Return the collision entropy of a column's values, in bits: 3 for 8 equally frequent
     values.
     """
     counts = Counter(values)
@@ -1492,7 +1496,7 @@ def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | No
         if len(at) < _MIN_SORTED:
             break
         room -= len(at)
-        # An edit close to either end may be unrelated.
+        # The first and the last edit may be unrelated.
         for first, last in ((0, -1), (1, -1), (0, -2), (1, -2)):
             run = slice(int(at[first]), int(at[last]) + 1)
             strays = _STRAY * (run.stop - run.start)
@@ -1640,7 +1644,7 @@ def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
             f"it was exported; {sheet.address(int(str(like[0])), 'name')} has the name of one of "
             "these pets",
             hint="Nothing is planned: rows without their ids would become new pets. Put the ids "
-            "back beside their rows, or export again. If such a row is another pet, write "
+            "back into their rows, or export again. If such a row is another pet, write "
             "`add-another` in its action cell.",
         )
 
@@ -1686,8 +1690,8 @@ def compare(
     """Return the plan that changes the store to agree with the sheet, and its decisions.
 
     `created` is the time, ISO 8601. `compared.found` must have the result of getPetById for every
-    id of `find_unproved_ids(sheet.rows, snapshot.frame)`. A sheet that does not list photos from
-    uploads does not remove them.
+    id of `find_unproved_ids(sheet.rows, snapshot.frame)`. Without exported values, a cell that
+    lists other photos does not remove photos from uploads.
 
     The sheet's base shows which values were edited since the export. Raises PlanError if the base
     cannot be used, unless `options.two_way` is set.
@@ -1821,10 +1825,10 @@ def _build_below_one_conflict(add: Add) -> Conflict:
 def _build_slots(
     sheet: Sheet, changes: Iterable[Change], decisions: Decisions, matches: Mapping[int, Match]
 ) -> dict[int, Slot]:
-    """Return the slots of the rows without an id that have a pet, get a pet, or are in conflict
-    because they may be the row of a pet. A row that gets a pet is omitted if it has no neighbour
-    with an id and no action. A slot includes the values if the row has a pet or may be the row of a
-    pet, unless an earlier run recorded them.
+    """Return the slots of the rows without an id that match a pet, add a pet, or are in conflict
+    because they may be the row of a pet. A row that adds a pet is omitted if it has no neighbour
+    with an id and no action. A slot includes the values if the row matches a pet or may be the row
+    of a pet, unless an earlier run recorded them.
     """
     remarks = decisions.remarks
     here = (sheet.source, sheet.tab)
