@@ -858,7 +858,7 @@ def test_a_lost_add_whose_pet_was_edited_is_not_sent_again(
     assert len(desk.box.pets()) == len(SHOP) + 1
     conflict = only_conflict(desk.plan())
     assert (conflict.rule, conflict.pet_id) == ("added-before", rex.id)
-    assert f"may be pet {rex.id} ({rex.name!r}), edited since" in conflict.problem
+    assert f"may belong to pet {rex.id} ({rex.name!r}), edited since" in conflict.problem
     assert "add-another" in conflict.suggestion
     if answer == "id":
         desk.csv({**REX, "id": rex.id})
@@ -882,7 +882,7 @@ def test_a_lost_add_whose_pet_was_edited_and_deleted_waits_for_the_resume(desk: 
     rex = desk.pet("Rex")
     desk.box.put(msgspec.structs.replace(rex, status="sold"))
     desk.store.resume(run, progress=False, settle=0)
-    assert f"may be pet {rex.id}" in only_conflict(desk.plan()).problem
+    assert f"may belong to pet {rex.id}" in only_conflict(desk.plan()).problem
     assert rex.id is not None
     desk.box.remove(rex.id)
     assert f"petsync resume {run}" in only_conflict(desk.plan()).suggestion

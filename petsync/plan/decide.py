@@ -120,7 +120,7 @@ KeptRule = Literal[
 
 
 class RowDecision(NamedTuple):
-    """What led to the decision on a row and, if the row has no change, the decision itself."""
+    """The rules that decided a row, and the values that they used."""
 
     row: Row
     """The row."""
@@ -142,7 +142,7 @@ class _RowConflict(Exception):  # noqa: N818 - a decision for the caller, not an
 
 
 class _Unknown(Enum):
-    UNKNOWN = "no run recorded the row"
+    UNKNOWN = "no record decides the row"
 
 
 _UNKNOWN = _Unknown.UNKNOWN
@@ -370,9 +370,7 @@ class Decisions:
         was = f"was {record.how} on {record.on} as {pet_id}"
         place = self._known.get(row.number)
         if place is None:
-            hint = "Remove one of the two rows, or write `add-another` if it is another pet."
-            if row.action == "add-another":
-                hint = "Remove one of the two rows."
+            hint = "Remove one of the two rows, or correct the id in the other one."
             if others := [r for r, s in self._suspects.items() if s.reused.pet.id == pet_id]:
                 other = self.sheet.address(others[0], "id")
                 hint = f"Remove the row at {other} if it refers to an earlier pet with that id."
@@ -634,7 +632,7 @@ class Decisions:
                 "exists", problem, "Write `update`, or leave the action blank.", pet.id
             )
         if "status" in judged.fields and not normalize(judged.after.status):
-            problem = "would have no status, and no query of the service could find it"
+            problem = "would clear its pet's status, and no query of the service could find the pet"
             raise _RowConflict("no-status", problem, self._describe_statuses(), pet.id)
         self._check_spelling(row, judged.fields, pet, judged.after)
 
@@ -989,12 +987,12 @@ def _conflict_of_reused_id(pet: Pet, suspect: Suspect) -> _RowConflict:
 def _conflict_of_replaced_pet(old: Pet, pet: Pet) -> _RowConflict:
     problem = (
         f"was edited, and names pet {pet.id}, which was {normalize(old.name)!r} at the export. The "
-        f"store has {normalize(pet.name)!r} under this id, and everything differs: the service "
-        "reuses the ids of deleted pets for new pets"
+        f"store has {normalize(pet.name)!r} under this id, with nothing in common: the service may "
+        "have given the id of a deleted pet to a new one"
     )
     hint = (
-        "Remove the row if it means the earlier pet. If it is the same pet, export again to edit "
-        "it, or write the store's name into the row of a reconciled sheet."
+        "Remove the row if it refers to the earlier pet. If it is the same pet, export again to "
+        "edit it, or write the store's name into the row of a reconciled sheet."
     )
     return _RowConflict("id-reused", problem, hint, pet.id)
 
@@ -1030,7 +1028,7 @@ def _conflict_of_doubt(match: Match) -> _RowConflict:
         rows = "the row of pet" if len(pets) == 1 else "a row of one of the pets"
         what = f"may be {rows} {named}, which is no longer in any row"
     elif not record.is_sure:
-        what = f"may be pet {named}, edited since: its add on {record.on} got no answer"
+        what = f"may belong to pet {named}, edited since: its add on {record.on} got no answer"
     else:
         rows = "the row that was" if len(records) == 1 else "one of the rows that were"
         what = f"may be {rows} {record.how} on {record.on} as {named}"
