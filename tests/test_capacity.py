@@ -53,7 +53,7 @@ def test_adds_up_to_the_capacity_pass_and_one_more_is_refused(tmp_path: Path) ->
         assert "drop the oldest pet: it keeps 20" in refusal.problem
         for shown in (as_text(plan), as_html(plan)):
             assert "No option" not in shown
-            assert "Add fewer pets, or delete some before" in shown
+            assert "Add fewer pets, or delete some first" in shown
             assert "[service]" in shown
         with pytest.raises(GuardError, match="capacity") as caught:
             store.apply(plan)

@@ -109,7 +109,7 @@ FIELD_RULES: Mapping[str, str] = {
     "clash-sheet": "Sheet and store changed it differently: the sheet's value is sent.",
     "together": "The category's other cell decides it.",
     "new": "The pet is new.",
-    "held": "Nothing is sent for the row until a person decides.",
+    "held": "Nothing is sent for the row, because it is in conflict.",
     "ignored": "The row's action is ignore.",
     "deleted": "The pet is deleted.",
     "no-row": "No row names the pet.",

@@ -66,11 +66,12 @@ __all__ = [
 def pair_rows(
     rows: Sequence[Hashable], pets: Sequence[Hashable], fits: Callable[[int, int], bool]
 ) -> list[int | None]:
-    """Return the position of each row's pet, None if the row has no pet. No pet is assigned twice.
+    """Return, for each row, the position of the pet that is assigned to it, or None. No pet is
+    assigned twice.
 
     Equal rows fit the same pets, and equal pets fit the same rows: `fits` is called with the
-    positions of one row and one pet of each kind. As many rows as possible get a pet. A row never
-    loses its pet to a later row.
+    positions of one row and one pet of each kind. A pet is assigned to as many rows as possible,
+    and never to a later row instead of an earlier one.
     """
     pairing = _Pairing(rows, pets, fits)
     for row in range(len(rows)):
@@ -116,8 +117,8 @@ class _Pairing:
         self._lost_kinds.update(paths)
 
     def result(self) -> list[int | None]:
-        """Return the position of each row's pet, None if the row has no pet. Equal pets are
-        assigned in the order of their rows.
+        """Return, for each row, the position of the pet that is assigned to it, or None. Equal pets
+        are assigned in the order of their rows.
         """
         result: list[int | None] = [None] * len(self._rows)
         for kind, held in self._rows_of.items():

@@ -149,14 +149,14 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of a plan."""
 
     max_delete: Limit = Limit(0.10)
-    """The limit of deletes: by default 10 % of the store."""
+    """The limit of deletes: by default 10 % of the store and at least 1."""
     max_update: Limit = Limit(0.30)
-    """The limit of updates: by default 30 % of the store."""
+    """The limit of updates: by default 30 % of the store and at least 10."""
     max_add: Limit | None = Limit(0.50, at_least=100)
     """The limit of adds: by default 50 % of the store and at least 100. None for no limit.
 
-    If many adds have the name of a pet that is in no row, the plan passes only if this limit is
-    None or a number, not a share.
+    If more than 10 adds have the name of a pet that is in no row, the plan passes only if this
+    limit is None or a number, not a share.
     """
     allow_empty: bool = False
     """True to allow deleting every pet, a sheet without rows, and deletes if every row of the sheet
@@ -270,7 +270,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CAPACITY_CURE = (
-    "Add fewer pets, or delete some before. If the service keeps more pets, set `capacity` under "
+    "Add fewer pets, or delete some first. If the service keeps more pets, set `capacity` under "
     "[service] in petsync.toml (0: no limit)."
 )
 """The advice for a plan that is refused because of the service's capacity."""
