@@ -314,7 +314,7 @@ def test_a_delete_names_the_pet_that_it_takes(box: Sandbox, tmp_path: Path) -> N
         plan = store.plan(path)
     assert {each.before.name for each in plan.deletes} == {"Nova", "Leo", "Mia"}
     (note,) = (each for each in plan.notes if "deletes pet" in each)
-    assert note.startswith("line 2, column 1 deletes pet 4 (Nova) as 'Zoe': these pets")
+    assert note.startswith("line 2, column 1 deletes pet 4 (Nova), named 'Zoe' in the row")
 
 
 @pytest.mark.parametrize("mode", ["two-way", "push"])

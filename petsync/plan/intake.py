@@ -53,17 +53,20 @@ from petsync.table.sheet import Sheet
 __all__ = ["build_inbound", "mask_in_scope", "why_kept"]
 
 
-# Notes of a round on the rows without a pet: the reasons why they stay in the sheet.
+# Notes of a round on rows whose pets are not in the store: the reasons why these rows stay.
 
 
-_GONE = "its pet is no longer in the store, and the row stays, because delete_missing is off"
+_GONE = (
+    "its pet is no longer in the store, and the row stays: delete_missing is off, or the base may "
+    "be outdated"
+)
 _LEFT = (
-    "Remove the row, or set delete_missing in the job's settings, which removes such rows; in a "
-    "job that sends, the row is added as a new pet if its id is emptied."
+    "Remove the row, or set delete_missing in the job's settings, which removes such rows. In a "
+    "two-way job, you can also empty the row's id cell: the row is then added as a new pet."
 )
 _HIDDEN = (
-    "its pet is no longer in the store, and the row stays: its column {}, which has another "
-    "header, may have an edit"
+    "its pet is no longer in the store, and the row stays: it may have an edit in {}, whose header "
+    "seems to have changed"
 )
 _SHOWN = (
     "Restore the column's header. If the sheet is to have no values in it, keep the column and "
@@ -73,12 +76,12 @@ _NEVER = "the store has no such pet, and a pull job sends nothing"
 _UNSENT = "its action is `{}`, and a pull job sends nothing"
 _UNANSWERED = "the store gave no answer about this pet"
 _MAY_BE = "no row has its id, but {} may be its row"
-_NAMELESS = "the row has no id and matches no pet in the store; a pull job sends nothing"
+_UNMATCHED = "the row has no id and matches no pet in the store; a pull job sends nothing"
 _STAYS: Mapping[KeptPetRule, str] = {
-    "left-alone": "pets without a row are not deleted: delete_missing is off, or the base may not "
-    "be the last one",
+    "left-alone": "pets without a row are not deleted: delete_missing is off, or the base may be "
+    "outdated",
     "not-exported": "another sheet may have its row",
-    "uncovered": "no query lists the pets of its status",
+    "uncovered": "no query that succeeded lists the pets of its status",
     "uncertain": "{} may be its row",
 }
 """Why a pet whose row was removed stays in the store, by the rule of the plan's decision."""
@@ -91,10 +94,11 @@ def why_kept(decided: Decided, pet_id: int) -> str:
 
 
 def _find_uncertain_rows(sheet: Sheet) -> list[str]:
-    """Return the addresses of rows with an unknown pet.
+    """Return the addresses of rows whose pet is unknown.
 
     These are blocked rows without a reliable id, and ignored rows without an id. Copied rows and
-    rows in conflict stop the deletes of a plan, but not the new row of a pet: it deletes nothing.
+    rows in conflict prevent the deletes of a plan, but not a new row for a pet, which deletes
+    nothing.
     """
     frame = sheet.rows
     ignored = frame.index[lacks_id(frame) & has_action(frame, "ignore")]
@@ -130,9 +134,9 @@ def _note(
 # a conflict. The exceptions are tags and photos, which merge, and clashes that the store wins. If
 # `store` leads, the sheet takes every field.
 #
-# The plan's decisions tell which rows are in conflict, which rows have lost their pet, and why a
-# pet in no row stays in the store. The judge of the plan decides the fields again: after a run, the
-# store has other values than the plan was made from.
+# The plan's decisions tell which rows are in conflict, which rows have a deleted pet, and why a pet
+# in no row stays in the store. A judge decides the fields again: after a run, the store has other
+# values than the plan was made from.
 #
 # A merge fills a blank cell only if the pet had no value in the base and has one now, or if the
 # column was missing in the last round. Any other cell that is blank while the store has a value is
@@ -168,8 +172,8 @@ def build_inbound(
     clashes, blocked rows, rows that name the same pet as another row, and rows with the action
     `ignore`, `add`, `add-another` or `delete` do not change, except adds whose row is in `pet_ids`.
     The snapshot must have every pet that a row names, including those that only getPetById
-    returned. In a merge, a row loses its pet only if the plan decided so; if `store` leads, other
-    named pets count as deleted, unless their lookup failed.
+    returned. Any other named pet counts as deleted if the plan decided so (in a merge), or if its
+    look-up did not fail and the base has it (if `store` leads).
 
     `pet_ids` has the pets of rows without an id, by row: pets that the plan recognised or that a
     run added. Of the pets in no row, only those in `adds` become rows (None: all). Pets in
@@ -287,7 +291,9 @@ class _IntakeInput:
                 )
 
     def find_removed(self) -> tuple[list[Removal], list[Difference]]:
-        """Return the rows to remove, and notes on rows without a pet that stay."""
+        """Return the rows to remove, and notes on rows that stay although their pet is not in the
+        store.
+        """
         lacking = self._takes & (self._places < 0) & ~lacks_id(self.rows)
         is_removed = lacking & ~self.rows.index.isin(self._unanswered)
         known = is_removed & (
@@ -308,9 +314,9 @@ class _IntakeInput:
     def _iter_row_notes(
         self, removed: Mask, unknown: Mask, unanswered: Mask
     ) -> Iterator[Difference]:
-        """Yield a note on each row that stays without a pet, and on each row with an action that is
-        not carried out. In a merge, only rows whose pet is deleted get a note, because the plan
-        reports the others.
+        """Yield a note on each row whose pet is not in the store, and on each row with an action
+        that is not carried out. In a merge, only rows whose pet is deleted get a note, because the
+        plan reports the others.
 
         The masks have the rows whose pet is deleted, those whose id the store never had, and those
         for which the store gave no answer.
@@ -319,7 +325,7 @@ class _IntakeInput:
         if self._leads:
             asks = has_action(self.rows, "delete", *ADDING) & ~self._takes
             free = self._takes & lacks_id(self.rows)
-            others = ((asks, _UNSENT), (free, _NAMELESS), (unknown, _NEVER))
+            others = ((asks, _UNSENT), (free, _UNMATCHED), (unknown, _NEVER))
             reasons = (*reasons, *others, (unanswered, _UNANSWERED))
         why = {at: problem for mask, problem in reasons for at in np.flatnonzero(mask).tolist()}
         for at, problem in sorted(why.items()):
@@ -417,7 +423,7 @@ class _IntakeInput:
         return match.mask_named(self._places, ids, self._pets)
 
     def _find_unmatched_names(self) -> dict[str, str]:
-        """Return the names in rows without a known pet, with the address of such a row."""
+        """Return the names in rows whose pet is unknown, each with the address of such a row."""
         if "name" not in self.rows:
             return {}
         free = lacks_id(self.rows)

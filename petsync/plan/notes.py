@@ -56,7 +56,9 @@ class Remarks:
     """For each row that deletes a pet but has another name: the pet, and the name in the row."""
 
     def forget(self, rows: Collection[int | None]) -> None:
-        """Remove the remarks on the adds of these rows."""
+        """Remove the remarks on values that these rows would have sent: on contradictory or new
+        categories, and on equal pets.
+        """
         self.by_name = [row for row in self.by_name if row not in rows]
         self.twins = [row for row in self.twins if row not in rows]
         rest = {
@@ -90,8 +92,8 @@ class Remarks:
         for run, command in {each.run_id: each.resume for each in self.unsent.values()}.items():
             rows = [row for row, each in self.unsent.items() if each.run_id == run]
             yield (
-                f"{_at(rows, address, 'id')}: run {run} stopped before it added these, and they "
-                f"are new pets. `{command}` adds none of them once this plan is applied."
+                f"{_at(rows, address, 'id')}: run {run} stopped before it sent these rows, so they "
+                f"count as new. Once this plan is applied, `{command}` sends none of them."
             )
         if self.replaced:
             yield (
@@ -145,13 +147,13 @@ class Remarks:
         ]
         if pairs:
             yield (
-                f"Renamed: {first_items(pairs)}. Only their places show which pets these rows "
-                "mean. For a new pet, write `add-another` in the action column."
+                f"Renamed: {first_items(pairs)}. Only their places show to which pets these rows "
+                "belong. For a new pet, write `add-another` in the action column."
             )
 
     def _iter_misnamed_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
         pairs = [
-            f"{address(row, 'id')} deletes pet {pet.id} ({pet.name}) as {name!r}"
+            f"{address(row, 'id')} deletes pet {pet.id} ({pet.name}), named {name!r} in the row"
             for row, (pet, name) in sorted(self.misnamed.items())
         ]
         if pairs:
