@@ -89,9 +89,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     below: int | None = None
     """The nearest id in a row below, None if there is none."""
     row_pet: Pet | None = None
-    """The row's values, if it has a pet or may be the row of a pet, and no earlier run recorded
-    them.
-    """
+    """The row's values, if it belongs or may belong to a pet, and no earlier run recorded them."""
     run: str = ""
     """The run that recorded the row's pet, "" for none."""
     on: str = ""
@@ -212,9 +210,9 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     state: Literal["added", "unknown", "unsent", "held"] = "added"
     """The state of the row.
 
-    "added": it has a pet. "unknown": the run began to add one, and the result is unknown. "unsent":
-    the run stopped before it began to add one. "held": the run left the row in conflict, because it
-    may belong to any of the pets in `may_be`.
+    "added": the run added or recognised its pet. "unknown": the run began to add a pet, and the
+    result is unknown. "unsent": the run stopped before it began to add a pet. "held": the run left
+    the row in conflict, because it may belong to any of the pets in `may_be`.
     """
     run_started: str = ""
     """The start of the run that wrote the record, ISO 8601 in UTC."""
@@ -249,7 +247,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def how(self) -> str:
-        """The way in which the row got its pet: "added" or "recognised"."""
+        """How the run found the row's pet: "added" or "recognised"."""
         return "added" if self.is_added else "recognised"
 
     @property
@@ -266,8 +264,8 @@ class Match(NamedTuple):
     """The kind of the match.
 
     "certain": the row is the row of one record. "doubt": it may be the row of the record, or of one
-    of several records. "lost": it may be the row of any of the records, which have no row in the
-    sheet. "other": it is another row in the place of the record's row.
+    of several records. "lost": it may be the row of any of the records, whose rows are missing from
+    the sheet. "other": it is another row in the place of the record's row.
     """
     records: tuple[RowRecord, ...]
     """The records that the row matches."""
@@ -441,10 +439,10 @@ def mark_doubts(
 ) -> dict[int, Match]:
     """Return the matches; some certain ones become doubts.
 
-    A certain match is a doubt if its row has another name than the record, and none of the
-    record's tags or photos. In a sheet that gets ids, such a row is usually a new one in the place
-    of a removed row. For pets whose rows had their id (`numbered`), a row with another name is not
-    a match; for pets whose rows `may_lack` the id again, such a match is a doubt.
+    A certain match is a doubt if its row has neither a similar name nor the record's tags or
+    photos. In a sheet that gets ids, such a row is usually a new one in the place of a removed row.
+    For pets whose rows had their id (`numbered`), a row with a dissimilar name is not a match; for
+    pets whose rows `may_lack` the id again, such a match is a doubt.
     """
     rows = [
         row
@@ -1009,8 +1007,8 @@ def _find_contents(
 
 
 def is_free(match: Match | None) -> bool:
-    """Return true if the row is not matched with a pet. A row that a stopped run did not reach has
-    no pet.
+    """Return true if the row is not matched with a pet: it has no match, or is another row than the
+    record's, or is one that a stopped run did not reach.
     """
     return match is None or match.kind == "other" or match.record.state == "unsent"
 
@@ -1074,8 +1072,8 @@ def _base_of(sheet: Sheet) -> str:
 
 
 def _select_newest(records: Iterable[RowRecord]) -> list[RowRecord]:
-    """Return the newest record of each pet, and the records without a pet that no newer record
-    replaces.
+    """Return the newest record of each pet; of the rows that a run did not reach, only those that
+    no later run reached.
     """
     found: dict[Hashable, RowRecord] = {}
     rows: dict[int, str] = {}

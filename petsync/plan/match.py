@@ -583,8 +583,8 @@ class Candidates:
     ) -> dict[int, tuple[int, Pet]]:
         """Return, by row number, a pet that has all values of the row, and its position.
 
-        No pet is assigned twice. As many rows as possible get a pet. Rows with more values go
-        first, whatever their order in the sheet.
+        No pet is assigned twice. A pet is assigned to as many rows as possible. Rows with more
+        values go first, whatever their order in the sheet.
         """
         groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
         for row in sorted(rows, key=lambda row: (-len(row.values), _content(row))):
@@ -615,12 +615,12 @@ def names_among(names: pd.Series[Any], wanted: Collection[str]) -> Mask:
 
 
 def folded_among(texts: pd.Series[Any], wanted: Collection[str]) -> Mask:
-    """Return a mask of the texts of which one of the `folded_forms` is among the wanted ones."""
+    """Return a mask of the texts that have one of their `folded_forms` among the wanted ones."""
     return _mask_among(texts, wanted, folded_forms, is_folded=True)
 
 
 def folded_forms(text: str) -> tuple[str, str]:
-    """Return the forms of a text of which one is the same if two values are the same."""
+    """Return two forms of a text. Equal values have at least one of them in common."""
     return normalize(text).casefold(), text.casefold()
 
 

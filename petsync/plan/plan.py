@@ -134,7 +134,7 @@ class IdentifiedRow(msgspec.Struct, frozen=True, kw_only=True):
     pet_id: int
     """The id of the row's pet."""
     lacks_id: bool = True
-    """True if the row has no id yet."""
+    """True if the row does not have this id yet."""
     was_add: bool = False
     """True if the row has the action `add` or `add-another`, which is removed."""
 
@@ -1061,7 +1061,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def in_sync(self) -> bool:
-        """True if there is nothing to send and nothing to decide."""
+        """True if there is nothing to send and nothing to decide, and no row is blocked."""
         return not (self.changes or self.open_conflicts or self.blocked or self.left_out)
 
     @property
@@ -1119,7 +1119,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def count_rows_for_guard(self, deletes: int) -> int:
         """Return the number of rows by which the guard detects an empty sheet: with deletes, only
-        rows without errors, because without these a plan can only delete missing pets.
+        rows without errors, because with errors in all rows a plan can only delete missing pets.
         """
         rows = self.rows - len(self.blocked) if deletes else self.rows
         # The undone run may have changed nothing, but a sheet without rows is a mistake.

@@ -80,7 +80,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     """The address of the cell that names the file, "" for a folder."""
     row: int | None = None
-    """The sheet's row, None for a folder."""
+    """The sheet's row, or the index of a file of `pictures_of`; None for a folder."""
     place: int = 0
     """The picture's position among those of the pet."""
     size: int
@@ -136,7 +136,7 @@ class PictureProblem(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     """The address of the cell that names the file, "" for a folder."""
     row: int | None = None
-    """The sheet's row, None for a folder."""
+    """The sheet's row, or the index of a file of `pictures_of`; None for a folder."""
     blocks: bool = True
     """True for a picture that the user wants to upload, false for any other file."""
 
@@ -175,7 +175,7 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def uploaded(self) -> tuple[Picture, ...]:
-        """The pictures that were uploaded to the same pet before."""
+        """The pictures that were uploaded to the same pet before, and are not sent again."""
         return tuple(picture for picture in self.pictures if picture.decision == "uploaded")
 
     @property
@@ -195,7 +195,7 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the pictures as JSON, with all that is known of them."""
+        """SHA-256 of everything, as JSON."""
         return hashlib.sha256(self.to_json()).hexdigest()
 
     def __len__(self) -> int:
@@ -357,7 +357,7 @@ class UploadedFile(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     """The address of the cell that names the file, "" for a folder."""
     row: int | None = None
-    """The sheet's row, None for a folder."""
+    """The sheet's row, or the index of a file of `pictures_of`; None for a folder."""
     outcome: Outcome
     """The outcome."""
     cause: Cause = ""
