@@ -632,7 +632,9 @@ class Decisions:
                 "exists", problem, "Write `update`, or leave the action blank.", pet.id
             )
         if "status" in judged.fields and not normalize(judged.after.status):
-            problem = "would clear its pet's status, and no query of the service could find the pet"
+            problem = (
+                "would leave its pet with no status, and no query of the service could find the pet"
+            )
             raise _RowConflict("no-status", problem, self._describe_statuses(), pet.id)
         self._check_spelling(row, judged.fields, pet, judged.after)
 
