@@ -164,7 +164,7 @@ class PictureKeywords(TypedDict, total=False):
     """The keywords of `Store.pictures` and `Store.pictures_of`: the fields of PictureOptions."""
 
     keep_metadata: Annotated[
-        bool, Option(help="Send the files with their metadata, such as the place of a photo.")
+        bool, Option(help="Send the files with their metadata, such as the location of a photo.")
     ]
     max_side: Annotated[
         int | None,
