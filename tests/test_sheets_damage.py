@@ -489,7 +489,7 @@ def test_a_separator_at_the_end_of_an_address_is_none_of_it(tmp_path: Path, sign
         ("Pets!B4", "photos-separators"),
     ]
     assert {each.meant for each in sheet.problems} == {URL}
-    assert sheet.problems[0].suggestion.startswith(f"Write {URL};")
+    assert sheet.problems[0].suggestion.startswith(f"Write {URL} instead. ")
 
 
 @pytest.mark.parametrize(
