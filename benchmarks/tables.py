@@ -135,7 +135,7 @@ def petsync(inputs: Inputs, *, is_three_way: bool = False) -> Work:
     sheet = Sheet(
         source="pets.xlsx",
         tab="Pets",
-        frame=frame,
+        content=PetTable(frame=frame),
         others=pd.DataFrame(index=frame.index),
         columns=dict(zip(frame.columns, "ABCDEFGH", strict=True)),
         base=base,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json as stdlib
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -50,6 +54,91 @@ def test_json_and_pets_give_the_same_table(several: list[Pet]) -> None:
     body = json.encode_pets(several)
     careful = table_from_pets(json.decode_pets_carefully(body))
     assert table_from_json(body, copies=True).equals(careful)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 2**64) | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["id", "name", "x"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+FIELDS = st.sampled_from(["id", "name", "status", "category", "tags", "photoUrls", "x"])
+LABELS = st.fixed_dictionaries({}, optional={"id": st.integers(0, 9), "name": st.text(max_size=2)})
+LIKELY = st.fixed_dictionaries(
+    {},
+    optional={
+        "id": st.none() | st.integers(0, 9),
+        "name": st.none() | st.text(max_size=3),
+        "category": st.none() | LABELS,
+        "tags": st.none() | st.lists(st.none() | LABELS, max_size=2),
+        "photoUrls": st.none() | st.lists(st.none() | st.text(max_size=3), max_size=2),
+    },
+)
+
+
+@given(
+    st.lists(LIKELY | st.dictionaries(FIELDS, VALUES, max_size=3) | VALUES, max_size=3),
+    st.sampled_from([None, 0, 1]),
+)
+def test_any_json_is_read_as_the_careful_decoder_reads_it(values: list[Any], indent: int) -> None:
+    """Whatever a service sends, and however it lays it out, gives the same pets or an error."""
+    body = stdlib.dumps(values, indent=indent).encode()
+
+    def read(table: Callable[[], pa.Table]) -> pa.Table | str:
+        try:
+            return table()
+        except ResponseError as error:
+            return error.message
+
+    careful = read(lambda: table_from_pets(json.decode_pets_carefully(body)))
+    assert read(lambda: table_from_json(body, copies=True)) == careful
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"[null]", b'[{"id":1},null]', b"[ \n null ]", b'[{"id":1}\n,\nnull]', b"[\r\nnull\r\n]"),
+        *(b"null", b"", b"[", b"[1]", b'[{"id":1}', b'[{"id":1}]]', b"[[]]", b"[" * 100_000),
+    ],
+)
+def test_what_is_no_list_of_pets_is_an_error(body: bytes) -> None:
+    """A null in the list, which crashes Arrow's reader, and a broken body are errors."""
+    with pytest.raises(ResponseError):
+        table_from_json(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        (b'[{"id":1,"name":"a\\u0000b"}]', "a\0b"),
+        (b'[{"id":1,"name":"\\ud83d\\ude00"}]', "\N{GRINNING FACE}"),
+        (b'[{"n\\u0061me":"x","id":1}]', "x"),
+        (b'[\n  {\n    "id": 1,\n    "name": "x"\n  }\n]\n', "x"),
+        (b'[{"id":1,"name":"x","name":"y"}]', "y"),
+        (b'[{"id":1,"name":"' + b"x" * 5_000_000 + b'"}]', "x" * 5_000_000),
+    ],
+)
+def test_unusual_json_is_read(body: bytes, name: str) -> None:
+    """Escapes, line breaks between values, repeated fields and very long texts are read."""
+    table = table_from_json(body)
+    assert (table["id"].to_pylist(), table["name"].to_pylist()) == ([1], [name])
+
+
+def test_bytes_that_are_not_utf8_are_an_error() -> None:
+    """A text that is not UTF-8 is an error, not a wrong text."""
+    with pytest.raises(ResponseError):
+        table_from_json(b'[{"id":1,"name":"\xff"}]')
+
+
+def test_lists_of_several_parts_are_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pets are read in parts, and a part that needs the careful decoder changes nothing else."""
+    monkeypatch.setattr("petsync.table.arrow._AT_ONCE", 2)
+    several = [Pet(id=n, name=f"pet {n}", tags=(Tag(n, "a"),), photo_urls=("u",)) for n in range(5)]
+    assert pets_from_frame(frame_from_table(table_from_json(json.encode_pets(several)))) == several
+    several[3] = ODD
+    assert pets_from_frame(frame_from_table(table_from_json(json.encode_pets(several)))) == several
 
 
 @pytest.mark.parametrize("several", [[], [Pet()], [ODD], [ODD, Pet(id=1), ODD]])

@@ -479,7 +479,7 @@ def test_an_update_whose_end_nobody_saw_is_never_set_back_silently(desk: Desk) -
     desk.box.put(old)
     moved = continue_base(sheet, sheet.base, [run], [], desk.store.snapshot().frame)
     assert moved.unsure_units == {}
-    assert moved.sheet_frame.equals(sheet.base.sheet_frame)
+    assert moved.sheet_rows.equals(sheet.base.sheet_rows)
 
 
 @pytest.mark.parametrize("writes", [False, True], ids=["", "write-ids"])

@@ -20,7 +20,7 @@ from petsync.plan.change import Coverage, Snapshot
 from petsync.sheets import peek, read_sheet, results, sidecar, worksheet_of, write_sheet
 from petsync.sheets.base import BASE_NAME, BASE_TAB, base_of
 from petsync.sheets.xlsx import read
-from petsync.table.arrow import PetTable
+from petsync.table.arrow import PetTable, table_from_pets
 from petsync.table.base import LINE, Base, ParcelError, pack, unpack
 from petsync.table.frame import frame_from_pets, pets_from_frame
 
@@ -659,3 +659,16 @@ def test_a_worksheet_of_pets_without_a_known_header_is_reported(tmp_path, rows, 
 
     assert len(notes(read_sheet(path))) == is_reported
     assert notes(read_sheet(path, tab="Sheet")) == []
+
+
+@given(st.lists(pets(extra=st.none()), max_size=4, unique_by=lambda pet: pet.id))
+def test_the_digest_is_that_of_the_pets_one_by_one(several: list[Pet]) -> None:
+    """The digest by column is that of the pets' JSON, whatever texts they have and lack."""
+    numbered = [pet for pet in several if pet.id is not None]
+    table = table_from_pets(numbered)
+    base = Base(pets=PetTable(table), store="s", taken_at="t")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("petsync.table.base._ESCAPED", "")
+        careful = Base(pets=PetTable(frame=frame_from_pets(numbered)), store="s", taken_at="t")
+        expected = careful.digest
+    assert base.digest == expected

@@ -457,14 +457,8 @@ def read_inputs(
     store: Store, path: Path, compare_options: CompareOptions
 ) -> tuple[Snapshot, Sheet]:
     """Return the current snapshot of the store, and the sheet as read for this store."""
-    # pandas is loaded only when it is needed.
-    from petsync.table.frame import unique_texts
-
-    snapshot = store.snapshot()
-    known = unique_texts(snapshot.frame, "status")
     with as_usage_error(compare_options.reading):
-        sheet = store.aio.read(path, known_statuses=known, **compare_options.reading)
-    return snapshot, sheet
+        return store.read_with_snapshot(path, **compare_options.reading)
 
 
 @contextmanager

@@ -149,7 +149,7 @@ def _read_pets(inbound: Inbound, store: Store) -> dict[int, Pet | None]:
     from petsync.models import Pet
     from petsync.table.frame import pets_from_frame
 
-    listed = {pet.id: pet for pet in pets_from_frame(store.snapshot().frame)}
+    listed = {pet.id: pet for pet in pets_from_frame(store.snapshot().rows)}
     wanted = {pet_id: listed.get(pet_id) for pet_id in inbound.pet_ids}
     answers = store.look_up([pet_id for pet_id, pet in wanted.items() if pet is None])
     for pet_id, found in answers.items():

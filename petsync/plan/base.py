@@ -53,6 +53,7 @@ from petsync.table.frame import (
     select,
     unique_texts,
 )
+from petsync.table.lists import ListArray, have_items
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -108,12 +109,12 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
         if change.after is not None and _changes_category(change)
     }
     deleted = {pet_id for pet_id, pet in moved.items() if pet is None}
-    old = {pet.id or 0: pet for pet in pets_from_frame(base.without(deleted).frame)}
+    old = {pet.id or 0: pet for pet in pets_from_frame(base.without(deleted).rows)}
     pets = {pet_id: pet for pet_id, pet in moved.items() if pet is not None} | old
-    before = {pet.id: pet for pet in pets_from_frame(base.sheet_frame)}
+    before = {pet.id: pet for pet in pets_from_frame(base.sheet_rows)}
     sheet_pets = {i: pet for i, pet in base.sheet_pets.items() if _is_agreed(pets, moved, i)}
     sent = _find_partly_sent(report)
-    own = Judge(Vocabulary(base.frame), sheet_wins=True)
+    own = Judge(Vocabulary(base.rows), sheet_wins=True)
     judge = replace(own, base=base)
     for row in _iter_agreed_rows(sheet, report, base, sent):
         pet_id = row.pet_id or 0
@@ -202,7 +203,7 @@ def _iter_agreed_rows(
     rows = select(frame, is_done)
     edited = match.any_unit(match.edited_units(rows, np.arange(len(rows)), base))
     rows = select(rows, edited | has_action(rows, "delete"))
-    yield from iter_rows(rows, places=match.positions(rows["id"].array, base.frame))
+    yield from iter_rows(rows, places=match.positions(rows["id"].array, base.rows))
 
 
 def with_pet_ids(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataFrame:
@@ -288,7 +289,7 @@ class RowComparison:
         # Two rows may have one pet, but the base has each pet once.
         agreeing = {place for _, place in pairs} - mixed.keys()
         parts = [
-            snapshot.frame.iloc[sorted(agreeing)],
+            snapshot.rows.iloc[sorted(agreeing)],
             *_build_mixed_pets(snapshot, mixed, before),
         ]
         if old is not None:
@@ -324,7 +325,7 @@ class RowComparison:
         if old is None:
             return {}
         oldest = (snapshot.taken_at - _REMEMBERED).isoformat(timespec="microseconds")
-        there = {*ids_of(snapshot.frame)}
+        there = {*ids_of(snapshot.rows)}
         # If a row names such a pet again, the base has the pet, but the store still lacks it.
         since = {**dict.fromkeys(old.ids - base.ids, base.taken_at), **old.missing_since}
         return {i: on for i, on in since.items() if i not in there and on >= oldest}
@@ -355,7 +356,7 @@ class RowComparison:
         """Return, by row, units that are blank in the sheet and have another value in the store
         than in the base: the sheet does not have the store's value.
         """
-        frame = base.frame
+        frame = base.rows
         before, places = (
             match.positions(self.frame["id"].array, frame),
             np.array(self.places, np.intp),
@@ -368,7 +369,7 @@ class RowComparison:
         if not any(mask.any() for mask in blank.values()):
             return {}
         at = np.flatnonzero(match.any_unit(blank))
-        different = _find_different_units(frame, before[at], snapshot.frame, places[at])
+        different = _find_different_units(frame, before[at], snapshot.rows, places[at])
         found: dict[int, tuple[Unit, ...]] = {}
         for unit, mask in blank.items():
             for n in at[different[unit] & mask[at]].tolist():
@@ -382,7 +383,7 @@ class RowComparison:
         before = {} if old is None else self._find_pets_before(base, old)
         wanted = [*self.cells, *before, *(old.sheet_pets if old is not None else ())]
         found: dict[int, Pet] = {}
-        for pet in pets_of(wanted, base.frame):
+        for pet in pets_of(wanted, base.rows):
             pet_id = pet.id or 0
             last = before.get(pet_id) or (old.sheet_pets.get(pet_id) if old is not None else None)
             if pet_id not in seen:
@@ -409,10 +410,10 @@ class RowComparison:
         """
         if not base.missing:
             return {}
-        sheet_frame = old.sheet_frame
-        places = match.positions(sheet_frame["id"].array, base.frame)
+        sheet_frame = old.sheet_rows
+        places = match.positions(sheet_frame["id"].array, base.rows)
         at = np.flatnonzero(places >= 0)
-        masks = _find_different_units(sheet_frame, at, base.frame, places[at])
+        masks = _find_different_units(sheet_frame, at, base.rows, places[at])
         units = [unit for unit in UNITS if {*COLUMNS_OF[unit]} & base.missing]
         some = at[np.logical_or.reduce([masks[unit] for unit in units])]
         return {pet.id or 0: pet for pet in pets_at(sheet_frame, some)}
@@ -421,9 +422,9 @@ class RowComparison:
         self, snapshot: Snapshot, old: Base, elsewhere: frozenset[int]
     ) -> pd.DataFrame:
         present = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
-        there = {*ids_of(snapshot.frame), *self.named, *elsewhere}
+        there = {*ids_of(snapshot.rows), *self.named, *elsewhere}
         # For a removed row, the sheet did not have the store's changes in a missing column either.
-        frame = restore_missing_columns(old).frame
+        frame = restore_missing_columns(old).rows
         keep = [i not in present and i in there for i in ids_of(frame)]
         return select(frame, np.array(keep, dtype=bool))
 
@@ -447,19 +448,19 @@ def with_ids_by_name(sheet: Sheet, base: Base) -> Sheet:
     of such a row can then be compared with those that the sheet had; it may still be the row of
     another pet.
     """
-    frame = sheet.frame
+    frame = sheet.rows
     lacking = lacks_id(frame)
     if "name" not in frame or not lacking.any():
         return sheet
     named = sheet.named_ids
     rows = frame["name"][lacking].dropna().map(normalize)
-    pets = base.sheet_frame[~has_id_in(base.sheet_frame, named)]
+    pets = base.sheet_rows[~has_id_in(base.sheet_rows, named)]
     names = pets["name"].dropna().map(normalize)
     rows, names = (each[~each.duplicated(keep=False) & (each != "")] for each in (rows, names))
     ids = dict(zip(names.tolist(), pets["id"].loc[names.index].tolist(), strict=True))
     pairs = zip(rows.index.tolist(), rows.tolist(), strict=True)
     found = {row: ids[name] for row, name in pairs if name in ids}
-    return replace(sheet, frame=with_pet_ids(frame, found)) if found else sheet
+    return sheet.with_frame(with_pet_ids(sheet.content.rows, found)) if found else sheet
 
 
 def find_shared_pets(sheet: Sheet, pet_ids: Mapping[int, int]) -> set[int]:
@@ -470,7 +471,7 @@ def find_shared_pets(sheet: Sheet, pet_ids: Mapping[int, int]) -> set[int]:
     """
     if not pet_ids:
         return set()
-    frame = sheet.frame
+    frame = sheet.rows
     ids = plain_values(frame["id"].array) if "id" in frame else [None] * len(frame)
     named = [*zip(frame.index.tolist(), ids, strict=True), *sheet.blocked_pets.items()]
     wanted = {pet_id: row for row, pet_id in pet_ids.items()}
@@ -484,7 +485,7 @@ def as_exported(base: Base) -> Base:
     """
     if base.columns is not None:
         return base
-    columns = {c for c in COLUMNS if c == "id" or not is_empty(base.frame[c].array).all()}
+    columns = {c for c in COLUMNS if c == "id" or not is_empty(base.rows[c].array).all()}
     return replace(base, columns=frozenset(columns))
 
 
@@ -522,8 +523,10 @@ def is_empty(column: pd.api.extensions.ExtensionArray) -> match.Mask:
     An id of 0 is not a value, and neither is a tag without name and id, or a text of only white
     space.
     """
+    if isinstance(column, ListArray):
+        return column.items.are_blank()
     if isinstance(column, pd.arrays.NumpyExtensionArray):
-        return np.array([not any(map(_has_text, value or ())) for value in column], dtype=bool)
+        return ~have_items(column, _has_text)
     if isinstance(column, pd.arrays.IntegerArray):
         return np.asarray(column.to_numpy(dtype=np.int64, na_value=0) == 0, dtype=bool)
     texts = pa.array(column, from_pandas=True)
@@ -561,9 +564,9 @@ def compare_rows(
     if shared:
         is_compared &= ~frame.index.isin([*shared])
     rows_now = select(frame, is_compared)
-    places = match.positions(rows_now["id"].array, snapshot.frame)
+    places = match.positions(rows_now["id"].array, snapshot.rows)
     at = np.flatnonzero(places >= 0)
-    masks = {**match.differences(rows_now, at, snapshot.frame, places[at])}
+    masks = {**match.differences(rows_now, at, snapshot.rows, places[at])}
     is_unclear = rows_now.index[at].isin([row for row in unclear if row is not None])
     masks["category"], cells = _find_category_differences(
         masks["category"],
@@ -614,11 +617,11 @@ def _find_category_differences(
     if not len(some):
         return mask, {}
     vocabulary = Vocabulary(snapshot.words)
-    pets = pets_at(snapshot.frame, places[some])
+    pets = pets_at(snapshot.rows, places[some])
     lines = [*iter_rows(rows, some, places[some])]
     judge = Judge(vocabulary, base=base)
     ids = [pet.id or 0 for pet in pets]
-    known = {} if base is None else {pet.id: pet for pet in pets_of(ids, base.frame)}
+    known = {} if base is None else {pet.id: pet for pet in pets_of(ids, base.rows)}
     result = mask.copy()
     result[some] = [
         bool(
@@ -647,7 +650,7 @@ def restore_missing_columns(old: Base) -> Base:
     """
     if not old.missing or old.columns is None:
         return old
-    pairs = [(pet, old.sheet_pets[pet.id or 0]) for pet in pets_of(old.sheet_pets, old.frame)]
+    pairs = [(pet, old.sheet_pets[pet.id or 0]) for pet in pets_of(old.sheet_pets, old.rows)]
     return old.with_pets([_with_missing_columns(pet, last, old) for pet, last in pairs])
 
 
@@ -683,9 +686,9 @@ def _build_mixed_pets(
     """
     if old is None or not mixed:
         return []
-    pets = pets_at(snapshot.frame, list(mixed))
-    places = match.positions(integers([pet.id for pet in pets]), old.frame)
-    before = iter(pets_at(old.frame, places[places >= 0]))
+    pets = pets_at(snapshot.rows, list(mixed))
+    places = match.positions(integers([pet.id for pet in pets]), old.rows)
+    before = iter(pets_at(old.rows, places[places >= 0]))
     mixed_pets = [
         with_fields(pet, next(before), units)
         for pet, units, place in zip(pets, mixed.values(), places.tolist(), strict=True)
@@ -737,7 +740,7 @@ def with_report(base: Base | None, report: Report) -> Base:
     """
     start = base or _build_empty_base(report.plan.store, report.started)
     ids = [change.pet_id for change in report.plan.changes if change.pet_id is not None]
-    old = {pet.id: pet for pet in pets_of(ids, start.frame)}
+    old = {pet.id: pet for pet in pets_of(ids, start.rows)}
     moves: dict[int, tuple[Pet, Pet] | None] = {}
     cells: dict[int, Category] = {}
     clashes_by_row = {conflict.row: conflict.clashes for conflict in report.plan.conflicts}
@@ -783,7 +786,7 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
     Edits of a pet that the base lacks are omitted, because only part of the pet is known.
     """
     ids = [*(e.pet.id or 0 for e in inbound.edits), *(pet.id or 0 for pet in inbound.added)]
-    old = {pet.id: pet for pet in pets_of(ids, base.frame)}
+    old = {pet.id: pet for pet in pets_of(ids, base.rows)}
     last = {pet_id: base.sheet_pets.get(pet_id or 0, pet) for pet_id, pet in old.items()}
     moves: dict[int, tuple[Pet, Pet] | None] = {
         edit.pet.id: (
@@ -835,7 +838,7 @@ def find_remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, i
     vocabulary = Vocabulary(pets)
     found: dict[int, int] = {}
     # A row may have its own last values, or the values on which both sides agreed.
-    for before in (base.sheet_frame, base.frame):
+    for before in (base.sheet_rows, base.rows):
         free = ~has_id_in(before, {*sheet.named_ids, *found.values()})
         rest = [line for line in lines if line.number not in found]
         known = Candidates(before, free, names, ()).find_identical(rest, vocabulary)
@@ -936,7 +939,7 @@ def _with_sent_pets(base: Base, moves: Moves, categories: Mapping[int, Category]
     removed_ids = [pet_id for pet_id, pets in moves.items() if pets is None]
     both = {pet_id: pets for pet_id, pets in moves.items() if pets is not None}
     sheet_pets = {pet_id: pet for pet_id, pet in base.sheet_pets.items() if pet_id not in moves}
-    old = {pet.id or 0: pet for pet in pets_of(both, base.frame)}
+    old = {pet.id or 0: pet for pet in pets_of(both, base.rows)}
     before = {**old, **base.sheet_pets}
     for pet_id, (pet, row_pet) in both.items():
         if pet_id in categories:
@@ -1093,9 +1096,9 @@ class _SheetAfterRuns:
         self._rows = _rows_of(sheet, wanted)
         unseen = [change.pet_id or 0 for run in own for change in run.unseen]
         self._current = {} if current is None else {pet.id: pet for pet in pets_of(unseen, current)}
-        self._judge = Judge(Vocabulary(base.frame if current is None else current))
+        self._judge = Judge(Vocabulary(base.rows if current is None else current))
         self._base = self._with_added(base, own)
-        self._old = {pet.id or 0: pet for pet in pets_of(wanted, self._base.frame)}
+        self._old = {pet.id or 0: pet for pet in pets_of(wanted, self._base.rows)}
         self._first = {
             pet_id: self._base.sheet_pets.get(pet_id, old) for pet_id, old in self._old.items()
         }
@@ -1249,10 +1252,10 @@ def with_newer_cells(older: Base, base: Base, sheet: Sheet) -> Base:
 
     A column that was copied into a backup is as new as the newer base.
     """
-    units, judge = find_changed_units(older, base), Judge(Vocabulary(base.frame))
+    units, judge = find_changed_units(older, base), Judge(Vocabulary(base.rows))
     was, last, new = (
         {pet.id: pet for pet in pets_of(units, frame)}
-        for frame in (older.sheet_frame, base.sheet_frame, base.frame)
+        for frame in (older.sheet_rows, base.sheet_rows, base.rows)
     )
     sides = {
         (pet_id, unit): (new[pet_id], last[pet_id])
@@ -1266,7 +1269,7 @@ def with_newer_cells(older: Base, base: Base, sheet: Sheet) -> Base:
 
 def find_changed_units(older: Base, newer: Base) -> dict[int, tuple[Unit, ...]]:
     """Return, by pet id, the units in which the sheet's values differ between the two bases."""
-    frame, newer_frame = older.sheet_frame, newer.sheet_frame
+    frame, newer_frame = older.sheet_rows, newer.sheet_rows
     places = match.positions(frame["id"].array, newer_frame)
     at = np.flatnonzero(places >= 0)
     ids = plain_values(frame["id"].array.take(at))
@@ -1293,7 +1296,7 @@ def _with_units(base: Base, sides: Mapping[tuple[int, Unit], tuple[Pet, Pet]]) -
     the sheet.
     """
     ids = {pet_id for pet_id, _ in sides}
-    pets = {pet.id or 0: pet for pet in pets_of(ids, base.frame)}
+    pets = {pet.id or 0: pet for pet in pets_of(ids, base.rows)}
     sheet_pets = {pet_id: base.sheet_pets.get(pet_id, pet) for pet_id, pet in pets.items()}
     for (pet_id, unit), (pet, row_pet) in sides.items():
         pets[pet_id] = with_fields(pets[pet_id], pet, COLUMNS_OF[unit])
@@ -1327,7 +1330,7 @@ def with_unknown(
     sight = compare_rows(sheet, snapshot, pet_ids)
     pairs = zip(sight.rows, sight.ids, sight.places, strict=True)
     places = {place: row for row, pet_id, place in pairs if place >= 0 and pet_id not in known}
-    pets = pets_at(snapshot.frame, list(places))
+    pets = pets_at(snapshot.rows, list(places))
     rows = places.values()
     updated = [
         with_fields(pet, Pet(id=pet.id), sight.differing.get(row, ()))

@@ -288,16 +288,21 @@ class Snapshot:
         return self.pets.frame
 
     @property
+    def rows(self) -> pd.DataFrame:
+        """The pets for comparisons, see `PetTable.rows`."""
+        return self.pets.rows
+
+    @property
     def words(self) -> pd.DataFrame:
         """The known pets of the whole store, for its categories and tags."""
         if self.whole is None:
-            return self.frame
-        if self.frame is self.whole.frame:
-            return self.frame
-        is_other = ~has_id_in(self.frame, ids_of(self.whole.frame))
+            return self.rows
+        if self.rows is self.whole.rows:
+            return self.rows
+        is_other = ~has_id_in(self.rows, ids_of(self.whole.rows))
         if not is_other.any():
-            return self.whole.frame
-        return pd.concat([self.whole.frame, self.frame[is_other]])
+            return self.whole.rows
+        return pd.concat([self.whole.rows, self.rows[is_other]])
 
     @property
     def unheard(self) -> tuple[FailedLookup, ...]:

@@ -70,6 +70,7 @@ from petsync.table.frame import (
     select,
     unique_texts,
 )
+from petsync.table.lists import ListArray, count_items, have_items
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = [
@@ -217,9 +218,9 @@ def _find_misplaced(
         return []
     before = pets
     if base is not None:
-        before = pd.concat([base.sheet_frame, pets[~has_id_in(pets, base.ids)]], ignore_index=True)
+        before = pd.concat([base.sheet_rows, pets[~has_id_in(pets, base.ids)]], ignore_index=True)
     taken_ids = {*ids_of(sheet.rows), *sheet.blocked_ids}
-    unnamed = pets if base is None else base.sheet_frame
+    unnamed = pets if base is None else base.sheet_rows
     unnamed_twins = _find_others(
         sheet, before, updates, select(unnamed, ~has_id_in(unnamed, taken_ids))
     )
@@ -556,7 +557,7 @@ def _find_added_since(
     adds = _open_adds(changes, sheet)
     if not adds or base.tags:
         return []
-    new = pets[match.positions(pets["id"].array, base.frame) < 0]
+    new = pets[match.positions(pets["id"].array, base.rows) < 0]
     by_name, _ = _index_pets(new, adds)
     pairs = [
         (add, pet, agreeing)
@@ -718,16 +719,13 @@ def _index_pets(
     photos = {photo_keys(add.after.photo_urls) for add in adds if add.after.photo_urls}
     wanted = names_among(pets["name"], names)
     if photos:
-        # The first photo of most pets is not that of an add: compare whole lists only for the other
-        # pets.
+        # Most pets lack the first photo of each add: compare whole lists only for the other pets.
         first = {each[0] for each in photos}
-        wanted |= np.array(
-            [
-                bool(each) and normalize(each[0]) in first and photo_keys(each) in photos
-                for each in pets["photo_urls"]
-            ],
-            dtype=bool,
-        )
+        column = pets["photo_urls"].array
+        places = np.flatnonzero(_have_photos(column, first))
+        lists = column.take(places).tolist()
+        are_same = [photo_keys(each or ()) in photos for each in lists]
+        wanted[places[np.array(are_same, dtype=bool)]] = True
     by_name: dict[str, list[Pet]] = defaultdict(list)
     by_photos: dict[tuple[str, ...], list[Pet]] = defaultdict(list)
     for pet in pets_from_frame(pets[wanted]):
@@ -855,6 +853,13 @@ def _script(letter: str) -> str:
     return next((script for script in _SCRIPTS if name.startswith(script)), "")
 
 
+def _have_photos(column: pd.api.extensions.ExtensionArray, wanted: Collection[str]) -> match.Mask:
+    """Return a mask of the lists with one of these URLs."""
+    if isinstance(column, ListArray):
+        return column.items.have_any(names_among(pd.Series(column.items.texts), wanted))
+    return have_items(column, lambda url: normalize(url) in wanted)
+
+
 def _looks(text: str) -> str:
     return text.translate(_LOOKALIKES)
 
@@ -869,7 +874,7 @@ def _collect_known_texts(pets: pd.DataFrame) -> dict[tuple[str, str], str]:
         for text in map(normalize, pets[column].dropna().unique())
         if text.isascii()
     }
-    tags = {normalize(tag.name) for each in pets["tags"] for tag in each}
+    tags = {normalize(tag.name) for tag in count_items(pets["tags"].array)}
     return known | {("tags", name): name for name in tags if name.isascii()}
 
 
@@ -936,12 +941,12 @@ def _find_missing(
         kept: dict[KeptPetRule, match.Positions] = {"left-alone": places}
         return MissingPets([], [], _note_left_alone(len(places)), kept)
     places, old, new = _split_exported(snapshot, places, base)
-    never_exported = plain_values(snapshot.frame["id"].array.take(new))
+    never_exported = plain_values(snapshot.rows["id"].array.take(new))
     never = _note_never_exported(sum(each not in in_doubt for each in never_exported))
     pairs = _pair_lost_ids(snapshot, places, changes, open_rows)
     # If the names differ, a row's place is weak evidence. It counts only if the pet would be
     # deleted.
-    order = (snapshot if base is None else base).frame["id"]
+    order = (snapshot if base is None else base).rows["id"]
     order = order if options.delete_missing else order[:0]
     pairs += _pair_renamed(snapshot, places, changes, open_rows, sheet, order, pairs)
     conflicts = [*_iter_lost_id_conflicts(pairs)]
@@ -959,21 +964,21 @@ def _find_missing(
     paired_ids = {pet.id for pet, _ in pairs}
     conflicts += _iter_delete_conflicts(pairs)
     if paired_ids:
-        sure = ~has_id_in(snapshot.frame, paired_ids)[places]
+        sure = ~has_id_in(snapshot.rows, paired_ids)[places]
         places, old = places[sure], old[sure]
-    statuses = snapshot.frame["status"].iloc[places]
+    statuses = snapshot.rows["status"].iloc[places]
     known = [status for status in statuses.dropna().unique() if status in snapshot.coverage]
-    beyond = has_id_in(snapshot.frame, compared.outside)[places]
+    beyond = has_id_in(snapshot.rows, compared.outside)[places]
     covered = statuses.isin(known).to_numpy(dtype=bool) | beyond
     kept = {"uncovered": places[~covered], "not-exported": new}
     places, old, beyond = places[covered], old[covered], beyond[covered]
-    pets = pets_at(snapshot.frame, places)
+    pets = pets_at(snapshot.rows, places)
     fields: list[tuple[Column, ...]] = [()] * len(pets)
     lost = set[int | None]()
     if base is not None:
         # The user did not see the store's changes in a column that the sheet lacks.
-        shown = restore_missing_columns(base).frame
-        before = pets_at(shown, match.positions(base.frame["id"].array.take(old), shown))
+        shown = restore_missing_columns(base).rows
+        before = pets_at(shown, match.positions(base.rows["id"].array.take(old), shown))
         fields = [
             differing_columns(old_pet, new_pet)
             for old_pet, new_pet in zip(before, pets, strict=True)
@@ -1009,7 +1014,7 @@ def _split_exported(
     """
     if base is None:
         return places, places, places[:0]
-    old = match.positions(snapshot.frame["id"].array.take(places), base.frame)
+    old = match.positions(snapshot.rows["id"].array.take(places), base.rows)
     there = old >= 0
     return places[there], old[there], places[~there]
 
@@ -1114,7 +1119,7 @@ def _pair_lost_ids(
         if add.after.photo_urls:
             photos[photo_keys(add.after.photo_urls)].append(add)
     found = []
-    for pet in pets_at(snapshot.frame, places):
+    for pet in pets_at(snapshot.rows, places):
         near = [*names[normalize(pet.name)], *photos[photo_keys(pet.photo_urls)]]
         found += [(pet, add) for add in {id(each): each for each in near}.values()]
     return found
@@ -1141,7 +1146,7 @@ def _pair_renamed(
     if not adds:
         return []
     row_pets = {row: add.after for row, add in adds.items()}
-    pets = {pet.id or 0: pet for pet in pets_at(snapshot.frame, places)}
+    pets = {pet.id or 0: pet for pet in pets_at(snapshot.rows, places)}
     pairs = {(pet.id, add.row) for pet, add in known}
     return [
         (pets[pet_id], adds[row])
@@ -1267,7 +1272,7 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
     if base is None or len(updates) < _MIN_SHIFTED or "id" not in sheet.rows:
         return ShiftedColumns()
     ids = sheet.rows["id"]
-    at = match.positions(ids.array, base.frame)
+    at = match.positions(ids.array, base.rows)
     exported, at = ids.index[at >= 0].tolist(), at[at >= 0]
     has_base = frozenset(exported)
     found: list[Column] = []
@@ -1283,13 +1288,13 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
             continue
         edited = {u.row: _text(u.after, unit) for u in updates if u.row in edits}
         new = len(sheet.rows) - len(exported)
-        known = _count_known([u.after for u in updates if u.row in edits], base.frame, unit)
+        known = _count_known([u.after for u in updates if u.row in edits], base.rows, unit)
         blanks = int(sheet.rows[unit].isna().sum()) if unit in sheet.rows else 0
         if known + blanks < _MIN_SHIFTED and (
-            len(edits) - known > new or not _may_be_sorted(base.frame, at, exported, unit, edited)
+            len(edits) - known > new or not _may_be_sorted(base.rows, at, exported, unit, edited)
         ):
             continue
-        was, texts = _read_unit(base.frame, at, exported, unit)
+        was, texts = _read_unit(base.rows, at, exported, unit)
         after = {**texts, **edited}
         there = {*was.values()}
         # A value with another spelling has not moved.
@@ -1346,10 +1351,7 @@ def _read_unit(
     """Return the keys and the texts of a unit, by row, for the pets at these positions. Few values
     are distinct, so the key and the text of each distinct value are computed only once.
     """
-    columns = [plain_values(frame[column].array[at]) for column in COLUMNS_OF[unit]]
-    if unit in ("tags", "photo_urls"):
-        # Lists with the same items in the same order are equal.
-        columns = [[tuple(map(id, items or ())) for items in column] for column in columns]
+    columns = [_values(frame[column].array.take(at)) for column in COLUMNS_OF[unit]]
     values: list[Hashable] = columns[0] if len(columns) == 1 else [*zip(*columns, strict=True)]
     # The place of one pet for each value.
     places = dict(zip(values, at.tolist(), strict=True))
@@ -1360,6 +1362,15 @@ def _read_unit(
         dict(zip(rows, map(keys.__getitem__, values), strict=True)),
         dict(zip(rows, map(texts.__getitem__, values), strict=True)),
     )
+
+
+def _values(column: pd.api.extensions.ExtensionArray) -> list[Hashable]:
+    """Return values that are equal if those of the column are equal."""
+    if isinstance(column, ListArray):
+        numbers: list[Hashable] = column.items.encode().tolist()
+        return numbers
+    values = plain_values(column)
+    return [tuple(each) if isinstance(each, list) else each for each in values]
 
 
 def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedColumns:
@@ -1633,10 +1644,10 @@ def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
             + " ".join(dict.fromkeys(each.suggestion for each in renamed)),
         )
     base, frame = sheet.base, sheet.rows
-    if base is None or matches_rows or not len(base) or sheet.named_ids or "name" not in frame:
+    if base is None or matches_rows or not len(base) or sheet.has_ids or "name" not in frame:
         return
     rows = select(frame, has_action(frame, "merge"))
-    names = {normalize(name) for name in unique_texts(base.frame, "name")} - {""}
+    names = {normalize(name) for name in unique_texts(base.rows, "name")} - {""}
     like = [row for row, name in rows["name"].dropna().items() if normalize(name) in names]
     if like:
         raise GuardError(
@@ -1690,7 +1701,7 @@ def compare(
     """Return the plan that changes the store to agree with the sheet, and its decisions.
 
     `created` is the time, ISO 8601. `compared.found` must have the result of getPetById for every
-    id of `find_unproved_ids(sheet.rows, snapshot.frame)`. Without exported values, a cell that
+    id of `find_unproved_ids(sheet.rows, snapshot.rows)`. Without exported values, a cell that
     lists other photos does not remove photos from uploads.
 
     The sheet's base shows which values were edited since the export. Raises PlanError if the base
@@ -1716,11 +1727,11 @@ def _build_plan(
     snapshot, sheet = compared.snapshot, compared.sheet
     decisions.decide()
     misplaced = _find_misplaced(
-        decisions.changes, sheet, snapshot.frame, base, is_all=options.delete_missing
+        decisions.changes, sheet, snapshot.rows, base, is_all=options.delete_missing
     )
     displaced = _collect_ids(sheet, misplaced)
     decisions.hold(misplaced)
-    unnamed = select(snapshot.frame, ~decisions.sides.named)
+    unnamed = select(snapshot.rows, ~decisions.sides.named)
     if not options.match_on and not has_ids(sheet):
         remarks = decisions.remarks
         identical = {row: remarks.recognised[row] for row in remarks.identical}
@@ -1736,9 +1747,7 @@ def _build_plan(
     ):
         decisions.hold(_find_added_since(decisions.changes, sheet, unnamed, base))
     is_unnamed = ~decisions.sides.named
-    decisions.hold(
-        _find_renumbered(decisions.changes, sheet, snapshot.frame, is_unnamed, displaced)
-    )
+    decisions.hold(_find_renumbered(decisions.changes, sheet, snapshot.rows, is_unnamed, displaced))
     decisions.changes = _note_namesakes(decisions.changes, unnamed, sheet)
     below = [
         each for each in decisions.changes if isinstance(each, Add) and _is_below_one(each.pet_id)
@@ -1750,9 +1759,9 @@ def _build_plan(
     decided, conflicts = decisions.changes, tuple(decisions.conflicts)
     changes: list[Change] = sorted([*decided, *missing_pets.deletes], key=_order)
     moved = find_shifted(decided, sheet, base)
-    before = snapshot.frame if base is None else base.sheet_frame
+    before = snapshot.rows if base is None else base.sheet_rows
     edited = _find_edited_columns(decided, conflicts)
-    watched = pets_of(guard.sentinels, snapshot.frame)
+    watched = pets_of(guard.sentinels, snapshot.rows)
     plan = Plan(
         created=created,
         store=snapshot.source,
@@ -1784,12 +1793,12 @@ def _build_plan(
         notes=(
             *_note_lost_columns(sheet, base, edited.values()),
             *_iter_warning_notes(sheet),
-            *_iter_unread(sheet, snapshot.frame),
+            *_iter_unread(sheet, snapshot.rows),
             *decisions.notes(),
             *missing_pets.notes,
             *describe_namesakes(decided),
             *([moved.note] if moved.note else describe_exchanged(edited, sheet, before)),
-            *describe_strange_letters(decided, snapshot.frame),
+            *describe_strange_letters(decided, snapshot.rows),
             *notes_of(conflicts),
             *_iter_correction_notes(sheet),
         ),
@@ -1918,7 +1927,7 @@ def _note_lost_columns(
     """Yield a note on the columns that an export has lost, probably because a header was
     renamed.
     """
-    absent = [column for column in COLUMNS if base is not None and column not in sheet.frame]
+    absent = [column for column in COLUMNS if base is not None and column not in sheet.rows]
     if absent:
         own = ", ".join(repr(str(name)) for name in sheet.others.columns)
         unused = f" Columns that are not used: {own}." if own else ""
@@ -1974,7 +1983,7 @@ def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
     ids, names = {*ids_of(pets)}, {normalize(name) for name in unique_texts(pets, "name")} - {""}
     statuses = {fold_status(each) for each in unique_texts(pets, "status")}
     kinds = {fold_status(each) for each in unique_texts(pets, "category")} | statuses
-    kinds |= {fold_status(tag.name) for tags in pets["tags"] for tag in tags or ()}
+    kinds |= {fold_status(tag.name) for tag in count_items(pets["tags"].array)}
 
     def is_pet(texts: Sequence[str]) -> bool:
         first, *rest = texts

@@ -180,7 +180,7 @@ class Decisions:
         self.judge = Judge(self.vocabulary, options.sheet_wins, compared.uploads, base)
         self._matches = compared.matches
         self._suspects = self._select_suspects(compared.suspects)
-        self.sides = Alignment(self.sheet, snapshot.frame, base, self._suspects)
+        self.sides = Alignment(self.sheet, snapshot.rows, base, self._suspects)
         self.uncertain = [*_find_untrusted_ids(self.sheet), *self._ignored_without_id()]
         self.unchanged = self.sides.unchanged
         self.changes: list[Change] = []

@@ -17,6 +17,7 @@ import pyarrow as pa
 from petsync.models import Category, Pet, Tag
 from petsync.table.cells import format_photo_urls, format_tags
 from petsync.table.columns import CLEARED, COLUMNS, Column
+from petsync.table.lists import count_items
 
 __all__ = [
     "COLUMNS_OF",
@@ -530,7 +531,7 @@ class Vocabulary:
 
     @cached_property
     def _tags(self) -> tuple[Mapping[str, Tag], Mapping[int, Tag]]:
-        return _by_use(Counter(tag for tags in self.frame["tags"] for tag in tags))
+        return _by_use(count_items(self.frame["tags"].array))
 
     @cached_property
     def _categories(self) -> tuple[Mapping[str, Category], Mapping[int, Category]]:

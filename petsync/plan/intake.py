@@ -25,7 +25,6 @@ from petsync.plan.fields import (
     is_as_expected,
     known_id,
     normalize,
-    tag_names,
 )
 from petsync.plan.guard import NO_GUARD, Guard
 from petsync.plan.lineage import Identity
@@ -48,6 +47,7 @@ from petsync.table.frame import (
     pets_from_frame,
     plain_values,
 )
+from petsync.table.lists import have_items
 from petsync.table.sheet import Sheet
 
 __all__ = ["build_inbound", "mask_in_scope", "why_kept"]
@@ -230,8 +230,8 @@ class _IntakeInput:
         self._pet_ids = pet_ids
         self._options = options
         self._base, self._leads = base, lead == "store"
-        self._pets = snapshot.frame
-        self._sheet_frame = self._pets if base is None else base.sheet_frame
+        self._pets = snapshot.rows
+        self._sheet_frame = self._pets if base is None else base.sheet_rows
         # The columns that were missing in the last round, and have values now.
         were_missing = frozenset[str]() if base is None else base.missing
         self._returned = were_missing and were_missing - missing_columns(sheet, base)[0]
@@ -457,7 +457,7 @@ class _IntakeInput:
         old: list[Pet | None] = [None] * len(at)
         there = np.flatnonzero(self._old[at] >= 0)
         if not self._leads and self._base is not None:
-            pets = pets_at(self._base.frame, self._old[at[there]])
+            pets = pets_at(self._base.rows, self._old[at[there]])
             for n, pet in zip(there.tolist(), pets, strict=True):
                 old[n] = pet
         return old
@@ -484,9 +484,7 @@ class _IntakeInput:
 
 
 def _positions(ids: pd.api.extensions.ExtensionArray, base: Base | None) -> Positions:
-    return (
-        np.full(len(ids), -1, dtype=np.intp) if base is None else match.positions(ids, base.frame)
-    )
+    return np.full(len(ids), -1, dtype=np.intp) if base is None else match.positions(ids, base.rows)
 
 
 def mask_in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) -> Mask:
@@ -499,9 +497,8 @@ def mask_in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[st
         known = {each for each in pets["status"].dropna().unique() if fold_status(each) in wanted}
         mask &= pets["status"].isin(known).to_numpy(dtype=bool)
     if tags:
-        names = {normalize(tag) for tag in tags}
-        has = [not names.isdisjoint(tag_names(each)) for each in pets["tags"].tolist()]
-        mask &= np.array(has, dtype=bool)
+        names = {normalize(tag) for tag in tags} - {""}
+        mask &= have_items(pets["tags"].array, lambda tag: normalize(tag.name) in names)
     return mask
 
 

@@ -364,7 +364,7 @@ def find_rows_of_removed_pets(
     ids = frame["id"][has_id_in(frame, removed)]
     numbers: dict[int, int] = dict(zip(ids.index.tolist(), ids.tolist(), strict=True))
     names = _names_of(pets[has_id_in(pets, removed)])
-    exported = {} if sheet.base is None else _names_of(sheet.base.frame)
+    exported = {} if sheet.base is None else _names_of(sheet.base.rows)
     found = {}
     for row, row_pet in read_row_pets(sheet, numbers, Vocabulary(pets)).items():
         pet_id, name = numbers[row], normalize(row_pet.name)
@@ -1002,7 +1002,7 @@ def _find_contents(
     sheet: Sheet, ids: Collection[Identity], vocabulary: Vocabulary
 ) -> set[Hashable]:
     """Return the contents of the rows with these ids."""
-    rows = sheet.frame.index[sheet.frame["id"].isin(ids)].tolist() if ids else []
+    rows = sheet.rows.index[sheet.rows["id"].isin(ids)].tolist() if ids else []
     return {content(pet) for pet in read_row_pets(sheet, rows, vocabulary).values()}
 
 

@@ -47,6 +47,7 @@ from petsync.table.frame import (
     select,
     unique_texts,
 )
+from petsync.table.lists import Items, ListArray, count_items
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -92,7 +93,6 @@ _Array = pd.api.extensions.ExtensionArray
 
 _SPARSE = 4
 """The average distance between ids above which they are looked up by hashing."""
-_BLOCK = 4_096
 """The number of lists to compare at once, so that their items stay in the processor's cache."""
 
 
@@ -175,7 +175,7 @@ def edited_units(rows: pd.DataFrame, at: Positions, base: Base) -> dict[Unit, Ma
     """Return, by unit, a mask of the rows `at` that differ from the sheet's last values in the
     base. A row whose pet the base lacks differs in every unit.
     """
-    frame = base.sheet_frame
+    frame = base.sheet_rows
     places = positions(rows["id"].array.take(at), frame)
     there = places >= 0
     result = dict[Unit, Mask]()
@@ -270,23 +270,23 @@ def _compare_lists(same: Callable[[Any, Any], bool]) -> _Comparison:
         return isinstance(one, list) and one != other and not same(one, other)
 
     def mask(cells: _Array, old: _Array, places: Positions) -> Mask:
-        left, right = cells.to_numpy(dtype=object), old.to_numpy(dtype=object)
-        result = np.zeros(len(left), dtype=bool)
-        for start, mine, theirs in _blocks(left, right, places):
-            for n in np.flatnonzero(mine != theirs):
-                one = mine[n]
-                result[start + n] = isinstance(one, list) and not same(one, theirs[n])
+        left, right = _items(cells), _items(old)
+        if left is None or right is None:
+            pairs = zip(cells.tolist(), old.take(places).tolist(), strict=True)
+            return np.array([differs(*pair) for pair in pairs], dtype=bool)
+        is_same_order = len(places) == len(right) and bool((places == np.arange(len(right))).all())
+        right = right if is_same_order else right.take(places)
+        result = ~left.are_missing() & left.differ(right)
+        some = np.flatnonzero(result)
+        pairs = zip(left.take(some).to_lists(), right.take(some).to_lists(), strict=True)
+        result[some] = [not same(one, other or ()) for one, other in pairs]
         return result
 
     return _Comparison(differs, mask)
 
 
-def _blocks(
-    left: npt.NDArray[Any], right: npt.NDArray[Any], places: Positions
-) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[Any]]]:
-    for start in range(0, len(left), _BLOCK):
-        end = start + _BLOCK
-        yield start, left[start:end], right[places[start:end]]
+def _items(column: _Array) -> Items | None:
+    return column.items if isinstance(column, ListArray) else None
 
 
 def _arrow(texts: _Array) -> Any:
@@ -416,12 +416,11 @@ def has_unknown_names(sheet: Sheet, pets: pd.DataFrame) -> bool:
             return True
     if "tags" not in frame:
         return False
-    tags = {tag for tags in frame["tags"] if isinstance(tags, list | tuple) for tag in tags}
     return any(
         vocabulary.tag_numbered(tag.id or 0) is None
         if not tag.name
         else tag.id is None and vocabulary.tag_named(tag.name) is None
-        for tag in tags
+        for tag in count_items(frame["tags"].array)
     )
 
 
@@ -534,7 +533,7 @@ def iter_rows(
 
 def _list_values(column: _Array) -> list[Any]:
     """Return the values, with None for blank cells."""
-    if isinstance(column, pd.arrays.NumpyExtensionArray):
+    if isinstance(column, ListArray | pd.arrays.NumpyExtensionArray):
         return [value if isinstance(value, list) else None for value in column.tolist()]
     return plain_values(column)
 
@@ -717,7 +716,7 @@ class Alignment:
             return None
         if pet_id in self._of_base:
             return self._of_base[pet_id]
-        return pet_of(pet_id, self._base.frame)
+        return pet_of(pet_id, self._base.rows)
 
     def names(self, ids: Iterable[int]) -> dict[int, str]:
         """Return the store's names of the pets with these ids, for those in the snapshot."""
@@ -777,8 +776,8 @@ class Alignment:
             return {}
         taken = plain_values(self._frame["id"].array.take(self._at))
         ids = [each for each in taken if each is not None]
-        places = positions_of(ids, self._base.frame)
-        pets = pets_at(self._base.frame, places[places >= 0])
+        places = positions_of(ids, self._base.rows)
+        pets = pets_at(self._base.rows, places[places >= 0])
         return {**dict.fromkeys(ids), **{int(pet.id or 0): pet for pet in pets}}
 
 

@@ -759,7 +759,7 @@ def _selectable_rows(change: Change, address: Address) -> Iterator[list[object]]
 
 def refuse_changed_sentinels(sentinels: Sequence[Pet], base: Base | None) -> Iterator[Refusal]:
     """Yield a refusal for each sentinel that the store changed since the export."""
-    exported = pets_of([pet.id or 0 for pet in sentinels], base.frame) if base is not None else ()
+    exported = pets_of([pet.id or 0 for pet in sentinels], base.rows) if base is not None else ()
     old = {pet.id: pet for pet in exported}
     for pet in sentinels:
         if moved := differing_columns(old.get(pet.id, pet), pet):

@@ -25,6 +25,7 @@ __all__ = [
     "encode_pet",
     "encode_pets",
     "map_rows",
+    "split_list",
 ]
 
 
@@ -81,6 +82,14 @@ def map_rows(body: bytes, convert: Callable[[list[PetRow]], T]) -> list[T] | Non
             convert(_rows_decoder.decode(b"[" + b",".join(parts[start : start + _BATCH]) + b"]"))
             for start in range(0, len(parts), _BATCH)
         ]
+    except _UNREADABLE:
+        return None
+
+
+def split_list(body: bytes) -> list[msgspec.Raw] | None:
+    """Return the JSON of each value in a list; None if the bytes are not a list."""
+    try:
+        return _parts_decoder.decode(body)
     except _UNREADABLE:
         return None
 

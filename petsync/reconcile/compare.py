@@ -100,7 +100,7 @@ def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iter
     if report is None or not added:
         return
     own = [each.assigned_id for each in report.results if each.assigned_id is not None]
-    new = after.frame[~has_id_in(after.frame, {*ids_of(before.frame), *own})]
+    new = after.rows[~has_id_in(after.rows, {*ids_of(before.rows), *own})]
     for pet in pets_from_frame(new):
         if content(pet) in added:
             yield Difference(
@@ -241,11 +241,11 @@ class Comparer:
             # Pets are removed from the frame below; `whole` keeps the categories and tags of all
             # pets.
             snapshot = replace(snapshot, whole=snapshot)
-        keep = mask_in_scope(snapshot.frame, (), self.job.tags)
-        keep &= ~has_id_in(snapshot.frame, self.elsewhere)
+        keep = mask_in_scope(snapshot.rows, (), self.job.tags)
+        keep &= ~has_id_in(snapshot.rows, self.elsewhere)
         if keep.all():
             return snapshot
-        return replace(snapshot, pets=PetTable(frame=snapshot.frame[keep].reset_index(drop=True)))
+        return replace(snapshot, pets=PetTable(frame=snapshot.rows[keep].reset_index(drop=True)))
 
     def _list_pets(self, statuses: Sequence[str]) -> Snapshot:
         snapshot = self.store.snapshot(statuses=statuses)
@@ -284,10 +284,10 @@ class Comparer:
         """
         sheet = self._with_known_statuses(sheet, snapshot, base)
         own = None if base is None else base.without(self.elsewhere)
-        remembered = {} if own is None else find_remembered(sheet, own, snapshot.frame)
-        rows = replace(
-            sheet, frame=with_pet_ids(sheet.frame, remembered) if remembered else sheet.frame
-        )
+        remembered = {} if own is None else find_remembered(sheet, own, snapshot.rows)
+        rows = sheet
+        if remembered:
+            rows = sheet.with_frame(with_pet_ids(sheet.content.rows, remembered))
         missing = None if own is None else own.without(claimed - rows.named_ids)
         outside = self._find_outside(rows, snapshot, missing)
         near = self._with_namesakes(rows, snapshot)
@@ -330,7 +330,7 @@ class Comparer:
         named = sheet.named_ids | {*pet_ids.values()}
         outside = {i: each for i, each in outside.items() if i not in named}
         conflict_ids = {each.pet_id for each in plan.conflicts}
-        agreed = {} if missing is None else {p.id or 0: p for p in pets_of(outside, missing.frame)}
+        agreed = {} if missing is None else {p.id or 0: p for p in pets_of(outside, missing.rows)}
         # These still have the agreed values and are out of scope: nothing to do.
         unchanged = {
             i
@@ -466,12 +466,12 @@ class Comparer:
             return {}
         known = {each.record.pet_id for each in matches.values() if each.kind == "certain"}
         missing_ids = (
-            base.unnumbered & {*ids_of(seen.frame)} - sheet.named_ids - known - self.elsewhere
+            base.unnumbered & {*ids_of(seen.rows)} - sheet.named_ids - known - self.elsewhere
         )
         if not missing_ids:
             return {}
-        pets = pets_of(sorted(missing_ids), base.frame)
-        pets += pets_of(sorted(missing_ids - base.ids), seen.frame)
+        pets = pets_of(sorted(missing_ids), base.rows)
+        pets += pets_of(sorted(missing_ids - base.ids), seen.rows)
         added = self.find_added(sheet, missing_ids)
         records = tuple(
             added.get(pet.id or 0) or _build_record(pet, sheet, base.taken_at) for pet in pets
@@ -544,7 +544,7 @@ class Comparer:
                 if record.pet_id is not None and record.pet_id not in named
                 if record.state == "added" and _is_beside(record.source, sheet.source)
             }
-        stray_pets = pets_of(records, seen.frame)
+        stray_pets = pets_of(records, seen.rows)
         if not stray_pets:
             return {}
         before = [msgspec.structs.replace(records[p.id or 0].row_pet, id=p.id) for p in stray_pets]
@@ -590,7 +590,7 @@ class Comparer:
     def _with_known_statuses(self, sheet: Sheet, snapshot: Snapshot, base: Base | None) -> Sheet:
         """Return the sheet; read it again if the store or the base has unusual statuses."""
         usual = self.store.api.aio.session.profile.statuses
-        frames = [snapshot.frame] if base is None else [snapshot.frame, base.frame]
+        frames = [snapshot.rows] if base is None else [snapshot.rows, base.rows]
         used = frozenset[str]().union(*(unique_texts(each, "status") for each in frames))
         if used <= set(usual) or not sheet.problems:
             return sheet
@@ -609,8 +609,8 @@ class Comparer:
             return snapshot
         rows = sheet.rows[lacking]
         whole = self._list_pets(())
-        known = {*ids_of(snapshot.frame), *self.elsewhere}
-        frame = whole.frame[~has_id_in(whole.frame, known)]
+        known = {*ids_of(snapshot.rows), *self.elsewhere}
+        frame = whole.rows[~has_id_in(whole.rows, known)]
         if not self.job.match_on or "name" in self.job.match_on:
             names = {normalize(name) for name in unique_texts(rows, "name")}
             frame = frame[names_among(frame["name"], names)]
@@ -638,7 +638,7 @@ class Comparer:
         if base is None or self.job.mode == "pull":
             return {}
         lacking = base.ids - sheet.named_ids
-        lacking = lacking - {*ids_of(snapshot.frame)} if lacking else lacking
+        lacking = lacking - {*ids_of(snapshot.rows)} if lacking else lacking
         found = self.store.look_up(sorted(lacking)) if lacking else {}
         return {pet_id: each for pet_id, each in found.items() if each is not None}
 
@@ -724,11 +724,11 @@ def _now() -> str:
 
 
 def _with(snapshot: Snapshot, pets: Sequence[Pet]) -> Snapshot:
-    there = {*ids_of(snapshot.frame)} if pets else set()
+    there = {*ids_of(snapshot.rows)} if pets else set()
     pets = [pet for pet in pets if pet.id not in there]
     if not pets:
         return snapshot
-    frame = pd.concat([snapshot.frame, frame_from_pets(pets)], ignore_index=True)
+    frame = pd.concat([snapshot.rows, frame_from_pets(pets)], ignore_index=True)
     frame = frame.sort_values("id", kind="stable", ignore_index=True)
     return replace(snapshot, pets=PetTable(frame=frame))
 
@@ -736,7 +736,7 @@ def _with(snapshot: Snapshot, pets: Sequence[Pet]) -> Snapshot:
 def _without(snapshot: Snapshot, ids: Collection[int]) -> Snapshot:
     if not ids:
         return snapshot
-    frame = snapshot.frame[~has_id_in(snapshot.frame, ids)].reset_index(drop=True)
+    frame = snapshot.rows[~has_id_in(snapshot.rows, ids)].reset_index(drop=True)
     return replace(snapshot, pets=PetTable(frame=frame))
 
 
@@ -913,7 +913,7 @@ class Differences:
         their number is given.
         """
         known_ids = {each.pet_id for each in found} | self.comparison.row_comparison.named
-        unnamed = [each for each in ids_of(self.comparison.snapshot.frame) if each not in known_ids]
+        unnamed = [each for each in ids_of(self.comparison.snapshot.rows) if each not in known_ids]
         base = self.comparison.base
         known = frozenset[int]() if base is None else base.ids
         never = [each for each in unnamed if each not in known] if self.is_first else []
@@ -921,7 +921,7 @@ class Differences:
             problem = f"{len(never):,} pets of the store are in no row, and never were"
             yield Difference(kind="note", problem=problem, hint="Nothing happens to them.")
             never = []
-        for pet in pets_of(sorted({*unnamed} & known) + never, self.comparison.snapshot.frame):
+        for pet in pets_of(sorted({*unnamed} & known) + never, self.comparison.snapshot.rows):
             yield Difference(
                 kind="note",
                 problem="is in the store, and in no row"
@@ -963,12 +963,14 @@ class Differences:
         )
         by_name = {*self.comparison.decided.rows.remarks.by_name}
         for row, pet_id, place in zip(sight.rows, sight.ids, sight.places, strict=True):
+            if place >= 0 and row not in sight.differing:
+                continue
             fields = sight.columns(row)
             if row in rows or (place >= 0 and not fields):
                 continue
             problem, name, hint = "names a pet that the store does not have", "", ""
             if fields:
-                pet = pets_at(self.comparison.seen.frame, [place])[0]
+                pet = pets_at(self.comparison.seen.rows, [place])[0]
                 name, problem = pet.name or "", self._describe_both(row, pet, fields)
             is_unsent = self.job.mode == "push" and row in by_name
             if is_unsent:

@@ -193,7 +193,7 @@ def _find_exchanged_ids(job: Job, comparison: Comparison) -> tuple[IdExchange, .
     """Return the rows whose ids were exchanged; () in modes that send nothing to the store."""
     if job.mode not in ("push", "two-way"):
         return ()
-    before = None if comparison.base is None else comparison.base.sheet_frame
+    before = None if comparison.base is None else comparison.base.sheet_rows
     return find_exchanged(comparison.sheet, before, comparison.row_comparison.differing)
 
 

@@ -90,8 +90,8 @@ def with_claims(
     if base is None or not (job.mode == "two-way" or job.delete_missing):
         return start
     ids = base.ids - sheet.named_ids - comparer.elsewhere
-    missing_pets = {pet.id or 0: pet for pet in pets_of(sorted(ids), base.frame)}
-    there = {*ids_of(snapshot.frame)}
+    missing_pets = {pet.id or 0: pet for pet in pets_of(sorted(ids), base.rows)}
+    there = {*ids_of(snapshot.rows)}
     problem, found, elsewhere = "", dict[int, str](), dict[int, Path]()
     lost_ids, restored = frozenset[int](), list[str]()
     try:
@@ -216,7 +216,7 @@ def find_left_pets(
         of_others: dict[int, Pet] = {}
         paths = (context.owner.paths.base(job.name), *list_bases(context.owner.paths, job))
         for base in _iter_bases(paths, store):
-            frame = base.sheet_frame[~has_id_in(base.sheet_frame, own)]
+            frame = base.sheet_rows[~has_id_in(base.sheet_rows, own)]
             if job.name != context.job.name:
                 frame = frame[frame["name"].map(normalize, na_action="ignore").isin(names)]
             of_others |= {pet.id or 0: pet for pet in pets_from_frame(frame)}
@@ -282,12 +282,12 @@ def _note_lost_files(
     """
     if context.job.folder is None or not comparer.is_first:
         return
-    listed = {*ids_of(snapshot.frame)} - sheet.named_ids
+    listed = {*ids_of(snapshot.rows)} - sheet.named_ids
     for path in _list_orphaned_bases(context, context.job):
         base = BaseFile(path).load(set_aside=False).base
         if base is None or not is_same_address(base.store, comparer.store.url):
             continue
-        missing_pets = {pet.id or 0: pet for pet in pets_of(sorted(base.ids & listed), base.frame)}
+        missing_pets = {pet.id or 0: pet for pet in pets_of(sorted(base.ids & listed), base.rows)}
         if not missing_pets:
             continue
         sheets_now = [
@@ -423,7 +423,7 @@ def with_siblings(
         return start
     count = sum(map(len, parts))
     first = base or replace(parts[0].without(parts[0].ids), taken_at=context.round.started)
-    frames = [each.frame for each in (first, *parts) if len(each)]
+    frames = [each.rows for each in (first, *parts) if len(each)]
     frame = pd.concat(frames, ignore_index=True).sort_values("id", kind="stable", ignore_index=True)
     sheet_pets = {
         pet_id: pet for each in (*parts, first) for pet_id, pet in each.sheet_pets.items()
@@ -482,12 +482,12 @@ def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[in
     parts: list[Base] = []
     # A pet without a status is lost in that base (see `with_lost`): the base has no agreed values
     # for it.
-    known = [other.without(ids_of(other.frame[other.frame["status"].isna()])) for other in others]
+    known = [other.without(ids_of(other.rows[other.rows["status"].isna()])) for other in others]
     for is_any in (False, True):
         for other in known:
             found = other.without(other.ids - wanted)
             if not is_any:
-                seen = replace(comparison.seen, pets=PetTable(frame=found.sheet_frame))
+                seen = replace(comparison.seen, pets=PetTable(frame=found.sheet_rows))
                 sight = compare_rows(comparison.sheet, seen, comparison.pet_ids, found)
                 pairs = zip(sight.rows, sight.ids, strict=True)
                 found = found.without({i for row, i in pairs if sight.differing.get(row)})

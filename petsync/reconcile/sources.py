@@ -26,6 +26,7 @@ from petsync.plan.match import Row, build_pet, iter_rows, key_of
 from petsync.redact import Redactor
 from petsync.settings import Secret, Settings
 from petsync.store import Store, store_of
+from petsync.table.arrow import PetTable
 from petsync.table.base import Base
 from petsync.table.columns import Column
 from petsync.table.frame import has_action, has_id_in, lacks_id, select
@@ -237,19 +238,20 @@ class Folder:
     def with_moved_rows(self, part: str, sheet: Sheet, ids: Collection[int]) -> Sheet:
         """Return the sheet, extended by the rows of other files that have these ids."""
         missing = {*ids} - sheet.named_ids
-        frames = [
-            other.frame[has_id_in(other.frame, missing)]
+        own = sheet.content.rows
+        others = [
+            other.content.rows
             for name, other in self._sheets.items()
-            if name != part and missing and "id" in other.frame and "id" in sheet.frame
+            if name != part and missing and "id" in other.rows and "id" in own
         ]
+        frames = [rows[has_id_in(rows, missing)] for rows in others]
         frames = [frame for frame in frames if len(frame)]
         if not frames:
             return sheet
-        last = int(sheet.frame.index.max()) if len(sheet.frame) else 0
+        last = int(own.index.max()) if len(own) else 0
         moved = pd.concat(frames)
-        moved.index = pd.RangeIndex(last + 1, last + 1 + len(moved), name=sheet.frame.index.name)
-        moved = moved.reindex(columns=sheet.frame.columns)
-        return replace(sheet, frame=pd.concat([sheet.frame, moved]))
+        moved.index = pd.RangeIndex(last + 1, last + 1 + len(moved), name=own.index.name)
+        return sheet.with_frame(pd.concat([own, moved.reindex(columns=own.columns)]))
 
     @property
     def has_new_rows(self) -> bool:
@@ -402,12 +404,13 @@ def _list_places(places: Sequence[str]) -> str:
 def _with_errors(sheet: Sheet, found: Mapping[int, Finding]) -> Sheet:
     """Return the sheet with these errors; their rows are blocked."""
     blocked = {*sheet.blocked, *found}
-    rows = sheet.frame.index.intersection([*found])
-    ids = sheet.frame.loc[rows, "id"].dropna() if "id" in sheet.frame else pd.Series(dtype="Int64")
+    frame = sheet.content.rows
+    rows = frame.index.intersection([*found])
+    ids = frame.loc[rows, "id"].dropna() if "id" in frame else pd.Series(dtype="Int64")
     pets = {**sheet.blocked_pets, **dict(zip(ids.index.tolist(), ids.tolist(), strict=True))}
     return replace(
         sheet,
-        frame=sheet.frame.drop(index=rows),
+        content=PetTable(frame=frame.drop(index=rows)),
         others=sheet.others.drop(index=rows),
         problems=(*sheet.problems, *found.values()),
         blocked=tuple(sorted(blocked)),

@@ -398,7 +398,7 @@ def _with_moved_rows(
     last = Base.from_lines(versions[-1].base) if versions else base
     whole = folder.with_moved_rows(part, sheet, base.ids | last.ids)
     moved_ids = (whole.named_ids - sheet.named_ids) & last.ids - base.ids
-    return whole, pets_of(moved_ids, last.sheet_frame)
+    return whole, pets_of(moved_ids, last.sheet_rows)
 
 
 def _find_older_copy(
@@ -546,7 +546,7 @@ def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base
     for version in reversed(versions) if names else ():
         ids = {each.pet_id for each in version.inbound.identified if each.lacks_id} & unnamed_ids
         older = Base.from_lines(version.base) if ids else base
-        pets = [pet for pet in pets_of(ids, older.frame) if normalize(pet.name) in names]
+        pets = [pet for pet in pets_of(ids, older.rows) if normalize(pet.name) in names]
         sheet_pets = {
             pet.id or 0: older.sheet_pets[pet.id or 0] for pet in pets if pet.id in older.sheet_pets
         }
@@ -587,9 +587,9 @@ def _with_doubts(
     lacking = older & (base.ids - then.ids)
     lacking -= find_pets_lacking_id(sheet, lacking, base)
     rows = older & (then.ids - base.ids)
-    pets = [with_fields(pet, Pet(id=pet.id), ["name"]) for pet in pets_of(rows, then.frame)]
+    pets = [with_fields(pet, Pet(id=pet.id), ["name"]) for pet in pets_of(rows, then.rows)]
     # A missing row may have been removed from a backup: its pet has changed since.
-    pets += pets_of({*units} - sheet.named_ids, then.frame)
+    pets += pets_of({*units} - sheet.named_ids, then.rows)
     notes = tuple(
         Difference(
             kind="note",
@@ -619,7 +619,7 @@ def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
         return start
     found = start.lost & known
     notes = [note for note in start.lost_notes if note.pet_id not in found]
-    base = base.without(found).with_pets(pets_of(sorted(found), before.frame))
+    base = base.without(found).with_pets(pets_of(sorted(found), before.rows))
     pets = {i: pet for i, pet in before.sheet_pets.items() if i in found}
     units = {i: units for i, units in before.unsure_units.items() if i in found}
     base = replace(
@@ -693,7 +693,7 @@ def with_new_rows(
         named -= records.keys()
         merged = rows[has_action(rows, "merge", "update") & has_id_in(rows, named)]
         whole = with_unknown(base, comparison.sheet, comparison.seen, {})
-        known = {pet.id: pet for pet in pets_of(named, whole.frame)}
+        known = {pet.id: pet for pet in pets_of(named, whole.rows)}
         added += [
             with_fields(known[row.pet_id], Pet(id=row.pet_id), _find_blank_columns(row, merged))
             for row in iter_rows(merged)
@@ -844,7 +844,7 @@ def _find_cells_set_back(report: Report, last: Base | None) -> frozenset[CellKey
     """
     if last is None or not is_before(report.plan.created, last.taken_at):
         return frozenset()
-    row_pets = {pet.id: pet for pet in pets_of(last.ids, last.sheet_frame)}
+    row_pets = {pet.id: pet for pet in pets_of(last.ids, last.sheet_rows)}
     return frozenset(
         (pet_id, column)
         for change in report.plan.updates

@@ -856,7 +856,7 @@ def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False
     texts: dict[CellKey, tuple[Text, Text]] = {
         touch: (before, after)
         for touch, before, after in _iter_written(version.inbound)
-        if before != after and (touch[1] is None or touch[1] in sheet.frame)
+        if before != after and (touch[1] is None or touch[1] in sheet.rows)
     }
     if not has_ids_by_hand:
         texts |= {(pet_id, None): (None, "") for pet_id in find_numbered_pets([version])}
@@ -965,7 +965,7 @@ def _find_similar_versions(sheet: Sheet, versions: Sequence[Version], base: Base
     """Return the versions whose values the sheet has; only those with the fewest missing rows."""
     if len(_edited_pets(sheet, base)) < _MIN_OLD_PETS:
         return []
-    base = replace(base, pets=PetTable(frame=base.sheet_frame), sheet_pets={})
+    base = replace(base, pets=PetTable(frame=base.sheet_rows), sheet_pets={})
     like = [each for each in versions if _is_from(sheet, each, base)]
     lacking = [_count_missing_rows(sheet, each, base) for each in like]
     return [each for each, n in zip(like, lacking, strict=True) if n == min(lacking)]
@@ -1086,10 +1086,10 @@ def find_reverted(
     edited = _edited_pets(sheet, base) & base.ids & sheet.named_ids
     if not edited or not versions:
         return {}
-    last = {pet.id: pet for pet in pets_of(edited, base.sheet_frame)}
+    last = {pet.id: pet for pet in pets_of(edited, base.sheet_rows)}
     older: dict[int, list[Pet]] = {}
     for version in versions:
-        for pet in pets_of(edited, Base.from_lines(version.base).sheet_frame):
+        for pet in pets_of(edited, Base.from_lines(version.base).sheet_rows):
             older.setdefault(pet.id or 0, []).append(pet)
     rows = sheet.rows[has_id_in(sheet.rows, older)]
     found: dict[int, tuple[Unit, ...]] = {}
@@ -1162,9 +1162,9 @@ def find_traces(sheet: Sheet, older: Base, newer: Base) -> Traces:
     new_ids, removed_ids = newer.ids - older.ids, older.ids - newer.ids
     older_ids = {*(new_ids - named), *(removed_ids & named)}
     current_ids = {*(new_ids & named), *(removed_ids - named)}
-    sides = [{pet.id: pet for pet in pets_of(changed, b.sheet_frame)} for b in (older, newer)]
+    sides = [{pet.id: pet for pet in pets_of(changed, b.sheet_rows)} for b in (older, newer)]
     has_others = False
-    cells = [(pet_id, c) for pet_id, some in changed.items() for c in some if c in sheet.frame]
+    cells = [(pet_id, c) for pet_id, some in changed.items() for c in some if c in sheet.rows]
     for (pet_id, column), text in _cell_texts(sheet, cells).items():
         texts = ["" if column is None else cell(side[pet_id], column) for side in sides]
         if text in texts:
@@ -1217,11 +1217,11 @@ def _is_from(sheet: Sheet, version: Version, newer: Base) -> bool:
         return False
     older = Base.from_lines(version.base)
     changed = _find_changed_cells(older, newer)
-    sides = [{pet.id: pet for pet in pets_of(changed, b.sheet_frame)} for b in (older, newer)]
+    sides = [{pet.id: pet for pet in pets_of(changed, b.sheet_rows)} for b in (older, newer)]
     named = sheet.named_ids
     new_ids, removed_ids = newer.ids - older.ids, older.ids - newer.ids
     agreeing = {*new_ids, *(removed_ids & named)}
-    cells = [(pet_id, c) for pet_id, some in changed.items() for c in some if c in sheet.frame]
+    cells = [(pet_id, c) for pet_id, some in changed.items() for c in some if c in sheet.rows]
     for (pet_id, column), text in _cell_texts(sheet, cells).items():
         before, after = ("" if column is None else cell(side[pet_id], column) for side in sides)
         if text != before and text == after:
@@ -1273,7 +1273,7 @@ def find_pets_lacking_id(sheet: Sheet, pets: Collection[int], base: Base) -> set
         return set()
     rows = select(rows, lacks_id(rows))
     names = {normalize(name) for name in unique_texts(rows, "name")} - {""}
-    return {pet.id or 0 for pet in pets_of(pets, base.sheet_frame) if normalize(pet.name) in names}
+    return {pet.id or 0 for pet in pets_of(pets, base.sheet_rows) if normalize(pet.name) in names}
 
 
 def _iter_suffixes(versions: Sequence[Version]) -> Iterable[Sequence[Version]]:
@@ -1307,9 +1307,9 @@ class _SheetTexts:
     def of(cls, sheet: Sheet, versions: Sequence[Version], base: Base) -> _SheetTexts:
         """Read the sheet once for all of the versions."""
         named, touches = sheet.named_ids, find_written_cells(versions)
-        pets = pets_of({pet_id for pet_id, _ in touches}, base.sheet_frame)
+        pets = pets_of({pet_id for pet_id, _ in touches}, base.sheet_rows)
         return cls(
-            columns=frozenset(map(str, sheet.frame)),
+            columns=frozenset(map(str, sheet.rows)),
             named=named,
             unnumbered=_count_unnumbered(sheet),
             texts=_cell_texts(sheet, [touch for touch in touches if touch[0] in named]),
@@ -1415,14 +1415,14 @@ def _has_written_values(sheet: Sheet, versions: Sequence[Version]) -> bool:
         text == "" and pet_id in named for (pet_id, column), text in changed.items() if not column
     ):
         return True
-    cells = {touch: text for touch, text in changed.items() if touch[1] in sheet.frame}
+    cells = {touch: text for touch, text in changed.items() if touch[1] in sheet.rows}
     texts = _cell_texts(sheet, cells)
     return any(texts.get(touch) == text for touch, text in cells.items())
 
 
 def _count_unnumbered(sheet: Sheet) -> int:
     """Return the number of rows without an id."""
-    return int(lacks_id(sheet.frame).sum()) + len(sheet.unidentified)
+    return int(lacks_id(sheet.rows).sum()) + len(sheet.unidentified)
 
 
 def find_written_cells(versions: Iterable[Version]) -> frozenset[CellKey]:

@@ -70,7 +70,7 @@ class StoreCopy:
     @cached_property
     def pets(self) -> list[Pet]:
         """All pets, sorted by id."""
-        listed = pets_from_frame(self.snapshot.frame)
+        listed = pets_from_frame(self.snapshot.rows)
         return sorted([*listed, *self.outside], key=_id) if self.outside else listed
 
     @property
@@ -81,11 +81,11 @@ class StoreCopy:
 
 def copy_store(store: Store, plan: Plan, sheet: Sheet | None, snapshot: Snapshot) -> StoreCopy:
     """Return the snapshot with the results of getPetById for further ids in plan and sheet."""
-    listed = set(snapshot.frame["id"])
+    listed = set(snapshot.rows["id"])
     rows = (*plan.changes, *plan.conflicts)
     named = {row.pet_id for row in rows if row.pet_id is not None} | set(plan.guard.sentinels)
     if sheet is not None:
-        named.update(find_unproved_ids(sheet.rows, snapshot.frame))
+        named.update(find_unproved_ids(sheet.rows, snapshot.rows))
     answers = store.look_up(sorted(named - listed)).values()
     return StoreCopy(
         snapshot,
@@ -158,7 +158,7 @@ def notes(source: StoreCopy, listed: Snapshot, after: Collection[int]) -> Iterat
             " answer is not in the copy, so its changes could not be rehearsed."
         )
     outside = {pet.id for pet in source.outside}
-    if hidden := set(after) - set(listed.frame["id"]) - outside:
+    if hidden := set(after) - set(listed.rows["id"]) - outside:
         yield f"No status query, and so no export, would contain {_format_ids(sorted(hidden))}."
 
 
@@ -410,7 +410,7 @@ def _of_sheet(
     options: dict[str, Any],
 ) -> tuple[Plan, Sheet, StoreCopy]:
     now = store.snapshot() if snapshot is None else snapshot
-    statuses = unique_texts(now.frame, "status")
+    statuses = unique_texts(now.rows, "status")
     read = store.aio.read(sheet, known_statuses=statuses)
     plan = store.plan(read, snapshot=now, **options)
     return plan, read, copy_store(store, plan, read, now)

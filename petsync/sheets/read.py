@@ -56,7 +56,7 @@ from petsync.sheets.validate.rows import (
     note_suspects,
     note_worksheet,
 )
-from petsync.table.arrow import TAG_IDS
+from petsync.table.arrow import TAG_IDS, PetTable
 from petsync.table.base import Base
 from petsync.table.cells import (
     CellError,
@@ -318,7 +318,7 @@ def read_file(path: str | Path, options: ReadOptions) -> Sheet:
         elsewhere = _ids_elsewhere(source, columns, grid.tab)
         columns = present_headers(columns, grid.header)
         # A status that was exported is valid, even if the store does not use it any more.
-        exported_statuses = () if base is None else base.frame["status"].dropna().unique()
+        exported_statuses = () if base is None else base.rows["status"].dropna().unique()
         known = frozenset([*options.known_statuses, *exported_statuses])
         origin = Origin(str(source.path), source.digest)
         heads = grid.heads
@@ -440,7 +440,7 @@ class _SheetReader:
     def validate(self, statuses: Sequence[str], known: Collection[str]) -> None:
         """Validate every cell, then the rows, then the whole sheet."""
         validators = {
-            "id": lambda column: pet_ids(column, () if self.base is None else self.base.ids),
+            "id": lambda column: pet_ids(column, self.base),
             "name": lambda column: columns.names(column, self._exported_texts("name")),
             "status": lambda column: columns.statuses(column, statuses, known),
             "category": lambda column: columns.categories(
@@ -487,7 +487,7 @@ class _SheetReader:
         return Sheet(
             source=origin.name,
             tab=self.grid.tab,
-            frame=frame_of(_rows(self._frame(), keep).set_axis(index)),
+            content=PetTable(frame=frame_of(_rows(self._frame(), keep).set_axis(index))),
             others=_rows(self._other_columns(), keep).set_axis(index),
             problems=self.notes.findings(self.clear),
             blocked=tuple(self.grid.rows[blocked].tolist()),
@@ -614,7 +614,7 @@ class _ExportedTexts(Container[str]):
 
     @cached_property
     def _texts(self) -> set[str]:
-        return unique_texts(self._base.frame, self._name)
+        return unique_texts(self._base.rows, self._name)
 
 
 # A DataFrame as a sheet: it is validated by the same rules as a file.

@@ -513,7 +513,7 @@ def _edited_places(sheet: Sheet, base: Base) -> Iterator[str]:
     yield from (sheet.address(row, "action") for row in with_action)
     if "id" not in frame:
         return
-    places = match.positions(frame["id"].array, base.frame)
+    places = match.positions(frame["id"].array, base.rows)
     yield from (sheet.address(row) for row in frame.index[places < 0])
     rows = len(set(places[places >= 0].tolist())) + len(sheet.blocked)
     if rows < len(base):
@@ -523,7 +523,7 @@ def _edited_places(sheet: Sheet, base: Base) -> Iterator[str]:
     for unit, columns in COLUMNS_OF.items():
         for column in (name for name in columns if name in frame):
             # A plan ignores a blank cell, but the export had a value there.
-            had_value = ~is_empty(base.frame[column].array.take(places[found_rows]))
+            had_value = ~is_empty(base.rows[column].array.take(places[found_rows]))
             mask = is_blank(frame[column].array.take(found_rows)) & had_value
             if column == unit:
                 mask |= edited[unit]

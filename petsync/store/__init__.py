@@ -66,6 +66,7 @@ class Store:
     find_by_tags = make_synchronous(AsyncStore.find_by_tags)
     snapshot = make_synchronous(AsyncStore.snapshot)
     look_up = make_synchronous(AsyncStore.look_up)
+    read_with_snapshot = make_synchronous(AsyncStore.read_with_snapshot)
     compare = make_synchronous(AsyncStore.compare)
     plan = make_synchronous(AsyncStore.plan)
     why = make_synchronous(AsyncStore.why)

@@ -59,6 +59,7 @@ class AsyncStore:
         self._editor = PetEditor(self.api, self.snapshot, self.plan, self.read)
 
     compare = delegate("_comparer", SheetComparer.compare)
+    read_with_snapshot = delegate("_comparer", SheetComparer.read_with_snapshot)
     plan = delegate("_comparer", SheetComparer.plan)
     why = delegate("_comparer", SheetComparer.why)
     edit = delegate("_editor", PetEditor.edit)

@@ -30,7 +30,7 @@ from petsync.plan.lineage import (
     mark_doubts,
     slots_of,
 )
-from petsync.plan.match import find_absent_ids, has_unknown_names
+from petsync.plan.match import find_absent_ids, has_unknown_names, positions_of
 from petsync.plan.options import PlanKeywords, PlanOptions, plan_options_from
 from petsync.plan.plan import Plan
 from petsync.plan.uploads import (
@@ -38,6 +38,7 @@ from petsync.plan.uploads import (
 )
 from petsync.store.runs import History
 from petsync.table.frame import frame_from_pets, unique_texts
+from petsync.table.options import ReadKeywords
 from petsync.table.sheet import Sheet
 
 __all__ = ["SheetComparer"]
@@ -111,6 +112,27 @@ class SheetComparer:
         decided = await self._decide(request, sheet, snapshot, strict, on_progress, ids)
         return explain(decided, ids)
 
+    @show_keywords(ReadKeywords)
+    async def read_with_snapshot(
+        self, sheet: Sheet | pd.DataFrame | str | Path, **options: Unpack[ReadKeywords]
+    ) -> tuple[Snapshot, Sheet]:
+        """Return the store's pets now, and the sheet as `read` returns it with the store's statuses
+        as known. Both are read at the same time.
+
+        Raises the errors of `snapshot` and `read`, whichever comes first.
+        """
+        tasks = (
+            asyncio.ensure_future(self.snapshot()),
+            asyncio.ensure_future(asyncio.to_thread(self.read, sheet, **options)),
+        )
+        try:
+            now, read = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        statuses = unique_texts(now.rows, "status")
+        return now, await asyncio.to_thread(self.read, read, known_statuses=statuses)
+
     async def compare(
         self,
         sheet: Sheet | pd.DataFrame | str | Path,
@@ -127,25 +149,21 @@ class SheetComparer:
         If an undo removed the pet of a row without an id, the row counts as new, unless
         `with_undone` is set. Raises the same errors as `plan`.
         """
-        now = (
-            await self.snapshot()
-            if snapshot is None
-            else arguments.checked_snapshot(snapshot, self.url)
-        )
-        read = await asyncio.to_thread(
-            self.read, sheet, known_statuses=unique_texts(now.frame, "status")
-        )
+        if snapshot is None:
+            now, read = await self.read_with_snapshot(sheet)
+        else:
+            now = arguments.checked_snapshot(snapshot, self.url)
+            known = unique_texts(now.rows, "status")
+            read = await asyncio.to_thread(self.read, sheet, known_statuses=known)
         if strict:
             arguments.no_findings(read)
         # Opening the journal checks its integrity, which takes time.
         journal = await asyncio.to_thread(lambda: self.history.journal)
-        reused_ids = (
-            await asyncio.to_thread(journal.read_reused, self.url) if read.named_ids else {}
-        )
-        suspect_rows = find_suspects(read, reused_ids, now.frame)
+        reused_ids = await asyncio.to_thread(journal.read_reused, self.url) if read.has_ids else {}
+        suspect_rows = find_suspects(read, reused_ids, now.rows)
         if "id" in read.rows:
             removed = await asyncio.to_thread(journal.read_removed, self.url)
-            suspect_rows = find_rows_of_removed_pets(read, removed, now.frame) | suspect_rows
+            suspect_rows = find_rows_of_removed_pets(read, removed, now.rows) | suspect_rows
         suspect_ids = {each.reused.pet.id or 0 for each in suspect_rows.values()}
         suspect_ids |= reused_ids.keys() & read.blocked_ids
         matches = await asyncio.to_thread(
@@ -153,16 +171,17 @@ class SheetComparer:
         )
         record_ids = {each.pet_id for match in matches.values() for each in match.records}
         ids_to_look_up = [*ids, *sorted(each for each in record_ids if each is not None)]
-        unproved = find_unproved_ids(read.frame, now.frame)
+        unproved = find_unproved_ids(read.rows, now.rows)
         renumbered = await asyncio.to_thread(journal.read_renumbered, self.url) if unproved else {}
         ids_to_look_up += [renumbered[each].pet_id for each in unproved if each in renumbered]
-        missing = [*unproved, *find_absent_ids(ids_to_look_up, now.frame)]
+        missing = [*unproved, *find_absent_ids(ids_to_look_up, now.rows)]
         found = await look_up(self.api, missing, on_progress=on_progress)
         base = read.base
         # Load the uploads after the snapshot, because an upload is in the journal before the store
         # has its photo.
         uploads = await asyncio.to_thread(self.load_uploads, read)
-        is_gone = base is not None and any(found.get(each) is None for each in base.ids & {*found})
+        gone = [each for each, pet in found.items() if pet is None]
+        is_gone = base is not None and bool((positions_of(gone, base.rows) >= 0).any())
         undone = await asyncio.to_thread(journal.read_undone_adds, self.url) if is_gone else {}
         restored = {} if base is None else await asyncio.to_thread(journal.read_restored, self.url)
         now = await self._with_vocabulary(now, read, found)
@@ -206,7 +225,7 @@ class SheetComparer:
         if base is None or base.store != self.url:
             return compared
         sheet = await asyncio.to_thread(
-            self.history.continue_base, compared.sheet, compared.snapshot.frame
+            self.history.continue_base, compared.sheet, compared.snapshot.rows
         )
         return replace(compared, sheet=sheet)
 
@@ -223,7 +242,7 @@ class SheetComparer:
         if usual <= {*now.coverage.statuses, *failed}:
             return replace(now, whole=now) if usual & failed else now
         others = frame_from_pets([each for each in found.values() if isinstance(each, Pet)])
-        known = pd.concat([now.frame, others]) if len(others) else now.frame
+        known = pd.concat([now.rows, others]) if len(others) else now.rows
         is_incomplete = await asyncio.to_thread(has_unknown_names, sheet, known)
         return replace(now, whole=await self.snapshot()) if is_incomplete else now
 
@@ -237,7 +256,7 @@ class SheetComparer:
             return {}
         url = self.url
         records = self.history.read_row_records(url, sheet, with_undone=with_undone)
-        found = identify(sheet, records, now.frame, suspect_ids)
+        found = identify(sheet, records, now.rows, suspect_ids)
         # A row that got an id and lacks it now is from a backup, or is another row at that
         # position.
         edited = {row: m for row, m in found.items() if m.kind == "certain" and m.is_edited}
@@ -248,7 +267,7 @@ class SheetComparer:
         assigned_ids = {m.record.pet_id for m in without_id.values() if m.record.pet_id is not None}
         return {
             **found,
-            **mark_doubts(without_id, sheet, Vocabulary(now.frame), may_lack=assigned_ids),
+            **mark_doubts(without_id, sheet, Vocabulary(now.rows), may_lack=assigned_ids),
         }
 
 

@@ -76,9 +76,7 @@ class PetEditor:
         given = None if snapshot is None else arguments.checked_snapshot(snapshot, url)
         current = await self.api.get_pet_by_id(number)
         known = _with_pet(await self.snapshot() if given is None else given, current)
-        sheet = self.read(
-            _frame(number, values), known_statuses=unique_texts(known.frame, "status")
-        )
+        sheet = self.read(_frame(number, values), known_statuses=unique_texts(known.rows, "status"))
         _check_values(sheet)
         sheet = replace(sheet, source=f"edit of pet {number}", base=base)
         return _strip_addresses(await self.plan(sheet, guard=guard, snapshot=known))
@@ -134,7 +132,7 @@ def _base(pet_id: int, seen: Pet | None, store: str) -> Base | None:
 
 def _with_pet(snapshot: Snapshot, pet: Pet) -> Snapshot:
     """Return the snapshot with the current pet instead of the one that was read before."""
-    others = snapshot.frame[snapshot.frame["id"] != pet.id]
+    others = snapshot.rows[snapshot.rows["id"] != pet.id]
     frame = pd.concat([others, frame_from_pets([pet])], ignore_index=True)
     frame = frame.sort_values("id", kind="stable", ignore_index=True)
     return replace(snapshot, pets=PetTable(frame=frame))

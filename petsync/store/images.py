@@ -240,7 +240,7 @@ class StoreImages:
         sheet = await asyncio.to_thread(partial(self.read, source, **options))
         if not any(finding.column == "status" for finding in sheet.problems):
             return sheet
-        known = unique_texts((await self.snapshot()).frame, "status")
+        known = unique_texts((await self.snapshot()).rows, "status")
         options = {**options, "known_statuses": known}
         return await asyncio.to_thread(partial(self.read, source, **options))
 

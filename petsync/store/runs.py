@@ -819,7 +819,7 @@ class UndoPlanner:
             created=datetime.now(UTC).isoformat(timespec="microseconds"),
             guard=guard,
             coverage=now.coverage,
-            sentinels=pets_of(guard.sentinels, now.frame),
+            sentinels=pets_of(guard.sentinels, now.rows),
         )
         plan = make()
         if plan.adds:
@@ -883,8 +883,8 @@ class UndoPlanner:
         ids = [
             effect.pet_id for effect in effects if effect.pet_id is not None and effect.is_settled
         ]
-        listed = {pet.id: pet for pet in pets_of(ids, now.frame) if pet.id is not None}
-        others = await look_up(self.api, find_absent_ids(ids, now.frame), on_progress=on_progress)
+        listed = {pet.id: pet for pet in pets_of(ids, now.rows) if pet.id is not None}
+        others = await look_up(self.api, find_absent_ids(ids, now.rows), on_progress=on_progress)
         return {**listed, **others}
 
     async def _find_readded(
@@ -897,8 +897,8 @@ class UndoPlanner:
         of_rows = await asyncio.to_thread(self._find_readded_rows, past)
         same = await asyncio.to_thread(self._find_same_adds, past, adds)
         ids = {pet_id for _, pet_id in (*of_rows.values(), *chain(*same.values()))}
-        existing = {pet.id for pet in pets_of(ids, now.frame)}
-        others = await look_up(self.api, find_absent_ids(sorted(ids), now.frame))
+        existing = {pet.id for pet in pets_of(ids, now.rows)}
+        others = await look_up(self.api, find_absent_ids(sorted(ids), now.rows))
         existing |= {pet_id for pet_id, pet in others.items() if pet is not None}
         found: dict[int, LaterAdd] = {}
         for add in adds:

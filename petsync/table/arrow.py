@@ -8,29 +8,27 @@ the tags by their positions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.json import ParseOptions, ReadOptions, read_json
 
 from petsync.models import Pet, Tag
 from petsync.protocol import json
 from petsync.table.frame import (
     EXTRA,
-    FEW,
     frame_from_pets,
     no_collection,
     number_column,
     plain_values,
-    shared_tag,
     text_column,
 )
+from petsync.table.lists import Items, ListArray, with_python_lists
 
 __all__ = [
     "SCHEMA",
@@ -38,6 +36,7 @@ __all__ = [
     "PetTable",
     "frame_from_json",
     "frame_from_table",
+    "rows_from_table",
     "sorted_by_id",
     "table_from_frame",
     "table_from_json",
@@ -68,7 +67,9 @@ _Lists = pa.LargeListArray
 
 
 class PetTable:
-    """Pets as an Arrow table or, from its first use on, as a DataFrame, which a user may change."""
+    """Pets as an Arrow table, or as a DataFrame. From the first use of `frame` on, that DataFrame
+    is what counts, because a user may change it.
+    """
 
     def __init__(self, table: pa.Table | None = None, frame: pd.DataFrame | None = None) -> None:
         if (table is None) == (frame is None):
@@ -80,17 +81,25 @@ class PetTable:
         """The pets in the columns of SCHEMA; once `frame` has been used, each access converts it. A
         column that the frame lacks is null.
         """
-        return table_from_frame(self.frame) if self._table is None else self._table
+        return table_from_frame(self.rows) if self._table is None else self._table
 
     @property
     def frame(self) -> pd.DataFrame:
         """The pets in the canonical columns, and `extra` if a pet has unknown fields."""
+        self._frame, self._table = with_python_lists(self.rows), None
+        return self._frame
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The pets for comparisons, not to be changed: `frame`, but with each list as a `ListArray`
+        until `frame` is used.
+        """
         if self._frame is None:
-            self._frame, self._table = frame_from_table(self.table), None
+            self._frame = rows_from_table(self.table)
         return self._frame
 
     def __len__(self) -> int:
-        return len(self.frame if self._table is None else self._table)
+        return len(self.rows if self._table is None else self._table)
 
 
 # From JSON and pets.
@@ -103,8 +112,9 @@ def table_from_json(body: bytes, *, copies: bool = False) -> pa.Table:
     Raises a ResponseError that names the first pet that cannot be read.
     """
     with no_collection():
-        parts = json.map_rows(body, _arrays)
-        table = table_from_pets(json.decode_pets_carefully(body)) if parts is None else _join(parts)
+        table = _read_json(body)
+        if table is None:
+            table = table_from_pets(json.decode_pets_carefully(body))
     return table if copies else without_duplicates(table)
 
 
@@ -131,43 +141,110 @@ def sorted_by_id(table: pa.Table) -> pa.Table:
     return table if (ids[1:] >= ids[:-1]).all() else table.sort_by("id")
 
 
-def _arrays(pets: list[json.PetRow]) -> list[pa.Array]:
-    """Return the columns of SCHEMA without `extra`."""
-    tags = [pet.tags for pet in pets]
-    flat = [*chain.from_iterable(tags)]
-    places = _offsets(tags)
-    urls = [pet.photo_urls for pet in pets]
-    categories = [pet.category for pet in pets]
-    return [
-        pa.array([pet.id for pet in pets], _NUMBER),
-        pa.array([pet.name for pet in pets], _TEXT),
-        pa.array([pet.status for pet in pets], _TEXT),
-        pa.array([each.name if each else None for each in categories], _TEXT),
-        pa.array([each.id if each else None for each in categories], _NUMBER),
-        _Lists.from_arrays(places, pa.array([tag.name for tag in flat], _TEXT)),
-        _Lists.from_arrays(places, pa.array([tag.id for tag in flat], _NUMBER)),
-        _Lists.from_arrays(_offsets(urls), pa.array([*chain.from_iterable(urls)], _TEXT)),
+# JSON to Arrow by Arrow's own reader, which reads only what is certain to be a pet.
+
+
+_LABEL = pa.struct([("id", _NUMBER), ("name", pa.string())])
+_PET = pa.schema(
+    [
+        ("id", _NUMBER),
+        ("name", pa.string()),
+        ("status", pa.string()),
+        ("category", _LABEL),
+        ("tags", pa.list_(_LABEL)),
+        ("photoUrls", pa.list_(pa.string())),
     ]
+)
+_AT_ONCE = 100_000
+"""The number of pets that are read at once."""
+_BLOCK_BYTES = 1 << 22
 
 
-def _offsets(lists: Sequence[Sequence[object]]) -> pa.Array:
-    offsets = np.zeros(len(lists) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)), out=offsets[1:])
-    return pa.array(offsets)
+def _read_json(body: bytes) -> pa.Table | None:
+    """Return the table of a JSON list of pets, None if it must be read field by field: it is not a
+    list of objects, or a pet has an unknown or repeated field, or a value of another type.
+    """
+    parts = json.split_list(body)
+    if parts is None:
+        return None
+    # A line break in a list is white space between values.
+    has_breaks = b"\n" in body or b"\r" in body
+    options = ParseOptions(
+        explicit_schema=_PET, unexpected_field_behavior="error", newlines_in_values=has_breaks
+    )
+    tables: list[pa.Table] = []
+    for start in range(0, len(parts), _AT_ONCE):
+        some = parts[start : start + _AT_ONCE]
+        lines = b"\n".join(some)
+        if not _are_objects(some if has_breaks else lines):
+            return None
+        try:
+            read = read_json(pa.BufferReader(lines), ReadOptions(block_size=_BLOCK_BYTES), options)
+            read.validate(full=True)
+        except pa.ArrowInvalid:
+            return None
+        has_nulls = any(
+            chunk.values.null_count for name in ("tags", "photoUrls") for chunk in read[name].chunks
+        )
+        if has_nulls or len(read) != len(some):
+            return None
+        tables.append(_with_schema(read))
+    del parts
+    return _join(tables)
 
 
-def _join(parts: list[list[pa.Array]]) -> pa.Table:
-    """Return the table of the parts' columns. Each column's parts are freed when it is made."""
-    if not parts:
+def _join(tables: list[pa.Table]) -> pa.Table:
+    """Return one table with the rows of all tables. Each column's parts are freed when it is
+    made.
+    """
+    if not tables:
         return SCHEMA.empty_table()
     columns: list[pa.Array] = []
-    by_column = [list(column) for column in zip(*parts, strict=True)]
-    parts.clear()
-    for column in by_column:
-        columns.append(pa.concat_arrays(column))
-        column.clear()
-    columns.append(pa.nulls(len(columns[0]), _TEXT))
+    by_name = [[chunk for table in tables for chunk in table[name].chunks] for name in SCHEMA.names]
+    tables.clear()
+    for chunks in by_name:
+        columns.append(pa.concat_arrays(chunks))
+        chunks.clear()
+        pa.default_memory_pool().release_unused()
     return pa.table(columns, schema=SCHEMA)
+
+
+def _are_objects(pets: bytes | list[msgspec.Raw]) -> bool:
+    """Return true if all values, or all lines, begin like an object. Arrow's reader crashes at a
+    null.
+    """
+    if isinstance(pets, list):
+        return all(memoryview(pet)[0] == ord("{") for pet in pets)
+    characters = np.frombuffer(pets, np.uint8)
+    starts = np.flatnonzero(characters[:-1] == ord("\n")) + 1
+    return pets[:1] == b"{" and bool((characters[starts] == ord("{")).all())
+
+
+def _with_schema(read: pa.Table) -> pa.Table:
+    """Return pets as Arrow's reader returns them in the columns of SCHEMA."""
+    categories = read["category"]
+    columns = {
+        **{name: read[name] for name in ("id", "name", "status")},
+        "category": pc.struct_field(categories, "name"),
+        "category_id": pc.struct_field(categories, "id"),
+        "tags": _each_list(read["tags"], "name"),
+        TAG_IDS: _each_list(read["tags"], "id"),
+        "photo_urls": _each_list(read["photoUrls"]),
+        EXTRA: pa.nulls(len(read), _TEXT),
+    }
+    return pa.table({name: columns[name] for name in SCHEMA.names}).cast(SCHEMA)
+
+
+def _each_list(column: pa.ChunkedArray, field: str = "") -> pa.ChunkedArray:
+    """Return the lists of a field of the items, or of the items. A missing list becomes empty."""
+    return pa.chunked_array(
+        [
+            pa.ListArray.from_arrays(
+                chunk.offsets, chunk.values.field(field) if field else chunk.values
+            )
+            for chunk in column.chunks
+        ]
+    )
 
 
 # To a DataFrame and back.
@@ -179,6 +256,14 @@ def frame_from_table(table: pa.Table) -> pd.DataFrame:
     fields, the column `extra` has them as dicts, None elsewhere.
     """
     with no_collection():
+        return with_python_lists(rows_from_table(table))
+
+
+def rows_from_table(table: pa.Table) -> pd.DataFrame:
+    """Return the same DataFrame with a `ListArray` for each column of lists. If a pet has unknown
+    fields, the tags are Python lists.
+    """
+    with no_collection():
         texts = [] if _is_null(table[EXTRA]) else table[EXTRA].to_pylist()
         columns: dict[str, Any] = {
             "id": number_column(table["id"]),
@@ -186,9 +271,11 @@ def frame_from_table(table: pa.Table) -> pd.DataFrame:
             "status": text_column(table["status"]),
             "category": text_column(table["category"]),
             "category_id": number_column(table["category_id"]),
-            "tags": _objects(_tag_lists(table["tags"], table[TAG_IDS])),
-            "photo_urls": _objects(_split(table["photo_urls"], _items(table["photo_urls"]))),
+            "tags": ListArray(Items(_whole(table["tags"]), _whole(table[TAG_IDS]))),
+            "photo_urls": ListArray(Items(_whole(table["photo_urls"]))),
         }
+        if texts:
+            columns["tags"] = columns["tags"].objects
         extra = _split_extra(texts, columns["tags"])
         if any(extra):
             columns[EXTRA] = pd.Series(extra, dtype=object)
@@ -205,16 +292,19 @@ def table_from_frame(frame: pd.DataFrame) -> pa.Table:
             for name in ("id", "name", "status", "category", "category_id")
             if name in frame
         }
-        tags = _list_values(frame, "tags")
-        if tags is not None:
-            columns["tags"] = _lists(tags, _tag_name, _TEXT)
-            columns[TAG_IDS] = _lists(tags, _tag_id, _NUMBER)
-        urls = _list_values(frame, "photo_urls")
-        if urls is not None:
-            columns["photo_urls"] = _lists(urls, lambda url: url, _TEXT)
+        items, tags = _list_items(frame, "tags")
+        if items is not None:
+            columns["tags"], columns[TAG_IDS] = items.names, items.ids
+        items, _ = _list_items(frame, "photo_urls")
+        if items is not None:
+            columns["photo_urls"] = items.names
         columns[EXTRA] = pa.array(_extra_texts(frame, tags), _TEXT)
         missing = {name: pa.nulls(len(frame), SCHEMA.field(name).type) for name in SCHEMA.names}
         return pa.table({**missing, **columns}, schema=SCHEMA)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _is_null(column: pa.ChunkedArray) -> bool:
@@ -222,102 +312,33 @@ def _is_null(column: pa.ChunkedArray) -> bool:
     return is_null
 
 
-def _items(column: pa.ChunkedArray) -> list[Any]:
-    """Return the items of all lists, in order."""
-    items: list[Any] = pc.list_flatten(column).to_pylist()
-    return items
-
-
-def _split(column: pa.ChunkedArray, items: list[Any]) -> list[list[Any] | None]:
-    """Return the items as lists of the lengths in the column, None for a missing list."""
-    lengths = pc.list_value_length(column)
-    ends = np.cumsum(np.array(lengths.fill_null(0))).tolist()
-    lists: list[list[Any] | None] = [
-        items[start:end] for start, end in zip([0, *ends], ends, strict=False)
-    ]
-    if lengths.null_count:
-        for place in np.flatnonzero(np.array(lengths.is_null())).tolist():
-            lists[place] = None
-    return lists
-
-
-def _tag_lists(names: pa.ChunkedArray, ids: pa.ChunkedArray) -> list[list[Tag] | None]:
-    """Return the tags of each pet. Equal tags are one object."""
-    flat_names, flat_ids = pc.list_flatten(names), pc.list_flatten(ids)
-    if len(flat_names) <= FEW:
-        pairs = zip(flat_ids.to_pylist(), flat_names.to_pylist(), strict=True)
-        return _split(names, [shared_tag(Tag(*pair)) for pair in pairs])
-    coded_names, coded_ids = _encode(flat_names), _encode(flat_ids)
-    kinds = len(coded_ids.dictionary) + 1
-    codes = _codes(coded_names) * kinds + _codes(coded_ids)
-    places, kinds_of_tags = pd.factorize(codes)
-    known_names, known_ids = coded_names.dictionary.to_pylist(), coded_ids.dictionary.to_pylist()
-    known_names.append(None)
-    known_ids.append(None)
-    tags = np.empty(len(kinds_of_tags), dtype=object)
-    for place, code in enumerate(kinds_of_tags.tolist()):
-        name, number = divmod(code, kinds)
-        tags[place] = shared_tag(Tag(known_ids[number], known_names[name]))
-    return _split(names, tags[places].tolist())
-
-
-def _encode(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    return column.combine_chunks().dictionary_encode()
-
-
-def _codes(encoded: pa.DictionaryArray) -> npt.NDArray[np.int64]:
-    """Return the positions in the dictionary; its length for a missing value."""
-    return np.array(encoded.indices.cast(pa.int64()).fill_null(len(encoded.dictionary)))
-
-
-def _objects(values: list[Any]) -> npt.NDArray[np.object_]:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
-
-
-def _split_extra(
-    texts: list[str | None], lists: npt.NDArray[np.object_]
-) -> list[dict[str, Any] | None]:
-    """Return the unknown fields of each pet, and give the tags in `lists` theirs."""
+def _split_extra(texts: list[str | None], tags: ListArray) -> list[dict[str, Any] | None]:
+    """Return the unknown fields of each pet, and give the `tags` theirs."""
     extra: list[dict[str, Any] | None] = []
     for place, text in enumerate(texts):
         fields = text and msgspec.json.decode(text)
         # A list has the pet's fields and, by position, those of its tags.
         fields, of_tags = fields if isinstance(fields, list) else (fields, {})
         for position, more in of_tags.items():
-            tag = lists[place][int(position)]
-            lists[place][int(position)] = Tag(tag.id, tag.name, more)
+            tag = tags[place][int(position)]
+            tags[place][int(position)] = Tag(tag.id, tag.name, more)
         extra.append(fields or None)
     return extra
 
 
-def _list_values(frame: pd.DataFrame, name: str) -> list[Any] | None:
-    """Return the lists in a column, None for a missing one; None without the column."""
+def _list_items(frame: pd.DataFrame, name: str) -> tuple[Items | None, list[Any]]:
+    """Return the lists in a column, None without the column; and its values if they are Python
+    lists.
+    """
     if name not in frame:
-        return None
-    return [
-        list(each) if isinstance(each, list | tuple | np.ndarray) else None
-        for each in frame[name].array
+        return None, []
+    column = frame[name].array
+    if isinstance(column, ListArray):
+        return column.items, []
+    values = [
+        list(each) if isinstance(each, list | tuple | np.ndarray) else None for each in column
     ]
-
-
-def _lists(values: list[Any], convert: Callable[[Any], Any], kind: pa.DataType) -> pa.Array:
-    offsets = _offsets([each or () for each in values])
-    items = pa.array([convert(item) for each in values if each for item in each], kind)
-    lists = _Lists.from_arrays(offsets, items)
-    if None not in values:
-        return lists
-    is_missing = pa.array([each is None for each in values])
-    return _Lists.from_arrays(offsets, items, mask=is_missing)
-
-
-def _tag_name(tag: Tag | str | None) -> str | None:
-    return tag.name if isinstance(tag, Tag) else tag
-
-
-def _tag_id(tag: Tag | str | None) -> int | None:
-    return tag.id if isinstance(tag, Tag) else None
+    return Items.of(values, has_ids=name == "tags"), values
 
 
 def _tag_extra(tags: Sequence[Tag | str]) -> dict[str, Any]:
@@ -329,11 +350,11 @@ def _tag_extra(tags: Sequence[Tag | str]) -> dict[str, Any]:
     }
 
 
-def _extra_texts(frame: pd.DataFrame, tags: list[Any] | None) -> list[str | None]:
+def _extra_texts(frame: pd.DataFrame, tags: list[Any]) -> list[str | None]:
     """Return the unknown fields of each row, with those of its tags, as JSON; None for none."""
     values = plain_values(frame[EXTRA].array) if EXTRA in frame else [None] * len(frame)
     fields: list[Any] = [each if isinstance(each, dict) else None for each in values]
-    of_tags = [_tag_extra(each) if each else {} for each in tags or ()]
+    of_tags = [_tag_extra(each) if each else {} for each in tags]
     if any(of_tags):
         fields = [
             [each or {}, more] if more else each for each, more in zip(fields, of_tags, strict=True)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import re
 import zlib
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +25,7 @@ from petsync.table.arrow import (
     SCHEMA,
     TAG_IDS,
     PetTable,
-    frame_from_table,
+    rows_from_table,
     sorted_by_id,
     table_from_json,
     without_duplicates,
@@ -57,6 +61,11 @@ _LABEL = re.compile(r"petsync-base ([0-9]{1,9}) ([0-9]{1,9}) ([0-9a-f]{64})")
 _ANY_LABEL = re.compile(r"petsync-base ")
 # The size that may always be unpacked, and the largest ratio to the packed size above it.
 _MIN_LIMIT, _MAX_RATIO = 1 << 24, 64
+_PART_BYTES = 1 << 22
+_TEXT = pa.large_string()
+_ESCAPED = r"[\x00-\x1f\"\\]"
+"""Matches the characters that JSON escapes."""
+_ALIGNMENT = 64
 
 
 class ParcelError(ValueError):
@@ -65,11 +74,12 @@ class ParcelError(ValueError):
     """
 
 
-def pack(data: bytes) -> list[str]:
+def pack(data: bytes | pa.Buffer) -> list[str]:
     """Return the lines that contain `data`; `unpack` reverses this."""
+    data = pa.py_buffer(data)
     packed: bytes = pa.compress(data, codec="zstd", asbytes=True)
-    if len(data) > _compute_size_limit(packed):
-        packed = _PLAIN + data
+    if data.size > _compute_size_limit(packed):
+        packed = _PLAIN + data.to_pybytes()
     text = base64.b64encode(packed).decode()
     chunks = [text[start : start + LINE] for start in range(0, len(text), LINE)]
     digest = _digest(_VERSION, len(chunks), packed)
@@ -78,13 +88,16 @@ def pack(data: bytes) -> list[str]:
 
 def unpack(lines: Iterable[str]) -> bytes:
     """Return the data in the lines. Raises ParcelError, which says what is wrong with them."""
-    return _unpack(lines)[1]
+    data: bytes = _unpack(lines)[1].to_pybytes()
+    return data
 
 
-def _unpack(lines: Iterable[str]) -> tuple[int, bytes]:
+def _unpack(lines: Iterable[str]) -> tuple[int, pa.Buffer]:
     """Return the version of the lines, and the data in them."""
     version, packed = _decode_lines(lines)
-    return version, _inflate(packed) if version == _OLD_VERSION else _expand(packed)
+    if version == _OLD_VERSION:
+        return version, pa.py_buffer(_inflate(packed))
+    return version, _expand(packed)
 
 
 def verify(lines: Iterable[str]) -> None:
@@ -128,21 +141,25 @@ def _digest(version: int, count: int, packed: bytes) -> str:
     return digest.hexdigest()
 
 
-def _expand(packed: bytes) -> bytes:
+def _expand(packed: bytes) -> pa.Buffer:
     if packed.startswith(_PLAIN):
-        return packed.removeprefix(_PLAIN)
-    rest = _compute_size_limit(packed)
-    parts: list[bytes] = []
+        return pa.py_buffer(packed).slice(len(_PLAIN))
+    limit, size = _compute_size_limit(packed), 0
+    parts: deque[bytes] = deque()
     try:
         with pa.input_stream(pa.py_buffer(packed), compression="zstd") as stream:
-            while part := stream.read(_MIN_LIMIT):
+            while part := stream.read(_PART_BYTES):
                 parts.append(part)
-                rest -= len(part)
-                if rest < 0:
+                size += len(part)
+                if size > limit:
                     raise ParcelError("they are far too large when unpacked")
     except OSError:
         raise ParcelError("they cannot be unpacked") from None
-    return b"".join(parts)
+    data = pa.allocate_buffer(size)
+    with pa.FixedSizeBufferWriter(data) as writer:
+        while parts:
+            writer.write(parts.popleft())
+    return data
 
 
 def _inflate(packed: bytes) -> bytes:
@@ -205,7 +222,7 @@ class Base:
     """By id, the units of the pet's row that may come from a backup: their values may be older than
     the store's.
     """
-    _sheet_frames: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
+    _sheet_rows: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
     _ids: list[frozenset[int]] = field(default_factory=list, init=False, repr=False)
     _digests: list[str] = field(default_factory=list, init=False, repr=False)
 
@@ -218,33 +235,38 @@ class Base:
         return self.pets.frame
 
     @property
+    def rows(self) -> pd.DataFrame:
+        """The exported pets for comparisons, see `PetTable.rows`."""
+        return self.pets.rows
+
+    @property
     def ids(self) -> frozenset[int]:
         """The ids of the base's pets."""
         if not self._ids:  # Cached, because a round uses it many times.
-            self._ids.append(frozenset(ids_of(self.frame)))
+            self._ids.append(frozenset(ids_of(self.rows)))
         return self._ids[0]
 
     @property
-    def sheet_frame(self) -> pd.DataFrame:
-        """`frame` with the pets' last values in the sheet."""
+    def sheet_rows(self) -> pd.DataFrame:
+        """`rows` with the pets' last values in the sheet."""
         if not self.sheet_pets:
-            return self.frame
-        if not self._sheet_frames:  # Cached, too.
+            return self.rows
+        if not self._sheet_rows:  # Cached, too.
             ids = self.ids
             pets = [pet for pet_id, pet in self.sheet_pets.items() if pet_id in ids]
-            self._sheet_frames.append(self.with_pets(pets).frame if pets else self.frame)
-        return self._sheet_frames[0]
+            self._sheet_rows.append(self.with_pets(pets).rows if pets else self.rows)
+        return self._sheet_rows[0]
 
     def without(self, ids: Collection[int]) -> Base:
         """Return the base without these pets."""
-        keep = ~has_id_in(self.frame, ids)
+        keep = ~has_id_in(self.rows, ids)
         if keep.all():
             return self
         sheet_pets = {pet_id: pet for pet_id, pet in self.sheet_pets.items() if pet_id not in ids}
         unsure = {pet_id: units for pet_id, units in self.unsure_units.items() if pet_id not in ids}
         return replace(
             self,
-            pets=_sort_by_id(self.frame[keep]),
+            pets=_sort_by_id(self.rows[keep]),
             sheet_pets=sheet_pets,
             unsure_units=unsure,
         )
@@ -253,7 +275,7 @@ class Base:
         """Return the base with these pets; each replaces the pet with its id."""
         if not pets:
             return self
-        others = self.frame[~has_id_in(self.frame, {pet.id for pet in pets})]
+        others = self.rows[~has_id_in(self.rows, {pet.id for pet in pets})]
         parts = [part for part in (others, frame_from_pets(pets)) if len(part)] or [others]
         return replace(self, pets=_sort_by_id(pd.concat(parts, ignore_index=True)))
 
@@ -261,7 +283,7 @@ class Base:
     def digest(self) -> str:
         """The SHA-256 of the base as JSON, which is the same in all versions of petsync."""
         if not self._digests:  # Cached, too.
-            pets = _encode_frame(self.frame.sort_values("id", kind="stable"))
+            pets = _encode_pets(self.pets)
             parts = [msgspec.json.encode(self._header()), pets]
             parts += [self._encode_sheet_pets()] if self.sheet_pets else []
             self._digests.append(hashlib.sha256(b"\n".join(parts)).hexdigest())
@@ -269,8 +291,13 @@ class Base:
 
     def to_lines(self) -> list[str]:
         """Return the base as lines of plain ASCII that fit into cells."""
-        header, table = msgspec.json.encode(self._header()), _encode_table(self.pets.table)
-        return pack(b"\n".join([header, self._encode_sheet_pets(), table]))
+        first, second = msgspec.json.encode(self._header()), self._encode_sheet_pets()
+        # Arrow reads the table faster if it is aligned.
+        padding = b" " * (-(len(first) + len(second) + 2) % _ALIGNMENT)
+        data = pa.BufferOutputStream()
+        data.write(b"\n".join([first + padding, second, b""]))
+        _write_table(self.pets.table, data)
+        return pack(data.getvalue())
 
     def _encode_sheet_pets(self) -> bytes:
         return encode_pets([pet for _, pet in sorted(self.sheet_pets.items())])
@@ -296,14 +323,14 @@ class Base:
     def from_lines(cls, lines: Iterable[str]) -> Base:
         """Return the base in the lines. Raises ParcelError if it is not complete and unchanged."""
         version, data = _unpack(lines)
-        head, _, rest = data.partition(b"\n")
-        first, _, second = rest.partition(b"\n")
+        head, first, second = _split_lines(data)
         try:
             header = msgspec.json.decode(head, type=_Header)
             if version == _OLD_VERSION:
-                table, pets = table_from_json(first), decode_pets(second or b"[]")
+                pets = decode_pets(second.to_pybytes() or b"[]")
+                table = table_from_json(first.to_pybytes())
             else:
-                table, pets = _decode_table(second), decode_pets(first)
+                table, pets = _decode_table(second), decode_pets(first.to_pybytes())
         except _UNREADABLE:
             raise ParcelError("they are not pets") from None
         if len(table) != header.pets:
@@ -323,6 +350,14 @@ class Base:
             missing_since=header.gone or {},
             unsure_units=header.unsure or {},
         )
+
+
+def _split_lines(data: pa.Buffer) -> list[pa.Buffer]:
+    """Return the first two lines, and the rest, without a copy; empty ones for missing lines."""
+    ends = [match.start() for match in itertools.islice(re.finditer(b"\n", data), 2)]
+    ends += [data.size] * (3 - len(ends))
+    starts = [0, *(min(end + 1, data.size) for end in ends)]
+    return [data.slice(start, end - start) for start, end in zip(starts, ends, strict=False)]
 
 
 def _sort_by_id(frame: pd.DataFrame) -> PetTable:
@@ -376,19 +411,69 @@ class _Row(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     category: _Label | None = None
 
 
-def _encode_frame(frame: pd.DataFrame) -> bytes:
-    """Return the pets as JSON, several times as fast as `encode_pets` if they have no unknown
-    fields.
+def _encode_pets(pets: PetTable) -> bytes:
+    """Return the pets as JSON, sorted by id. If they have no unknown fields and no text needs an
+    escape, this is done by column.
     """
+    frame = pets.rows
     if EXTRA in frame or not set(COLUMNS) <= set(frame):
-        return encode_pets(pets_from_frame(frame))
-    columns = {name: plain_values(frame[name].array) for name in COLUMNS}
-    if any(tag.extra for tags in columns["tags"] if tags for tag in tags):
-        return encode_pets(pets_from_frame(frame))
-    # Encode the rows one by one, because the garbage collector would repeatedly traverse a list of
-    # all rows.
-    rows = map(_json_row, *(columns[name] for name in COLUMNS))
-    return b"[" + b",".join(map(msgspec.json.encode, rows)) + b"]"
+        return encode_pets(pets_from_frame(frame.sort_values("id", kind="stable")))
+    table = sorted_by_id(pets.table)
+    if table[EXTRA].null_count < len(table):
+        return encode_pets(pets_from_frame(rows_from_table(table)))
+    tags, urls = (pc.list_flatten(table[name]) for name in ("tags", "photo_urls"))
+    texts = (tags, urls, table["name"], table["status"], table["category"])
+    if any(pc.any(pc.match_substring_regex(each, _ESCAPED)).as_py() for each in texts):
+        values = rows_from_table(table)
+        # Encode the rows one by one, because the garbage collector would repeatedly traverse a list
+        # of all rows.
+        rows = map(_json_row, *(plain_values(values[name].array) for name in COLUMNS))
+        return b"[" + b",".join(map(msgspec.json.encode, rows)) + b"]"
+    labels = _labels(pc.list_flatten(table[TAG_IDS]), tags)
+    category = _labels(table["category_id"], table["category"])
+    has_category = pc.or_(table["category_id"].is_valid(), table["category"].is_valid())
+    lines = _concat(
+        '{"tags":[',
+        _join_items(table["tags"], labels),
+        '],"photoUrls":[',
+        _join_items(table["photo_urls"], _concat('"', urls, '"')),
+        "]",
+        _present(_concat(',"id":', table["id"].cast(_TEXT))),
+        _present(_concat(',"name":"', table["name"], '"')),
+        _present(_concat(',"status":"', table["status"], '"')),
+        pc.if_else(has_category, _concat(',"category":', category), pa.scalar("", _TEXT)),
+        "}",
+    )
+    flat = lines.combine_chunks()
+    every = pa.LargeListArray.from_arrays(pa.array([0, len(flat)], pa.int64()), flat)
+    joined: bytes = pc.binary_join(every, pa.scalar(",", _TEXT))[0].as_buffer().to_pybytes()
+    return b"[" + joined + b"]"
+
+
+def _concat(*parts: Any) -> Any:
+    """Return the parts of each row, columns or texts, as one text; null if a part is null."""
+    columns = (pa.scalar(each, _TEXT) if isinstance(each, str) else each for each in parts)
+    return pc.binary_join_element_wise(*columns, pa.scalar("", _TEXT))
+
+
+def _present(column: Any) -> Any:
+    return column.fill_null("")
+
+
+def _labels(ids: Any, names: Any) -> Any:
+    """Return categories or tags as JSON objects, without missing fields."""
+    both = pc.and_(ids.is_valid(), names.is_valid())
+    comma = pc.if_else(both, pa.scalar(",", _TEXT), pa.scalar("", _TEXT))
+    number = _present(_concat('"id":', ids.cast(_TEXT)))
+    return _concat("{", number, comma, _present(_concat('"name":"', names, '"')), "}")
+
+
+def _join_items(lists: Any, items: Any) -> Any:
+    """Return the items of each list as one text, with commas between them."""
+    lengths = np.array(pc.list_value_length(lists).fill_null(0), dtype=np.int64)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]))
+    flat = items.combine_chunks() if isinstance(items, pa.ChunkedArray) else items
+    return pc.binary_join(pa.LargeListArray.from_arrays(offsets, flat), pa.scalar(",", _TEXT))
 
 
 def _json_row(
@@ -405,25 +490,22 @@ def _json_row(
     return _Row(labels, list(photo_urls or ()), number, name, status, group)
 
 
-def _encode_table(table: pa.Table) -> bytes:
-    """Return the table, sorted by id, in Arrow's stream format."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, SCHEMA) as writer:
+def _write_table(table: pa.Table, data: pa.BufferOutputStream) -> None:
+    """Write the table, sorted by id, in Arrow's stream format."""
+    with pa.ipc.new_stream(data, SCHEMA) as writer:
         writer.write_table(sorted_by_id(table).combine_chunks())
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
 
 
-def _decode_table(data: bytes) -> pa.Table:
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+def _decode_table(data: pa.Buffer) -> pa.Table:
+    with pa.ipc.open_stream(data) as reader:
         if reader.schema != SCHEMA:
             raise ParcelError("they are not pets")
         table = reader.read_all()
     table.validate(full=True)
     # `to_lines` writes each tag's name and id, and compresses nothing within the stream.
     are_pairs = pc.list_value_length(table["tags"]).equals(pc.list_value_length(table[TAG_IDS]))
-    if not are_pairs or table.nbytes > len(data):
+    if not are_pairs or table.nbytes > data.size:
         raise ParcelError("they are not pets")
     if table[EXTRA].null_count < len(table):
-        frame_from_table(table)  # raises an error if the unknown fields are not in its format
+        rows_from_table(table)  # raises an error if the unknown fields are not in its format
     return without_duplicates(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,8 @@ import pandas as pd
 import pyarrow as pa
 
 from petsync.models import Category, Pet, Tag
-from petsync.table.columns import COLUMNS
+from petsync.table.columns import COLUMNS, FEW
+from petsync.table.lists import ListArray, lists_of, share_tags
 
 __all__ = [
     "EXTRA",
@@ -32,57 +34,20 @@ __all__ = [
     "pets_from_frame",
     "plain_values",
     "select",
-    "share_tags",
-    "shared_tag",
     "text_column",
     "texts",
     "unique_texts",
 ]
 
 Mask = npt.NDArray[np.bool_]
-FEW = 200
-"""The maximum number of values for which a loop costs less than a call of pandas or Arrow."""
-
-
-# Equal tags as one object: a catalogue has few different tags on many pets.
-#
-# Sharing equal tags saves most of their memory, and makes comparisons of lists several times as
-# fast. A Tag is immutable, so sharing it is safe.
-
-
-_MAX_SHARED = 50_000
-_shared_tags: dict[tuple[int | None, str | None], Tag] = {}
-
-
-def share_tags(lists: Iterable[list[Tag]]) -> None:
-    """Replace, in place, each tag by the equal shared tag; if there is none, the tag itself becomes
-    shared. Tags with unknown fields are neither replaced nor shared. If a store has very many
-    different tags, those above a maximum are not shared.
-    """
-    find, free_slots = _shared_tags.get, _MAX_SHARED - len(_shared_tags)
-    for tags in lists:
-        for n, tag in enumerate(tags):
-            shared = find((tag.id, tag.name))
-            if shared is not None and tag.extra is None:
-                tags[n] = shared
-            elif shared is None and free_slots > 0 and tag.extra is None:
-                _shared_tags[tag.id, tag.name] = tag
-                free_slots -= 1
-
-
-def shared_tag(tag: Tag) -> Tag:
-    """Return the shared tag that equals this one."""
-    tags = [tag]
-    share_tags([tags])
-    return tags[0]
 
 
 # Pets as a DataFrame and back, without loss.
 #
 # Columns and dtypes: `id` and `category_id` Int64; `name`, `status` and `category` `str`, missing
-# where the pet has none; `tags` a list of `Tag` and `photo_urls` a list of text, in object
-# columns. If a pet has unknown fields, an eighth column, `extra`, has them (None elsewhere); a
-# category's own unknown fields are in its entry `(category)`.
+# where the pet has none; `tags` a list of `Tag` and `photo_urls` a list of text, in object columns
+# or, for comparisons, as a `ListArray`. If a pet has unknown fields, an eighth column, `extra`, has
+# them (None elsewhere); a category's own unknown fields are in its entry `(category)`.
 
 
 EXTRA = "extra"
@@ -139,7 +104,7 @@ def number_column(array: pa.Array | pa.ChunkedArray) -> pd.api.extensions.Extens
 
 
 def _frame(pets: Sequence[Pet]) -> pd.DataFrame:
-    tags = _lists([pet.tags for pet in pets])
+    tags = [list(pet.tags) for pet in pets]
     share_tags(tags)
     columns: dict[str, Any] = {
         "id": integers([pet.id for pet in pets]),
@@ -147,19 +112,13 @@ def _frame(pets: Sequence[Pet]) -> pd.DataFrame:
         "status": texts([pet.status for pet in pets]),
         "category": texts([c.name if (c := pet.category) else None for pet in pets]),
         "category_id": integers([c.id if (c := pet.category) else None for pet in pets]),
-        "tags": tags,
-        "photo_urls": _lists([pet.photo_urls for pet in pets]),
+        "tags": lists_of(tags),
+        "photo_urls": lists_of([list(pet.photo_urls) for pet in pets]),
     }
     extra = [_extra(pet) for pet in pets]
     if any(extra):
         columns[EXTRA] = pd.Series(extra, dtype=object)
     return pd.DataFrame(columns, copy=False)
-
-
-def _lists(values: list[Any]) -> np.ndarray[Any, Any]:
-    array = np.empty(len(values), dtype=object)
-    array[:] = [list(value) for value in values]
-    return array
 
 
 def _extra(pet: Pet) -> dict[str, Any] | None:
@@ -234,7 +193,7 @@ def select(frame: pd.DataFrame, mask: Mask) -> pd.DataFrame:
 
 def plain_values(column: pd.api.extensions.ExtensionArray) -> list[Any]:
     """Return the values of a column as Python values, None for a missing one."""
-    is_plain = isinstance(column, pd.arrays.NumpyExtensionArray)
+    is_plain = isinstance(column, ListArray | pd.arrays.NumpyExtensionArray)
     is_few = len(column) <= FEW
     if isinstance(column, pd.arrays.ArrowStringArray) or (is_few and not is_plain):
         found: list[Any] = pa.array(column, from_pandas=True).to_pylist()
@@ -275,15 +234,32 @@ def _pet(
     )
 
 
+class _Pauses:
+    """The pauses of the garbage collector in all threads."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.count = 0
+        self.was_enabled = False
+
+
+_pauses = _Pauses()
+
+
 @contextmanager
 def no_collection() -> Iterator[None]:
     """Pause the garbage collector: it would repeatedly traverse millions of new objects, none of
-    them in a cycle.
+    them in a cycle. It runs again after the last of several overlapping pauses.
     """
-    was_enabled = gc.isenabled()
-    gc.disable()
+    with _pauses.lock:
+        if not _pauses.count:
+            _pauses.was_enabled = gc.isenabled()
+            gc.disable()
+        _pauses.count += 1
     try:
         yield
     finally:
-        if was_enabled:
-            gc.enable()
+        with _pauses.lock:
+            _pauses.count -= 1
+            if not _pauses.count and _pauses.was_enabled:
+                gc.enable()

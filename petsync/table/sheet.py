@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync._display import as_html, as_text
+from petsync.table.arrow import PetTable
 from petsync.table.base import Base
 from petsync.table.cells import escape_marker, is_like_marker, marker_core, marker_word
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
-from petsync.table.frame import FEW, ids_of, is_blank, plain_values
+from petsync.table.frame import FEW, ids_of, is_blank, lacks_id, plain_values
 
 __all__ = [
     "FINDING_FIELDS",
@@ -173,14 +174,8 @@ class Sheet:
     source: str
     tab: str
     """The worksheet's name; "" for CSV or a DataFrame."""
-    frame: pd.DataFrame
-    """The rows that can be used, indexed by their row number in the file (int64, named `row`; for
-    CSV the line at which the record starts). The frame has the canonical columns that the file has,
-    with the table's dtypes, plus `action` (str, always present). A missing value means no change;
-    an empty list empties the field. In `category` the text "[clear]" empties it, and a name
-    that looks like this marker has an apostrophe before it, as in a cell; an empty text empties it
-    too, unless the pet's category has an empty name.
-    """
+    content: PetTable
+    """The rows of `frame`."""
     others: pd.DataFrame
     """The file's other columns as text, with the same index."""
     problems: tuple[Finding, ...] = ()
@@ -231,20 +226,43 @@ class Sheet:
     _filled_columns: list[frozenset[str]] = field(default_factory=list, init=False, repr=False)
 
     @property
-    def rows(self) -> pd.DataFrame:
-        """The frame for comparisons: its `category` has CLEARED instead of CLEAR, and names without
-        the escaping apostrophe.
+    def frame(self) -> pd.DataFrame:
+        """The rows that can be used, indexed by their row number in the file (int64, named `row`;
+        for CSV the line at which the record starts). The frame has the canonical columns that the
+        file has, with the table's dtypes, plus `action` (str, always present). A missing value
+        means no change; an empty list empties the field. In `category` the text "[clear]" empties
+        it, and a name that looks like this marker has an apostrophe before it, as in a cell; an
+        empty text empties it too, unless the pet's category has an empty name.
         """
-        if not self._rows:  # A comparison reads this property and the next two many times.
-            self._rows.append(rows_of(self.frame))
-        return self._rows[0]
+        return self.content.frame
+
+    def with_frame(self, frame: pd.DataFrame) -> Sheet:
+        """Return the sheet with other rows, in the form of `frame`."""
+        return replace(self, content=PetTable(frame=frame))
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The frame for comparisons, not to be changed: its `category` has CLEARED instead of
+        CLEAR, and names without the escaping apostrophe. See also `PetTable.rows`.
+        """
+        frame = self.content.rows
+        if not self._rows or self._rows[0] is not frame:
+            # A comparison reads this property and the next two many times.
+            self._rows[:] = [frame, rows_of(frame)]
+        return self._rows[1]
 
     @property
     def named_ids(self) -> frozenset[int]:
         """The ids in the rows, including blocked rows."""
         if not self._named_ids:
-            self._named_ids.append(frozenset([*ids_of(self.frame), *self.blocked_ids]))
+            self._named_ids.append(frozenset([*ids_of(self.content.rows), *self.blocked_ids]))
         return self._named_ids[0]
+
+    @property
+    def has_ids(self) -> bool:
+        """True if a row has an id, including blocked rows."""
+        rows = self.content.rows
+        return bool(self.blocked_ids) or not lacks_id(rows).all()
 
     @property
     def filled_columns(self) -> frozenset[str]:
@@ -255,7 +273,7 @@ class Sheet:
             frame = self.rows
             there = [column for column in COLUMNS if column in frame and column != "id"]
             filled = {c for c in there if frame.empty or not is_blank(frame[c].array).all()}
-            ids = {"id"} if self.named_ids else set()
+            ids = {"id"} if self.has_ids else set()
             columns = frozenset({*filled, *ids, *({"action"} & {*self.columns})})
             self._filled_columns.append(columns)
         return self._filled_columns[0]
@@ -318,7 +336,7 @@ class Sheet:
         return cell_address(self.tab, self.columns.get(column, ""), row)
 
     def __len__(self) -> int:
-        return len(self.frame)
+        return len(self.content)
 
     def __repr__(self) -> str:
         return as_text(self)

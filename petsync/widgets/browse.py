@@ -94,7 +94,7 @@ class Catalogue:
         """
         mask = np.ones(len(self), dtype=bool)
         if statuses:
-            mask &= self.snapshot.frame["status"].isin(list(statuses)).to_numpy()
+            mask &= self.snapshot.rows["status"].isin(list(statuses)).to_numpy()
         if tags:
             selected_tags = frozenset(tags)
             mask &= np.array(
@@ -125,7 +125,7 @@ class Catalogue:
     def sort_key(self, place: int, column: str) -> Any:
         """The key to sort the pet at this position by, in one of the `COLUMNS`."""
         if column not in self._sort_keys:
-            frame = self.snapshot.frame
+            frame = self.snapshot.rows
             if column == "photos":
                 texts = [str(len(urls)) for urls in frame["photo_urls"].tolist()]
             else:
@@ -136,7 +136,7 @@ class Catalogue:
 
     def pets(self, places: Places) -> list[Pet]:
         """The pets at these positions."""
-        return pets_at(self.snapshot.frame, places)
+        return pets_at(self.snapshot.rows, places)
 
     def pet(self, pet_id: int) -> Pet | None:
         """The pet with this id, None if the snapshot has none."""
@@ -162,7 +162,7 @@ class Catalogue:
     @cached_property
     def _tags(self) -> list[frozenset[str]]:
         return [
-            frozenset(tag.name for tag in tags if tag.name) for tags in self.snapshot.frame["tags"]
+            frozenset(tag.name for tag in tags if tag.name) for tags in self.snapshot.rows["tags"]
         ]
 
     @cached_property
@@ -184,7 +184,7 @@ class Catalogue:
         ]
 
     def _has_id(self, word: str) -> npt.NDArray[np.bool_]:
-        ids = self.snapshot.frame["id"]
+        ids = self.snapshot.rows["id"]
         digits = word.removeprefix("-")
         # A longer number is not an id, and cannot be compared with the column.
         if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
@@ -195,7 +195,7 @@ class Catalogue:
         return (ids == number).fillna(False).to_numpy(dtype=bool)
 
     def _column(self, name: str) -> list[str]:
-        values: list[str] = self.snapshot.frame[name].fillna("").tolist()
+        values: list[str] = self.snapshot.rows[name].fillna("").tolist()
         return values
 
 

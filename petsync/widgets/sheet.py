@@ -1171,7 +1171,7 @@ class SheetForm(Form):
         """Return the sheet, checked against the statuses in the store, and its plan."""
         aio = self.store.aio
         snapshot = await aio.snapshot()
-        known_statuses = unique_texts(snapshot.frame, "status")
+        known_statuses = unique_texts(snapshot.rows, "status")
         corrections = {each.address: each.after for each in sheet.corrections}
         look = await asyncio.to_thread(
             read_look,

@@ -244,7 +244,7 @@ def sheet_with(*findings: Finding, source: str = "edited.xlsx", tab: str = "Pets
     return Sheet(
         source=source,
         tab=tab,
-        frame=frame,
+        content=PetTable(frame=frame),
         others=pd.DataFrame({"Shelf": ["a", "b"]}, index=frame.index),
         problems=findings,
         columns={**dict(zip(COLUMNS, "ABCDEFG", strict=True)), "Shelf": "H"},

@@ -76,7 +76,7 @@ def _sheet(frame: pd.DataFrame, **more: Any) -> Sheet:
     letters = dict(zip(frame.columns, "ABCDEFGH", strict=False))
     others = pd.DataFrame(index=frame.index)
     values = {"source": "test.xlsx", "tab": "Pets", "columns": letters, "others": others}
-    return Sheet(frame=frame, **{**values, **more})
+    return Sheet(content=PetTable(frame=frame), **{**values, **more})
 
 
 def base_of(pets: Iterable[Pet], *, url: str = URL) -> Base:

@@ -23,6 +23,7 @@ from petsync.plan.change import Coverage, FailedLookup
 from petsync.plan.compare import Decided
 from petsync.plan.explain import Explanation, explain
 from petsync.plan.plan import Plan
+from petsync.table.arrow import PetTable
 from petsync.table.columns import CLEARED
 from petsync.table.sheet import Sheet
 
@@ -89,7 +90,7 @@ class Triple:
         numbers = pd.Index(list(self.lines), dtype="int64", name="row")
         return but(
             sheet,
-            frame=sheet.frame.set_axis(numbers),
+            content=PetTable(frame=sheet.frame.set_axis(numbers)),
             others=pd.DataFrame(index=numbers),
             base=None if self.base is None else base_of(self.base.values()),
         )

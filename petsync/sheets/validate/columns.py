@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import itertools
 import re
 import unicodedata
 from collections import Counter
@@ -70,7 +69,7 @@ from petsync.table.cells import (
     trim,
 )
 from petsync.table.columns import ACTIONS, CLEARED
-from petsync.table.frame import shared_tag
+from petsync.table.lists import Items, ListArray, shared_tag
 
 __all__ = [
     "NBSP",
@@ -534,13 +533,15 @@ def numbers(column: Column) -> Numbers:
     return Numbers(exact, ~is_known)
 
 
-def pet_ids(column: Column, exported: Collection[int]) -> Numbers:
+def pet_ids(column: Column, base: Base | None) -> Numbers:
     """Return the column of the pets' ids as Int64. Ids below 1 are noted, unless they were
     exported.
     """
     ids = numbers(column)
     values = ids.to_numpy(dtype=np.int64, na_value=1)
-    for at in positions(values < 1):
+    below = positions(values < 1)
+    exported = base.ids if base is not None and below else ()
+    for at in below:
         if int(values[at]) not in exported:
             column.note(at, "id-below-one", is_sure=True)
     return ids
@@ -610,7 +611,6 @@ def _note_spaces(column: Column, trimmed: Any) -> None:
 
 
 T = TypeVar("T")
-_Lists = np.ndarray[Any, np.dtype[np.object_]]
 _CHUNK_ROWS = 1 << 16
 _MAX_ITEMS = 20
 _LIST_BEGINS = bytes({char.encode()[0] for char in BLANKS + "[({<"})
@@ -635,47 +635,45 @@ _TAG_ID_CURE = (
 )
 
 
-def tags(column: Column) -> _Lists:
-    """Return an object array with a list of distinct `Tag` values for each row; [] for cleared
-    cells, None for cells without a value.
+def tags(column: Column) -> ListArray:
+    """Return a list with distinct `Tag` values for each row; an empty one for a cleared cell, None
+    for a cell without a value.
     """
     note_damage(column)
     return _lists(column, _plain_tags, validate_tags)
 
 
-def photos(column: Column) -> _Lists:
-    """Return an object array with a list of distinct URLs for each row; [] for a cleared cell, None
-    for a cell without a value.
+def photos(column: Column) -> ListArray:
+    """Return a list of distinct URLs for each row; an empty one for a cleared cell, None for a cell
+    without a value.
     """
     return _lists(column, _plain_photos, validate_photos)
 
 
 def _lists(
     column: Column,
-    plain: Callable[[Cells, Bools], tuple[_Lists, Bools]],
+    plain: Callable[[Cells, Bools], tuple[Items, Bools]],
     validate: Callable[[str], TextResult],
-) -> _Lists:
+) -> ListArray:
     """Return the lists of all rows. Cells that `plain` accepts are read together and need no note;
     the others are validated one by one.
     """
-    lists: _Lists = np.full(len(column.has_value), None, dtype=object)
+    parts: list[Items] = []
     for start, cells in column.cells.slices(_CHUNK_ROWS):
         has_value = column.has_value[start : start + len(cells)]
-        lists[start : start + len(cells)], is_read = plain(
-            cells, has_value & ~_are_program_lists(cells.text)
-        )
+        items, is_read = plain(cells, has_value & ~_are_program_lists(cells.text))
+        parts.append(items)
         has_value[is_read] = False
     pa.default_memory_pool().release_unused()
     rows = positions(column.has_value)
     values = validate_each(column, validate) if rows else []
-    for at in rows:
-        lists[at] = None if values[at] is None else list(values[at])
-    for at in positions(column.clear):
-        lists[at] = []
-    return lists
+    others = {at: None if values[at] is None else [*values[at]] for at in rows}
+    others |= {at: [] for at in positions(column.clear)}
+    items = Items.join(parts) if parts else Items.of([], has_ids=plain is _plain_tags)
+    return ListArray(items.replace(others) if others else items)
 
 
-def _plain_tags(cells: Cells, has_value: Bools) -> tuple[_Lists, Bools]:
+def _plain_tags(cells: Cells, has_value: Bools) -> tuple[Items, Bools]:
     """Return the tags of cells that certainly need no note (no quotes, no-break spaces, blank
     items, placeholders or repeated tags), and a mask of these cells.
 
@@ -689,8 +687,12 @@ def _plain_tags(cells: Cells, has_value: Bools) -> tuple[_Lists, Bools]:
     codes = number[coded.indices.to_numpy()]
     is_plain = has_value & ~_rows_with_any(codes == numbers.get(None, -1), split)
     is_plain &= ~_rows_with_repeats(pa.array(codes), split)
-    objects = np.fromiter(numbers, dtype=object, count=len(numbers))
-    return _slice_items(objects[codes].tolist(), split, is_plain), is_plain
+    names = pa.array([tag and tag.name for tag in numbers], pa.large_string())
+    ids = pa.array([tag and tag.id for tag in numbers], pa.int64())
+    places = pa.array(codes)
+    return Items(
+        _lists_of(names.take(places), split, is_plain), _lists_of(ids.take(places), split, is_plain)
+    ), is_plain
 
 
 def _plain_tag(item: str) -> Tag | None:
@@ -704,7 +706,7 @@ def _plain_tag(item: str) -> Tag | None:
     return None if not tags_ or _placeholders(tags_) else shared_tag(tags_[0])
 
 
-def _plain_photos(cells: Cells, has_value: Bools) -> tuple[_Lists, Bools]:
+def _plain_photos(cells: Cells, has_value: Bools) -> tuple[Items, Bools]:
     """Return the URLs of cells that contain only distinct web URLs, and a mask of these cells."""
     text = cells.trim()
     for mark, separator in (("\r", "\r\n"), ("|", " | ")):
@@ -714,7 +716,7 @@ def _plain_photos(cells: Cells, has_value: Bools) -> tuple[_Lists, Bools]:
     items = split.flatten()
     is_plain = has_value & ~_rows_with_any(~_plain_addresses(items), split)
     is_plain &= ~_rows_with_repeats(items, split)
-    return _slice_items(items.to_numpy(zero_copy_only=False).tolist(), split, is_plain), is_plain
+    return Items(_lists_of(items, split, is_plain)), is_plain
 
 
 def _plain_addresses(items: Any) -> Bools:
@@ -760,12 +762,10 @@ def _rows_with_repeats(items: Any, split: Any) -> Bools:
     return repeating
 
 
-def _slice_items(items: list[Any], split: Any, rows: Bools) -> _Lists:
-    ends = _item_bounds(split).tolist()
-    slices = [items[start:end] for start, end in itertools.pairwise(ends)]
-    lists: _Lists = np.fromiter(slices, dtype=object, count=len(slices))
-    lists[~rows] = None
-    return lists
+def _lists_of(items: pa.Array, split: Any, rows: Bools) -> pa.LargeListArray:
+    """Return the items as lists, null for rows that are not in the mask."""
+    bounds = pa.array(_item_bounds(split))
+    return pa.LargeListArray.from_arrays(bounds, items, mask=pa.array(~rows))
 
 
 def validate_tags(text: str) -> TextResult:
@@ -941,7 +941,7 @@ def note_renamed(grid: Grid, headers: Headers, base: Base, notes: Notes) -> froz
     for name, split in _ITEMS.items():
         if name in headers.columns:
             continue
-        values = ACTIONS if name == ACTION else base.frame[name]
+        values = ACTIONS if name == ACTION else base.rows[name]
         exported = {item.casefold() for each in values for item in _items(each)} - {""}
         position = None
         if exported and name == "category_id":
@@ -1005,7 +1005,7 @@ def _category_position(
     matches are unlikely to be chance. A column with a similar header takes precedence.
     """
     result_headers = own_results(headers.others)
-    numbers = zip(base.frame["id"].tolist(), base.frame["category_id"].tolist(), strict=True)
+    numbers = zip(base.rows["id"].tolist(), base.rows["category_id"].tolist(), strict=True)
     exported_numbers = {
         str(pet_id): "" if pd.isna(number) else str(number) for pet_id, number in numbers
     }
@@ -1105,7 +1105,7 @@ def _known(base: Base | None, texts: Callable[[Base], Collection[str]]) -> Known
 
 
 def _base_items(base: Base, column: str) -> Iterator[Any]:
-    return (item for items in base.frame[column] for item in items or ())
+    return (item for items in base.rows[column] for item in items or ())
 
 
 def note_separators(

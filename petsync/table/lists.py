@@ -1,0 +1,406 @@
+"""Columns of lists: the tags and the photo URLs of many pets, as Arrow arrays until they are used
+one by one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from petsync.models import Tag
+
+__all__ = [
+    "Items",
+    "ListArray",
+    "ListDtype",
+    "count_items",
+    "have_items",
+    "lists_of",
+    "share_tags",
+    "shared_tag",
+    "with_python_lists",
+]
+
+_TEXT = pa.large_string()
+_TEXTS = pa.large_list(_TEXT)
+_STR = pd.StringDtype(na_value=np.nan)
+_Objects = npt.NDArray[np.object_]
+_Codes = npt.NDArray[np.int64]
+
+
+# Equal tags as one object: a catalogue has few different tags on many pets.
+#
+# Sharing equal tags saves most of their memory, and makes comparisons of lists several times as
+# fast. A Tag is immutable, so sharing it is safe.
+
+
+_MAX_SHARED = 50_000
+_shared_tags: dict[tuple[int | None, str | None], Tag] = {}
+
+
+def share_tags(lists: Iterable[list[Tag]]) -> None:
+    """Replace, in place, each tag by the equal shared tag; if there is none, the tag itself becomes
+    shared. Tags with unknown fields are neither replaced nor shared. If a store has very many
+    different tags, those above a maximum are not shared.
+    """
+    find, free_slots = _shared_tags.get, _MAX_SHARED - len(_shared_tags)
+    for tags in lists:
+        for n, tag in enumerate(tags):
+            shared = find((tag.id, tag.name))
+            if shared is not None and tag.extra is None:
+                tags[n] = shared
+            elif shared is None and free_slots > 0 and tag.extra is None:
+                _shared_tags[tag.id, tag.name] = tag
+                free_slots -= 1
+
+
+def shared_tag(tag: Tag) -> Tag:
+    """Return the shared tag that equals this one."""
+    tags = [tag]
+    share_tags([tags])
+    return tags[0]
+
+
+# The items of the lists as Arrow arrays.
+
+
+class Items:
+    """Lists as Arrow arrays, one for each pet, null for a missing list: the tags' names, or URLs;
+    and, for tags, lists of the same lengths with their ids.
+    """
+
+    __slots__ = ("ids", "names")
+
+    def __init__(self, names: pa.LargeListArray, ids: pa.LargeListArray | None = None) -> None:
+        self.names, self.ids = names, ids
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def _map(self, change: Callable[[pa.LargeListArray], Any]) -> Items:
+        return Items(change(self.names), None if self.ids is None else change(self.ids))
+
+    def slice(self, start: int, size: int) -> Items:
+        """Return `size` of the lists, from position `start` on, without a copy."""
+        return self._map(lambda lists: lists.slice(start, size))
+
+    def take(self, places: npt.NDArray[np.integer[Any]]) -> Items:
+        """Return the lists at these positions, a missing list for -1."""
+        indices = pa.array(places, mask=places < 0)
+        return self._map(lambda lists: lists.take(indices))
+
+    @classmethod
+    def join(cls, parts: Sequence[Items]) -> Items:
+        """Return the lists of all parts, in order. Either all parts have ids, or none."""
+        names = pa.concat_arrays([part.names for part in parts])
+        ids = [part.ids for part in parts if part.ids is not None]
+        return cls(names, pa.concat_arrays(ids) if ids else None)
+
+    def replace(self, others: Mapping[int, Sequence[Any] | None]) -> Items:
+        """Return the lists with others at these positions."""
+        places = np.arange(len(self))
+        places[[*others]] = np.arange(len(self), len(self) + len(others))
+        added = Items.of([*others.values()], has_ids=self.ids is not None)
+        return Items.join([self, added]).take(places)
+
+    @property
+    def texts(self) -> pd.api.extensions.ExtensionArray:
+        """The names or URLs of all lists, one after the other."""
+        texts: pd.api.extensions.ExtensionArray = pd.array(pc.list_flatten(self.names), dtype=_STR)
+        return texts
+
+    def are_missing(self) -> npt.NDArray[np.bool_]:
+        """Return a mask of the missing lists."""
+        return np.array(self.names.is_null(), dtype=bool)
+
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Return the number of items in each list, 0 for a missing one."""
+        return np.array(pc.list_value_length(self.names).fill_null(0), dtype=np.int64)
+
+    @classmethod
+    def of(cls, values: Sequence[Any], *, has_ids: bool = False) -> Items:
+        """Return the lists of a column, whose items are tags, names of tags, or URLs. Raises
+        TypeError if a value is not a list.
+        """
+        lists = [_as_list(each) for each in values]
+        flat = [item for each in lists if each for item in each]
+        offsets = np.zeros(len(lists) + 1, np.int64)
+        np.cumsum([len(each or ()) for each in lists], out=offsets[1:])
+        is_missing = pa.array([each is None for each in lists]) if None in lists else None
+
+        def build(items: list[Any], kind: pa.DataType) -> pa.LargeListArray:
+            array = pa.array(items, kind)
+            return pa.LargeListArray.from_arrays(pa.array(offsets), array, mask=is_missing)
+
+        names = build([each.name if isinstance(each, Tag) else each for each in flat], _TEXT)
+        if not has_ids:
+            return cls(names)
+        ids = [each.id if isinstance(each, Tag) else None for each in flat]
+        return cls(names, build(ids, pa.int64()))
+
+    def to_lists(self) -> _Objects:
+        """Return the lists as Python lists, None for a missing one. Equal tags are one object."""
+        if self.ids is None:
+            flat: list[Any] = pc.list_flatten(self.names).to_pylist()
+        else:
+            codes, kinds = self._find_kinds()
+            flat = kinds[codes].tolist()
+        ends = np.cumsum(self.lengths()).tolist()
+        lists: list[list[Any] | None] = [
+            flat[start:end] for start, end in zip([0, *ends], ends, strict=False)
+        ]
+        for place in np.flatnonzero(self.are_missing()).tolist():
+            lists[place] = None
+        return lists_of(lists)
+
+    def count(self) -> Counter[Any]:
+        """Return the number of occurrences of each tag or URL, in the order of the first ones."""
+        codes, kinds = self._find_kinds()
+        places, order = pd.factorize(codes)
+        counts = np.bincount(places, minlength=len(order)).tolist()
+        return Counter(dict(zip(kinds[order].tolist(), counts, strict=True)))
+
+    def are_blank(self) -> npt.NDArray[np.bool_]:
+        """Return a mask of the lists without a tag or URL. A text of only white space is none, and
+        neither is the id 0.
+        """
+        texts = pc.utf8_trim_whitespace(pc.list_flatten(self.names)).fill_null("")
+        has_text = np.array(pc.not_equal(texts, ""), dtype=bool)
+        if self.ids is not None:
+            has_text |= np.array(pc.list_flatten(self.ids).fill_null(0)) != 0
+        return ~self.have_any(has_text)
+
+    def encode(self) -> _Codes:
+        """Return a number for each list, the same for lists with the same items in the same order.
+        A missing list has the number of an empty one.
+        """
+        codes, _ = self._find_kinds()
+        ends = np.concatenate([[0], np.cumsum(self.lengths())])
+        lists = pa.LargeListArray.from_arrays(pa.array(ends), pa.array(codes).cast(_TEXT))
+        texts = pc.binary_join(lists, pa.scalar(",", _TEXT))
+        return np.asarray(texts.dictionary_encode().indices, dtype=np.int64)
+
+    def differ(self, other: Items) -> npt.NDArray[np.bool_]:
+        """Return a mask of the lists whose items are not exactly those of the other's list at the
+        same position. A missing list has no items.
+        """
+        sizes = self.lengths()
+        result: npt.NDArray[np.bool_] = sizes != other.lengths()
+        if result.any():
+            same = np.flatnonzero(~result)
+            result[same] = self.take(same).differ(other.take(same))
+            return result
+        unequal = _differ(self.names, other.names)
+        if self.ids is not None and other.ids is not None:
+            unequal |= _differ(self.ids, other.ids)
+        return self.have_any(unequal)
+
+    def have(self, is_wanted: Callable[[Any], bool]) -> npt.NDArray[np.bool_]:
+        """Return a mask of the lists with at least one such tag or URL. The function is called once
+        for each different one.
+        """
+        codes, kinds = self._find_kinds()
+        wanted = np.array([is_wanted(kind) for kind in kinds.tolist()], dtype=bool)
+        return self.have_any(wanted[codes])
+
+    def have_any(self, items: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return a mask of the lists with at least one item in a mask of the items of all lists."""
+        result = np.zeros(len(self), dtype=bool)
+        places = np.searchsorted(np.cumsum(self.lengths()), np.flatnonzero(items), side="right")
+        result[places] = True
+        return result
+
+    def _find_kinds(self) -> tuple[_Codes, _Objects]:
+        """Return, for each item of the lists, its position among the different tags or URLs; and
+        these.
+        """
+        flat = pc.list_flatten(self.names)
+        codes, names = _encode(flat)
+        if self.ids is None:
+            return codes, lists_of(names if flat.null_count else names[:-1])
+        codes_of_ids, ids = _encode(pc.list_flatten(self.ids))
+        places, pairs = pd.factorize(codes * len(ids) + codes_of_ids)
+        parts = (divmod(pair, len(ids)) for pair in pairs.tolist())
+        return places, lists_of([shared_tag(Tag(ids[n], names[name])) for name, n in parts])
+
+
+def _encode(values: pa.Array) -> tuple[_Codes, list[Any]]:
+    """Return the different values, None as the last, and the position of each value among them."""
+    encoded = values.dictionary_encode()
+    known: list[Any] = encoded.dictionary.to_pylist()
+    codes = np.array(encoded.indices.cast(pa.int64()).fill_null(len(known)))
+    return codes, [*known, None]
+
+
+def _differ(one: pa.LargeListArray, other: pa.LargeListArray) -> npt.NDArray[np.bool_]:
+    """Return a mask of the items that differ. The lists at the same position are equally long."""
+    left, right = pc.list_flatten(one), pc.list_flatten(other)
+    unequal = pc.fill_null(pc.not_equal(left, right), fill_value=False)
+    result: npt.NDArray[np.bool_] = np.array(
+        pc.or_(unequal, pc.xor(left.is_null(), right.is_null())), dtype=bool
+    )
+    return result
+
+
+def _as_list(value: Any) -> list[Any] | None:
+    if isinstance(value, list | tuple | np.ndarray):
+        return list(value)
+    if value is None or value is pd.NA or value != value:
+        return None
+    raise TypeError(f"a column of lists has the value {value!r}: make it a list")
+
+
+def lists_of(values: Sequence[Any]) -> _Objects:
+    """Return the values, each a list or None, as an array of objects."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+# The lists as a column of a DataFrame, for comparisons.
+
+
+class ListDtype(pd.api.extensions.ExtensionDtype):
+    """The dtype of a `ListArray`."""
+
+    type = list
+    """The type of a value."""
+    name = "petsync lists"
+    """The name that pandas shows."""
+
+    @classmethod
+    def construct_array_type(cls) -> _ArrayType:
+        """Return the type of the columns."""
+        return ListArray
+
+
+class ListArray(pd.api.extensions.ExtensionArray):
+    """A column of lists that cannot be changed: of `Tag`, or of URLs. A value is a Python list, or
+    None if it is missing. The lists become Python lists only if one of them is used.
+    """
+
+    def __init__(self, items: Items) -> None:
+        self.items = items
+        self._cached: list[_Objects] = []
+
+    @property
+    def objects(self) -> _Objects:
+        """The lists as Python lists, None for a missing one."""
+        if not self._cached:
+            self._cached.append(self.items.to_lists())
+        return self._cached[0]
+
+    @property
+    def dtype(self) -> ListDtype:
+        """The dtype, the same for all columns of lists."""
+        return _DTYPE
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes, without Python lists."""
+        arrays = (self.items.names, self.items.ids)
+        return sum(int(each.nbytes) for each in arrays if each is not None)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.objects.tolist())
+
+    def __getitem__(self, item: Any) -> Any:
+        key = pd.api.indexers.check_array_indexer(self, item)
+        if isinstance(key, int | np.integer):
+            return self.objects[key]
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step == 1:
+                size = max(stop - start, 0)
+                return self if size == len(self) else type(self)(self.items.slice(start, size))
+            key = np.arange(start, stop, step)
+        return self.take(np.flatnonzero(key) if key.dtype == np.bool_ else key)
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, pd.Series | pd.DataFrame | pd.Index):
+            return NotImplemented
+        return self.objects == (other.objects if isinstance(other, ListArray) else other)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.array(self.objects, dtype=dtype, copy=copy)
+
+    def view(self, dtype: Any = None) -> Any:
+        """Return the column itself."""
+        if dtype is not None and dtype != self.dtype:
+            raise NotImplementedError(dtype)
+        return self
+
+    def copy(self) -> Self:
+        """Return the column itself."""
+        return self
+
+    def isna(self) -> npt.NDArray[np.bool_]:
+        """Return a mask of the missing lists."""
+        return self.items.are_missing()
+
+    def take(self, indexer: Any, *, allow_fill: bool = False, fill_value: Any = None) -> Self:
+        """Return the lists at these positions. A negative position counts from the end or, with
+        `allow_fill`, -1 is a missing list.
+        """
+        if allow_fill and not pd.isna(fill_value):
+            raise ValueError("only a missing list can fill a place")
+        places, size = np.asarray(indexer, dtype=np.int64), len(self)
+        lowest = -1 if allow_fill else -size
+        if len(places) and (places.max() >= size or places.min() < lowest):
+            raise IndexError("a position is out of bounds")
+        if not allow_fill:
+            places = np.where(places < 0, places + size, places)
+        return type(self)(self.items.take(places))
+
+    @classmethod
+    def _from_sequence(cls, scalars: Any, **_: Any) -> Self:
+        if isinstance(scalars, ListArray):
+            return cls(scalars.items)
+        raise TypeError("a column of lists is made of Items")
+
+    @classmethod
+    def _concat_same_type(cls, to_concat: Sequence[ListArray]) -> Self:
+        return cls(Items.join([part.items for part in to_concat]))
+
+
+_ArrayType = type[ListArray]
+_DTYPE = ListDtype()
+
+
+def with_python_lists(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with Python lists, which a user may change."""
+    columns = {
+        name: column.array.objects.copy() if isinstance(column.array, ListArray) else column.array
+        for name, column in frame.items()
+    }
+    if not any(isinstance(column.array, ListArray) for _, column in frame.items()):
+        return frame
+    return pd.DataFrame(columns, index=frame.index, copy=False)
+
+
+def count_items(column: pd.api.extensions.ExtensionArray) -> Counter[Any]:
+    """Return the number of occurrences of each tag or URL in a column of lists."""
+    if isinstance(column, ListArray):
+        return column.items.count()
+    lists = (each for each in column if isinstance(each, list | tuple))
+    return Counter(item for each in lists for item in each)
+
+
+def have_items(
+    column: pd.api.extensions.ExtensionArray, is_wanted: Callable[[Any], bool]
+) -> npt.NDArray[np.bool_]:
+    """Return a mask of the lists with at least one such tag or URL."""
+    if isinstance(column, ListArray):
+        return column.items.have(is_wanted)
+    has = (isinstance(each, list | tuple) and any(map(is_wanted, each)) for each in column)
+    return np.fromiter(has, dtype=bool, count=len(column))

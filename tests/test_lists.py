@@ -1,0 +1,166 @@
+"""Columns of lists as Arrow arrays: they have the values of Python lists."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shop import sheet_of
+
+import petsync as ps
+from petsync.models import Pet, Tag
+from petsync.table.arrow import PetTable, table_from_pets
+from petsync.table.frame import frame_from_pets, is_blank, pets_from_frame, plain_values
+from petsync.table.lists import (
+    Items,
+    ListArray,
+    count_items,
+    have_items,
+    lists_of,
+    with_python_lists,
+)
+
+TAGS = st.builds(Tag, st.none() | st.integers(0, 3), st.none() | st.sampled_from(["", "a", "b"]))
+URLS = st.sampled_from(["", "u", "v", "w"])
+Values = list[list[Any] | None]
+
+
+def columns(items: st.SearchStrategy[Any], size: int = 5) -> st.SearchStrategy[Values]:
+    return st.lists(st.none() | st.lists(items, max_size=3), max_size=size)
+
+
+ANY = st.one_of(
+    st.tuples(columns(TAGS), st.just("tags")), st.tuples(columns(URLS), st.just("urls"))
+)
+
+
+def array_of(values: Values, kind: str) -> ListArray:
+    return ListArray(Items.of(values, has_ids=kind == "tags"))
+
+
+@given(ANY, st.data())
+def test_a_column_has_the_values_of_its_lists(column: tuple[Values, str], data: Any) -> None:
+    """Slices, masks, positions and joined columns have the same values as Python lists."""
+    values, kind = column
+    array = array_of(values, kind)
+    assert list(array) == values == plain_values(array)
+    assert array.isna().tolist() == [each is None for each in values] == is_blank(array).tolist()
+    start, stop = (data.draw(st.integers(-6, 6)) for _ in range(2))
+    step = data.draw(st.sampled_from([1, 2, -1]))
+    assert list(array[start:stop:step]) == values[start:stop:step]
+    assert list(array[1:][1:]) == values[1:][1:]
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values))))
+    mask = mask.astype(bool)
+    assert list(array[mask]) == [each for each, is_in in zip(values, mask, strict=True) if is_in]
+    if values:
+        places = data.draw(st.lists(st.integers(-len(values), len(values) - 1), max_size=6))
+        assert list(array.take(places)) == [values[n] for n in places]
+        at_most = [max(n, -1) for n in places]
+        filled = [None if n < 0 else values[n] for n in at_most]
+        assert list(array.take(at_most, allow_fill=True)) == filled
+        assert array[places[0] if places else 0] == values[places[0] if places else 0]
+    joined = pd.concat([pd.Series(array), pd.Series(array[:2])], ignore_index=True)
+    assert isinstance(joined.array, ListArray)
+    assert list(joined) == [*values, *values[:2]]
+    mixed = pd.concat([pd.Series(array), pd.Series(lists_of([["x"]]))], ignore_index=True)
+    assert mixed.tolist() == [*values, ["x"]]
+
+
+@given(ANY, st.data())
+def test_columns_are_searched_as_their_lists(column: tuple[Values, str], data: Any) -> None:
+    """Counts, numbers of equal lists, differences and masks are those of the Python lists."""
+    values, kind = column
+    array = array_of(values, kind)[:]
+    flat = [item for each in values for item in each or ()]
+    assert count_items(array) == Counter(flat)
+    assert list(count_items(array)) == list(Counter(flat))
+    assert count_items(pd.Series(lists_of(values)).array) == Counter(flat)
+    numbers = array.items.encode().tolist()
+    keys = [tuple(each or ()) for each in values]
+    assert [n == m for n in numbers for m in numbers] == [n == m for n in keys for m in keys]
+    wanted = {item for item in flat if data.draw(st.booleans())}
+    has = [not wanted.isdisjoint(each or ()) for each in values]
+    for same in (array, pd.Series(lists_of(values)).array):
+        assert have_items(same, wanted.__contains__).tolist() == has
+    others = data.draw(
+        st.lists(
+            st.none() | st.lists(TAGS if kind == "tags" else URLS, max_size=3),
+            min_size=len(values),
+            max_size=len(values),
+        )
+    )
+    differs = [(one or []) != (other or []) for one, other in zip(values, others, strict=True)]
+    mask = array.items.differ(array_of(others, kind).items)
+    assert mask.tolist() == differs
+    replaced = data.draw(st.sets(st.integers(0, len(values) - 1))) if values else set()
+    new = array.items.replace({at: others[at] for at in replaced}) if replaced else array.items
+    result = [others[n] if n in replaced else each for n, each in enumerate(values)]
+    assert new.to_lists().tolist() == result
+
+
+def test_equal_tags_are_one_object() -> None:
+    """Equal tags share one object, which makes lists of them fast to compare."""
+    column = array_of([[Tag(1, "a")], [Tag(1, "a"), Tag(2, "a")]], "tags")
+    first, second = list(column)
+    assert first[0] is second[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda frame: frame.at[0, "tags"].append(Tag(9, "new")),
+        lambda frame: frame.__setitem__("tags", [[Tag(1, "a"), Tag(9, "new")]]),
+    ],
+)
+def test_what_a_user_changes_in_a_frame_counts(change: Callable[[pd.DataFrame], None]) -> None:
+    """After a comparison has used the rows, a change of the frame is a change of the pets."""
+    pets = PetTable(table_from_pets([Pet(id=1, tags=(Tag(1, "a"),), photo_urls=("u",))]))
+    assert isinstance(pets.rows["tags"].array, ListArray)
+    frame = pets.frame
+    assert frame.dtypes.equals(frame_from_pets([Pet(id=1)]).dtypes)
+    change(frame)
+    expected = (Tag(1, "a"), Tag(9, "new"))
+    assert pets_from_frame(pets.rows)[0].tags == expected
+    assert pets.table["tags"].to_pylist() == [["a", "new"]]
+    assert pets.frame is frame is pets.rows
+
+
+def test_what_a_user_changes_in_the_frame_of_a_sheet_counts() -> None:
+    """A plan sends the changed list, although the sheet's rows were used before."""
+    sheet = sheet_of([Pet(id=1, name="Rex", tags=(Tag(None, "a"),))])
+    assert sheet.rows["tags"].tolist() == [[Tag(None, "a")]]
+    sheet.frame.at[sheet.frame.index[0], "tags"].append(Tag(None, "new"))
+    assert [tag.name for tag in sheet.rows["tags"].iloc[0]] == ["a", "new"]
+
+
+def test_a_sheet_that_a_user_edits_in_python_is_planned_so(tmp_path: Path) -> None:
+    """An edit in `sheet.frame` is in the plan of the sheet, also after an earlier plan."""
+    path = tmp_path / "pets.csv"
+    with ps.demo() as store:
+        ps.write_sheet(store.snapshot(), path)
+        sheet = ps.read_sheet(path)
+        assert not store.plan(sheet).changes
+        sheet.frame.at[sheet.frame.index[0], "tags"] = [Tag(None, "brand new")]
+        (change,) = store.plan(sheet).changes
+        assert change.after is not None
+        assert [tag.name for tag in change.after.tags] == ["brand new"]
+
+
+def test_a_column_of_lists_refuses_what_is_not_one() -> None:
+    """A column cannot be changed, and is made of lists only."""
+    column = array_of([["a"]], "urls")
+    with pytest.raises(NotImplementedError):
+        column[0] = ["b"]
+    with pytest.raises(TypeError, match="make it a list"):
+        Items.of(["a; b"])
+    with pytest.raises(IndexError):
+        column.take([1])
+    plain = pd.DataFrame({"n": [1]})
+    assert with_python_lists(plain) is plain
