@@ -170,7 +170,7 @@ def test_a_row_that_was_added_is_its_pet_s_whatever_is_edited(book: Desk, edit: 
     assert update.pet_id == rex.id
     assert any(f"pet {rex.id} (added on 20" in note for note in plan.notes)
     (why,) = book.store.why(book.path, rex.id or 0)
-    assert "The row has no id: run" in why.sentence
+    assert " the pet of this row on " in why.sentence
     before = len(book.box.pets())
     book.apply()
     assert len(book.box.pets()) == before
@@ -1177,7 +1177,7 @@ def test_a_row_that_was_recognised_was_not_added(desk: Desk) -> None:
         assert " = pet 1 (recognised on 20" in note
         assert f" = pet {desk.pet('Rex').id} (added on 20" in note
         (why,) = desk.store.why(desk.path, 1)
-        assert "recognised its pet on 20" in why.sentence
+        assert "recognised the pet of this row on 20" in why.sentence
         desk.apply()
 
 

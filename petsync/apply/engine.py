@@ -1850,12 +1850,12 @@ class _Engine:
         return await self._stopper.wait_for(self._target.all(statuses_of(self._changes)))
 
     def _adopt_earlier(self, earlier: EarlierResults) -> None:
-        """Take over the state of an earlier process.
+        """Take over the state of the run's earlier processes.
 
-        Adds without an id that have no outcome, or whose id was also assigned to another add, have
-        an unknown outcome until it is determined. If reading back the pet of an add did not confirm
-        the add, the pet is read again, and the add is never sent again. In a run that sends nothing
-        more, the same applies to all changes.
+        The outcome of an add without an id counts as unknown until it is determined, if the add was
+        begun and has no known outcome, or if the service assigned its id to another add, too. An
+        add that was sent, but not confirmed when its pet was read back, is not sent again: its pet
+        is read again. In a run that sends nothing more, this applies to all changes.
         """
         for number, result in earlier.results.items():
             if result.cause == "overwrote":

@@ -253,7 +253,10 @@ class Reader:
             texts = raw if isinstance(raw, list) else [raw]
             named = next((name for text in texts if (name := self._named_in(text))), "")
             example = re.sub(VARIABLE, lambda found: named or found[0], option.example)
-            advice = f"Put it into an environment variable, and write {option.name} = {example}."
+            value = "it" if option.hides == "whole" else "the whole value"
+            advice = (
+                f"Put {value} into an environment variable, and write {option.name} = {example}."
+            )
         what = "a secret" if option.hides == "whole" else "a password"
         self._tell(path, f"{what} does not belong in a file", advice)
 

@@ -129,8 +129,7 @@ PET_RULES: Mapping[str, str] = {
     "not-there": "The row's action is delete, and the store does not have the pet.",
     "recognised": "The row has no id, but it has this pet's values: it counts as the pet's row, "
     "and changes nothing.",
-    "known-row": "The row has no id, and an earlier run added or recognised its pet; the store "
-    "already has the row's values.",
+    "known-row": "The row has no id, but its pet is known, and the store already has its values.",
     "ignored": "The row's action is ignore.",
     "blocked": "An error in the sheet excludes the row:",
     "left-alone": "No row names it, and missing pets are not to be deleted.",
@@ -214,7 +213,7 @@ class _Case:
         record = self.decided.rows.remarks.known.get(row.number)
         if record is None:
             return ""
-        return f" The row has no id: run {record.run_id} {record.how} its pet on {record.on}."
+        return f" Run {record.run_id} {record.how} the pet of this row on {record.on}."
 
     def _of_none(self, current: Pet | None, old: Pet | None) -> Explanation:
         """Return the explanation of a pet that no row names."""

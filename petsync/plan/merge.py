@@ -56,7 +56,7 @@ FieldRule = Literal[
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """The result of a judged row."""
+    """The result of judging a row."""
 
     after: Pet
     """The resulting pet."""

@@ -17,7 +17,7 @@ _SHOWN = 5
 
 @dataclass(slots=True, kw_only=True)
 class Remarks:
-    """Rows with remarks, collected while rows are decided.
+    """Rows with remarks, collected while the plan decides what to do with each row.
 
     The keys, except those of `categories`, and the items of lists are row numbers.
     """

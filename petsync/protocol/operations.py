@@ -518,8 +518,9 @@ def error_for(
     now: datetime,
     masked: Callable[[str], str] = str,
 ) -> errors.ApiError:
-    """Return the error for a status outside 2xx. `now` resolves a date in Retry-After if the
-    service does not send its own date; `masked` removes secrets from the service's message.
+    """Return the error for a status outside 2xx. If Retry-After has a date and the
+    response has none of its own, the wait is counted from `now`. `masked` removes secrets from the
+    service's message.
     """
     # Mask first: base64 that is broken into lines can be recognised only with its line breaks.
     message_text = " ".join(masked(_message(response)).split())[:300]

@@ -214,7 +214,7 @@ def every(
 
 @dataclass(slots=True)
 class Daemon:
-    """The loop that runs `petsync reconcile --every`."""
+    """The loop of `petsync reconcile --every`."""
 
     fresh: LiveConfiguration
     due: DueJobs

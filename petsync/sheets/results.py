@@ -517,7 +517,8 @@ def _edited_places(sheet: Sheet, base: Base) -> Iterator[str]:
     yield from (sheet.address(row) for row in frame.index[places < 0])
     rows = len(set(places[places >= 0].tolist())) + len(sheet.blocked)
     if rows < len(base):
-        yield f"{len(base) - rows:,} rows fewer"
+        fewer = len(base) - rows
+        yield f"{fewer:,} {'row' if fewer == 1 else 'rows'} fewer"
     found_rows = np.flatnonzero(places >= 0)
     edited = match.edited_units(frame, found_rows, base)
     for unit, columns in COLUMNS_OF.items():
