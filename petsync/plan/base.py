@@ -36,7 +36,7 @@ from petsync.plan.match import Candidates, Row, RowValues, clears, iter_rows, pe
 from petsync.plan.merge import Judge
 from petsync.plan.plan import Inbound, RowEdit
 from petsync.plan.report import Report
-from petsync.table.arrow import SCHEMA, PetTable
+from petsync.table.arrow import SCHEMA, PetTable, rows_from_pets
 from petsync.table.base import Base
 from petsync.table.columns import CLEARED, COLUMNS, Column
 from petsync.table.frame import (
@@ -48,7 +48,6 @@ from petsync.table.frame import (
     is_blank,
     lacks_id,
     pets_at,
-    pets_from_frame,
     plain_values,
     select,
     unique_texts,
@@ -109,14 +108,17 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
         if change.after is not None and _changes_category(change)
     }
     deleted = {pet_id for pet_id, pet in moved.items() if pet is None}
-    old = {pet.id or 0: pet for pet in pets_from_frame(base.without(deleted).rows)}
-    pets = {pet_id: pet for pet_id, pet in moved.items() if pet is not None} | old
-    before = {pet.id: pet for pet in pets_from_frame(base.sheet_rows)}
-    sheet_pets = {i: pet for i, pet in base.sheet_pets.items() if _is_agreed(pets, moved, i)}
     sent = _find_partly_sent(report)
+    rows = [*_iter_agreed_rows(sheet, report, base, sent)]
+    # The base's other pets stay as they are.
+    wanted = {*moved, *base.sheet_pets, *(row.pet_id or 0 for row in rows)}
+    old = {pet.id or 0: pet for pet in pets_of(wanted - deleted, base.rows)}
+    pets = {pet_id: pet for pet_id, pet in moved.items() if pet is not None} | old
+    before = {pet.id: pet for pet in pets_of(wanted, base.sheet_rows)}
+    sheet_pets = {i: pet for i, pet in base.sheet_pets.items() if _is_agreed(pets, moved, i)}
     own = Judge(Vocabulary(base.rows), sheet_wins=True)
     judge = replace(own, base=base)
-    for row in _iter_agreed_rows(sheet, report, base, sent):
+    for row in rows:
         pet_id = row.pet_id or 0
         if row.action == "delete":
             pets.pop(pet_id, None)
@@ -137,11 +139,9 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
             row_pet = with_columns(_build_row_pet(agreed, values, last), last, absent)
             if is_other(agreed, row_pet):
                 sheet_pets[pet_id] = row_pet
-    ordered = sorted(pets.values(), key=lambda pet: pet.id or 0)
     unsure = {i: units for i, units in base.unsure_units.items() if i not in moved}
     return replace(
-        base,
-        pets=PetTable(frame=frame_from_pets(ordered)),
+        base.without(wanted - pets.keys()).with_pets([*pets.values()]),
         sheet_pets=sheet_pets,
         unsure_units=unsure,
         tab=sheet.tab,
@@ -694,7 +694,7 @@ def _build_mixed_pets(
         for pet, units, place in zip(pets, mixed.values(), places.tolist(), strict=True)
         if place >= 0
     ]
-    return [frame_from_pets(mixed_pets)] if mixed_pets else []
+    return [rows_from_pets(mixed_pets)] if mixed_pets else []
 
 
 # The base after a transfer: both sides agree on what a run sent, and on what a sheet took from the

@@ -47,11 +47,10 @@ from petsync.plan.rounds import Counts, Difference, SheetChange
 from petsync.reconcile.sources import Folder, Source
 from petsync.sheets import Obstacle
 from petsync.store import Store
-from petsync.table.arrow import PetTable
+from petsync.table.arrow import PetTable, rows_from_pets
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import (
-    frame_from_pets,
     has_action,
     has_id_in,
     ids_of,
@@ -728,7 +727,7 @@ def _with(snapshot: Snapshot, pets: Sequence[Pet]) -> Snapshot:
     pets = [pet for pet in pets if pet.id not in there]
     if not pets:
         return snapshot
-    frame = pd.concat([snapshot.rows, frame_from_pets(pets)], ignore_index=True)
+    frame = pd.concat([snapshot.rows, rows_from_pets(pets)], ignore_index=True)
     frame = frame.sort_values("id", kind="stable", ignore_index=True)
     return replace(snapshot, pets=PetTable(frame=frame))
 

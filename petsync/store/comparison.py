@@ -37,7 +37,8 @@ from petsync.plan.uploads import (
     Uploads,
 )
 from petsync.store.runs import History
-from petsync.table.frame import frame_from_pets, unique_texts
+from petsync.table.arrow import rows_from_pets
+from petsync.table.frame import unique_texts
 from petsync.table.options import ReadKeywords
 from petsync.table.sheet import Sheet
 
@@ -241,7 +242,7 @@ class SheetComparer:
             return now
         if usual <= {*now.coverage.statuses, *failed}:
             return replace(now, whole=now) if usual & failed else now
-        others = frame_from_pets([each for each in found.values() if isinstance(each, Pet)])
+        others = rows_from_pets([each for each in found.values() if isinstance(each, Pet)])
         known = pd.concat([now.rows, others]) if len(others) else now.rows
         is_incomplete = await asyncio.to_thread(has_unknown_names, sheet, known)
         return replace(now, whole=await self.snapshot()) if is_incomplete else now

@@ -18,7 +18,7 @@ from petsync.plan import arguments
 from petsync.plan.change import Snapshot
 from petsync.plan.guard import NO_GUARD, Guard, UpdateKeywords, guard_from
 from petsync.plan.plan import Plan
-from petsync.table.arrow import PetTable
+from petsync.table.arrow import PetTable, rows_from_pets
 from petsync.table.base import Base
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import frame_from_pets, unique_texts
@@ -133,7 +133,7 @@ def _base(pet_id: int, seen: Pet | None, store: str) -> Base | None:
 def _with_pet(snapshot: Snapshot, pet: Pet) -> Snapshot:
     """Return the snapshot with the current pet instead of the one that was read before."""
     others = snapshot.rows[snapshot.rows["id"] != pet.id]
-    frame = pd.concat([others, frame_from_pets([pet])], ignore_index=True)
+    frame = pd.concat([others, rows_from_pets([pet])], ignore_index=True)
     frame = frame.sort_values("id", kind="stable", ignore_index=True)
     return replace(snapshot, pets=PetTable(frame=frame))
 

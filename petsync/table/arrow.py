@@ -36,6 +36,7 @@ __all__ = [
     "PetTable",
     "frame_from_json",
     "frame_from_table",
+    "rows_from_pets",
     "rows_from_table",
     "sorted_by_id",
     "table_from_frame",
@@ -280,6 +281,13 @@ def rows_from_table(table: pa.Table) -> pd.DataFrame:
         if any(extra):
             columns[EXTRA] = pd.Series(extra, dtype=object)
         return pd.DataFrame(columns, copy=False)
+
+
+def rows_from_pets(pets: Iterable[Pet]) -> pd.DataFrame:
+    """Return the DataFrame of the pets in the form of `rows_from_table`, to be joined with such a
+    frame.
+    """
+    return rows_from_table(table_from_pets(pets))
 
 
 def table_from_frame(frame: pd.DataFrame) -> pa.Table:

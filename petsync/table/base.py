@@ -25,6 +25,7 @@ from petsync.table.arrow import (
     SCHEMA,
     TAG_IDS,
     PetTable,
+    rows_from_pets,
     rows_from_table,
     sorted_by_id,
     table_from_json,
@@ -33,7 +34,6 @@ from petsync.table.arrow import (
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import (
     EXTRA,
-    frame_from_pets,
     has_id_in,
     ids_of,
     pets_from_frame,
@@ -276,7 +276,8 @@ class Base:
         if not pets:
             return self
         others = self.rows[~has_id_in(self.rows, {pet.id for pet in pets})]
-        parts = [part for part in (others, frame_from_pets(pets)) if len(part)] or [others]
+        added = rows_from_pets(pets)
+        parts = [part for part in (others, added) if len(part)] or [others]
         return replace(self, pets=_sort_by_id(pd.concat(parts, ignore_index=True)))
 
     @property
