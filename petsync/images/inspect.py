@@ -42,11 +42,13 @@ from petsync.plan.uploads import (
 __all__ = [
     "DECODERS",
     "DECODE_CONCURRENCY",
+    "SIDE",
     "BrokenError",
     "DecodedImage",
     "Orientation",
     "Part",
     "UnusableImageError",
+    "can_shrink",
     "decide_uploads",
     "digest_of",
     "exif_of",
@@ -355,11 +357,13 @@ _QUALITY = 90
 _LONGEST_SIDE = 65_535
 _COPY_AGAIN = "Copy the file again from its source."
 _SAVE_AGAIN = "Open it in an image program and save it as JPEG or PNG."
+SIDE = 2000
+"""The longest side, in pixels, that advice suggests."""
 _TOO_LARGE_CURE = (
-    "Make it smaller (--max-side 2000, in Python max_side=2000), or allow more (--max-bytes, in "
-    "Python max_bytes) if the service does."
+    f"Make it smaller (--max-side {SIDE}, in Python max_side={SIDE}), or allow more (--max-bytes, "
+    "in Python max_bytes) if the service does."
 )
-_ANIMATION_TOO_LARGE_CURE = (
+_TOO_MANY_BYTES_CURE = (
     "Make it smaller in an image program; if the service allows more, --max-bytes, in Python "
     "max_bytes, allows it too."
 )
@@ -456,8 +460,13 @@ def _check_size(image: DecodedImage, options: PictureOptions) -> None:
     if size > options.max_bytes:
         raise UnusableImageError(
             f"it has {_megabytes(size)}, and at most {_megabytes(options.max_bytes)} are allowed",
-            _ANIMATION_TOO_LARGE_CURE if image.frames > 1 else _TOO_LARGE_CURE,
+            _TOO_LARGE_CURE if can_shrink(image) else _TOO_MANY_BYTES_CURE,
         )
+
+
+def can_shrink(image: DecodedImage | Picture) -> bool:
+    """Return true if the option `max_side` with `SIDE` makes what is sent smaller."""
+    return image.frames == 1 and max(image.sent_width, image.sent_height) > SIDE
 
 
 @dataclass(frozen=True, slots=True)

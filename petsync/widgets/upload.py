@@ -16,7 +16,7 @@ import ipywidgets
 from petsync._sync import Task
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
 from petsync.images.find import MAX_FILE_BYTES, Candidate, content_of
-from petsync.images.inspect import inspect_files, thumbnail
+from petsync.images.inspect import SIDE, can_shrink, inspect_files, thumbnail
 from petsync.images.upload import UploadCanceller
 from petsync.models import Pet
 from petsync.plan.change import FailedLookup, Snapshot
@@ -363,7 +363,9 @@ def _state_of(result: UploadedFile, *, is_cancelled: bool) -> State:
 
 _OF_COMMANDS = re.compile(r"[^.;]*(?:--[a-z]|the same command)[^.;]*[.;]?")
 _CURES = {
-    "--max-side": "Tick “Make large pictures smaller”.",
+    f"--max-side {SIDE}": "Tick “Make large pictures smaller”.",
+    "without --max-side": "Make it smaller in an image program, or untick “Make large pictures "
+    "smaller”.",
     "the same command again": "Press Upload again: it uploads only the rest.",
 }
 
@@ -472,7 +474,7 @@ class Panel:
         self.metadata = ipywidgets.Text(
             description="Additional metadata", placeholder="sent with each of these pictures"
         )
-        self.smaller = tick("Make large pictures smaller (at most 2,000 pixels wide or high)")
+        self.smaller = tick(f"Make large pictures smaller (at most {SIDE:,} pixels wide or high)")
         self.keep = tick("Keep the camera's metadata (place, time, device)")
         self.options = Fold(_OPTIONS, [self.metadata, self.smaller, self.keep])
         self.listed = Table(
@@ -603,7 +605,6 @@ def _code(pet: Pet | PetsyncError | None, pet_id: int | None) -> str:
 # UploadForm: the form for uploads.
 
 
-_SIDE = 2000
 _DRAW_INTERVAL_S = 0.1
 _LIMITS: WeakKeyDictionary[Store, int] = WeakKeyDictionary()
 """The size limits of services in bytes, as stated in their refusals."""
@@ -752,7 +753,7 @@ class UploadForm(Form):
             return {"max_bytes": most}
         return {
             "metadata": panel.metadata.value.strip() or None,
-            "max_side": _SIDE if panel.smaller.value else None,
+            "max_side": SIDE if panel.smaller.value else None,
             "keep_metadata": panel.keep.value,
             "max_bytes": most,
         }
@@ -884,11 +885,11 @@ class UploadForm(Form):
             if self._panel is not None:
                 self._panel.takes(limit)
         most = f" The limit is {size(self.limit)}." if self.limit else ""
+        cure = "Choose a smaller copy."
+        if item.picture is not None and can_shrink(item.picture):
+            cure = "Tick “Make large pictures smaller”, or choose a smaller copy."
         item.state = "too large"
-        item.message = (
-            f"It is too large for the service, which answered:{response}.{most} Tick “Make large "
-            "pictures smaller”, or choose a smaller copy."
-        )
+        item.message = f"It is too large for the service, which answered:{response}.{most} {cure}"
 
     def _stop(self) -> None:
         if self._task is not None:

@@ -483,6 +483,44 @@ def test_large_pictures_are_made_smaller_on_request(box: Sandbox, form: UploadFo
     assert states(form) == {"big.jpg": "done"}
 
 
+def test_advice_names_the_tick_only_where_it_helps(form: UploadForm) -> None:
+    """An animation over the largest side is cured by clearing the tick. A file with too many bytes
+    is cured by the tick only if its picture is larger than the tick allows.
+    """
+    form.smaller.value = True
+    drop(form, moving__gif=animation("GIF", size=(2001, 4)))
+    assert states(form) == {"moving.gif": "cannot be sent"}
+    assert find_message(form, "moving.gif").endswith(
+        "Make it smaller in an image program, or untick “Make large pictures smaller”."
+    )
+    form.smaller.value = False
+    assert form.work.wait()
+    assert states(form) == {"moving.gif": "ready"}
+    form.remove(form.items[0].key)
+    form.limit = 1_000_000
+    drop(form, big__png=noise(2100), dense__png=noise(700))
+    assert "Tick" in find_message(form, "big.png")
+    assert find_message(form, "dense.png").endswith("Make it smaller in an image program.")
+    form.smaller.value = True
+    assert form.work.wait()
+    assert states(form)["big.png"] == "cannot be sent"
+    assert find_message(form, "big.png").endswith("Make it smaller in an image program.")
+
+
+def test_a_picture_within_the_side_that_the_service_refuses_needs_a_smaller_copy(
+    box: Sandbox, form: UploadForm
+) -> None:
+    """If the service refuses a picture that the tick would not change, the message names no
+    tick.
+    """
+    form.smaller.value = True
+    drop(form, dense__png=noise(2000))
+    form.go.click()
+    assert form.work.wait()
+    assert states(form) == {"dense.png": "too large"}
+    assert find_message(form, "dense.png").endswith("Choose a smaller copy.")
+
+
 def test_progress_is_shown_by_bytes(box: Sandbox, form: UploadForm) -> None:
     """The progress bars count the bytes of one image and of all."""
     shown: list[tuple[float, float]] = []
@@ -683,6 +721,9 @@ def test_options_of_the_command_line_are_not_reported_in_a_form() -> None:
     """Advice for the command line is replaced by advice for the form."""
     assert replace_options("Make it smaller (--max-side 2000), or allow more (--max-bytes).") == (
         "Tick “Make large pictures smaller”."
+    )
+    assert replace_options("Scale it, or upload it without --max-side (in Python max_side).") == (
+        "Make it smaller in an image program, or untick “Make large pictures smaller”."
     )
     assert replace_options("Rename it. Run the same command again: it uploads only the rest.") == (
         "Rename it. Press Upload again: it uploads only the rest."
