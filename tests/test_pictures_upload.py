@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import msgspec
 import pytest
 from picturing import exif, image, put
+from PIL import Image
 
 import petsync as ps
 from petsync.apply.engine import Stopper
@@ -28,6 +31,7 @@ from petsync.errors import (
 from petsync.images.upload import UploadOptions
 from petsync.sandbox import Sandbox
 from petsync.store import Store
+from petsync.store.runs import History
 
 pytestmark = pytest.mark.slow
 
@@ -288,6 +292,34 @@ def test_pet_that_goes_meanwhile(
     report = store.upload(pictures)
     assert [r.cause for r in report.results if r.pet_id == 7] == ["gone", "gone"]
     assert len(read_images(box)) == 2
+
+
+def test_a_past_upload_advises_another_attempt_only_where_it_helps(
+    standard: Sandbox, tmp_path: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """The report of a past upload advises the same command again after an error of the service, and
+    not for a pet that was deleted or a picture that the service refuses.
+    """
+    large = io.BytesIO()
+    Image.frombytes("RGB", (2000, 2000), os.urandom(12_000_000)).save(large, "PNG")
+    put(tmp_path / "gone", p7__png=image())
+    put(tmp_path / "large", p8__png=large.getvalue())
+    put(tmp_path / "later", p8__png=image())
+    store = connect(standard)
+    standard.break_with("latency=0.5,only=uploadFile")
+    with ThreadPoolExecutor() as pool:
+        pool.submit(lambda: (until_sent(standard), standard.remove(7)))
+        gone = store.upload(store.pictures(tmp_path / "gone"))
+    standard.break_with(None)
+    refused = store.upload(store.pictures(tmp_path / "large", max_bytes=20_000_000))
+    standard.break_with("503=1,only=uploadFile")
+    later = store.upload(store.pictures(tmp_path / "later"))
+    history = History(tmp_path / "state")
+    past = [history.upload(each.run_id).results[0] for each in (gone, refused, later)]
+    assert [each.cause for each in past] == ["gone", "refused", "service-error"]
+    assert past[0].cure == gone.results[0].cure == ""
+    assert past[1].cure == ""
+    assert past[2].cure.startswith("Run the same command again")
 
 
 def test_file_that_changes_meanwhile(

@@ -100,6 +100,7 @@ RERUN_CURE = "Run the same command again: it uploads only the rest."
 RERUN_TO_CHECK_CURE = (
     "Run the same command again to upload the rest and to check the result of this upload."
 )
+_RERUN_UNSENT_CURE = "Run the same command again: it uploads the picture, or says why it cannot."
 _PET_GONE = "the pet is no longer in the store"
 _CANCELLED = "cancelled before it was sent"
 _LOOK_CURE = (
@@ -837,7 +838,7 @@ def rebuild_upload_report(
 def _result(picture: Picture, entry: Entry | None) -> UploadedFile:
     if entry is None:
         why = "nothing was sent for it in this run"
-        return result_of(picture, "not sent", "not-begun", why, cure=RERUN_CURE)
+        return result_of(picture, "not sent", "not-begun", why, cure=_RERUN_UNSENT_CURE)
     if entry.outcome is None:
         why = "started, and it is not known yet whether it succeeded"
         return result_of(picture, "unknown", "cut-off", why, cure=RERUN_TO_CHECK_CURE)
@@ -847,14 +848,18 @@ def _result(picture: Picture, entry: Entry | None) -> UploadedFile:
         entry.outcome,
         entry.cause,
         entry.message,
-        cure=""
-        if is_applied
-        else RERUN_CURE
-        if entry.outcome == "not sent"
-        else RERUN_TO_CHECK_CURE,
+        cure=_past_cure(entry),
         urls=_urls(entry) if is_applied else (),
         sent=picture.sent_size if is_applied and entry.cause != "confirmed" else 0,
     )
+
+
+def _past_cure(entry: Entry) -> str:
+    """Return what to do; "" if nothing, or if the same upload would fail again."""
+    if entry.outcome == "not sent":
+        return RERUN_CURE
+    may_succeed = entry.outcome == "failed" and entry.cause in HOLDING_CAUSES
+    return RERUN_TO_CHECK_CURE if may_succeed or entry.outcome == "unknown" else ""
 
 
 def _urls(entry: Entry) -> tuple[str, ...]:
