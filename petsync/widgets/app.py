@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from petsync.plan.plan import Plan
 from petsync.plan.report import Report
 from petsync.report import html
 from petsync.report.document import Document, Note, Snippets
+from petsync.settings import Secret
 from petsync.store import Store, connect
 from petsync.widgets.browse import BrowseForm, browse
 from petsync.widgets.components import Heading, Steps, button, show
@@ -287,11 +289,21 @@ class AppConfig:
     options: dict[str, object] = field(default_factory=dict)
     umask: int = 0o077
 
-    def export_to(self, environ: MutableMapping[str, str], token: str | None) -> None:
-        """Store the options and the token in the environment of child processes."""
-        environ[_GIVEN] = json.dumps(asdict(self))
-        if token is not None:
-            environ[_TOKEN] = token
+    @contextmanager
+    def exported(self, environ: MutableMapping[str, str], token: str | None) -> Iterator[None]:
+        """Store the options and the token in the environment of child processes, until the end of
+        the block.
+        """
+        formers = {name: Secret(environ[name]) for name in (_GIVEN, _TOKEN) if name in environ}
+        try:
+            environ[_GIVEN] = json.dumps(asdict(self))
+            if token is not None:
+                environ[_TOKEN] = token
+            yield
+        finally:
+            for name in (_GIVEN, _TOKEN):
+                environ.pop(name, None)
+            environ.update((name, former.reveal()) for name, former in formers.items())
 
 
 def take_given(environ: MutableMapping[str, str] = os.environ) -> AppConfig:

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -31,7 +32,7 @@ from voila.tornado.handler import TornadoVoilaHandler
 
 from petsync._files import make_private_folder
 from petsync.errors import SettingsError
-from petsync.widgets.app import AppConfig, take_given
+from petsync.widgets.app import AppConfig
 
 __all__ = ["Gate", "serve"]
 
@@ -179,14 +180,11 @@ def serve(
     # Only this user can read the files of Jupyter and IPython; the forms create files with the
     # user's umask.
     umask = os.umask(0o077)
-    replace(given, umask=umask).export_to(os.environ, token)
     try:
-        page.start()
-    except KeyboardInterrupt:
-        pass
+        with replace(given, umask=umask).exported(os.environ, token), suppress(KeyboardInterrupt):
+            page.start()
     finally:
         os.umask(umask)
-        take_given(os.environ)
 
 
 def open_browser(link: str) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,12 +11,13 @@ import pytest
 
 import petsync as ps
 from petsync.sandbox import Sandbox
-from petsync.widgets.app import AppForm, app, connect_app
+from petsync.widgets.app import AppConfig, AppForm, app, connect_app
 from petsync.widgets.browse import BrowseForm
 from petsync.widgets.login import ConnectForm, LoginForm
 from petsync.widgets.review import ReviewForm
 from petsync.widgets.sheet import SheetForm
 from petsync.widgets.upload import UploadForm
+from petsync.widgets.webapp import serve
 
 SHOP = [ps.Pet(id=n, name=f"Pet {n}", status="available", photo_urls=()) for n in range(1, 6)]
 WITHOUT = ["PETSYNC_URL", "PETSYNC_TOKEN", "PETSYNC_API_KEY", "PETSYNC_PROFILE", "PETSYNC_STATE"]
@@ -246,6 +248,26 @@ def test_named_by_the_environment(
     assert page.store is not None
     assert (page.store.url, page.current) == (box.url, "sign-in")
     assert "store" not in page._names
+
+
+@pytest.mark.parametrize("former", [None, "tok-former"])
+def test_the_environment_is_as_before_when_the_page_ends(
+    here: Path, monkeypatch: pytest.MonkeyPatch, former: str | None
+) -> None:
+    """The kernels get the token by the environment, which is as before when the page ends."""
+    if former is not None:
+        monkeypatch.setenv("PETSYNC_TOKEN", former)
+    before = dict(os.environ)
+    during: list[str] = []
+
+    def end(link: str) -> None:
+        assert link.startswith("http://127.0.0.1:")
+        during.append(os.environ["PETSYNC_TOKEN"])
+        raise KeyboardInterrupt
+
+    serve(0, AppConfig(str(here)), token="tok-given", on_ready=end)
+    assert during == ["tok-given"]
+    assert dict(os.environ) == before
 
 
 def test_without_a_kernel(store: ps.Store) -> None:
