@@ -19,11 +19,11 @@ import petsync as ps
 from petsync import sheets
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.report import Rounds
-from petsync.plan.rounds import Difference
+from petsync.plan.rounds import Difference, Round
 from petsync.reconcile import round as round_of_jobs
 from petsync.reconcile.compare import Comparer
 from petsync.reconcile.round import reconcile_jobs
-from petsync.reconcile.state import BaseFile, StatePaths
+from petsync.reconcile.state import BaseFile, History, StatePaths
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -1057,6 +1057,8 @@ def test_a_job_of_another_name_begins_with_what_was_agreed_on(jobs: TwoSheetScen
 class SplitExportScenario(TwoSheetScenario):
     """A folder with two workbooks, a.xlsx and b.xlsx, that were cut from one export."""
 
+    name = "inbox"
+
     def cut(self, ids: Iterable[int], name: str) -> None:
         """Save the export with these pets' rows only, under another name."""
         book = load_workbook(self.folder / "all.xlsx")
@@ -1069,7 +1071,7 @@ class SplitExportScenario(TwoSheetScenario):
 
     def rounds(self) -> Rounds:
         """Run one round of each sheet in the folder."""
-        job = self.job("inbox", folder=self.folder / "in", sheet=None, files="*.xlsx")
+        job = self.job(self.name, folder=self.folder / "in", sheet=None, files="*.xlsx")
         return reconcile_jobs(self.config(job))
 
     def opens(self, rounds: Rounds) -> list[Difference]:
@@ -1139,6 +1141,72 @@ def test_a_file_that_is_away_deletes_no_pet_in_push(box: Sandbox, tmp_path: Path
     rounds = scenario.rounds()
     assert (rounds.exit_code, rounds[0].round.to_store.total, rounds[0].round.notes) == (5, 0, 3)
     assert len(scenario.store_pets()) == len(PETS)
+
+
+LONG_NAME = "Каталог магазина в Москве"
+"""A job's name that is longer than 120 characters in the names of its state files."""
+
+
+@pytest.mark.parametrize("has_history", [True, False])
+def test_a_file_that_is_away_deletes_no_pet_of_a_job_with_a_long_name(
+    split_export: SplitExportScenario, has_history: bool
+) -> None:
+    """The names of the state files of a job with a long name are cut off, and its files that are
+    away delete no pet, also if the history was removed.
+    """
+    split_export.name = LONG_NAME
+    for _ in range(2):
+        assert split_export.rounds().exit_code == 0
+    if not has_history:
+        StatePaths(split_export.state).history.unlink()
+    away = (split_export.folder / "in" / "a.xlsx").rename(split_export.folder / "a.xlsx")
+    for _ in range(2):
+        rounds = split_export.rounds()
+        assert rounds.exit_code == 5
+        (result,) = split_export.opens(rounds)
+        assert "(pets 1, 2, 3)" in result.problem
+        assert result.problem.startswith("the file a.xlsx is no longer") == has_history
+        assert len(split_export.store_pets()) == len(PETS)
+    away.rename(split_export.folder / "in" / "a.xlsx")
+    assert split_export.rounds().exit_code == 0
+    assert len(split_export.store_pets()) == len(PETS)
+
+
+@pytest.mark.parametrize(
+    ("file", "former", "name"),
+    [("a" * 120 + ".xlsx", "inbox", "outbox"), ("a.xlsx", LONG_NAME, f"{LONG_NAME} 2")],
+)
+def test_a_renamed_job_keeps_what_it_knows_of_a_file_that_is_away(
+    split_export: SplitExportScenario, file: str, former: str, name: str
+) -> None:
+    """A renamed job still reports a file that is away if the names of its state files are cut
+    off.
+    """
+    path = split_export.folder / "in" / file
+    (split_export.folder / "in" / "a.xlsx").rename(path)
+    split_export.name = former
+    for _ in range(2):
+        assert split_export.rounds().exit_code == 0
+    path.rename(split_export.folder / "a.xlsx")
+    split_export.name = name
+    for _ in range(2):
+        rounds = split_export.rounds()
+        assert rounds.exit_code == 5
+        (result,) = split_export.opens(rounds)
+        assert result.problem.startswith(f"the file {file} is no longer in the folder")
+        assert len(split_export.store_pets()) == len(PETS)
+
+
+def test_jobs_whose_long_names_begin_alike_have_their_own_state_files(tmp_path: Path) -> None:
+    """A base whose name is cut off belongs to the job of its round."""
+    paths, names = StatePaths(tmp_path), (LONG_NAME, f"{LONG_NAME} 2")
+    for number, name in enumerate(names):
+        paths.base(name, "a.csv").parent.mkdir(parents=True, exist_ok=True)
+        paths.base(name, "a.csv").touch()
+        round_ = Round(id=str(number), job=name, part="a.csv", started="2026-11-28T12:00:00+00:00")
+        History(tmp_path).append(round_)
+    for name in names:
+        assert paths.bases(name) == {paths.base(name, "a.csv"): "a.csv"}
 
 
 def test_a_file_that_is_meant_to_go_takes_its_pets_along(split_export: SplitExportScenario) -> None:

@@ -37,7 +37,6 @@ from petsync.reconcile.siblings import (
     find_last_restore,
     find_left_pets,
     give_up,
-    list_bases,
     with_claims,
     with_last_bases,
     with_siblings,
@@ -809,7 +808,7 @@ def _build_comparers(
     for source in sources:
         folder.note(source.part, source.read(store))
     if folder.has_new_rows:
-        bases = (BaseFile(path).load(set_aside=False).base for path in list_bases(paths, job))
+        bases = (BaseFile(path).load(set_aside=False).base for path in paths.bases(job.name))
         pets = (
             each.unnumbered for each in bases if each and is_same_address(each.store, store.url)
         )

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from urllib.parse import unquote
 
 import pandas as pd
 
@@ -56,7 +55,6 @@ __all__ = [
     "find_last_restore",
     "find_left_pets",
     "give_up",
-    "list_bases",
     "with_claims",
     "with_last_bases",
     "with_siblings",
@@ -136,9 +134,9 @@ def give_up(
     if job.folder is None:
         return
     new, named_ids = base.ids - own, base.ids & named_ids
-    away = {*_list_orphaned_bases(context, job)}
+    away = _find_orphaned_bases(context, job)
     path_of_own = context.owner.paths.base(job.name, context.round.part)
-    for path in (*away, *list_bases(context.owner.paths, job)) if new else away:
+    for path in (*away, *context.owner.paths.bases(job.name)) if new else away:
         ids = new | named_ids if path in away else new
         file = BaseFile(path)
         memory = file.load(set_aside=False) if path != path_of_own else StoredBase()
@@ -146,16 +144,13 @@ def give_up(
             file.keep(memory.base.without(ids), memory.carried, memory.runs)
 
 
-def list_bases(paths: StatePaths, job: Job) -> list[Path]:
-    """Return the base files of a folder's sheets, including sheets that no longer exist."""
-    there = sorted(paths.base(job.name).parent.glob("*.base"))
-    return [path for path in there if paths.is_part(path, job.name)]
-
-
-def _list_orphaned_bases(context: RoundContext, job: Job) -> list[Path]:
-    """Return the base files whose sheet is no longer in the folder. Raises SheetError."""
-    there = {context.owner.paths.base(job.name, each.part) for each in sources_of(job)}
-    return [path for path in list_bases(context.owner.paths, job) if path not in there]
+def _find_orphaned_bases(context: RoundContext, job: Job) -> dict[Path, str]:
+    """Return the base files whose sheet is no longer in the folder, each with the sheet's name.
+    Raises PetsyncError.
+    """
+    paths = context.owner.paths
+    there = {paths.base(job.name, each.part) for each in sources_of(job)}
+    return {path: part for path, part in paths.bases(job.name).items() if path not in there}
 
 
 def _find_orphaned_pets(context: RoundContext, store: str, ids: Iterable[int]) -> dict[int, Path]:
@@ -164,7 +159,7 @@ def _find_orphaned_pets(context: RoundContext, store: str, ids: Iterable[int]) -
     """
     wanted, found = {*ids}, dict[int, Path]()
     for job in _iter_leading_jobs(context, store):
-        for path in _list_orphaned_bases(context, job) if wanted and job.folder is not None else ():
+        for path in _find_orphaned_bases(context, job) if wanted and job.folder is not None else ():
             base = BaseFile(path).load(set_aside=False).base
             if base is not None and is_same_address(base.store, store):
                 found |= dict.fromkeys(wanted & base.ids, path)
@@ -214,7 +209,7 @@ def find_left_pets(
     found: dict[int, Pet] = {}
     for job in _iter_leading_jobs(context, store):
         of_others: dict[int, Pet] = {}
-        paths = (context.owner.paths.base(job.name), *list_bases(context.owner.paths, job))
+        paths = (context.owner.paths.base(job.name), *context.owner.paths.bases(job.name))
         for base in _iter_bases(paths, store):
             frame = base.sheet_rows[~has_id_in(base.sheet_rows, own)]
             if job.name != context.job.name:
@@ -283,7 +278,7 @@ def _note_lost_files(
     if context.job.folder is None or not comparer.is_first:
         return
     listed = {*ids_of(snapshot.rows)} - sheet.named_ids
-    for path in _list_orphaned_bases(context, context.job):
+    for path, name in _find_orphaned_bases(context, context.job).items():
         base = BaseFile(path).load(set_aside=False).base
         if base is None or not is_same_address(base.store, comparer.store.url):
             continue
@@ -296,13 +291,12 @@ def _note_lost_files(
         ]
         named = {pet_id for each in sheets_now for pet_id in _iter_named_ids(each, missing_pets)}
         if ids := sorted(missing_pets.keys() - named):
-            yield _note_lost_file(path, ids)
+            yield _note_lost_file(path, name, ids)
 
 
-def _note_lost_file(path: Path, ids: Sequence[int]) -> Difference:
+def _note_lost_file(path: Path, name: str, ids: Sequence[int]) -> Difference:
     some = ", ".join(map(str, ids[:_LISTED]))
     more = f" and {len(ids) - _LISTED:,} more" if len(ids) > _LISTED else ""
-    _, _, name = unquote(path.name.removesuffix(".base")).partition("--")
     pets = "pet" if len(ids) == 1 else "pets"
     return Difference(
         kind="conflict",

@@ -157,9 +157,29 @@ class StatePaths:
         """Return the folder with the sheet's versions."""
         return self.folder / "versions" / self._name(job, part)
 
-    def is_part(self, path: Path, job: str) -> bool:
-        """Return true if the file belongs to a sheet of the job's folder."""
-        return path.name.startswith(quote(f"{self.formers.get(job, job)}--", safe=_SAFE))
+    def bases(self, job: str) -> dict[Path, str]:
+        """Return the base files of the sheets in the job's folder, each with the sheet's name, also
+        of sheets that no longer exist.
+
+        The rounds in the history complete the names that `file_name` cut off. Raises PetsyncError
+        if the history cannot be read.
+        """
+        name = self.formers.get(job, job)
+        start = _cut(quote(f"{name}--", safe=_SAFE))
+        found, is_cut = dict[Path, str](), False
+        for path in sorted((self.folder / "bases").glob("*.base")):
+            if path.name.startswith(start):
+                part = unquote(path.stem).removeprefix(f"{name}--")
+                is_cut |= self.base(job, part) != path
+                found[path] = part
+        if is_cut:
+            rounds = {(each.job, each.part) for each in History(self.state).rounds()}
+            known = {self.base(job, part): part for _, part in rounds if part}
+            others = {self.base(*each) for each in rounds} - known.keys()
+            found = {
+                path: known.get(path, part) for path, part in found.items() if path not in others
+            }
+        return found
 
     def pending(self, job: str, part: str = "") -> Path:
         """Return the file that names the plans that the job is applying, or was applying before a
@@ -178,10 +198,7 @@ class StatePaths:
         These are the files of `parts`, and of parts that no longer exist. After a crash the next
         call renames the rest. Raises PetsyncError.
         """
-        paths = (self.folder / "bases").glob("*.base")
-        names = [path.name.removesuffix(".base") for path in paths if self.is_part(path, former)]
-        missing_parts = (unquote(name).removeprefix(f"{former}--") for name in names)
-        for part in {*parts, *missing_parts}:
+        for part in {*parts, *self.bases(former).values()}:
             both = zip(self._all(former, part), self._all(job, part), strict=True)
             for old, new in both:
                 if old.exists() and not new.exists():
@@ -223,7 +240,11 @@ def file_name(job: str, part: str = "") -> str:
     if len(name) <= _LONGEST:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:16]
-    return f"{name[:_LONGEST].rstrip('%. ')}-{digest}"
+    return f"{_cut(name)}-{digest}"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST else name[:_LONGEST].rstrip("%. ")
 
 
 def write(path: Path, data: bytes, *, private: bool = True) -> None:
