@@ -250,6 +250,7 @@ class _Demo:
         if stopped is not None:
             raise stopped
         show(report_view(report, limit=2), self.context.text_console)
+        self._note("That is for a store of your own: this one ends with the demo.")
         save_results(report, sheet, self.folder / "catalogue.results.xlsx", is_named=False)
         save_report(report, self.folder / "report.html")
         return report
