@@ -12,8 +12,14 @@ import pytest
 
 import petsync
 from petsync.reconcile.context import _KEYS
-from petsync.widgets.review_view import _BUTTONS
+from petsync.widgets.login import ConnectForm, LoginForm
+from petsync.widgets.review import ReviewForm
+from petsync.widgets.sheet import SheetForm
 
+_FORMS = (ConnectForm, LoginForm, ReviewForm, SheetForm)
+_PATTERNS = sorted(
+    {pattern for form in _FORMS for pattern, _ in form.terms} | {pattern for pattern, _ in _KEYS}
+)
 _VALUES = ("1", "them", "['1']")
 """What stands for a value in a message."""
 
@@ -21,13 +27,12 @@ _VALUES = ("1", "them", "['1']")
 @cache
 def _messages() -> tuple[str, ...]:
     """Return the texts in petsync's modules, without those of the patterns."""
-    patterns = {pattern for pattern, _ in (*_BUTTONS, *_KEYS)}
     modules = Path(petsync.__file__).parent.rglob("*.py")
     return tuple(
         text
         for module in modules
         for text in _texts(ast.parse(module.read_text("utf-8")))
-        if text not in patterns
+        if text not in _PATTERNS
     )
 
 
@@ -41,7 +46,7 @@ def _texts(tree: ast.AST) -> Iterator[str]:
                 yield "".join(map(str, parts))
 
 
-@pytest.mark.parametrize("pattern", [pattern for pattern, _ in (*_BUTTONS, *_KEYS)])
+@pytest.mark.parametrize("pattern", _PATTERNS)
 def test_each_pattern_finds_a_message(pattern: str) -> None:
     """A message whose words change would show a command in a form, or an option in a round."""
     # Some messages add the parentheses to a text.

@@ -11,7 +11,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import ipywidgets
 from IPython.display import display
@@ -21,6 +21,7 @@ from petsync.errors import AuthError, PetsyncError
 from petsync.report import html
 from petsync.report.document import Document
 from petsync.report.text import plain_text
+from petsync.report.words import replace_terms
 from petsync.widgets.components import Heading, Notice
 
 __all__ = ["Form", "StaticView", "Work", "is_live", "on_enter"]
@@ -269,6 +270,12 @@ class Form(ABC):
     """The heading's level in the page."""
     sign_in_hint = ""
     """Where to sign in, if the page has a place for that."""
+    terms: ClassVar[tuple[tuple[str, str], ...]] = (
+        (r": `petsync login`, or store\.begin_sign_in\([^)]*\)", ""),
+    )
+    """Parts of messages that name commands, options and arguments, as regular expressions, and the
+    texts that replace them in the form.
+    """
     _is_started = _is_closed = False
 
     def __init__(self) -> None:
@@ -323,13 +330,19 @@ class Form(ABC):
         """Show a message, which screen readers announce."""
         self.notice.say(text, hint)
 
+    def in_form(self, text: str) -> str:
+        """Return the text with what the user can do in the form in place of commands and
+        options.
+        """
+        return replace_terms(text, self.terms)
+
     def fail(self, error: BaseException) -> None:
         """Show an error, and what to do."""
-        if isinstance(error, AuthError) and error.status == 401:
-            self._refused = error.message
-            self.notice.warn(error.message, self.sign_in_hint or error.hint)
-        elif isinstance(error, PetsyncError):
-            self.notice.warn(error.message, error.hint)
+        if isinstance(error, PetsyncError):
+            message, hint = self.in_form(error.message), self.in_form(error.hint)
+            if isinstance(error, AuthError) and error.status == 401:
+                self._refused, hint = message, self.sign_in_hint or hint
+            self.notice.warn(message, hint)
         else:
             # The message of an unknown error may contain a secret.
             self.notice.warn(

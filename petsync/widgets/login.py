@@ -55,6 +55,10 @@ class ConnectForm(Form):
     """
 
     title = "Choose the store"
+    terms = (
+        *Form.terms,
+        (r"provide a token instead, with PETSYNC_TOKEN or auth=\S+", "sign in as the next step."),
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -186,6 +190,28 @@ SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
 )
 
 
+_TITLES = {way.name: f"“{way.title}”" for way in SIGN_IN_METHODS}
+_KEEP = "Keep me signed in"
+_TERMS = (
+    *Form.terms,
+    (
+        r"Sign in with --no-browser, in Python listen=False, and paste",
+        f"Begin again with {_TITLES['elsewhere']}, and paste",
+    ),
+    (r"Omit --implicit, in Python implicit=\w+", f"Choose {_TITLES['browser']}"),
+    (
+        r"Use the implicit sign-in: --implicit, in Python implicit=\w+",
+        f"Choose {_TITLES['implicit']}",
+    ),
+    (r"Name another one with --state, or sign in with keep='memory'", f"Untick “{_KEEP}”"),
+    (
+        r"Set PETSYNC_TOKEN, .* A form or a script can also sign in without storing the sign-in",
+        f"Untick “{_KEEP}”",
+    ),
+)
+"""Options of the command line and arguments, and the form's controls in their place."""
+
+
 # Entries: the fields for signing in, one set for all methods.
 
 
@@ -204,7 +230,7 @@ class Entries:
         self.token = SecretField(label="Access token")
         self.api_key = SecretField(label="API key")
         self.can_write = tick(f"I want to change pets too ({WRITE})", value=True)
-        self.keep = tick("Keep me signed in: in the keyring of the computer petsync runs on")
+        self.keep = tick(f"{_KEEP}: in the keyring of the computer petsync runs on")
         self._words = ipywidgets.HTML()
         self._fields, self._folded = ipywidgets.VBox(), ipywidgets.VBox()
         self._more = Fold("Options", [self._folded])
@@ -409,6 +435,7 @@ class LoginForm(Form):
     """
 
     title = "Sign in"
+    terms = _TERMS
 
     def __init__(self, store: Store) -> None:
         super().__init__()

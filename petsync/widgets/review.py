@@ -180,6 +180,7 @@ class ReviewForm(Form):
     """
 
     title = "Review the plan"
+    terms = (*Form.terms, *review_view.TERMS)
 
     def __init__(
         self,
@@ -319,7 +320,7 @@ class ReviewForm(Form):
         if plan is not self.plan or self._panel is None:
             return
         self._phase(self._panel, "over")
-        self.fail(_in_buttons(error))
+        self.fail(error)
         if isinstance(error, StalePlanError):
             self.work.start(self._find_unfinished(), self._show_past)
 
@@ -498,7 +499,7 @@ class ReviewForm(Form):
         if isinstance(error, StalePlanError):
             self._refuse_plan(self.plan, error)
         else:
-            self.fail(_in_buttons(error))
+            self.fail(error)
             if self._panel is not None and self.report is None:
                 self._panel.apply.disabled = not self._draft.is_ok
 
@@ -534,7 +535,7 @@ class ReviewForm(Form):
 
     def _no_undo(self, panel: Panel, error: PetsyncError) -> None:
         panel.undo.disabled = False
-        self.fail(_in_buttons(error))
+        self.fail(error)
 
     def _phase(self, panel: Panel, phase: str) -> None:
         """Show the widgets of the phase: `plan`, `question` (the confirmation), `run`, `done` (the
@@ -556,12 +557,6 @@ class ReviewForm(Form):
         show(panel.done, phase == "done")
         panel.meter.shown = phase == "run"
         panel.changes.disabled = panel.clashes.disabled = not can_change
-
-
-def _in_buttons(error: PetsyncError) -> PetsyncError:
-    return PetsyncError(
-        review_view.as_button_text(error.message), hint=review_view.as_button_text(error.hint)
-    )
 
 
 # review: the public function for the review form.

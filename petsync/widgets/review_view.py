@@ -351,7 +351,7 @@ def held_row(key: str, held: Conflict | Blocked) -> Row:
     else:
         record, tone = of_blocked(held), "problem"
         cure = "Correct the cell, and open the sheet again."
-    texts = capital(words.sentences(record.message)), _short(cure)
+    texts = capital(words.sentences(record.message)), _short(as_button_text(cure))
     fields: list[Row] = [{"text": text} for text in texts if text]
     return _record_row(key, record, fields, _name(held.pet_id, held.name), tone)
 
@@ -659,6 +659,7 @@ def _link(name: str, data: bytes, label: str) -> str:
 # The texts of the review form, as HTML with escaped text, and as plain sentences.
 
 
+SHIFTED_BOX = "Use the column as it is in the sheet"
 WAIT = "This form sent nothing. It shows the report when the run has ended."
 """The hint if another process uses the plan."""
 PLAN_AGAIN = "Plan again from the sheet to see the remaining changes."
@@ -666,7 +667,7 @@ PLAN_AGAIN = "Plan again from the sheet to see the remaining changes."
 _NAMED = 20
 """How many of the pets to delete are named in the question."""
 _BY_HAND = "The user pressed Stop or closed the form."
-_BUTTONS = (
+TERMS = (
     (r"`petsync resume \S+ --rate 5`", "“Continue”, with “Send slowly” ticked,"),
     (r"`petsync resume [^`]+`", "“Continue”"),
     (r"`petsync undo [^`]+` again", "“Undo” again"),
@@ -678,6 +679,11 @@ _BUTTONS = (
     (r" \(--column HEADER=COLUMN, in Python [^)]*\)", ""),
     (r"`petsync check` and sheet.findings list them", "The sheet's own form lists them"),
     (r"raise the limit \(in Python [^)]*\) and plan again", "raise the limit"),
+    (r" \(--max-failures, in Python max_failures\)", ""),
+    (r'name it: --sheet NAME, in Python tab="NAME"', "choose it as the sheet's “Worksheet”"),
+    (r" \(--sheet .*?, in Python tab=.*?\)", ""),
+    (r", as --write-ids does;", ";"),
+    (r"--allow-shifted \(in Python [^)]*\) allows it", f"tick “{SHIFTED_BOX}”"),
     (r"--max-(?:add|update|delete) ([\d.e+]+(?: %)?)", r"the limit of \1"),
 )
 """Parts of messages that refer to commands, and the texts that replace them in the form."""
@@ -773,7 +779,7 @@ def box_label(refusal: Refusal, tally: Tally) -> str:
     if limit == "everything":
         return "Delete every pet of the store (allow_empty)"
     if limit == "shifted":
-        return "Use the column as it is in the sheet (allow_shifted)"
+        return f"{SHIFTED_BOX} (allow_shifted)"
     number = getattr(tally, limit)
     return f"{capital(limit)} {words.count(number, 'pet')} anyway (max_{limit})"
 
@@ -853,12 +859,12 @@ def _in_plan(note: str, run: str) -> str:
     for found in set(re.findall(r"`petsync resume [^`]+`", note)):
         if run and found == f"`petsync resume {run}`":
             note = note.replace(found, "“Finish run”")
-    return words.replace_terms(note, _BUTTONS[2:])
+    return words.replace_terms(note, TERMS[2:])
 
 
 def as_button_text(text: str) -> str:
     """The text with this form's buttons in place of commands."""
-    return words.replace_terms(text, _BUTTONS)
+    return words.replace_terms(text, TERMS)
 
 
 # Panel: the widgets of the review form; only the usable ones are shown.

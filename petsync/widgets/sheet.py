@@ -22,7 +22,7 @@ from petsync.report.textdiff import shorten_common
 from petsync.report.views.plan import plan_view
 from petsync.report.views.run import report_view
 from petsync.report.views.sheet import sheet_facts, sheet_summary, sheet_view
-from petsync.report.words import capital, count, shorten
+from petsync.report.words import capital, count, replace_terms, shorten
 from petsync.sheets import (
     EncodingError,
     HeaderNotFoundError,
@@ -347,6 +347,24 @@ def _field(name: str, shown: HeaderChoices, mapping: Mapping[str, str]) -> ipywi
 # Findings: the problems of a sheet, cell by cell, with a choice for each.
 
 
+_ALONE = "Compare with the store alone"
+_TERMS = (
+    *Form.terms,
+    (r"Specify its encoding: --encoding \S+, in Python encoding=\S+\.", "Choose its encoding."),
+    (
+        r'Specify the worksheet with the pets: --sheet NAME, in Python tab="NAME"',
+        "Choose the “Worksheet” with the pets",
+    ),
+    (
+        r'specify the worksheet to read: --sheet NAME, in Python tab="NAME"',
+        "choose the “Worksheet” to read",
+    ),
+    (r"specify it: --sheet '.*?', in Python tab='.*?'", "choose it as the “Worksheet”"),
+    (r"\(--column .*?, in Python mapping=\{.*?\}\)", "(choose its meaning above)"),
+    (r"\(--two-way, two_way=True\)", f"(“{_ALONE}” in the options)"),
+)
+"""Options of the command line and arguments, and the form's controls in their place."""
+
 PAGE = 20
 _VALUE = 60
 _FINDING_COLUMNS = [
@@ -461,7 +479,7 @@ class Findings:
             "where": finding.address,
             "severity": _MARKS[finding.severity],
             "value": shorten(make_visible(finding.value), _VALUE),
-            "problem": f"{finding.problem} {finding.suggestion}".strip(),
+            "problem": replace_terms(f"{finding.problem} {finding.suggestion}", _TERMS).strip(),
             "choice": self._choice(finding),
         }
         tone = "problem" if finding.severity == "error" else "update"
@@ -609,7 +627,7 @@ class Options:
     def __init__(self) -> None:
         self.rows = ipywidgets.Dropdown(options=_ROWS, value=(), description="Rows without an id")
         self.missing = tick("Delete the pets that are in no row of the sheet")
-        self.two_way = tick("Compare with the store alone")
+        self.two_way = tick(_ALONE)
         self.conflict = ipywidgets.RadioButtons(
             options=_CONFLICT, value="store", description="If sheet and store changed a field"
         )
@@ -864,6 +882,7 @@ class SheetForm(Form):
     """
 
     title = "Open a sheet"
+    terms = _TERMS
 
     def __init__(self, store: Store, path: str | Path | None = None) -> None:
         super().__init__()

@@ -627,6 +627,10 @@ class UploadForm(Form):
 
     title = "Upload pictures"
 
+    def in_form(self, text: str) -> str:
+        """Return the text with the form's controls in place of commands and options."""
+        return replace_options(super().in_form(text))
+
     def __init__(self, store: Store, pet_id: int | None = None) -> None:
         super().__init__()
         self.store, self._pet_id = store, pet_id

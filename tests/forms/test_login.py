@@ -6,9 +6,11 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import AsyncMock, Mock
 from urllib.parse import parse_qs, urlsplit
 
 import ipywidgets
+import keyring
 import pytest
 import vault
 from consenting import agree, sent_back
@@ -316,6 +318,54 @@ def test_implicit(form: LoginForm, tmp_path: Path) -> None:
         assert old_form.account.kind == "implicit"
         assert old_form.account.signed_in
         old_form.close()
+
+
+def test_a_kind_of_sign_in_that_is_not_offered_names_the_one_that_is(
+    form: LoginForm, tmp_path: Path
+) -> None:
+    """If the service does not offer the chosen kind of sign-in, the form names the other kind as in
+    its list, and no option of the command line.
+    """
+    form.way.value = "implicit"
+    form.go.click()
+    assert form.work.wait(120)
+    assert form.notice.hint == "Choose “In the browser (usual)”."
+    with (
+        Sandbox(profile="live") as old,
+        ps.connect(old.url, profile="live", state=tmp_path / "old", environ={}) as store,
+    ):
+        old_form = login(store)
+        assert old_form.widget is not None
+        old_form.go.click()
+        assert old_form.work.wait(120)
+        assert old_form.notice.hint == (
+            "Choose “In the browser, for a service that offers only a token”."
+        )
+        old_form.close()
+
+
+def test_a_port_that_cannot_be_used_leads_to_the_way_by_hand(
+    form: LoginForm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If petsync cannot listen for the browser, the form names the way that needs no listening."""
+    monkeypatch.setattr(asyncio, "start_server", AsyncMock(side_effect=OSError(98, "in use")))
+    form.go.click()
+    assert form.work.wait(120)
+    assert form.notice.hint.startswith(
+        "Begin again with “In the browser, with petsync on another computer”, and paste"
+    )
+
+
+def test_a_machine_without_a_keyring_leads_to_the_tick(
+    form: LoginForm, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the sign-in cannot be stored, the form names its own tick."""
+    monkeypatch.setattr(keyring, "get_keyring", Mock(side_effect=keyring.errors.NoKeyringError))
+    form.way.value, form.keep.value = "token", True
+    form.token.value = box.token()
+    form.go.click()
+    assert form.work.wait(120)
+    assert form.notice.hint == ("Untick “Keep me signed in”. Or install a keyring for this system.")
 
 
 def test_missing_scope_is_reported_loudly(form: LoginForm, box: Sandbox) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from interrupting import interrupt_in
 from msgspec.structs import replace
+from openpyxl import load_workbook
 from shop import base_of, sheet_saying
 
 import petsync as ps
@@ -875,6 +876,26 @@ def test_notes_name_the_form_in_whole_sentences() -> None:
     note = "2 cells were read with a warning. `petsync check` and sheet.findings list them."
     shown = "2 cells were read with a warning. The sheet's own form lists them."
     assert as_button_text(note) == shown
+
+
+def test_a_conflict_about_another_worksheet_names_the_forms_own_choice(
+    store: ps.Store, open_form: FormOpener, tmp_path: Path
+) -> None:
+    """The advice of a conflict that offers no choice of values names no option."""
+    path = tmp_path / "two.xlsx"
+    ps.write_sheet(store.snapshot(), path)
+    book = load_workbook(path)
+    sheet = book.worksheets[0]
+    head, row = ([cell.value for cell in cells] for cells in (sheet[1], sheet[2]))
+    sheet.delete_rows(2)
+    more = book.create_sheet("More")
+    more.append(head)
+    more.append(row)
+    book.save(path)
+    form = open_form(store.plan(path, delete_missing=True))
+    shown = repr(form.held.rows)
+    assert "If that is the worksheet to read, choose it as the sheet's “Worksheet”." in shown
+    assert "--" not in shown
 
 
 def test_hostile_words_are_shown_as_text(store: ps.Store, open_form: FormOpener) -> None:

@@ -107,6 +107,7 @@ class TestOpening:
         open_file(form, "old.csv")
         assert form.sheet is None
         assert "as Windows-1252 it reads" in form.notice.text
+        assert form.notice.hint.startswith("Choose its encoding. Or save it again")
         choice = form.columns.encoding
         assert form.columns.box.layout.display is None
         words = form.columns.box.children[0].children[0].value
@@ -233,11 +234,45 @@ class TestColumns:
         book.save(here / "two.xlsx")
         open_file(form, "two.xlsx")
         assert list(form.columns.tab.options) == ["Pets", "New"]
+        problems = [row["cells"]["problem"] for row in form.findings.table.rows]
+        assert any(each.endswith("choose it as the “Worksheet”.") for each in problems)
+        assert not any("--" in each for each in problems)
         form.columns.tab.value = "New"
         assert form.work.wait(60)
         assert form.sheet is not None
         assert (form.sheet.tab, form.columns.tab.value) == ("New", "New")
         assert form.sheet.frame["name"].tolist() == ["Bo"]
+
+
+def test_a_sheet_of_another_store_leads_to_the_option(
+    form: SheetForm, here: Path, store: ps.Store
+) -> None:
+    """If a sheet was exported from another store, the form names its own option."""
+    with ps.demo() as other:
+        ps.write_sheet(other.snapshot(), here / "other.xlsx")
+    open_file(form, "other.xlsx")
+    press(form, "compare")
+    assert "compare with this store alone (“Compare with the store alone” in the options)" in (
+        form.notice.hint
+    )
+
+
+def test_a_renamed_column_leads_to_its_meaning(
+    form: SheetForm, here: Path, store: ps.Store
+) -> None:
+    """The advice for a renamed column names the form's choice of its meaning."""
+    ps.write_sheet(store.snapshot(), here / "export.xlsx")
+    book = openpyxl.load_workbook(here / "export.xlsx")
+    head = next(cell for cell in book.worksheets[0][1] if cell.value == "tags")
+    head.value = "Words"
+    book.save(here / "export.xlsx")
+    open_file(form, "export.xlsx")
+    (problem,) = [
+        row["cells"]["problem"]
+        for row in form.findings.table.rows
+        if "Words" in row["cells"]["problem"]
+    ]
+    assert "Write tags as the header again, or map it (choose its meaning above)." in problem
 
 
 class TestFindings:
