@@ -6,6 +6,7 @@ import base64
 import binascii
 import html
 import math
+import os
 import re
 import string
 from bisect import bisect_right
@@ -13,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import accumulate
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus, unquote
-from urllib.request import getproxies
+from urllib.request import getproxies, getproxies_environment
 
 from petsync.settings import Secret
 
@@ -171,7 +172,7 @@ def proxy_secrets() -> tuple[Secret, ...]:
     password, and the header with both.
     """
     found: list[Secret] = []
-    for address in getproxies().values():
+    for address in _proxy_addresses():
         credentials = address.rpartition("@")[0].rpartition("//")[2]
         user, _, password = credentials.partition(":")
         secret = password or user
@@ -180,6 +181,17 @@ def proxy_secrets() -> tuple[Secret, ...]:
             plain = (credentials, secret, unquote(secret), base64.b64encode(pair).decode())
             found += map(Secret, plain)
     return tuple(dict.fromkeys(found))
+
+
+def _proxy_addresses() -> Iterable[str]:
+    """Return the addresses of the environment's proxies, or else those of the system's settings.
+
+    The variables are read each time, because they may change; `getproxies` reads the values of all
+    variables, which takes longer than masking a message.
+    """
+    names = [name for name in os.environ if name[-6:].lower() == "_proxy"]
+    given = [value for name in names if (value := os.environ.get(name))]
+    return given if given or getproxies is getproxies_environment else getproxies().values()
 
 
 class _Piece(NamedTuple):

@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from urllib.parse import quote, quote_plus
 
 import pytest
+from effort import steps
 from hypothesis import given
 from hypothesis import strategies as st
 
-from petsync.redact import Redactor
+from petsync.client.auth.credentials import Credentials
+from petsync.redact import Redactor, proxy_secrets
 from petsync.settings import Secret
 
 SECRET = "ap1~k3y/9?Xq&Wv+=<zT>\"'\\ ü🐕"
@@ -204,3 +206,19 @@ def test_the_password_of_a_proxy_is_a_secret(monkeypatch: pytest.MonkeyPatch) ->
     assert redact(f"p%40ss-w0rd p@ss-w0rd {basic}") == "*** *** ***"
     monkeypatch.setenv("HTTPS_PROXY", "http://t0ken-of-a-proxy@proxy.example:3128")
     assert Redactor(())("t0ken-of-a-proxy of proxy.example") == "*** of proxy.example"
+
+
+def test_only_the_variables_of_proxies_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each error reads the variables of proxies as they are now, and no others: their number may be
+    large.
+    """
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:first@proxy.example:3128")
+    few = steps(proxy_secrets)
+    for number in range(100):
+        monkeypatch.setenv(f"VARIABLE_{number}", "value")
+    assert steps(proxy_secrets) < few + 100 * 30
+    for name, password in (("HTTPS_PROXY", "second"), ("https_proxy", "third")):
+        monkeypatch.setenv(name, f"http://me:{password}@proxy.example:3128")
+        assert Credentials().mask(f"{password} of first") == "*** of first"
+    monkeypatch.delenv("https_proxy")
+    assert Credentials().mask("second and third") == "*** and third"
