@@ -22,8 +22,7 @@ that Python programmers catch in such a case. `exit_code` is the exit code of th
     │   └── FindingsError                   3   a sheet with findings, where none is allowed
     ├── PlanError              ValueError   1   a plan or a run that cannot be used
     │   ├── GuardError                      4   the guard refuses the plan
-    │   ├── StalePlanError                  5   the plan has already been applied
-    │   └── ConflictError                   5   conflicts; only its exit code is used
+    │   └── StalePlanError                  5   the plan has already been applied
     ├── LockedError                         6   another run or process holds a lock
     └── InterruptedRunError                 7   stopped between two changes
 """
@@ -37,7 +36,6 @@ __all__ = [
     "ApiError",
     "AuthError",
     "ConfigurationError",
-    "ConflictError",
     "DuplicateError",
     "FindingsError",
     "GuardError",
@@ -210,14 +208,6 @@ class GuardError(PlanError):
 
 class StalePlanError(PlanError):
     """The plan has already been applied; a plan can be applied only once."""
-
-    exit_code = 5
-
-
-class ConflictError(PlanError):
-    """A plan or a run has conflicts. Only `exit_code` is used: conflicts are values of the plan and
-    the report, and do not raise an error.
-    """
 
     exit_code = 5
 

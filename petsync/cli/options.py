@@ -19,7 +19,7 @@ import click
 from petsync._files import write_atomically
 from petsync._options import Keyword, Option, iter_keywords
 from petsync.apply.options import ApplyKeywords
-from petsync.errors import ConflictError, GuardError, PlanError, SheetError
+from petsync.errors import GuardError, PlanError, SheetError
 from petsync.plan.guard import Limit
 from petsync.plan.options import PlanKeywords
 from petsync.settings import MAPPED, checked_encoding, column_named
@@ -375,6 +375,7 @@ def run_options(function: Callable[..., int]) -> Callable[..., int]:
 
 PENDING = 2
 SOME_FAILED = 3
+_CONFLICTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,7 +486,7 @@ def verdict_code(plan: Plan) -> int:
     if plan.changes:
         return PENDING
     if not all(conflict.is_unanswered for conflict in plan.open_conflicts):
-        return ConflictError.exit_code
+        return _CONFLICTS
     return SOME_FAILED if plan.blocked or plan.open_conflicts else 0
 
 

@@ -11,7 +11,7 @@ import msgspec
 import pandas as pd
 
 from petsync._display import as_html, as_text
-from petsync.errors import ConflictError, GuardError
+from petsync.errors import GuardError
 from petsync.models import Pet
 from petsync.plan.change import Add, Change, Delete
 from petsync.plan.fields import cell, differing_columns, with_fields
@@ -24,7 +24,7 @@ __all__ = ["FaultCounts", "LeftoverChange", "Rehearsal", "Why", "find_unexpected
 # Rehearsal: the effects of a plan on a copy of the store, compared with the plan.
 
 
-_PENDING, _SOME_FAILED = 2, 3
+_PENDING, _SOME_FAILED, _CONFLICTS = 2, 3, 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class Rehearsal:
         if self.report.exit_code:
             return self.report.exit_code
         if self.again is not None and self.again.open_conflicts:
-            return ConflictError.exit_code
+            return _CONFLICTS
         return _PENDING if self.again is not None and self.again.changes else 0
 
     @property
