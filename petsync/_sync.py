@@ -11,7 +11,7 @@ import inspect
 import re
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
@@ -30,14 +30,53 @@ it came just before the wait began, or if another thread handled it.
 """
 
 
+class _Promise(Future[R]):
+    """A future that another thread settles. An interrupt of `wait` never blocks that thread.
+
+    The waits of the standard library are written in Python: an interrupt can leave them with a lock
+    that the other thread needs. Here the waiting thread takes no such lock before the end.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_settled = False
+        self._end = threading.Lock()
+        self._end.acquire()
+
+    def set_result(self, result: R) -> None:
+        super().set_result(result)
+        self._settle()
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        super().set_exception(exception)
+        self._settle()
+
+    def wait(self) -> R:
+        """Wait for the end without missing interrupts, and return the result. One thread may
+        wait.
+        """
+        while not self._is_settled:
+            self._end.acquire(timeout=_LOOK_S)
+        return self.result()
+
+    def _settle(self) -> None:
+        self._is_settled = True
+        self._end.release()
+
+
 class Task(Generic[R]):
-    """A coroutine that runs on a loop thread; the future `done` gets its result or its error."""
+    """A coroutine that runs on a loop thread after `begin`; the future `done` gets its result or
+    its error.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, R]) -> None:
-        self.done: Future[R] = Future()
-        self._loop = loop
+        self.done: _Promise[R] = _Promise()
+        self._loop, self._work = loop, work
         self._task: asyncio.Task[R] | None = None
-        loop.call_soon_threadsafe(self._begin, work)
+
+    def begin(self) -> None:
+        """Start the coroutine. Returns at once."""
+        self._loop.call_soon_threadsafe(self._begin)
 
     def cancel(self) -> None:
         """Request cancellation; the clean-up still decides the result of `done`. Returns at
@@ -45,13 +84,17 @@ class Task(Generic[R]):
         """
         self._loop.call_soon_threadsafe(self._cancel)
 
-    def _begin(self, work: Coroutine[Any, Any, R]) -> None:
-        self._task = self._loop.create_task(work)
+    def _begin(self) -> None:
+        self._task = self._loop.create_task(self._work)
         self._task.add_done_callback(lambda ended: _settle(self.done, ended))
 
     def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
+        elif not self.done.done():
+            # An interrupt came before the coroutine was started.
+            self._work.close()
+            self.done.set_exception(KeyboardInterrupt())
 
 
 class LoopThread:
@@ -70,47 +113,57 @@ class LoopThread:
         task's result or error, or KeyboardInterrupt if the task was cancelled. After a second
         interrupt, the call returns at once.
         """
-        task = self.start(work)
+        task = self._make_task(work)
         try:
-            return _result(task.done)
+            task.begin()
+            return task.done.wait()
         except KeyboardInterrupt:
             task.cancel()
             return _after_interrupt(task)
 
     def start(self, work: Coroutine[Any, Any, R]) -> Task[R]:
         """Start the coroutine; return at once."""
-        try:
-            loop = self._ensure_started()
-        except BaseException:
-            work.close()  # an interrupt came before the loop was started
-            raise
-        return Task(loop, work)
+        task = self._make_task(work)
+        task.begin()
+        return task
 
     def close(self) -> None:
         """End the loop and its thread; the next use starts new ones."""
         with self._starting:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None and thread is not None:
-            _result(asyncio.run_coroutine_threadsafe(_end_all(), loop))
+            end = Task(loop, _end_all())
+            end.begin()
+            end.done.wait()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
-            loop.close()
+
+    def _make_task(self, work: Coroutine[Any, Any, R]) -> Task[R]:
+        try:
+            return Task(self._ensure_started(), work)
+        except BaseException:
+            work.close()  # an interrupt came before the loop was started
+            raise
 
     def _ensure_started(self) -> asyncio.AbstractEventLoop:
         with self._starting:
             if self._loop is None:
                 # Make the loop in that thread, because a signal interrupts only the main thread. A
                 # loop whose creation is interrupted prints a traceback when it is freed.
-                made: Future[asyncio.AbstractEventLoop] = Future()
+                made: _Promise[asyncio.AbstractEventLoop] = _Promise()
                 self._thread = threading.Thread(
                     target=_run_loop, args=(made,), name=self._name, daemon=True
                 )
-                self._thread.start()
-                self._loop = _result(made)
+                try:
+                    self._thread.start()
+                    self._loop = made.wait()
+                except BaseException:
+                    made.add_done_callback(_stop_loop)
+                    raise
             return self._loop
 
 
-def _run_loop(made: Future[asyncio.AbstractEventLoop]) -> None:
+def _run_loop(made: _Promise[asyncio.AbstractEventLoop]) -> None:
     """Make a loop in this thread, and run it until it is stopped."""
     try:
         loop = asyncio.new_event_loop()
@@ -118,7 +171,16 @@ def _run_loop(made: Future[asyncio.AbstractEventLoop]) -> None:
         made.set_exception(error)
         return
     loop.call_soon(made.set_result, loop)
-    loop.run_forever()
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def _stop_loop(made: Future[asyncio.AbstractEventLoop]) -> None:
+    """Stop a loop that nobody uses, because its start was interrupted."""
+    if made.exception() is None:
+        made.result().call_soon_threadsafe(made.result().stop)
 
 
 async def in_thread(work: Callable[[], R]) -> R:
@@ -159,19 +221,11 @@ async def _end_all() -> None:
     await asyncio.gather(*running, return_exceptions=True)
 
 
-def _result(done: Future[R]) -> R:
-    """Wait for the future without missing interrupts, and return its result."""
-    while not done.done():
-        wait([done], _LOOK_S)
-    return done.result()
-
-
 def _after_interrupt(task: Task[R]) -> R:
     try:
-        return _result(task.done)
+        return task.done.wait()
     except KeyboardInterrupt:
-        if not task.done.done():
-            task.cancel()
+        task.cancel()
         raise
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import inspect
 import signal
+import sys
 import threading
+from contextlib import suppress
+from itertools import count
+from types import FrameType
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from interrupting import interrupt_in, once_main_waits_in
 
-from petsync._sync import LoopThread, delegate, make_synchronous
+from petsync._sync import LoopThread, Task, delegate, make_synchronous
 
 
 @pytest.fixture
@@ -140,6 +146,76 @@ def test_an_interrupt_before_the_first_step_neither_hangs_nor_leaves_a_task(
         loop.run(asyncio.sleep(3600))
     assert goes_on.is_set()
     assert loop.run(_tasks()) == 1
+
+
+def test_an_interrupt_before_the_task_begins_closes_the_coroutine(
+    loop: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an interrupt before the task begins, the coroutine never runs, and the call returns."""
+    begun: list[str] = []
+
+    async def work() -> None:
+        begun.append("yes")
+
+    coroutine = work()
+    monkeypatch.setattr(Task, "begin", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(coroutine)
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
+    monkeypatch.undo()
+    assert loop.run(_tasks()) == 1
+    assert begun == []
+
+
+def test_an_interrupt_inside_the_standard_library_blocks_nothing(loop: LoopThread) -> None:
+    """An interrupt that leaves a lock of the standard library locked blocks neither the call nor
+    the loop.
+    """
+    enter = threading.Condition.__enter__.__code__
+    loop.run(asyncio.sleep(0))
+    before = sys.gettrace()
+    for number in range(8):
+        entered = count()
+
+        def interrupt(
+            frame: FrameType, event: str, _: object, number: int = number, at: Any = entered
+        ) -> Any:
+            if event == "return" and frame.f_code is enter and next(at) == number:
+                raise KeyboardInterrupt
+            return interrupt
+
+        overdue = threading.Timer(20, _thread.interrupt_main)
+        overdue.start()
+        sys.settrace(interrupt)
+        try:
+            with suppress(KeyboardInterrupt):
+                loop.run(asyncio.sleep(0.01))
+        finally:
+            sys.settrace(before)
+        assert overdue.is_alive()
+        overdue.cancel()
+        assert loop.run(_tasks()) == 1
+
+
+def test_an_interrupted_start_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop whose start is interrupted ends with its thread, and the next use starts another."""
+    bridge, goes_on = LoopThread("test-start"), threading.Event()
+    make = asyncio.new_event_loop
+
+    def slow() -> asyncio.AbstractEventLoop:
+        assert goes_on.wait(60)
+        return make()
+
+    monkeypatch.setattr(asyncio, "new_event_loop", slow)
+    interrupt_in("_ensure_started")
+    with pytest.raises(KeyboardInterrupt):
+        bridge.run(asyncio.sleep(0))
+    (thread,) = (each for each in threading.enumerate() if each.name == "test-start")
+    goes_on.set()
+    thread.join(60)
+    assert not thread.is_alive()
+    bridge.run(asyncio.sleep(0))
+    bridge.close()
 
 
 def test_closing_ends_what_is_still_under_way() -> None:

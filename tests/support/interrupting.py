@@ -11,8 +11,12 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from petsync._sync import _Promise
+
 _WAITING = {"threading.py", "_base.py"}
 """Files of the standard library that wait for events and futures."""
+_WAIT = _Promise.wait.__code__
+"""The function of petsync that waits for the end of a task."""
 
 
 def interrupt_in(function: str, then: Callable[[], object] = lambda: None) -> None:
@@ -37,7 +41,11 @@ def once_main_waits_in(function: str, act: Callable[[], object]) -> None:
     def wait() -> None:
         while True:
             stack = [frame.f_code for frame, _ in traceback.walk_stack(sys._current_frames()[main])]
-            callers = [each for each in stack if Path(each.co_filename).name not in _WAITING]
+            callers = [
+                each
+                for each in stack
+                if each is not _WAIT and Path(each.co_filename).name not in _WAITING
+            ]
             if callers[0] is not stack[0] and function in [each.co_name for each in callers[:2]]:
                 break
             time.sleep(0.005)
