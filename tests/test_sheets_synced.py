@@ -34,6 +34,7 @@ from petsync.sheets import (
 from petsync.sheets.sidecar import sidecar_path
 from petsync.table.cells import normal_status
 from petsync.table.frame import frame_from_pets
+from petsync.table.lists import with_python_lists
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +102,8 @@ def test_what_is_written_reads_back_as_it_was(folder, suffix, catalogue):
     backup = write_synced(*led(path, catalogue, known))
     backup.unlink()
     sidecar_path(backup).unlink(missing_ok=True)
-    frame = read_sheet(path, known_statuses=known).rows.reset_index(drop=True)
+    sheet = read_sheet(path, known_statuses=known)
+    frame = with_python_lists(sheet.rows).reset_index(drop=True)
     meant = as_sheet_values(frame_from_pets(sorted(catalogue, key=lambda pet: pet.id)))
     for name in meant:
         if name == "status":

@@ -10,6 +10,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -508,9 +509,6 @@ def _not_utf8_error(source: Source) -> EncodingError:
 # The records of a CSV file with their bytes, so that unchanged records can be written back exactly.
 
 
-_LINE_END = re.compile(rb"(?:\r\n|\n|\r)?\Z")
-
-
 class Line(NamedTuple):
     """One record: its line number, its cells (None if it cannot be parsed), its bytes without the
     line's end, and that end.
@@ -533,8 +531,8 @@ def record_lines(source: Source, dialect: Dialect) -> Iterator[Line]:
     for record in records(source, dialect):
         raw = source.data[offset : record.after.byte]
         offset = record.after.byte
-        end = _LINE_END.search(raw)
-        stop = end.start() if end else len(raw)
+        ending = 2 if raw.endswith(b"\r\n") else 1 if raw.endswith((b"\n", b"\r")) else 0
+        stop = len(raw) - ending
         yield Line(record.line, record.cells, raw[:stop], raw[stop:])
 
 
@@ -645,7 +643,7 @@ class _RecordWriter:
 
     def edit_record(self, line: Line, edit: Mapping[str, str]) -> bytes:
         """Return the record with the new texts."""
-        added = [escape_formula(edit.get(name, "")) for name in self.new]
+        added = [_cell_text(name, edit.get(name, "")) for name in self.new]
         cells = line.cells
         if cells is None or is_ragged(cells, self.width):
             # Keep the cells of an invalid record: they may belong to other columns.
@@ -653,7 +651,7 @@ class _RecordWriter:
         # Blank cells after the table's columns stay unless new columns take their place.
         changed = [*cells[: self.width], *added] if self.new else list(cells)
         for name, value in edit.items():
-            if name in self.places:
+            if name in self.places and name not in self.new:
                 changed[self.places[name]] = _cell_text(name, value)
         if changed[: len(cells)] == cells:
             return self._behind(line.body, changed[len(cells) :])
@@ -673,6 +671,7 @@ class _RecordWriter:
         return body + self.style.delimiter.encode() + self.style.record(added)
 
 
+@lru_cache(maxsize=1024)
 def _cell_text(name: str, text: str) -> str:
     return text if name in _ID_COLUMNS and _NUMBER.fullmatch(text) else escape_formula(text)
 
