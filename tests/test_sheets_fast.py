@@ -207,31 +207,79 @@ PLACES = st.lists(st.tuples(st.integers(1, 1 << 20), st.integers(0, 25)), min_si
 
 
 def worksheet(cells):
-    """Return a worksheet part with these cell elements."""
-    return f"<worksheet><sheetData><row>{cells}</row></sheetData></worksheet>{' ' * 40}".encode()
+    """Return a worksheet part with these cell elements, each in a row without a number."""
+    rows = cells.replace("<c ", "</row><row><c ")
+    return part(f"<row>{rows}</row>")
+
+
+def part(rows):
+    """Return a worksheet part with these row elements."""
+    return f"<worksheet><sheetData>{rows}</sheetData></worksheet>{' ' * 40}".encode()
 
 
 @given(places=PLACES, empty=st.booleans())
 def test_the_extent_holds_every_cell(places, empty):
-    """The extent contains every cell, and its last row is exact from row 99,999 on."""
+    """The extent contains every cell, and its last row is exact; it is unknown if two cells have
+    one reference.
+    """
     content = "/>" if empty else "><v>1</v></c>"
     cells = "".join(f'<c r="{letter(column)}{row}"{content}' for row, column in places)
     rows, columns = zip(*places, strict=True)
-    assert extent(worksheet(cells)) == Extent(
-        max(99_999, *rows), max(columns) + 1, 0 if empty else len(places)
+    found = extent(worksheet(cells))
+    if len(set(places)) < len(places):
+        assert found is None
+        return
+    assert found == Extent(max(rows), max(columns) + 1, 0 if empty else len(places), False)
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(1, 12), st.lists(st.integers(0, 25), max_size=4)), max_size=6
+    ),
+    padding=st.integers(0, 3),
+)
+def test_a_worksheet_is_in_order_if_each_tag_is_after_the_others(rows, padding):
+    """A worksheet is in order exactly if its rows are, and in each of them the cells, wherever the
+    search through the bytes is divided.
+    """
+    places = [(row, column) for row, columns in rows for column in columns]
+    tags = [place for row, columns in rows for place in ((row, -1), *((row, n) for n in columns))]
+    text = "".join(
+        f'<row r="{row}"{" " * padding}>'
+        + "".join(f'<c r="{letter(n)}{row}"><v>1</v></c>' for n in columns)
+        + "</row>"
+        for row, columns in rows
     )
+    data = part(text)
+    found = extent(data, part=16)
+    assert (found is None) == (len(set(places)) < len(places))
+    if found is not None:
+        assert found.ordered == (sorted(set(tags)) == tags)
+    assert found == extent(data)
 
 
 @pytest.mark.parametrize(
     "cell",
-    ["<c><v>1</v></c>", "<c/>", '<c s="1" r="A1"/>', '<c r="AA1"/>', '<c r="1"/>', "<c r='A1'/>"],
+    [
+        *("<c><v>1</v></c>", "<c/>", '<c s="1" r="A1"/>', '<c r="AA1"/>', '<c r="1"/>'),
+        *("<c r='A1'/>", '<c r="A1 "/>', '<c r="A"/>', '<c r="A0"/>', '<c r="A123456789"/>'),
+    ],
 )
 def test_cells_that_are_written_otherwise_take_a_walk(cell):
     """The extent is unknown if a cell is written in an unusual form."""
     usual = '<c r="B7"><v>1</v></c>'
-    assert extent(worksheet(usual)) == Extent(99_999, 2, 1)
+    assert extent(worksheet(usual)) == Extent(7, 2, 1, False)
     assert extent(worksheet(usual + cell)) is None
     assert extent(worksheet(usual + '<x:c r="B8"/>')) is None
+
+
+def test_a_cell_in_another_row_takes_a_walk():
+    """The extent is unknown if a cell is in a row, or after a cell, of another number."""
+    cells = '<c r="A7"/><c r="B7"/>'
+    assert extent(part(f'<row r="7">{cells}</row>')) == Extent(7, 2, 0, True)
+    assert extent(part(f"<row>{cells}</row>")) == Extent(7, 2, 0, False)
+    assert extent(part(f'<row r="8">{cells}</row>')) is None
+    assert extent(part(f'<row>{cells}<c r="C8"/></row>')) is None
 
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)

@@ -1,6 +1,7 @@
 """Files that cannot be read at all: each error names the problem and the fix."""
 
 import io
+import itertools
 import os
 import re
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 import openpyxl
 import pandas as pd
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from specimens import unzipped, zipped
 
 from petsync.errors import SheetError
@@ -107,7 +110,7 @@ BROKEN = {
     "a cell in another row": (
         "pets.xlsx",
         workbook(sheet=worksheet(HEADER + f'<row r="2">{text_cell("A1", "7")}</row>')),
-        "the cell A1 is out of order",
+        "the cell A1 is in the row 2",
     ),
     "a cell in another row of a sheet with errors": (
         "pets.xlsx",
@@ -125,12 +128,32 @@ BROKEN = {
                 HEADER + f'<row r="2">{text_cell("B2", "x")}{text_cell("B2", "y")}</row>'
             )
         ),
-        "the cell B2 is out of order",
+        "the cell B2 is there twice",
     ),
-    "a row there twice": (
+    "a formatted cell in the place of another one": (
         "pets.xlsx",
-        workbook(sheet=worksheet(HEADER + '<row r="2"><c t="e"><v>x</v></c></row><row r="2"/>')),
-        "the row 2 is after the row 2",
+        workbook(sheet=worksheet(HEADER + f'<row r="2">{text_cell("B2", "x")}<c r="B2"/></row>')),
+        "the cell B2 is there twice",
+    ),
+    "one place in two rows of one number": (
+        "pets.xlsx",
+        workbook(
+            sheet=worksheet(
+                f'{HEADER}<row r="2">{text_cell("B2", "x")}</row><row r="3"/>'
+                f'<row r="2">{text_cell("A2", "7")}{text_cell("B2", "y")}</row>'
+            )
+        ),
+        "the cell B2 is there twice",
+    ),
+    "one place in two rows of one number of a sheet with errors": (
+        "pets.xlsx",
+        workbook(
+            sheet=worksheet(
+                f'{HEADER}<row r="2">{text_cell("B2", "x")}</row><row r="3"/>'
+                '<row r="2"><c r="C2"/><c r="A2" t="e"><v>x</v></c><c><v>7</v></c></row>'
+            )
+        ),
+        "the cell B2 is there twice",
     ),
     "no place at all": (
         "pets.xlsx",
@@ -426,6 +449,78 @@ def test_cells_without_a_reference_are_read_in_order(tmp_path):
     path.write_bytes(workbook(sheet=worksheet(rows)))
     sheet = read_sheet(path)
     assert [(each.address, each.value) for each in sheet.problems] == [("Sheet!B2", "#N/A")]
+
+
+@st.composite
+def sheets_in_any_order(draw):
+    """Return the rows of a worksheet with a header, in any order, and whether a cell is there
+    twice.
+    """
+    contents = st.sampled_from(
+        [
+            *("<v>7</v>", "<is><t>Bello</t></is>", "<is><t>é &amp; &lt;b&gt;</t></is>"),
+            *("<is><t/></is>", "<f>1+1</f><v>2</v>", ""),
+        ]
+    )
+    places = st.tuples(st.integers(2, 9), st.sampled_from("ABC"))
+    cells = draw(st.dictionaries(places, contents, max_size=12))
+    cells |= {(1, "A"): "<is><t>id</t></is>", (1, "B"): "<is><t>name</t></is>"}
+    order = draw(st.permutations(sorted(cells)))
+    is_repeated = draw(st.integers(0, 4)) == 0
+    order += order[:1] if is_repeated else []
+    if draw(st.booleans()):
+        order.sort(key=lambda place: place[0])
+    rows = [(number, [*group]) for number, group in itertools.groupby(order, lambda at: at[0])]
+    if draw(st.booleans()):
+        rows.sort(key=lambda row: row[0])
+    return "".join(
+        f'<row r="{number}">'
+        + "".join(_cell(f"{column}{number}", cells[number, column]) for _, column in group)
+        + "</row>"
+        for number, group in rows
+    ), is_repeated
+
+
+def _cell(place, content):
+    kind = ' t="inlineStr"' if content.startswith("<is") else ""
+    return f'<c r="{place}"{kind}>{content}</c>' if content else f'<c r="{place}"/>'
+
+
+@settings(max_examples=200, deadline=None)
+@given(case=sheets_in_any_order())
+@example(
+    case=(
+        HEADER
+        + f'<row r="2">{_cell("A2", "<v>7</v>")}{_cell("C2", "<v>1</v>")}'
+        + f"{_cell('B2', '<is><t/></is>')}</row>",
+        False,
+    )
+)
+def test_cells_in_any_order_are_read(tmp_path_factory, case):
+    """Rows and cells are read by their references, whatever their order is. A worksheet with two
+    cells of one reference is refused, and the error names the cell.
+    """
+    rows, is_repeated = case
+    path = tmp_path_factory.mktemp("order") / "pets.xlsx"
+    path.write_bytes(workbook(sheet=worksheet(rows)))
+    if is_repeated:
+        with pytest.raises(SheetError, match=r"the cell [ABC][1-9] is there twice"):
+            read_sheet(path)
+        return
+    grid = read.read_grid(load(path), Mapper.of("", None), None)
+    values = {
+        f"{place}{row}": text
+        for place, column in zip(grid.places, grid.columns, strict=True)
+        for row, text in zip(grid.rows.tolist(), column.text.to_pylist(), strict=True)
+        if text
+    }
+    expected = openpyxl.load_workbook(path, data_only=True).active
+    assert values == {
+        cell.coordinate: str(cell.value)
+        for row in expected.iter_rows(min_row=2)
+        for cell in row
+        if cell.value
+    }
 
 
 def test_a_cell_beside_the_table_is_not_part_of_it(tmp_path):

@@ -192,6 +192,38 @@ def test_a_filter_takes_in_what_a_person_wrote_below_it(book):
         write_synced(read_sheet(book), SheetEdits(removed=[6]))
 
 
+def in_other_order(data):
+    """Return a worksheet part with its last row first, and in each row its last cell first."""
+    rows = re.findall(rb"<row .*?</row>", data)
+    turned = []
+    for row in rows[-1:] + rows[:-1]:
+        first, *rest = re.findall(rb"<c .*?</c>|<c [^>]*/>", row)
+        turned.append(row.replace(first + b"".join(rest), b"".join([*reversed(rest), first])))
+    return data.replace(b"".join(rows), b"".join(turned))
+
+
+def test_rows_in_any_order_are_edited(tmp_path):
+    """Edits go into the rows of their numbers, whatever the order of the rows and cells is, and a
+    new row goes below all others. A worksheet with two rows of one number is not edited.
+    """
+    pets = [("id", "name", "status"), *((str(n), f"Pet {n}", "sold") for n in range(1, 5))]
+    path = plain(tmp_path / "pets.xlsx", pets)
+    edits = SheetEdits({3: {"name": "Max"}}, [NEW], [2])
+    write_synced(read_sheet(path), edits)
+    expected = cells(path, "A1:C6")
+    plain(path, pets)
+    change(path, {"sheet1.xml": in_other_order})
+    write_synced(read_sheet(path), edits)
+    assert cells(path, "A1:C6") == expected
+    assert expected[1:3] == [[None] * 3, ["2", "Max", "sold"]]
+    assert expected[-1] == list(NEW.values())
+    divided = b'</row><row r="4"><c r="D4"/></row><row '
+    change(path, {"sheet1.xml": lambda data: data.replace(b"</row><row ", divided, 1)})
+    sheet = read_sheet(path)
+    with pytest.raises(SheetError, match="the row 4 is there twice"):
+        write_synced(sheet, SheetEdits({3: {"name": "Rex"}}))
+
+
 def test_a_table_reaches_over_new_rows(tmp_path):
     """A table and its filter extend to new rows, and a new id is a number where the ids are
     numbers.

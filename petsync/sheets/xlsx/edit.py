@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -183,7 +184,7 @@ class WorksheetPart:
     def __post_init__(self) -> None:
         """Apply `change` to the rows.
 
-        Raises MarkupError if the part is not well-formed.
+        Raises MarkupError if the part is not well-formed, or has two rows of one number.
         """
         self.root = outline(self.data, self)
         self._prefix = self.root.prefix
@@ -312,8 +313,12 @@ class WorksheetPart:
         return f"{tag}{inline(new.text, self._prefix)}</{name}>"
 
     def _add_rows(self) -> None:
-        existing = {number for number, _ in self._rows}
-        for number in sorted(set(self.numbers) - existing):
+        self._rows.sort()
+        existing = Counter(number for number, _ in self._rows)
+        for number, count in existing.most_common(1):
+            if count > 1:
+                raise MarkupError(f"the row {number} is there twice")
+        for number in sorted(set(self.numbers) - existing.keys()):
             self._set(Row(number, None, {}, lambda at: _column_style(self.root, at)))
         data = self.root.one("sheetData")
         if self._last and data is not None:
@@ -833,9 +838,9 @@ class _RowScan:
             if row.number in self.removed:
                 continue
             if cell.value:
-                self.row = row.number
+                self.row = max(self.row, row.number)
             if cell.formula and cell.column in self.columns:
-                self.formula = row.number
+                self.formula = max(self.formula, row.number)
         if row.number == self.model:
             self.cells = {cell.column: cell for cell in row.cells}
 

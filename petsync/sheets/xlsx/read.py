@@ -24,7 +24,6 @@ from petsync.sheets.xlsx.package import MAX_SEARCHED, Package, Tab
 from petsync.sheets.xlsx.survey import (
     Survey,
     extent,
-    find_misplaced,
     is_irregular,
     survey,
     translate_damage,
@@ -189,15 +188,13 @@ class _WorksheetData(NamedTuple):
 
     data: bytes
     surveyed: Survey
-    content: int
-    """The number of cells with content."""
     sheets: Sequence[CalamineSheet]
     """The values, in one part or in two consecutive ones."""
 
 
 def _read_tab(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
     where = f"{package.path}, sheet {tab.name!r}"
-    data, surveyed, content, sheets = _open_tab(package, tab, where, large)
+    data, surveyed, sheets = _open_tab(package, tab, where, large)
     top, first_column = sheets[0].start or (0, 0)
     rows = _rows_of_sheets(sheets)
     first = list(itertools.islice(rows, 20))
@@ -211,8 +208,6 @@ def _read_tab(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
         raise _NoHeaderError(error.message, hint=error.hint)
     header_row, header = top + 1 + at, head[at]
     body = _columns(itertools.chain(first[at + 1 :], rows), len(first[at]))
-    if not surveyed.cells and content > _count_filled(first[: at + 1], body):
-        _check_places(data, where)
     columns = _complete_columns(body, len(header), header_row + 1, first_column, surveyed)
     seen = view(data)
     return Grid(
@@ -347,7 +342,8 @@ def _open_tab(package: Package, tab: Tab, where: str, large: int) -> _WorksheetD
         surveyed = survey(data, where, irregular=True) if irregular else None
         shared = texts.result()
 
-        parts = (data,) if irregular else halves(data, large)
+        is_cut = cells_extent is not None and cells_extent.ordered and not irregular
+        parts = halves(data, large) if is_cut else (data,)
         futures = [pool.submit(_sheet, package, part, shared, where) for part in parts]
         surveyed = surveyed or survey(data, where, irregular=False)
         if surveyed.unread:
@@ -356,7 +352,7 @@ def _open_tab(package: Package, tab: Tab, where: str, large: int) -> _WorksheetD
             sheets = [each.result() for each in futures]
         if not _are_consecutive(sheets):
             sheets = [_sheet(package, data, shared, where)]
-        return _WorksheetData(data, surveyed, cells_extent.cells if cells_extent else 0, sheets)
+        return _WorksheetData(data, surveyed, sheets)
 
 
 def _sheet(package: Package, data: bytes, texts: Mapping[str, bytes], where: str) -> CalamineSheet:
@@ -385,23 +381,6 @@ def _rows_of_sheets(sheets: Sequence[CalamineSheet]) -> Iterator[list[Any]]:
         # calamine also returns the rows above a part, as blank rows.
         yield from itertools.islice(sheet.iter_rows(), done, None)
         done = (sheet.end or (0, 0))[0] + 1
-
-
-def _count_filled(rows: Sequence[Sequence[Any]], columns: Sequence[Cells]) -> int:
-    """Return the number of cells with a value."""
-    cells = sum(len(row) - row.count("") for row in rows)
-    return cells + sum(int(np.count_nonzero(pc.binary_length(each.text))) for each in columns)
-
-
-def _check_places(data: bytes, where: str) -> None:
-    """Raise SheetError if a cell is out of order, because another one may have its reference."""
-    place = find_misplaced(data)
-    if place:
-        raise SheetError(
-            f"{where}: the worksheet is damaged: the cell {place} is out of order, so a value may "
-            "be missing",
-            hint="Open it in Excel or LibreOffice, check the values, and save it again.",
-        )
 
 
 def _widen_row(row: list[str], surveyed: Survey, first_column: int) -> list[str]:

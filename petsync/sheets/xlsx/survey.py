@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from petsync.errors import SheetError
-from petsync.sheets.grid import CellKind, letter
+from petsync.sheets.grid import Bools, CellKind, letter
 from petsync.sheets.xlsx.xml import CellMark, MarkupError, RowMark, Walk, column_number
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ __all__ = [
     "Survey",
     "View",
     "extent",
-    "find_misplaced",
     "is_irregular",
     "lines_of",
     "survey",
@@ -38,8 +37,10 @@ __all__ = [
 
 _PREFIXED = re.compile(rb":c[\s>/]")
 _BEHIND = 40
-_DIGITS = 7
+_DIGITS = 8
 _PART = 1 << 20
+_LETTERS, _MAX_NUMBER = 64, 1 << 24
+_Tags = np.ndarray[Any, np.dtype[np.int32]]
 _Positions = np.ndarray[Any, np.dtype[np.intp]]
 _Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -53,61 +54,84 @@ class Extent(NamedTuple):
     """The last column in which there may be cells, counted from 1."""
     cells: int
     """The number of cells with content."""
+    ordered: bool
+    """Whether each row has a number and is after the rows and cells before it, and each cell is
+    after those before it.
+    """
 
 
-def extent(data: bytes) -> Extent | None:
+def extent(data: bytes, *, part: int = _PART) -> Extent | None:
     """Return the extent of a worksheet part, including formatted cells; None if it can only be
     determined by parsing. No parsing is needed if each cell begins with `<c r="`, a column of one
-    letter and a row.
+    letter and a row, no other cell has this reference, and the row has this number or none. The
+    part is searched `part` bytes at a time.
     """
     if b"<sheetData" not in data or _PREFIXED.search(data) or b"<c" in data[-_BEHIND:]:
         return None
     raw = np.frombuffer(data, np.uint8)
-    cells = _cells(raw)
-    if cells is None:
-        return None
-    letters = raw[cells] & 0xDF
-    if not _between(letters, b"AZ").all() or not _between(raw[cells + 1], b"09").all():
-        return None
-    # From row 100,000 on there is a sixth digit; other bytes at its place are harmless.
-    last = _last_row(raw, cells[_between(raw[cells + 6], b"09")] + 1)
-    return Extent(last, int(letters.max(initial=ord("A"))) - ord("A") + 1, data.count(b"</c>"))
-
-
-def _cells(raw: _Bytes) -> _Positions | None:
-    """Return the offsets of the cells' references; None if a cell has other markup."""
-    cells = np.concatenate([_tags(raw, at) for at in range(0, len(raw) - _BEHIND, _PART)])
-    behind = raw[cells + 2]
-    if np.isin(behind, tuple(b"\t\r\n/>")).any():
-        return None
-    cells = cells[behind == ord(" ")]
-    for place, mark in enumerate(b'r="', 3):
-        if (raw[cells + place] != mark).any():
+    parts: list[_Tags] = []
+    for at in range(0, len(raw) - _BEHIND, part):
+        tags = _row_and_cell_tags(raw, at, min(at + part, len(raw) - _BEHIND))
+        if tags is None:
             return None
-    references: _Positions = cells + 6
-    return references
+        parts.append(tags)
+    tags = np.concatenate([np.zeros(0, np.int32), *parts])
+    is_cell = tags % _LETTERS > 0
+    cells = tags[is_cell]
+    is_in_known_row = is_cell[1:] & (tags[:-1] > 0)
+    if ((tags[1:] ^ tags[:-1])[is_in_known_row] >= _LETTERS).any():
+        return None  # A cell is in a row of another number.
+    ordered = bool((tags > 0).all() and (np.diff(tags) > 0).all())
+    if not ordered and not np.diff(np.sort(cells)).all():
+        return None
+    last_row = int(cells.max(initial=0)) // _LETTERS
+    last_column = int((cells % _LETTERS).max(initial=1))
+    return Extent(last_row, last_column, data.count(b"</c>"), ordered)
 
 
-def _tags(raw: _Bytes, at: int) -> _Positions:
-    """Return the offsets of tags that start with a `c`."""
-    part = raw[at : min(at + _PART, len(raw) - _BEHIND) + 1]
-    return np.flatnonzero((part[:-1] == ord("<")) & (part[1:] == ord("c"))) + at
+def _row_and_cell_tags(raw: _Bytes, at: int, end: int) -> _Tags | None:
+    """Return the tags of rows and cells that start from `at` up to `end`, in their order. Each is
+    64 times the number of its row; plus, for a cell, its column, counted from 1. A row without a
+    number is 0. Return None if a cell has other markup.
+    """
+    following = raw[at + 1 : end + 1]
+    is_start = (following == ord("c")) | (following == ord("r"))
+    tags = np.flatnonzero((raw[at:end] == ord("<")) & is_start) + at
+    is_cell = (raw[tags + 1] == ord("c")) & (raw[tags + 2] < ord("A"))
+    is_tag = is_cell | (_starts_with(raw, tags, b"<row") & (raw[tags + 4] < ord("A")))
+    tags, is_cell = tags[is_tag], is_cell[is_tag]
+    has_number = _starts_with(raw, tags + np.where(is_cell, 2, 4), b' r="')
+    letters = raw[tags + 6] & 0xDF
+    is_letter = (letters >= ord("A")) & (letters <= ord("Z"))
+    numbers = _numbers(raw, tags + np.where(is_cell, 7, 8))
+    if not (has_number & is_letter & (numbers > 0))[is_cell].all():
+        return None
+    numbers[~has_number] = 0
+    numbers *= _LETTERS
+    numbers[is_cell] += letters[is_cell] - (ord("A") - 1)
+    return numbers
 
 
-def _last_row(raw: _Bytes, digits: _Positions) -> int:
-    """Return the last row among those with digits at these offsets, at least 99,999."""
-    last = 99_999
-    rows = np.zeros(len(digits), dtype=np.int64)
-    for place in range(_DIGITS + 1):
-        going = _between(raw[digits + place], b"09")
-        digits, rows = digits[going], rows[going] * 10 + raw[digits[going] + place] - ord("0")
-        last = max(last, int(rows.max(initial=0)))
-    return last
+def _starts_with(raw: _Bytes, positions: _Positions, text: bytes) -> Bools:
+    """Return a mask of the positions at which the bytes start with `text`."""
+    starts = np.ones(len(positions), dtype=bool)
+    for place, byte in enumerate(text):
+        starts &= raw[positions + place] == byte
+    return starts
 
 
-def _between(values: np.ndarray[Any, Any], ends: bytes) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    between: np.ndarray[Any, np.dtype[np.bool_]] = (values >= ends[0]) & (values <= ends[1])
-    return between
+def _numbers(raw: _Bytes, positions: _Positions) -> _Tags:
+    """Return the numbers of up to eight digits that start at these positions and end before a
+    quotation mark, as 16,777,216 if they are larger; 0 if there is none.
+    """
+    numbers = np.zeros(len(positions), dtype=np.int32)
+    for _ in range(_DIGITS):
+        digits = raw[positions] - np.uint8(ord("0"))
+        is_digit = digits < 10
+        numbers = np.where(is_digit, numbers * 10 + digits, numbers)
+        positions = positions + is_digit
+    numbers[raw[positions] != ord('"')] = 0
+    return np.minimum(numbers, _MAX_NUMBER)
 
 
 # Parts of a worksheet that calamine does not report: error cells (it reads them as blank), formulas
@@ -224,8 +248,10 @@ def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
     except MarkupError as error:
         raise SheetError(
             f"{where}: the worksheet is damaged: {error}",
-            hint="Save the workbook again, or take it from a backup.",
+            hint="Open it in Excel or LibreOffice, check the values, and save it again; or take it "
+            "from a backup.",
         ) from None
+    found_survey.hidden.sort()
     found_survey.merged = walk.merged
     found_survey.settle()
     _check_extent(found_survey, where)
@@ -322,31 +348,6 @@ def translate_damage(where: str) -> Iterator[None]:
                 hint="Save the workbook again, or take it from a backup.",
             ) from None
         raise
-
-
-# The order of a worksheet's cells, which shows that no two of them have the same reference.
-
-
-_CELL = re.compile(rb'<c r="([A-Za-z]{1,3})([0-9]{1,7})"')
-_COLUMNS = 27**3
-
-
-def find_misplaced(data: bytes) -> str:
-    """Return the first cell that is out of order; "" if there is none.
-
-    Of two cells with the same reference, calamine keeps the later one, and a value would be lost.
-    """
-    references = _CELL.findall(data)
-    if len(references) < 2:
-        return ""
-    letters, digits = zip(*references, strict=True)
-    # Letters as base-27 digits (the mask ignores case); shorter ones are padded with NUL.
-    codes = np.array(letters).view(np.uint8).reshape(len(references), -1).astype(np.int64) & 31
-    width = codes.shape[1]
-    columns = codes @ 27 ** np.arange(width)[::-1] // 27 ** (codes == 0).sum(axis=1)
-    places = np.array(digits).astype(np.int64) * _COLUMNS + columns
-    behind = np.flatnonzero(np.diff(places) <= 0)
-    return b"".join(references[behind[0] + 1]).decode() if len(behind) else ""
 
 
 # The view of a worksheet: hidden columns, and active filters.

@@ -6,10 +6,13 @@ A DTD is refused: no spreadsheet program writes one, and its entities could be a
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from xml.parsers import expat
+
+import numpy as np
 
 from petsync.sheets.grid import letter
 
@@ -27,9 +30,10 @@ __all__ = [
 ]
 
 
-_REFERENCE = re.compile(r"([A-Za-z]{1,7})([0-9]{1,10})", re.ASCII)
+_REFERENCE = re.compile(r"([A-Za-z]{1,6})([0-9]{1,10})", re.ASCII)
 _DIGITS = 10
 _ROW = re.compile(r"[0-9]{1,10}", re.ASCII)
+_COLUMNS = 1 << 29
 
 
 MAX_ELEMENTS = 400_000
@@ -44,7 +48,9 @@ _LONG = re.compile(rb"<[^<]{%d,}" % _SPAN)
 
 
 class MarkupError(ValueError):
-    """A part that is not well-formed, has a DTD, is too large, or has cells out of order."""
+    """A part that is not well-formed, has a DTD, is too large, or has two cells of one reference, a
+    cell of another row, or two rows of one number.
+    """
 
 
 @dataclass(slots=True)
@@ -81,7 +87,8 @@ class RowMark:
 
 
 class Walk:
-    """Parses a worksheet part and passes each row to `on_row` at its end.
+    """Parses a worksheet part and passes each row to `on_row` at its end. Rows and cells may be in
+    any order.
 
     Afterwards `merged` has the merged ranges, `prefix` the namespace prefix of the elements.
     """
@@ -92,6 +99,8 @@ class Walk:
         self._on_row = on_row
         self._row: RowMark | None = None
         self._number = 0
+        self._places = array("q")
+        self._in_order = True
         self._text: list[str] | None = None
         self._values: list[str] = []
         self._in_cell = False
@@ -102,9 +111,15 @@ class Walk:
         self._parser.CharacterDataHandler = self._characters
 
     def run(self, data: bytes, *, whole: bool = True) -> None:
-        """Parse the part, or its start. Raises MarkupError if it is not well-formed."""
+        """Parse the part, or its start.
+
+        Raises MarkupError if it is not well-formed, or if the value of a cell is uncertain: two
+        cells have the same reference, or a cell has a reference to another row.
+        """
         self._data = data
         _parse(self._parser, data, whole=whole)
+        if not self._in_order:
+            self._check_places()
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
@@ -128,10 +143,7 @@ class Walk:
         given = attributes.get("r", "").strip()
         if given and not _ROW.fullmatch(given):
             raise MarkupError(f"a row has the number {given[:20]!r}")
-        number = int(given) if given else self._number + 1
-        if number <= self._number:
-            raise MarkupError(f"the row {number} is after the row {self._number}")
-        self._number = number
+        self._number = int(given) if given else self._number + 1
         hidden = attributes.get("hidden", "") in ("1", "true")
         self._row = RowMark(self._number, [], hidden)
 
@@ -141,23 +153,29 @@ class Walk:
         self._in_cell = True
         after = row.cells[-1].column + 1 if row.cells else 0
         column = self._column(attributes.get("r", "").strip(), after)
+        place = self._number * _COLUMNS + column
+        self._in_order &= not self._places or self._places[-1] < place
+        self._places.append(place)
         kind, style = attributes.get("t", ""), attributes.get("s", "")
         row.cells.append(CellMark(column, self._parser.CurrentByteIndex, kind, style))
 
     def _column(self, reference: str, after: int) -> int:
         """Return the column that a cell's reference names; `after` if the cell has no reference.
-        Raises MarkupError for a reference to another row, or to a column that is not after the
-        previous cell: the value could replace that of another cell.
+        Raises MarkupError for a reference to another row.
         """
         if not reference:
             return after
         place = _REFERENCE.fullmatch(reference)
         if place is None or int(place[2]) != self._number:
             raise MarkupError(f"the cell {reference[:20]} is in the row {self._number}")
-        column = column_number(place[1])
-        if column < after:
-            raise MarkupError(f"the cell {reference[:20]} is after {letter(after - 1)}")
-        return column
+        return column_number(place[1])
+
+    def _check_places(self) -> None:
+        places = np.sort(np.frombuffer(self._places, np.int64))
+        repeated = places[1:][places[1:] == places[:-1]]
+        if len(repeated):
+            number, column = divmod(int(repeated[0]), _COLUMNS)
+            raise MarkupError(f"the cell {letter(column)}{number} is there twice")
 
     def _mark_formula(self) -> None:
         if self._row is not None and self._row.cells:
