@@ -1,7 +1,10 @@
 """The fast readers give the same result as the careful readers, cell by cell and line by line."""
 
+import itertools
+import re
 import zipfile
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import numpy as np
 import openpyxl
@@ -9,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from specimens import MAIN, package
 
 from petsync import sample_data
 from petsync.errors import SheetError
@@ -22,11 +26,12 @@ from petsync.sheets.validate import columns
 from petsync.sheets.validate.columns import NBSP, Column
 from petsync.sheets.validate.findings import Notes
 from petsync.sheets.write import write_sheet
-from petsync.sheets.xlsx import read
+from petsync.sheets.xlsx import read, xml
 from petsync.sheets.xlsx.contents import cell_columns, cell_texts
-from petsync.sheets.xlsx.package import pack_parts
-from petsync.sheets.xlsx.read import halves
+from petsync.sheets.xlsx.package import Package, pack_parts
+from petsync.sheets.xlsx.read import blocks
 from petsync.sheets.xlsx.survey import Extent, extent
+from petsync.sheets.xlsx.xml import contains_pair
 from petsync.table.arrow import PetTable, frame_from_table, table_from_pets
 from petsync.table.cells import BLANKS, trim
 
@@ -229,7 +234,7 @@ def test_the_extent_holds_every_cell(places, empty):
     if len(set(places)) < len(places):
         assert found is None
         return
-    assert found == Extent(max(rows), max(columns) + 1, 0 if empty else len(places), False)
+    assert found == Extent(max(rows), max(columns) + 1, False)
 
 
 @given(
@@ -268,16 +273,29 @@ def test_a_worksheet_is_in_order_if_each_tag_is_after_the_others(rows, padding):
 def test_cells_that_are_written_otherwise_take_a_walk(cell):
     """The extent is unknown if a cell is written in an unusual form."""
     usual = '<c r="B7"><v>1</v></c>'
-    assert extent(worksheet(usual)) == Extent(7, 2, 1, False)
+    assert extent(worksheet(usual)) == Extent(7, 2, False)
     assert extent(worksheet(usual + cell)) is None
     assert extent(worksheet(usual + '<x:c r="B8"/>')) is None
+
+
+@given(
+    data=st.text("ab<", max_size=12).map(str.encode),
+    pair=st.sampled_from([b"ab", b"<a", b"aa"]),
+    start=st.integers(0, 3),
+    end=st.none() | st.integers(-2, 12),
+)
+def test_two_bytes_are_found_wherever_they_are(data, pair, start, end):
+    """The search for two bytes has the result of the operator `in`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(xml, "_PIECE", 3)
+        assert contains_pair(data, pair, start, end) == (pair in data[start:end])
 
 
 def test_a_cell_in_another_row_takes_a_walk():
     """The extent is unknown if a cell is in a row, or after a cell, of another number."""
     cells = '<c r="A7"/><c r="B7"/>'
-    assert extent(part(f'<row r="7">{cells}</row>')) == Extent(7, 2, 0, True)
-    assert extent(part(f"<row>{cells}</row>")) == Extent(7, 2, 0, False)
+    assert extent(part(f'<row r="7">{cells}</row>')) == Extent(7, 2, True)
+    assert extent(part(f"<row>{cells}</row>")) == Extent(7, 2, False)
     assert extent(part(f'<row r="8">{cells}</row>')) is None
     assert extent(part(f'<row>{cells}<c r="C8"/></row>')) is None
 
@@ -309,21 +327,41 @@ def test_a_stored_container_is_a_zip_file(parts):
         assert [file.read(info) for info in file.infolist()] == list(parts.values())
 
 
-def workbook(tmp_path_factory, cells):
-    """Return a workbook with these values at these places, below a header."""
-    book = openpyxl.Workbook()
-    for n, name in enumerate(("id", "name", "status"), 1):
-        book.active.cell(2, n, name)
-    for (row, column), value in cells.items():
-        book.active.cell(row + 3, column + 1, value)
-    path = tmp_path_factory.mktemp("halves") / "pets.xlsx"
-    book.save(path)
+def workbook(tmp_path_factory, cells, *, shared):
+    """Return a workbook with these values at these places, below a header; as openpyxl writes it,
+    with shared texts, or with texts in the cells.
+    """
+    names = {(1, n): name for n, name in enumerate(("id", "name", "status"))}
+    cells = names | {(row + 2, column): value for (row, column), value in cells.items()}
+    path = tmp_path_factory.mktemp("blocks") / "pets.xlsx"
+    if shared:
+        book = openpyxl.Workbook()
+        for (row, column), value in cells.items():
+            book.active.cell(row + 1, column + 1, value)
+        book.save(path)
+    else:
+        rows = itertools.groupby(sorted(cells), key=lambda place: place[0])
+        text = "".join(
+            f'<row r="{row + 1}">{"".join(cell(place, cells[place]) for place in places)}</row>'
+            for row, places in rows
+        )
+        sheet = f'<worksheet xmlns="{MAIN}"><sheetData>{text}</sheetData></worksheet>'
+        path.write_bytes(package(sheet))
     return Source(path, "workbook", path.read_bytes())
 
 
-def in_halves(source, large):
+def cell(place, value):
+    """Return one cell, with its text in it."""
+    reference = f'r="{letter(place[1])}{place[0] + 1}"'
+    if isinstance(value, str):
+        return f'<c {reference} t="inlineStr"><is><t>{escape(value)}</t></is></c>'
+    kind = ' t="b"' if value is True else ""
+    return f"<c {reference}{kind}><v>{value:g}</v></c>"
+
+
+def in_blocks(source, size):
     """Return the grid of a workbook as plain values."""
-    found = read.read_grid(source, Mapper.of("pets.xlsx", None), None, large=large)
+    found = read.read_grid(source, Mapper.of("pets.xlsx", None), None, block=size)
     columns = [
         (column.text.to_pylist(), None if column.kinds is None else column.kinds.tolist())
         for column in found.columns
@@ -334,42 +372,81 @@ def in_halves(source, large):
 @settings(max_examples=120, deadline=None)
 @given(
     cells=st.dictionaries(
-        st.tuples(st.integers(0, 30), st.integers(0, 3)),
-        st.sampled_from(["a", "é <b> & c", 7, 1.5, True, "two\nlines"]),
+        st.tuples(st.integers(0, 30) | st.integers(2_000, 2_030), st.integers(0, 4)),
+        st.sampled_from(["a", "é <b> & c", 7, 1.5, True, "two\nlines", ""]),
         max_size=25,
-    )
+    ),
+    size=st.sampled_from([1, 200, 1000]),
+    shared=st.booleans(),
 )
-@example(cells={(0, 0): 7, (30, 0): 8})
-@example(cells={(n, n % 4): "x" for n in range(12)})
-def test_a_worksheet_is_read_alike_in_halves(tmp_path_factory, cells):
-    """A worksheet that is read in halves gives the same grid, with any cells and blank rows or
+@example(cells={(0, 0): 7, (30, 0): 8}, size=1, shared=False)
+@example(cells={(n, n % 4): "x" for n in range(12)}, size=1, shared=True)
+def test_a_worksheet_is_read_alike_in_blocks(tmp_path_factory, cells, size, shared):
+    """A worksheet that is read in blocks gives the same grid, with any cells and blank rows or
     columns.
     """
-    source = workbook(tmp_path_factory, cells)
-    assert in_halves(source, 1) == in_halves(source, 1 << 30)
+    source = workbook(tmp_path_factory, cells, shared=shared)
+    assert in_blocks(source, size) == in_blocks(source, 1 << 30)
 
 
-def test_halves_are_in_use():
-    """A plain worksheet is cut where a row begins; a worksheet with a misleading comment stays
-    whole.
-    """
-    rows = b"".join(b'<row r="%d"><c r="A%d"><v>1</v></c></row>' % (n, n) for n in range(1, 9))
-    data = b"<worksheet><sheetData>" + rows + b"</sheetData><mergeCells/></worksheet>"
-    first, second = halves(data, 1)
-    assert first.count(b"<row ") + second.count(b"<row ") == 8
-    assert first.endswith(b"</row></sheetData><mergeCells/></worksheet>")
-    assert second.startswith(b'<worksheet><sheetData><row r="')
-    assert halves(data, len(data) + 1) == (data,)
-    assert len(halves(data.replace(b"<v>1", b"<!-- <row --><v>1", 1), 1)) == 1
-    assert len(halves(b"<worksheet><sheetData/></worksheet>", 1)) == 1
+def test_each_row_is_parsed_once(tmp_path_factory, monkeypatch):
+    """Each row of a worksheet is parsed once, also if only some blocks have cells in a column."""
+    cells = {(n, 0): n for n in range(1, 40)} | {(0, n): "x" for n in range(5)} | {(20, 4): "y"}
+    source = workbook(tmp_path_factory, cells, shared=False)
+    parsed = []
+    extract = Package.extract_sheet
+
+    def record(self, sheet, texts):
+        parsed.extend(re.findall(rb'<row r="([0-9]+)"', sheet))
+        return extract(self, sheet, texts)
+
+    monkeypatch.setattr(Package, "extract_sheet", record)
+    expected = in_blocks(source, 1 << 30)
+    assert len(expected[0]) == 5
+    numbers = sorted(map(int, parsed))
+    parsed.clear()
+    assert in_blocks(source, 200) == expected
+    assert sorted(map(int, parsed)) == numbers
+
+
+ROWS = b"".join(b'<row r="%d"><c r="A%d"><v>1</v></c></row>' % (n, n) for n in range(1, 9))
+PLAIN = (
+    b'<?xml version="1.0"?><worksheet><cols/><sheetData>' + ROWS + b"</sheetData><x/></worksheet>"
+)
+
+
+@pytest.mark.parametrize("size", [1, 50, 100, 200])
+def test_a_worksheet_is_divided_where_rows_begin(size):
+    """A worksheet is divided where a row begins, into parts of about the same size."""
+    parts = list(blocks(PLAIN, size))
+    assert len(parts) == -(-8 // -(-size // (len(ROWS) // 8)))
+    assert b"".join(part[part.index(b"<row ") : part.rindex(b"</s")] for part in parts) == ROWS
+    assert parts[0].startswith(PLAIN[: PLAIN.index(b"<row ")])
+    assert parts[-1].endswith(PLAIN[PLAIN.index(b"</s") :])
+
+
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        (b"<v>1", b"<!-- <row --><v>1"),
+        (b"<v>1", b"<v><![CDATA[<row ]]>"),
+        (b"<v>1", b"<?x <row ?><v>1"),
+        (ROWS, b""),
+        (b"</sheetData>", b""),
+    ],
+)
+def test_a_worksheet_stays_whole_if_its_rows_are_uncertain(part, other):
+    """A worksheet is one part if a text may look like a tag, or if it has no rows."""
+    data = PLAIN.replace(part, other, 1)
+    assert list(blocks(data, 1)) == [data]
 
 
 @pytest.mark.parametrize("name", ["catalogue_edited.xlsx", "catalogue_clean.xlsx"])
-def test_the_samples_are_read_alike_in_halves(name):
-    """The samples with hidden rows, formulas and errors give the same grid in halves."""
+def test_the_samples_are_read_alike_in_blocks(name):
+    """The samples with hidden rows, formulas and errors give the same grid in blocks."""
     path = sample_data() / name
     source = Source(path, "workbook", path.read_bytes())
-    assert in_halves(source, 1) == in_halves(source, 1 << 30)
+    assert in_blocks(source, 1) == in_blocks(source, 1 << 30)
 
 
 # Texts of cells, written column by column.

@@ -424,7 +424,7 @@ def test_an_error_that_is_new_to_the_reader_is_one_of_its_row(tmp_path, shown, p
     assert sheet.others["Notes"].tolist() == [shown, ""]
 
 
-def test_a_large_worksheet_with_a_new_error_is_read_whole(tmp_path):
+def test_a_large_worksheet_with_a_new_error_is_read(tmp_path):
     """An error of an unknown kind affects only its row, in whichever part of a large worksheet it
     is.
     """
@@ -433,7 +433,7 @@ def test_a_large_worksheet_with_a_new_error_is_read_whole(tmp_path):
     new = re.sub(rb'<c r="C250".*?</c>', b'<c r="C250" t="e"><v>#SPILL!</v></c>', part)
     path = tmp_path / "pets.xlsx"
     path.write_bytes(workbook(sheet=new))
-    grid = read.read_grid(load(path), Mapper.of("", None), None, large=1000)
+    grid = read.read_grid(load(path), Mapper.of("", None), None, block=1000)
     assert [len(each) for each in grid.columns] == [300] * 3
     assert grid.columns[2].kinds.nonzero()[0].tolist() == [248]
 

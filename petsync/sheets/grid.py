@@ -198,12 +198,13 @@ class Cells:
     def concat(cls, parts: Sequence[Cells]) -> Cells:
         """Return the cells of all parts, one after the other."""
         texts = [part.text for part in parts] or [pa.array([], pa.large_string())]
+        if all(part.kinds is None for part in parts):
+            return cls(pa.concat_arrays(texts))
         kinds = [
             np.full(len(part), CellKind.TEXT, dtype=np.int8) if part.kinds is None else part.kinds
             for part in parts
         ]
-        plain = all(part.kinds is None for part in parts)
-        return cls(pa.concat_arrays(texts), None if plain else np.concatenate(kinds))
+        return cls(pa.concat_arrays(texts), np.concatenate(kinds))
 
     def part(self, start: int, stop: int) -> Cells:
         """Return the cells from `start` up to but not including `stop`."""

@@ -19,7 +19,14 @@ import numpy as np
 
 from petsync.errors import SheetError
 from petsync.sheets.files import AS_WORKBOOK, Source, identify_zip
-from petsync.sheets.xlsx.xml import MAX_ELEMENTS, MarkupError, check_count, check_form, elements
+from petsync.sheets.xlsx.xml import (
+    MAX_ELEMENTS,
+    MarkupError,
+    check_count,
+    check_form,
+    contains_pair,
+    elements,
+)
 
 __all__ = [
     "MAX_SEARCHED",
@@ -52,7 +59,6 @@ def pack_parts(parts: Mapping[str, bytes]) -> io.BytesIO:
 
 
 _SHEET_DATA = re.compile(rb"<(?:[^\s<>/]+:)?sheetData[\s/>]")
-_REFERENCE = re.compile(rb"&#")
 _HEAD = 1 << 16
 # calamine joins the pieces of a formula's text (`t="str"`), so only a text that begins like a
 # number is misread.
@@ -67,10 +73,8 @@ def misreading(data: bytes) -> str:
     """
     if _tables(data) > 1:
         return "it has two tables of cells"
-    # `!` and `&` are rare, and the search for a single byte is fast.
-    divided = (b"!" in data and (b"<!--" in data or b"<![CDATA[" in data)) or (
-        b"&" in data and _REFERENCE.search(data)
-    )
+    end = data.rfind(b"sheetData")
+    divided = contains_pair(data, b"<!") or contains_pair(data, b"&#", 0, end)
     return "a number in it is written in pieces" if divided and _PIECES.search(data) else ""
 
 
@@ -205,12 +209,11 @@ _CUT_OFF = (
     "If it is still being saved, copied or downloaded, wait until that is done; otherwise get it "
     "again."
 )
+_PIECE_SIZE = 1 << 20
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
 # U+FFFE and U+FFFF are illegal in XML; their escapes are decoded here because calamine does not
 # decode them. The escape of an underscore also matches, because the text after it must not change.
 _NONCHARACTER = re.compile(rb"_x(?:005F|FFF[EF])_", re.IGNORECASE)
-# To find a short text in many bytes, `re` is faster than `in`; to find a single byte, `in` is
-# faster.
 _ESCAPED = re.compile(rb"_x[Ff]{3}")
 _ENCODING = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml[^>]*?\sencoding\s*=\s*[\"']([^\"']*)")
 _ENCODINGS = (b"utf-8", b"utf8", b"us-ascii", b"ascii")
@@ -281,8 +284,11 @@ class Package:
         try:
             with self._zip.open(info) as part:
                 # Read at most the measured size: without a size, everything is unpacked before it
-                # is truncated.
-                return part.read(info.file_size)
+                # is truncated. A single read would need memory of twice that size.
+                unpacked = io.BytesIO()
+                while piece := part.read(min(_PIECE_SIZE, info.file_size - unpacked.tell())):
+                    unpacked.write(piece)
+                return unpacked.getvalue()
         except _UNREADABLE as error:
             raise self._damage_error(f"{name}: {error or 'it ends too early'}") from None
 
@@ -291,7 +297,7 @@ class Package:
         data = self.part(name)
         if not _is_usual(data):
             raise self._damage_error(f"{name} is XML of a kind that no spreadsheet program writes")
-        if b"_" in data and _ESCAPED.search(data):
+        if contains_pair(data, b"_x") and _ESCAPED.search(data):
             data = _NONCHARACTER.sub(_character, data)
         return data
 
@@ -385,12 +391,9 @@ class Package:
 
     def extract_sheet(self, sheet: bytes, texts: Mapping[str, bytes] | None = None) -> io.BytesIO:
         """Return a workbook with one worksheet, which has these bytes, and with the parts `texts`,
-        by default the styles and texts of this workbook. Raises SheetError if the cells would hold
-        too much text.
+        by default the styles and texts of this workbook. `check_texts` must have passed.
         """
         parts = self.texts() if texts is None else texts
-        if _STRINGS in parts:
-            self._check_texts(sheet, parts[_STRINGS])
         frame = _frame(self.since_1904, parts)
         plain = {name: text.encode() for name, text in frame.items()}
         return pack_parts({**plain, **parts, "xl/sheet.xml": sheet})
@@ -411,7 +414,11 @@ class Package:
                 hint=_AS_CSV,
             )
 
-    def _check_texts(self, sheet: bytes, strings: bytes) -> None:
+    def check_texts(self, sheet: bytes) -> None:
+        """Raise SheetError if the cells of a worksheet's part would hold too much shared text."""
+        strings = self.texts().get(_STRINGS)
+        if strings is None:
+            return
         limit = min(MAX_TEXT, max(FREE, MAX_TEXT_RATIO * (len(sheet) + len(strings))))
         size = shared_size(sheet, strings, limit)
         if size > limit:
@@ -475,7 +482,7 @@ def _is_usual(xml: bytes) -> bool:
     if declared is not None and declared[1].lower() not in _ENCODINGS:
         return False
     wide = xml.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in xml[:4]
-    return not wide and not (b"!" in xml and b"<!DOCTYPE" in xml)
+    return not wide and not (contains_pair(xml, b"<!") and b"<!DOCTYPE" in xml)
 
 
 def _character(match: re.Match[bytes]) -> bytes:

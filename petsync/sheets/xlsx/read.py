@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,47 +25,50 @@ from petsync.sheets.xlsx.contents import GUIDE
 from petsync.sheets.xlsx.package import MAX_SEARCHED, Package, Tab
 from petsync.sheets.xlsx.survey import (
     Survey,
+    View,
     extent,
     is_irregular,
     survey,
     translate_damage,
     view,
 )
-from petsync.sheets.xlsx.xml import first_rows
+from petsync.sheets.xlsx.xml import contains_pair, first_rows
 from petsync.table.base import Base
 
 __all__ = [
+    "blocks",
     "cells_of",
     "first_rows_of",
     "format_value",
-    "halves",
     "ids_elsewhere",
     "own_tab",
     "read_grid",
 ]
 
 
-# A large worksheet as two smaller ones, which are parsed on two cores at the same time.
+# A large worksheet in blocks of rows, which are parsed on two cores at the same time.
 
 
 _TABLE, _ROW, _END_OF_DATA = b"<sheetData", b"<row ", b"</sheetData>"
+_BLOCK_START, _BLOCK_END = b"<worksheet><sheetData>", b"</sheetData></worksheet>"
+_PROLOG = 4
 
 
-def halves(data: bytes, least: int) -> tuple[bytes, ...]:
-    """Return the worksheet's part, or two parts with the first and the second half of its rows, if
-    it has at least `least` bytes and the start of a row can be found for certain.
+def blocks(data: bytes, size: int) -> Iterator[bytes]:
+    """Yield the worksheet's part as several parts with about `size` bytes of its rows each; as one
+    if it is unknown where a row starts.
 
-    Each cell must have its reference, which `extent` checks, because the second half does not start
-    in the first row.
+    The rows must be in order, and each cell must have its reference: see `extent`.
     """
-    # Text in a comment or in CDATA that looks like a tag is not a tag.
-    if len(data) < least or (b"!" in data and b"<!" in data):
-        return (data,)
-    first, end = data.find(_ROW, data.find(_TABLE)), data.rfind(_END_OF_DATA)
-    middle = data.find(_ROW, (first + end) // 2, end)
-    if not 0 < first < middle:
-        return (data,)
-    return data[:middle] + data[end:], data[:first] + data[middle:]
+    # Text in a comment, in CDATA or in an instruction that looks like a tag is not a tag.
+    is_plain = not contains_pair(data, b"<!") and not contains_pair(data, b"<?", _PROLOG)
+    end = data.rfind(_END_OF_DATA) if is_plain else -1
+    view, start, done = memoryview(data), b"", 0
+    at = data.find(_ROW, data.find(_TABLE))
+    while 0 < at < end and (at := data.find(_ROW, at + size, end)) > 0:
+        yield b"".join([start, view[done:at], _BLOCK_END])
+        start, done = _BLOCK_START, at
+    yield b"".join([start, view[done:]]) if done else data
 
 
 # Reading XLSX: calamine reads the values, and a survey of the XML finds what calamine does not
@@ -71,7 +76,9 @@ def halves(data: bytes, least: int) -> tuple[bytes, ...]:
 
 
 _KINDS = {str: CellKind.TEXT, float: CellKind.NUMBER, int: CellKind.NUMBER, bool: CellKind.BOOLEAN}
-LARGE = 1 << 23
+_BLOCK, _AHEAD = 1 << 21, 3
+"""The number of bytes of a block, and the number of blocks that are parsed or wait for their use.
+"""
 _TOGETHER = 1000
 _TOP = 20
 _TAB_HEAD, _TABS, _SEVERAL = 1 << 16, 20, 2
@@ -89,18 +96,18 @@ def read_grid(
     tab: str | None,
     *,
     base: Base | None = None,
-    large: int = LARGE,
+    block: int = _BLOCK,
 ) -> Grid:
     """Return the grid of the worksheet `tab`, else of the worksheet of the file's `base`, else of
     the first visible one with a known header.
 
-    A worksheet of at least `large` bytes is parsed in two halves at the same time. Raises
-    SheetError if the workbook cannot be read, the worksheet does not exist or has no known header,
-    or the worksheet of the base is hidden or cannot be identified.
+    A larger worksheet is parsed in blocks of about `block` bytes. Raises SheetError if the workbook
+    cannot be read, the worksheet does not exist or has no known header, or the worksheet of the
+    base is hidden or cannot be identified.
     """
     package = Package(source)
     if tab is not None:
-        return _read_tab(package, package.tab(tab), mapper, large)
+        return _read_tab(package, package.tab(tab), mapper, block)
     own_tab = _find_base_tab(package, mapper, base)
     candidates = (
         [own_tab]
@@ -122,7 +129,7 @@ def read_grid(
                 hint='Specify the worksheet with the pets: --sheet NAME, in Python tab="NAME".',
             )
         try:
-            grid = _read_tab(package, each, mapper, large)
+            grid = _read_tab(package, each, mapper, block)
             elsewhere, heads = _other_tabs(package, each, mapper)
             return replace(grid, elsewhere=elsewhere, heads=heads)
         except _NoHeaderError as error:
@@ -171,59 +178,64 @@ def first_rows_of(
     base_tabs = [each for each in visible_tabs if base is not None and each.name == base.tab]
     chosen = (base_tabs or visible_tabs)[0] if tab is None else package.tab(tab)
     where = f"{package.path}, sheet {chosen.name!r}"
-    sheets = _open_tab(package, chosen, where, LARGE).sheets
-    rows = [
-        [format_value(value) for value in row]
-        for row in itertools.islice(_rows_of_sheets(sheets), _TOP)
-    ]
-    return chosen.name, [each.name for each in visible_tabs], rows
+    with _open_tab(package, chosen, where) as worksheet:
+        head = _read_head(worksheet.blocks)
+    return chosen.name, [each.name for each in visible_tabs], head.rows
 
 
 class _NoHeaderError(SheetError):
     pass
 
 
-class _WorksheetData(NamedTuple):
-    """The data of an opened worksheet."""
+class _Block(NamedTuple):
+    """Consecutive rows of a worksheet, of the same width."""
 
-    data: bytes
+    top: int
+    """The first row, counted from 0."""
+    left: int
+    """The first column, counted from 0."""
+    rows: Iterator[list[Any]]
+    """The values of calamine, which can be read once."""
+
+
+class _Worksheet(NamedTuple):
+    """A worksheet that is being read."""
+
     surveyed: Survey
-    sheets: Sequence[CalamineSheet]
-    """The values, in one part or in two consecutive ones."""
+    view: View
+    blocks: Iterator[_Block]
+    """The rows from the first one with a value to the last one, without the blank rows between two
+    blocks.
+    """
 
 
-def _read_tab(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
+def _read_tab(package: Package, tab: Tab, mapper: Mapper, block: int) -> Grid:
     where = f"{package.path}, sheet {tab.name!r}"
-    data, surveyed, sheets = _open_tab(package, tab, where, large)
-    top, first_column = sheets[0].start or (0, 0)
-    rows = _rows_of_sheets(sheets)
-    first = list(itertools.islice(rows, 20))
-    head = [
-        _widen_row([format_value(value) for value in row], surveyed, first_column) for row in first
-    ]
-    at = mapper.header_row(head)
-    if at is None:
-        numbers = range(top + 1, top + 1 + len(head))
-        error = mapper.unusable_error(head, f", sheet {tab.name!r}", numbers=numbers)
-        raise _NoHeaderError(error.message, hint=error.hint)
-    header_row, header = top + 1 + at, head[at]
-    body = _columns(itertools.chain(first[at + 1 :], rows), len(first[at]))
-    columns = _complete_columns(body, len(header), header_row + 1, first_column, surveyed)
-    seen = view(data)
+    with _open_tab(package, tab, where, block) as (surveyed, seen, worksheet_blocks):
+        head = _read_head(worksheet_blocks)
+        at = mapper.header_row(head.rows)
+        if at is None:
+            numbers = range(head.top + 1, head.top + 1 + len(head.rows))
+            error = mapper.unusable_error(head.rows, f", sheet {tab.name!r}", numbers=numbers)
+            raise _NoHeaderError(error.message, hint=error.hint)
+        header_row = head.top + 1 + at
+        below = _columns_below(header_row, head.blocks)
+    first_column = min([head.left, *below])
+    header = [""] * (head.left - first_column) + head.rows[at]
+    last_column = max([*below, *(column for _, column in surveyed.special)], default=0)
+    width = max(len(header), last_column + 1 - first_column)
+    span = range(first_column, first_column + width)
+    columns = _complete_columns(below, span, header_row, surveyed)
     return Grid(
         tab=tab.name,
-        header=header,
+        header=header + [""] * (width - len(header)),
         header_row=header_row,
         rows=np.arange(header_row + 1, header_row + 1 + len(columns[0]), dtype=np.int64),
         columns=columns,
-        places=[letter(first_column + n) for n in range(len(header))],
+        places=[letter(n) for n in span],
         merged=surveyed.merged,
         hidden=[row for row in surveyed.hidden if row > header_row],
-        hidden_columns=[
-            letter(n)
-            for n in range(first_column, first_column + len(header))
-            if any(n in span for span in seen.hidden)
-        ],
+        hidden_columns=[letter(n) for n in span if any(n in part for part in seen.hidden)],
         filtered=seen.filtered,
         tabs=[each.name for each in package.tabs if each is not tab and _is_user_tab(each)],
         since_1904=package.since_1904,
@@ -281,10 +293,17 @@ def _with_ids(package: Package, mapper: Mapper) -> list[Tab]:
 def _ids_or_none(package: Package, tab: Tab, mapper: Mapper) -> frozenset[int] | None:
     """Return the numbers below a header for ids; None if the tab cannot be read."""
     try:
-        sheets = _open_tab(package, tab, f"{package.path}, sheet {tab.name!r}", LARGE).sheets
-        rows = [[*row] for row in itertools.islice(_rows_of_sheets(sheets), _TOP)]
-        columns = {n for row in rows for n, at in enumerate(row) if mapper.is_id(format_value(at))}
-        texts = (format_value(row[n]) for row in _rows_of_sheets(sheets) for n in columns)
+        with _open_tab(package, tab, f"{package.path}, sheet {tab.name!r}") as worksheet:
+            head = _read_head(worksheet.blocks)
+            cells = ((head.left + n, text) for row in head.rows for n, text in enumerate(row))
+            places = {column for column, text in cells if mapper.is_id(text)}
+            texts = [
+                format_value(row[n - block.left])
+                for block in head.blocks
+                for row in block.rows
+                for n in places
+                if 0 <= n - block.left < len(row)
+            ]
         return frozenset(int(each[1]) for text in texts if (each := _ID.fullmatch(text.strip())))
     except SheetError:
         return None
@@ -330,93 +349,158 @@ def _is_user_tab(tab: Tab) -> bool:
     return tab.visible and tab.name != GUIDE and not tab.name.startswith("petsync ")
 
 
-def _open_tab(package: Package, tab: Tab, where: str, large: int) -> _WorksheetData:
-    """Open a worksheet. Unpacking and calamine release the interpreter lock, so they run in other
-    threads. calamine reads the cells only after a check that none is too far away.
+@contextmanager
+def _open_tab(package: Package, tab: Tab, where: str, block: int = _BLOCK) -> Iterator[_Worksheet]:
+    """Open a worksheet; its blocks can be read until the end of the context. Unpacking and calamine
+    release the interpreter lock, so they run in other threads. calamine reads the cells only after
+    a check that none is too far away.
     """
     with ThreadPoolExecutor(2) as pool:
-        texts = pool.submit(package.texts)
+        future_texts = pool.submit(package.texts)
         data = package.worksheet(tab)
         cells_extent = extent(data)
-        irregular = is_irregular(cells_extent)
+        is_ordered = cells_extent is not None and cells_extent.ordered
+        irregular = is_irregular(data, cells_extent)
         surveyed = survey(data, where, irregular=True) if irregular else None
-        shared = texts.result()
+        texts = future_texts.result()
+        package.check_texts(data)
 
-        is_cut = cells_extent is not None and cells_extent.ordered and not irregular
-        parts = halves(data, large) if is_cut else (data,)
-        futures = [pool.submit(_sheet, package, part, shared, where) for part in parts]
+        def parse(part: bytes) -> CalamineSheet:
+            with translate_damage(where):
+                return load_workbook(package.extract_sheet(part, texts)).get_sheet_by_index(0)
+
+        def start(data: bytes) -> Iterator[CalamineSheet]:
+            size = _block_size(len(data), texts, block)
+            return _map_ahead(pool, parse, blocks(data, size) if is_ordered else iter([data]))
+
+        sheets = start(data)
         surveyed = surveyed or survey(data, where, irregular=False)
         if surveyed.unread:
-            sheets = [_sheet(package, surveyed.make_readable(data), shared, where)]
-        else:
-            sheets = [each.result() for each in futures]
-        if not _are_consecutive(sheets):
-            sheets = [_sheet(package, data, shared, where)]
-        return _WorksheetData(data, surveyed, sheets)
+            sheets = start(surveyed.make_readable(data))
+        seen = view(data)
+        del data
+        yield _Worksheet(surveyed, seen, (_block_of(sheet) for sheet in sheets if sheet.start))
 
 
-def _sheet(package: Package, data: bytes, texts: Mapping[str, bytes], where: str) -> CalamineSheet:
-    with translate_damage(where):
-        return load_workbook(package.extract_sheet(data, texts)).get_sheet_by_index(0)
-
-
-def _are_consecutive(sheets: Sequence[CalamineSheet]) -> bool:
-    """Return true if the parts have the same columns and are consecutive."""
-    if len(sheets) == 1:
-        return True
-    ends = [(sheet.start, sheet.end) for sheet in sheets]
-    if any(start is None or end is None for start, end in ends):
-        return False
-    columns = {(start[1], end[1]) for start, end in ends if start and end}
-    (_, before), (after, _) = ends
-    return len(columns) == 1 and bool(before and after and before[0] < after[0])
-
-
-def _rows_of_sheets(sheets: Sequence[CalamineSheet]) -> Iterator[list[Any]]:
-    """Yield the rows from the first one with a value, including the blank rows between the
-    parts.
+def _block_size(size: int, texts: Mapping[str, bytes], block: int) -> int:
+    """Return the size of the blocks of a worksheet. Each block is parsed with all shared texts, so
+    blocks are not smaller than these, except that there are always two.
     """
-    done = (sheets[0].start or (0, 0))[0]
-    for sheet in sheets:
-        # calamine also returns the rows above a part, as blank rows.
-        yield from itertools.islice(sheet.iter_rows(), done, None)
-        done = (sheet.end or (0, 0))[0] + 1
+    shared = sum(map(len, texts.values()))
+    return max(block, min(shared, size // 2 + 1))
 
 
-def _widen_row(row: list[str], surveyed: Survey, first_column: int) -> list[str]:
-    """Return the row, extended with blank cells for the cells to its right that calamine does not
-    return.
+def _map_ahead(
+    pool: ThreadPoolExecutor, parse: Callable[[bytes], CalamineSheet], parts: Iterator[bytes]
+) -> Iterator[CalamineSheet]:
+    """Start to parse the first parts, and return the sheets in order. The next part is started when
+    a sheet is taken.
     """
-    last = max((column for _, column in surveyed.special), default=0)
-    return row + [""] * (last - first_column + 1 - len(row))
+    pending = deque(pool.submit(parse, part) for part in itertools.islice(parts, _AHEAD))
+
+    def take() -> Iterator[CalamineSheet]:
+        while pending:
+            sheet = pending.popleft().result()
+            pending.extend(pool.submit(parse, part) for part in itertools.islice(parts, 1))
+            yield sheet
+
+    return take()
 
 
-def _columns(rows: Iterator[list[Any]], width: int) -> list[Cells]:
-    """Return the columns of rows, transposed in small groups that fit into the processor's
-    cache.
+def _block_of(sheet: CalamineSheet) -> _Block:
+    top, left = sheet.start or (0, 0)
+    # `iter_rows` makes one row at a time, but also returns the rows above, as blank rows.
+    rows = (
+        itertools.islice(sheet.iter_rows(), top, None)
+        if top <= sheet.height
+        else iter(sheet.to_python(skip_empty_area=True))
+    )
+    return _Block(top, left, rows)
+
+
+class _Head(NamedTuple):
+    """The first rows of a worksheet."""
+
+    top: int
+    """The first row, counted from 0."""
+    left: int
+    """The column of the first text of each row, counted from 0."""
+    rows: list[list[str]]
+    blocks: Iterator[_Block]
+    """The worksheet's blocks, including the first rows."""
+
+
+def _read_head(worksheet_blocks: Iterator[_Block]) -> _Head:
+    """Return up to 20 rows from the first one with a value on, as texts."""
+    opened: list[_Block] = []
+    values: dict[int, tuple[int, list[Any]]] = {}
+    for block in worksheet_blocks:
+        first = list(itertools.islice(block.rows, _TOP))
+        opened.append(block._replace(rows=itertools.chain(first, block.rows)))
+        values |= {block.top + n: (block.left, row) for n, row in enumerate(first)}
+        if max(values) - min(values) >= _TOP - 1:
+            break
+    top = min(values, default=0)
+    left = min((block.left for block in opened), default=0)
+    last = min(max(values, default=-1), top + _TOP - 1)
+    rows = [values.get(row, (left, [])) for row in range(top, last + 1)]
+    texts = [[""] * (start - left) + [*map(format_value, row)] for start, row in rows]
+    return _Head(top, left, texts, itertools.chain(opened, worksheet_blocks))
+
+
+@dataclass(slots=True)
+class _Column:
+    """The cells of one column, which is read from top to bottom."""
+
+    parts: list[Cells] = field(default_factory=list)
+    height: int = 0
+
+    def add(self, at: int, values: Sequence[Any]) -> None:
+        """Add values at this position, below blank cells."""
+        self.extend(at)
+        self.parts.append(cells_of(values))
+        self.height = at + len(values)
+
+    def extend(self, height: int) -> None:
+        """Add blank cells up to this height."""
+        if height > self.height:
+            blank = pa.repeat(pa.scalar("", pa.large_string()), height - self.height)
+            self.parts.append(Cells(blank))
+            self.height = height
+
+
+def _columns_below(row: int, worksheet_blocks: Iterator[_Block]) -> dict[int, _Column]:
+    """Return the columns of the worksheet, from 0, with the cells below this row. Rows are
+    transposed in small groups that fit into the processor's cache.
     """
-    parts: list[list[Cells]] = [[] for _ in range(width)]
-    while some := list(itertools.islice(rows, _TOGETHER)):
-        for part, values in zip(parts, zip(*some, strict=True), strict=True):
-            part.append(cells_of(values))
-    return [Cells.concat(part) for part in parts]
+    columns: defaultdict[int, _Column] = defaultdict(_Column)
+    for block in worksheet_blocks:
+        at = max(block.top - row, 0)
+        rows = itertools.islice(block.rows, max(row - block.top, 0), None)
+        while some := list(itertools.islice(rows, _TOGETHER)):
+            for column, values in enumerate(zip(*some, strict=True), block.left):
+                columns[column].add(at, values)
+            at += len(some)
+    return columns
 
 
 def _complete_columns(
-    columns: Sequence[Cells], width: int, first_row: int, first_column: int, surveyed: Survey
+    columns: dict[int, _Column], span: range, header_row: int, surveyed: Survey
 ) -> list[Cells]:
-    """Return the columns, completed with the cells that calamine does not report."""
-    special: list[dict[int, tuple[CellKind, str]]] = [{} for _ in range(width)]
+    """Return the columns of the span, completed with the cells that calamine does not report."""
+    special: dict[int, dict[int, tuple[CellKind, str]]] = {n: {} for n in span}
     for (row, column), cell in sorted(surveyed.special.items()):
-        if row >= first_row and column >= first_column:
-            special[column - first_column][row - first_row] = cell
-    height = max([len(columns[0]), *(position + 1 for cells in special for position in cells)])
-    blank = Cells(pa.array([""] * height, pa.large_string()))
-    added = [blank.part(0, 0)] * (width - len(columns))
-    return [
-        _with(Cells.concat([cells, blank.part(len(cells), height)]), marks)
-        for cells, marks in zip([*columns, *added], special, strict=True)
-    ]
+        if row > header_row and column in special:
+            special[column][row - header_row - 1] = cell
+    positions = (position for cells in special.values() for position in cells)
+    heights = [column.height for column in columns.values()]
+    height = max([*heights, *(position + 1 for position in positions)], default=0)
+    return [_join(columns.pop(n, _Column()), height, special[n]) for n in span]
+
+
+def _join(column: _Column, height: int, special: dict[int, tuple[CellKind, str]]) -> Cells:
+    column.extend(height)
+    return _with(Cells.concat(column.parts), special)
 
 
 def _with(cells: Cells, special: dict[int, tuple[CellKind, str]]) -> Cells:
