@@ -305,6 +305,7 @@ def apply_command(
             if into_sheet is None:
                 into_sheet = _ask_for_ids(context, plan, sheet, yes=yes)
             outputs = build_outputs(store)
+            store.check(plan)  # The record of a run that has started meanwhile must stay.
             outputs.remember(plan, _build_request(into_sheet, results))
             report, error = apply_plan(context, store, plan, **pacing)
         return conclude(context, report, error, sheet, page, outputs=outputs)

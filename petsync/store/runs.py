@@ -361,10 +361,12 @@ class Outputs:
     history: History
 
     def remember(self, plan: Plan, request: OutputRequest) -> None:
-        """Record what the plan's run must write, unless that is the default; the record is on disk
-        when this returns.
+        """Record what the plan's run must write, in place of an earlier record; the record is on
+        disk when this returns.
+
+        Before a run starts, the caller checks that no other run has started with the plan.
         """
-        if request != OutputRequest():
+        if request != self.read_request(plan):
             text = msgspec.json.encode(request).decode()
             self.history.set_note(_plan_note_name(plan), text)
 

@@ -403,6 +403,8 @@ class ReviewForm(Form):
 
         async def run(tell: Callable[[Progress], None]) -> Report:
             request = OutputRequest(into_sheet=into_sheet)
+            # The record of a run that has started meanwhile must stay.
+            await asyncio.to_thread(self.store.aio.check, plan)
             await asyncio.to_thread(self._left_files.outputs.remember, plan, request)
             return await self.store.aio.apply(plan, on_progress=tell)
 

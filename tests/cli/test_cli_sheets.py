@@ -316,6 +316,38 @@ def test_new_ids_go_into_the_sheet_alone_if_that_is_asked_for(shell: Shell, box:
     assert "In sync" in again.err
 
 
+@pytest.mark.parametrize("last", [("--no-write-ids",), ()], ids=["no-write-ids", "default"])
+def test_the_last_request_decides_what_is_written(
+    shell: Shell, box: Sandbox, last: tuple[str, ...]
+) -> None:
+    """An apply with --write-ids that starts no run leaves no request to a later one without it."""
+    sheet = _sheet("id,name,status\n1,Rex,available\n,New,sold\n")
+    before = sheet.read_bytes()
+    assert shell("plan", sheet, *to(box), "--sentinel", "2", "-o", "plan.json").code == 0
+    (old,) = (pet for pet in box.pets() if pet.id == 2)
+    box.put(replace(old, status="pending"))
+    assert shell("apply", "plan.json", *to(box), "--yes", "--write-ids").code == 4
+    box.put(old)
+    assert shell("apply", "plan.json", *to(box), "--yes", *last).code == 0
+    assert "New" in {pet.name for pet in box.pets()}
+    assert sheet.read_bytes() == before
+
+
+def test_a_plan_that_was_applied_keeps_its_request(shell: Shell, box: Sandbox) -> None:
+    """A second apply of a plan is refused, and the resume of the first writes the ids that it was
+    to write.
+    """
+    sheet = _sheet("id,name,status\n,New,sold\n,Newer,sold\n")
+    assert shell("plan", sheet, *to(box), "-o", "plan.json").code == 0
+    box.break_with("503=1,only=addPet")
+    limits = ("--max-failures", "0", "--concurrency", "1")
+    assert shell("apply", "plan.json", *to(box), "--yes", "--write-ids", *limits).code == 7
+    box.break_with(None)
+    assert shell("apply", "plan.json", *to(box), "--yes", "--no-write-ids").code == 5
+    assert shell("resume", *to(box), "--settle", "0.2").code == 0
+    assert read_sheet(sheet).frame["id"].notna().all()
+
+
 @pytest.mark.parametrize("option", ["--write-ids", "--write-back"])
 @pytest.mark.parametrize("name", ["pets.csv", "pets.xlsx"])
 def test_a_resume_writes_what_was_asked_for(
