@@ -1615,13 +1615,13 @@ def base_of(sheet: Sheet, store: str, *, two_way: bool) -> Base | None:
         raise PlanError(
             f"{sheet.source}: {sheet.base_refused}",
             hint="Export again and move your edits there; or compare with the store alone "
-            "(--two-way, two_way=True): every filled cell then overrides the store.",
+            "(--two-way, in Python two_way=True): every filled cell then overrides the store.",
         )
     if sheet.base is not None and sheet.base.store != store:
         raise PlanError(
             f"{sheet.source} was exported from {sheet.base.store}, and this store is {store}",
             hint=(
-                "Name the other store, or compare with this store alone (--two-way, "
+                "Name the other store, or compare with this store alone (--two-way, in Python "
                 "two_way=True): every filled cell then overrides the store."
             ),
         )

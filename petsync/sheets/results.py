@@ -429,15 +429,15 @@ def write_back_noting_digest(
     return backup
 
 
-def check_replaceable(path: Path, *, force: str = "force=True") -> None:
+def check_replaceable(path: Path, *, force: str = "") -> None:
     """Raise SheetError if an export to `path` would replace a file that was edited since its
     export, is not an export, or is open in a program. Unless the file is open, the hint of the
-    error names `force`, the option that replaces the file anyway.
+    error names `force`, the option that replaces the file anyway, if there is one.
     """
     _read_replaceable(path, force)
 
 
-def _read_replaceable(path: Path, force: str = "force=True") -> Sheet | None:
+def _read_replaceable(path: Path, force: str) -> Sheet | None:
     """Return the sheet that an export may replace; None if there is no file with content, or if it
     is an export that is not a sheet (JSON or Parquet). Raises SheetError as `check_replaceable`
     does.
@@ -457,11 +457,10 @@ def _read_replaceable(path: Path, force: str = "force=True") -> Sheet | None:
         else:
             why = _describe_edits(sheet)
     if why:
-        raise SheetError(
-            f"{path} was not changed: {why}",
-            hint="Give the export another name. To replace the file all the same, use "
-            f"{force}; petsync then keeps a backup of it.",
-        )
+        hint = "Name another file."
+        if force:
+            hint += f" To replace this one, use {force}; petsync then keeps a backup of it."
+        raise SheetError(f"{path} was not changed: {why}", hint=hint)
     return sheet
 
 
@@ -471,7 +470,7 @@ def backup_before_export(path: Path, data: bytes, *, force: bool = False) -> Pat
 
     Raises SheetError as `check_replaceable` does, unless `force`.
     """
-    sheet = None if force else _read_replaceable(path)
+    sheet = None if force else _read_replaceable(path, "force=True")
     if not _has_content(path):
         return None
     file = path.resolve()

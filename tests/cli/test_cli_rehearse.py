@@ -106,6 +106,18 @@ def test_how_the_store_would_look(shell: Shell, box: Sandbox) -> None:
     assert len(names) == 7
 
 
+def test_another_file_is_never_replaced(shell: Shell, box: Sandbox) -> None:
+    """-o refuses to replace a file that is not an export; the hint names no option that the
+    command lacks.
+    """
+    Path("after.csv").write_text("mine\n", "utf-8")
+    done = shell("rehearse", _sheet(), *to(box), "-o", "after.csv")
+    assert done.code == 1
+    assert "Name another file." in done.err
+    assert "force" not in done.err
+    assert Path("after.csv").read_text("utf-8") == "mine\n"
+
+
 def test_report_as_a_page(shell: Shell, box: Sandbox) -> None:
     """--report writes the rehearsal as an HTML page with escaped values."""
     done = shell("rehearse", _sheet("id,name\n1,<b>Max</b>\n"), *to(box), "--report", "r.html")

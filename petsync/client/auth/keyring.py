@@ -374,5 +374,6 @@ def _build_empty(problem: str) -> Credentials:
 def _build_unwritable_error(state: Path, error: OSError) -> PetsyncError:
     return SettingsError(
         f"the folder {state} cannot be written: {error.strerror}",
-        hint="Name another one with --state, or sign in with keep='memory'.",
+        hint="Name another one: --state, in Python ps.connect(…, state=…). In Python, "
+        "keep='memory' stores no sign-in.",
     )
