@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Where", "as_file", "as_html", "as_text", "from_file"]
+__all__ = ["Where", "as_file", "as_html", "as_text", "count", "from_file", "type_name"]
 
 
 Where = str | Path
@@ -32,6 +32,17 @@ def as_html(value: object) -> str:
 def as_text(value: object) -> str:
     """Return the value as plain text of at most 80 columns, without colour."""
     return f"<petsync.{type(value).__name__}>"
+
+
+def count(value: int, noun: str) -> str:
+    """Format a number with its noun: `1 pet`, `1,200 pets`."""
+    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+
+
+def type_name(value: object) -> str:
+    """Return the name of the value's type with its article, such as `an int`."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
 def as_file(plan: object, path: Where) -> Where:

@@ -177,6 +177,9 @@ WRONG = {
     "not indexed by row number": [
         lambda sheet: write_results(sheet, RESULTS.set_axis(["Rex"]), "out.xlsx")
     ],
+    "an int is not a sheet": [lambda _: write_back(5, RESULTS)],
+    "an int holds no results": [lambda sheet: write_back(sheet, 5)],
+    "an int is not a path": [lambda sheet: write_results(sheet, RESULTS, 5)],
     "a NoneType is not a path": [
         lambda sheet: annotate_sheet(sheet, None),
         lambda sheet: write_results(sheet, RESULTS, None),

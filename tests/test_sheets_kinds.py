@@ -389,7 +389,7 @@ def test_a_line_without_an_end_is_refused_at_once(tmp_path, piece, head):
     """A line that is longer than any row is an error that names the line, before it is parsed."""
     path = tmp_path / "pets.csv"
     path.write_bytes(head + piece * (files.MAX_LINE // len(piece) + 1))
-    with pytest.raises(SheetError, match="line 3 has more than 17 MB without a line break"):
+    with pytest.raises(SheetError, match="line 3 has more than 16 MiB without a line break"):
         read_sheet(path)
 
 

@@ -274,7 +274,7 @@ CASES = {
     ),
     "a line of 100 MB.csv": (
         lambda: b"id,name\n1," + b"x" * 100_000_000,
-        "line 2 has more than 17 MB without a line break",
+        "line 2 has more than 16 MiB without a line break",
     ),
     "ten million blank lines.csv": (
         lambda: b"id,name\n1,Bello\n" + b"\n" * 10_000_000,

@@ -12,12 +12,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import pandas as pd
 import pytest
 from sheetmaking import csv_of, list_findings, sheet_of, workbook_of
 from shop import base_of
 
 from petsync.models import Pet
-from petsync.sheets import read_sheet, write_sheet
+from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
 from petsync.sheets.validate.columns import read_id
 from petsync.sheets.validate.rules import KINDS, RULES
 from petsync.table.frame import frame_from_pets
@@ -636,6 +637,8 @@ def test_rule_header_missing(tmp_path: Path) -> None:
     assert list_findings(sheet) == [("Pets!C1", "header-missing")]
     assert "Column C has values, the first in row 2" in sheet.problems[0].problem
     assert "Give the column a header" in sheet.problems[0].suggestion
+    frame = sheet_from_frame(pd.DataFrame({"id": [7], "name": ["Bello"], " ": ["sold"]}))
+    assert "Column ' ' has values" in frame.problems[0].problem
 
 
 @pytest.mark.parametrize("shown", ["#N/A", "#REF!", "####"])

@@ -109,13 +109,24 @@ def test_a_list_leaves_out_what_a_cell_cannot_show(tmp_path):
     assert read_sheet(tmp_path / "a.xlsx").frame["category"].tolist() == names
 
 
+def test_one_pet_is_counted_as_one(tmp_path):
+    """The guide and the notice of a base say `1 pet`."""
+    one = a_snapshot([Pet(id=1, name="Rex")])
+    for name in ("a.xlsx", "a.csv"):
+        write_sheet(one, tmp_path / name)
+    guide = openpyxl.load_workbook(tmp_path / "a.xlsx")[GUIDE]
+    sidecar = (tmp_path / "a.csv.petsync-base").read_text("utf-8")
+    for text in (guide["B2"].value, sidecar.partition("\n")[0]):
+        assert "1 pet of http" in text
+
+
 def test_the_guide_explains_every_column_and_action(book):
     """The guide worksheet names the source, each column, each action and the next command."""
     assert book.sheetnames[:2] == ["Pets", GUIDE]
     assert book.active.title == "Pets"
     texts = [str(cell.value) for row in book[GUIDE].iter_rows() for cell in row if cell.value]
     text = "\n".join(texts)
-    assert "5 pets of http://shop.example/v2/ü, as they were on 21 November 2026, 12:30" in text
+    assert "5 pets of http://shop.example/v2/ü, as exported on 21 November 2026, 12:30" in text
     assert 'petsync plan "my pets.xlsx"' in text
     assert "changes nothing" in text
     assert "[clear]" in texts

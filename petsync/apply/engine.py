@@ -30,6 +30,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
+from petsync._display import count
 from petsync._sync import run_to_end
 from petsync.apply.options import ApplyOptions, Recheck
 from petsync.errors import (
@@ -1545,9 +1546,8 @@ class _Engine:
         self._failed_here.add(result.number)
         most, failures = self._options.max_failures, len(self._failed_here)
         if most is not None and failures > most:
-            changes = "1 change" if failures == 1 else f"{failures} changes"
             self._stopper.stop(
-                f"{changes} failed or got no answer, and the limit is {most} "
+                f"{count(failures, 'change')} failed or got no answer, and the limit is {most} "
                 "(--max-failures, in Python max_failures)"
             )
 

@@ -15,6 +15,7 @@ import click
 from click.shell_completion import get_completion_class
 
 import petsync as ps
+from petsync._display import count
 from petsync._files import make_folder, make_state_folder
 from petsync.cli.context import Context, find_free_path
 from petsync.cli.context import command as as_command
@@ -318,8 +319,6 @@ def _describe_agreement(again: Plan) -> str:
 
 
 def _describe_open_rows(again: Plan) -> list[str]:
-    from petsync.report.words import count
-
     lines = []
     if again.blocked:
         lines.append(f"{count(len(again.blocked), 'row')} with mistakes must be fixed.")
@@ -553,8 +552,7 @@ def _database_path(state: Path) -> Path:
 def _show_service(context: Context, info: ServedInfo) -> None:
     for warning in info.warnings:
         context.say(f"warning: {warning}", "bold yellow")
-    pets = "1 pet" if info.pets == 1 else f"{info.pets:,} pets"
-    context.say(f"A pet store with {pets} answers at {info.url}", "bold green")
+    context.say(f"A pet store with {count(info.pets, 'pet')} answers at {info.url}", "bold green")
     context.say(f"  profile {info.profile}, kept in {info.db}")
     context.say(f"  {info.openapi_url} describes it")
     if info.auth:

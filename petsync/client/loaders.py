@@ -34,6 +34,7 @@ from petsync.protocol.operations import Call, Response, detect_media
 from petsync.table.arrow import (
     PetTable,
     frame_from_table,
+    is_ascending,
     sorted_by_id,
     table_from_json,
     table_from_pets,
@@ -176,7 +177,7 @@ async def resolve_copies(api: AsyncApi, table: pa.Table) -> tuple[pa.Table, tupl
     Raises ResponseError if such a pet cannot be read, and the errors of `look_up`.
     """
     numbered = table.filter(table["id"].is_valid()) if table["id"].null_count else table
-    if _is_ascending(numbered["id"].to_numpy()):
+    if is_ascending(numbered):
         return numbered, ()
     differing = _find_differing(numbered)
     if differing:
@@ -186,11 +187,6 @@ async def resolve_copies(api: AsyncApi, table: pa.Table) -> tuple[pa.Table, tupl
         reread = table_from_pets([pet for pet in pets if pet is not None])
         numbered = pa.concat_tables([numbered.filter(is_other), reread])
     return sorted_by_id(without_duplicates(numbered)), differing
-
-
-def _is_ascending(ids: npt.NDArray[np.int64]) -> bool:
-    """Return true if the ids are ascending, as nearly every service lists them."""
-    return bool((ids[1:] > ids[:-1]).all())
 
 
 def _find_differing(table: pa.Table) -> tuple[int, ...]:

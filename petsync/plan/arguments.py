@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from petsync._display import count, type_name
 from petsync.errors import FindingsError, PlanError, SettingsError
 from petsync.models import MAX_ID, MIN_ID
 from petsync.plan.change import Snapshot
@@ -50,8 +51,9 @@ def checked_snapshot(snapshot: object, url: str) -> Snapshot:
     another store.
     """
     if not isinstance(snapshot, Snapshot):
-        kind = type(snapshot).__name__
-        raise PlanError(f"snapshot is a {kind}, not a Snapshot", hint="store.snapshot() gives one.")
+        raise PlanError(
+            f"snapshot is {type_name(snapshot)}, not a Snapshot", hint="store.snapshot() gives one."
+        )
     if snapshot.source != url:
         raise PlanError(f"the snapshot is of {snapshot.source}, and this store is {url}")
     return snapshot
@@ -61,7 +63,7 @@ def no_findings(sheet: Sheet) -> None:
     """Raise FindingsError if the sheet has an error or a warning."""
     if sheet.problems:
         first, warnings = sheet.problems[0], len(sheet.problems) - sheet.errors
-        counts = f"{_count(sheet.errors, 'error')} and {_count(warnings, 'warning')}"
+        counts = f"{count(sheet.errors, 'error')} and {count(warnings, 'warning')}"
         raise FindingsError(
             f"{sheet.source}: {counts}, the first at {first.address}: {first.problem}",
             hint="Nothing was changed, because strict is set. `petsync check` lists them all.",
@@ -71,9 +73,9 @@ def no_findings(sheet: Sheet) -> None:
 def checked_plan(plan: object) -> Plan:
     """Return the plan. Raises PlanError if it is not a Plan."""
     if not isinstance(plan, Plan):
-        kind = type(plan).__name__
         raise PlanError(
-            f"a {kind} is not a plan", hint="store.plan(…) makes one, load_plan reads one."
+            f"{type_name(plan)} is not a plan",
+            hint="store.plan(…) makes one, load_plan reads one.",
         )
     return plan
 
@@ -81,9 +83,8 @@ def checked_plan(plan: object) -> Plan:
 def checked_pictures(pictures: object) -> Pictures:
     """Return `pictures`. Raises PlanError if it is not a Pictures object."""
     if not isinstance(pictures, Pictures):
-        kind = type(pictures).__name__
         raise PlanError(
-            f"a {kind} is not a list of pictures",
+            f"{type_name(pictures)} is not a list of pictures",
             hint="store.pictures(…) reads a folder or a sheet, and returns one.",
         )
     return pictures
@@ -108,7 +109,3 @@ def folder_of(source: object, **of_sheets: object) -> str:
 
 
 _SHEETS = (".xlsx", ".xlsm", ".csv", ".tsv", ".txt", ".ods", ".xls")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

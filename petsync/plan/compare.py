@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from petsync._display import count
 from petsync.errors import GuardError, PlanError
 from petsync.models import Pet
 from petsync.plan import match
@@ -1652,9 +1653,9 @@ def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
     like = [row for row, name in rows["name"].dropna().items() if normalize(name) in names]
     if like:
         raise GuardError(
-            f"the column id of {sheet.source} is empty, and had the ids of {len(base):,} pets when "
-            f"it was exported; {sheet.address(int(str(like[0])), 'name')} has the name of one of "
-            "these pets",
+            f"the column id of {sheet.source} is empty, and had the ids of "
+            f"{count(len(base), 'pet')} when it was exported; "
+            f"{sheet.address(int(str(like[0])), 'name')} has the name of one of these pets",
             hint="Nothing is planned: rows without their ids would become new pets. Put the ids "
             "back into their rows, or export again. If such a row is another pet, write "
             "`add-another` in its action cell.",

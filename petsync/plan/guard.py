@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 
+from petsync._display import count
 from petsync._options import Option, reject_unknown
 from petsync.errors import SettingsError
 from petsync.models import MAX_ID, MIN_ID
@@ -252,15 +253,14 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         return Refusal("shifted", problem, "--allow-shifted")
 
     def _over(
-        self, kind: _Kind, count: int, pets: int, limit: Limit | None, least: int
+        self, kind: _Kind, number: int, pets: int, limit: Limit | None, least: int
     ) -> Refusal | None:
-        if limit is None or count <= (allowed := limit.allows(pets, least)):
+        if limit is None or number <= (allowed := limit.allows(pets, least)):
             return None
-        changes = f"{count:,} {kind}{'' if count == 1 else 's'}"
-        over = "is" if count == 1 else "are"
-        share = f" ({allowed:,} of {pets:,} pets)" if limit.is_share else ""
-        problem = f"{changes} {over} more than --max-{kind} {limit} allows{share}"
-        return Refusal(kind, problem, f"--max-{kind} {count}")
+        over = "is" if number == 1 else "are"
+        share = f" ({allowed:,} of {count(pets, 'pet')})" if limit.is_share else ""
+        problem = f"{count(number, kind)} {over} more than --max-{kind} {limit} allows{share}"
+        return Refusal(kind, problem, f"--max-{kind} {number}")
 
     def _refuse_everything(self, pets: int, deletes: int) -> Refusal | None:
         if not deletes or deletes < pets or self.allow_empty:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 import pandas as pd
 
-from petsync._display import Where, as_file, as_html, as_text, from_file
+from petsync._display import Where, as_file, as_html, as_text, count, from_file
 from petsync.errors import GuardError, PlanError
 from petsync.models import Category, Pet
 from petsync.plan.change import Add, Blocked, Change, Clash, Conflict, Coverage, Delete, Update
@@ -124,7 +124,7 @@ class RowEdit(msgspec.Struct, frozen=True, kw_only=True):
 class IdentifiedRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row whose pet is now known.
 
-    It gets the pet's id if it lacks it, and loses its action `add` or `add-another` if it has one.
+    It gets the pet's id if it lacks it, and its action `add` or `add-another` becomes `merge`.
     """
 
     row: int
@@ -136,7 +136,7 @@ class IdentifiedRow(msgspec.Struct, frozen=True, kw_only=True):
     lacks_id: bool = True
     """True if the row does not have this id yet."""
     was_add: bool = False
-    """True if the row has the action `add` or `add-another`, which is removed."""
+    """True if the row has the action `add` or `add-another`, which becomes `merge`."""
 
 
 class Removal(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,7 +182,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     edits: tuple[RowEdit, ...] = ()
     """The rows to update."""
     identified: tuple[IdentifiedRow, ...] = ()
-    """The rows that get their pet's id or lose their action."""
+    """The rows that get their pet's id or another action."""
     added: tuple[Pet, ...] = ()
     """The pets to add as rows."""
     removed: tuple[Removal, ...] = ()
@@ -202,15 +202,13 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     def counts(self) -> Counts:
         """The number of added, updated and deleted rows.
 
-        A row that only gets its id or loses its action is not counted.
+        A row that only gets its id or another action is not counted.
         """
         return Counts(add=len(self.added), update=len(self.edits), delete=len(self.removed))
 
     @property
     def touched(self) -> Counts:
-        """The same counts, but rows that only get their id or lose their action count as
-        updated.
-        """
+        """The same counts, but rows that only get their id or another action count as updated."""
         ids = {each.row for each in self.identified} - {each.row for each in self.edits}
         return msgspec.structs.replace(self.counts, update=len(self.edits) + len(ids))
 
@@ -367,23 +365,19 @@ def _refusals(guard: Guard, counts: Counts, rows: int) -> Iterator[Refusal]:
         ("update", "changed in the sheet", counts.update, guard.max_update, _FEW),
         ("delete", "removed from the sheet", counts.delete, guard.max_delete, 1),
     )
-    for kind, done, count, limit, least in kinds:
+    for kind, done, number, limit, least in kinds:
         is_free = limit is None or limit.is_free(rows)
-        allowed = count if limit is None or is_free else limit.allows(rows, least)
-        if count > allowed:
-            share = f" ({allowed:,} of {rows:,} rows)" if limit and limit.is_share else ""
+        allowed = number if limit is None or is_free else limit.allows(rows, least)
+        if number > allowed:
+            share = f" ({allowed:,} of {count(rows, 'row')})" if limit and limit.is_share else ""
             problem = (
-                f"{_row_count(count)} to be {done} {'is' if count == 1 else 'are'} more than "
+                f"{count(number, 'row')} to be {done} {'is' if number == 1 else 'are'} more than "
                 f"--max-{kind} {limit} allows{share}"
             )
-            yield Refusal(kind, problem, f"--max-{kind} {count}")
+            yield Refusal(kind, problem, f"--max-{kind} {number}")
     if counts.delete and counts.delete >= rows and not guard.allow_empty:
         problem = f"every row ({rows:,}) would be removed from the sheet"
         yield Refusal("everything", problem, "--allow-empty")
-
-
-def _row_count(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
 
 
 # Resolve: a user's decisions on the conflicts of a plan, by field.

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from petsync import sheets
+from petsync._display import count
 from petsync.config.model import Configuration, Job
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError, SheetError
 from petsync.plan import arguments
@@ -166,10 +167,10 @@ def _note_new_ids(
     """
     before, planned = context.round.to_sheet.update, comparer.to_sheet(comparison)
     context.note(to_sheet=planned)
-    count = planned.update - before
-    if not count:
+    others = planned.update - before
+    if not others:
         return ()
-    rows = "1 row without an id is" if count == 1 else f"{count:,} rows without an id are"
+    rows = "1 row without an id is" if others == 1 else f"{others:,} rows without an id are"
     problem = f"{rows} to get the id of the matching pet"
     return (Difference(kind="note", problem=problem, hint="It is written into the sheet."),)
 
@@ -679,7 +680,8 @@ def _make(context: RoundContext, comparer: Comparer) -> None:
         snapshot = comparer.snapshot()
     context.note(pets=len(snapshot), drift=len(snapshot), to_sheet=Counts(add=len(snapshot)))
     if context.owner.dry_run:
-        problem = f"the sheet does not exist, and is to be created with {len(snapshot):,} pets"
+        pets = count(len(snapshot), "pet")
+        problem = f"the sheet does not exist, and is to be created with {pets}"
         context.note_open((Difference(kind="drift", problem=problem),))
         return
     with context.step("write"):

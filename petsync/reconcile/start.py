@@ -12,6 +12,7 @@ from datetime import datetime
 import msgspec
 import pandas as pd
 
+from petsync._display import count
 from petsync.errors import GuardError, SheetError
 from petsync.models import Pet
 from petsync.plan.base import (
@@ -1004,7 +1005,7 @@ def must_have_ids(context: RoundContext, sheet: Sheet, start: RoundStart) -> Non
     unused = ", ".join(map(repr, new))
     where = f"the worksheet {sheet.tab!r} of {sheet.source}" if sheet.tabs else sheet.source
     if "id" in sheet.columns:
-        problem = f"the column id of {where} is empty, and had the ids of {len(base):,} pets"
+        problem = f"the column id of {where} is empty, and had the ids of {count(len(base), 'pet')}"
         cure = "Restore the ids in their rows"
     else:
         problem = f"{where} no longer has the column id, which had the ids of its pets"

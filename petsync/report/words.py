@@ -12,6 +12,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from rich.cells import cell_len, chop_cells, split_graphemes
 
+from petsync._display import count
 from petsync.models import Pet
 from petsync.plan.change import Add, Change, Conflict, Delete, release_of
 from petsync.plan.guard import CAPACITY_CURE, Refusal
@@ -462,8 +463,8 @@ def corrections_fact(source: Plan | Sheet) -> Iterator[tuple[str, str]]:
     cells = [make_visible(each.address) for each in source.corrections]
     if cells:
         more = f" and {len(cells) - _SHOWN_CELLS:,} more" if len(cells) > _SHOWN_CELLS else ""
-        total = "1 cell" if len(cells) == 1 else f"{len(cells):,} cells"
-        yield "corrected", f"{total}, but not in the file: {', '.join(cells[:_SHOWN_CELLS])}{more}"
+        shown = ", ".join(cells[:_SHOWN_CELLS])
+        yield "corrected", f"{count(len(cells), 'cell')}, but not in the file: {shown}{more}"
 
 
 # Groups of things: the number of each kind, and the first ones, in a single pass.
@@ -668,11 +669,6 @@ _CONFLICTS: Mapping[Winner, str] = {
 def number(value: int) -> str:
     """Format a number: `1,200`."""
     return f"{value:,}"
-
-
-def count(value: int, noun: str) -> str:
-    """Format a number with its noun: `1 pet`, `1,200 pets`."""
-    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
 
 
 def format_timestamp(when: str | datetime) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
+from petsync._display import count
 from petsync.errors import SheetError
 from petsync.plan.change import Snapshot
 from petsync.sheets.files import Source
@@ -74,9 +75,8 @@ def base_notice(base: Base) -> str:
     """Return the notice for users who open the base; plain ASCII."""
     store = base.store.encode("ascii", "replace").decode()
     return (
-        f"# {len(base):,} pets of {store} as they were at {base.taken_at}, when they were "
-        "exported. petsync needs these records to distinguish your changes from changes in the "
-        "store. Do not edit them."
+        f"# An export of {count(len(base), 'pet')} of {store}, taken at {base.taken_at}. petsync "
+        "needs this to distinguish your changes from changes in the store. Do not edit it."
     )
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
+from petsync._display import count
 from petsync.errors import SheetError
 from petsync.sheets.files import AS_ENCODED, AS_UTF8, MAX_LINE, EncodingError, Source
 from petsync.sheets.grid import CellKind, Fault, Grid
@@ -422,8 +423,7 @@ class _Body:
             self._faults[at] = Fault("broken-quote", "", problem)
             return [""] * self._width
         if is_ragged(cells, self._width):
-            cell_count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-            problem = f"The row has {cell_count} where the header has {self._width}."
+            problem = f"The row has {count(len(cells), 'cell')} where the header has {self._width}."
             self._faults[at] = Fault("ragged-row", self._delimiter.join(cells), problem)
         long_cells = [
             n for n, cell in enumerate(cells[: self._width]) if len(cell) > MAX_CELL_LENGTH

@@ -570,7 +570,7 @@ def _check_lines(path: Path, data: bytes) -> None:
         if not end:
             line = max(data.count(b"\n", 0, offset), data.count(b"\r", 0, offset)) + 1
             raise SheetError(
-                f"{path}: line {line} has more than {MAX_LINE / 1e6:,.0f} MB without a line break, "
+                f"{path}: line {line} has more than {MAX_LINE >> 20} MiB without a line break, "
                 "more than any row of a sheet",
                 hint="Check in a text editor whether this is a table, and save it again.",
             )

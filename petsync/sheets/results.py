@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import io
+import itertools
 import os
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from itertools import count
 from os import PathLike
 from os.path import lexists
 from pathlib import Path
@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from petsync._display import count, type_name
 from petsync._files import write_atomically
 from petsync.errors import ResponseError, SheetError
 from petsync.plan import match
@@ -74,7 +75,7 @@ def as_sheet(sheet: object) -> Sheet:
     """Return the sheet itself. Raises SheetError if the value is not a Sheet."""
     if not isinstance(sheet, Sheet):
         raise SheetError(
-            f"a {type(sheet).__name__} is not a sheet",
+            f"{type_name(sheet)} is not a sheet",
             hint="Pass the Sheet that read_sheet returns.",
         )
     return sheet
@@ -86,7 +87,7 @@ def as_results(results: object) -> Results:
     """
     if not isinstance(results, Report | pd.DataFrame):
         raise SheetError(
-            f"a {type(results).__name__} holds no results of a run",
+            f"{type_name(results)} holds no results of a run",
             hint="Pass the report that apply returns, or a DataFrame indexed by row number.",
         )
     kinds = ("integer", "empty")
@@ -102,7 +103,7 @@ def as_path(path: object) -> Path:
     """Return the path. Raises SheetError if the value is not a path."""
     if not isinstance(path, str | PathLike):
         raise SheetError(
-            f"a {type(path).__name__} is not a path", hint='Pass a file name, such as "pets.xlsx".'
+            f"{type_name(path)} is not a path", hint='Pass a file name, such as "pets.xlsx".'
         )
     return Path(path)
 
@@ -516,8 +517,7 @@ def _edited_places(sheet: Sheet, base: Base) -> Iterator[str]:
     yield from (sheet.address(row) for row in frame.index[places < 0])
     rows = len(set(places[places >= 0].tolist())) + len(sheet.blocked)
     if rows < len(base):
-        fewer = len(base) - rows
-        yield f"{fewer:,} {'row' if fewer == 1 else 'rows'} fewer"
+        yield f"{count(len(base) - rows, 'row')} fewer"
     found_rows = np.flatnonzero(places >= 0)
     edited = match.edited_units(frame, found_rows, base)
     for unit, columns in COLUMNS_OF.items():
@@ -606,7 +606,7 @@ def create_backup(file: Path, data: bytes, now: dt.datetime) -> Path:
     backup is replaced.
     """
     sidecar = sidecar_path(file)
-    for attempt in count(1):
+    for attempt in itertools.count(1):
         number = f"-{attempt}" if attempt > 1 else ""
         name = f"{file.stem}.backup-{now:%Y%m%d-%H%M%S}{number}{file.suffix}"
         backup = file.with_name(name)

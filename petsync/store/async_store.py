@@ -16,6 +16,7 @@ import pandas as pd
 import petsync.apply.planfile
 import petsync.report  # noqa: F401 - plans, reports and sheets use it to display themselves
 from petsync import sheets
+from petsync._display import type_name
 from petsync._options import reject_unknown, show_keywords
 from petsync._sync import delegate
 from petsync.apply.options import ApplyKeywords, ApplyOptions, check_keywords
@@ -318,7 +319,7 @@ def _read(sheet: Sheet | pd.DataFrame | str | Path, options: ReadOptions) -> She
         )
     if not isinstance(sheet, str | Path):
         raise SheetError(
-            f"a {type(sheet).__name__} is not a sheet",
+            f"{type_name(sheet)} is not a sheet",
             hint="Give the path of a file, a DataFrame, or the result of read_sheet.",
         )
     return sheets.read_file(sheet, options)

@@ -23,6 +23,7 @@ import msgspec
 import pandas as pd
 
 from petsync import sheets
+from petsync._display import count
 from petsync._sync import in_thread
 from petsync.apply import engine
 from petsync.apply.engine import (
@@ -764,8 +765,7 @@ def _build_undone_hint(runs: Sequence[PastRun], undone: Mapping[str, PastRun]) -
     past = next((run for run in runs if run.run_id in undone and has_unknown(run)), None)
     if past is None or past.kind == "upload":
         return ""
-    number = past.open + past.counts.get("unknown", 0)
-    changes = "1 change" if number == 1 else f"{number:,} changes"
+    changes = count(past.open + past.counts.get("unknown", 0), "change")
     return (
         f"Run {past.run_id} was undone, and the outcome of {changes} is unknown: `petsync resume "
         f"{past.run_id}` determines it, and sends nothing."

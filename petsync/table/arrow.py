@@ -36,6 +36,7 @@ __all__ = [
     "PetTable",
     "frame_from_json",
     "frame_from_table",
+    "is_ascending",
     "rows_from_pets",
     "rows_from_table",
     "sorted_by_id",
@@ -136,10 +137,15 @@ def without_duplicates(table: pa.Table) -> pa.Table:
     return table.filter(pa.array(~repeated)) if repeated.any() else table
 
 
-def sorted_by_id(table: pa.Table) -> pa.Table:
-    """Return the table sorted by id; the table itself if its ids are ascending already."""
+def is_ascending(table: pa.Table) -> bool:
+    """Return true if the ids are ascending and different, as nearly every service lists them."""
     ids = table["id"].to_numpy()
-    return table if (ids[1:] >= ids[:-1]).all() else table.sort_by("id")
+    return bool((ids[1:] > ids[:-1]).all())
+
+
+def sorted_by_id(table: pa.Table) -> pa.Table:
+    """Return the table sorted by id; the table itself if it is sorted and no id is repeated."""
+    return table if is_ascending(table) else table.sort_by("id")
 
 
 # JSON to Arrow by Arrow's own reader, which reads only what is certain to be a pet.

@@ -251,7 +251,8 @@ def _note_headless(grid: Grid, notes: Notes) -> None:
         if len(filled):
             place, row = grid.places[position], int(grid.rows[filled[0]])
             unit = "line" if grid.header_row and not grid.tab else "row"
-            problem = f"Column {place} has values, the first in {unit} {row}, and no header."
+            where = place if grid.header_row else repr(place)
+            problem = f"Column {where} has values, the first in {unit} {row}, and no header."
             notes.add(-1, place, Note("header-missing", "", problem))
 
 

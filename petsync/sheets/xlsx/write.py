@@ -16,6 +16,7 @@ from openpyxl.workbook.defined_name import DefinedName
 from openpyxl.worksheet.datavalidation import DataValidation
 from openpyxl.worksheet.worksheet import Worksheet
 
+from petsync._display import count
 from petsync.errors import SheetError
 from petsync.sheets import exact
 from petsync.sheets.base import BASE_NAME, BASE_TAB, base_notice
@@ -295,7 +296,8 @@ def without_invisible(text: str) -> str:
 def _origin(base: Base | None) -> str:
     if base is None:
         return "A table of pets, written by petsync."
-    return f"{len(base):,} pets of {base.store}, as they were on {_format_date(base.taken_at)}."
+    pets = count(len(base), "pet")
+    return f"{pets} of {base.store}, as exported on {_format_date(base.taken_at)}."
 
 
 def _format_date(taken_at: str) -> str:
