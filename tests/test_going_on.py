@@ -465,6 +465,29 @@ def test_the_sheet_s_own_new_pet_is_not_set_back(desk: Desk) -> None:
     assert (desk.pet(2001).name, desk.pet(2001).status) == ("Theirs", "pending")
 
 
+def test_what_the_store_had_already_counts_as_sent(desk: Desk) -> None:
+    """Changes that somebody else made between plan and run count as the sheet's: the cells can be
+    edited again and set back, and a later change of the new pet is not reverted.
+    """
+    path = desk.export()
+    write(path, {1001: {"name": "First"}, 1002: {"name": "Also"}, 1003: {"name": "Third"}})
+    append(path, {"id": "2001", "name": "New", "status": "sold", "category": "Cats"})
+    plan = desk.plan(path)
+    for change in plan.changes:
+        assert change.after is not None
+        desk.box.put(change.after)
+    assert desk.store.apply(plan, progress=False).counts["applied"] == 0
+    assert desk.plan(path).in_sync
+    desk.box.put(replace(desk.pet(2001), name="Theirs"))
+    write(path, {1001: {"name": "Second"}, 1002: {"name": "Bella 1002"}})
+    plan = desk.plan(path)
+    assert (plan.conflicts, len(plan.older)) == ((), 1)
+    assert [(each.pet_id, each.after and each.after.name) for each in plan.changes] == [
+        (1001, "Second"),
+        (1002, "Bella 1002"),
+    ]
+
+
 def test_an_update_whose_end_nobody_saw_is_never_set_back_silently(desk: Desk) -> None:
     """If an update's outcome is unknown but the store has its value, a different cell clashes."""
     path = desk.export()

@@ -1006,7 +1006,7 @@ class SentRun(NamedTuple):
     tab: str
     """The worksheet."""
     sent: tuple[Change, ...]
-    """The applied changes."""
+    """The changes that the run applied, or that the store had already."""
     unseen: tuple[Update, ...] = ()
     """The updates whose start is recorded, but not their end."""
     categories: Mapping[int, Category] = {}

@@ -753,8 +753,15 @@ class _PlanHead(msgspec.Struct, frozen=True):
     conflicts: tuple[_PlanConflict, ...] = ()
 
 
+class _PlanChanges(msgspec.Struct, frozen=True):
+    """A plan; only its changes are read."""
+
+    changes: tuple[Change, ...] = ()
+
+
 def read_sent_runs(connection: sqlite3.Connection, store: str, base: str) -> list[SentRun]:
-    """Return the runs of sheets with that base, oldest first, with the changes that each sent.
+    """Return the runs of sheets with that base, oldest first, with the changes that each sent, or
+    that the store had already.
 
     Changes that an undo reverted are left out, unless that undo was undone.
     """
@@ -793,10 +800,16 @@ def _plan_head(connection: sqlite3.Connection, run: str) -> _PlanHead | None:
 
 def _sent_run(connection: sqlite3.Connection, run: str, source: str, head: _PlanHead) -> SentRun:
     sent, unseen = list[Change](), list[Update]()
-    for row in connection.execute(_CHANGES_OF_RUN, (run,)):
-        entry = _decode_entry(row)
-        change, is_sent = _build_change(entry), entry.outcome == "applied"
-        if change is not None and is_sent:
+    entries = [_decode_entry(row) for row in connection.execute(_CHANGES_OF_RUN, (run,))]
+    already = {each.number for each in entries if each.cause in ("already-so", "already-gone")}
+    # The run did not record their pets.
+    planned = _read_changes(connection, run) if already else ()
+    for entry in entries:
+        change = _build_change(entry)
+        if entry.number in already and entry.number < len(planned):
+            change = planned[entry.number]
+            sent += [change] if change.pet_id is not None else []
+        elif change is not None and entry.outcome == "applied":
             sent.append(change)
         elif isinstance(change, Update) and entry.intended:
             unseen.append(change)
@@ -807,6 +820,15 @@ def _sent_run(connection: sqlite3.Connection, run: str, source: str, head: _Plan
         for clash in conflict.clashes
     )
     return SentRun(run, source, head.tab, tuple(sent), tuple(unseen), head.categories, held)
+
+
+def _read_changes(connection: sqlite3.Connection, run: str) -> tuple[Change, ...]:
+    """Return the changes of the run's plan, () if they cannot be read."""
+    body, _ = _read_body(connection, run)
+    try:
+        return msgspec.json.decode(zlib.decompress(body or b""), type=_PlanChanges).changes
+    except (zlib.error, ValueError):
+        return ()
 
 
 def _build_change(entry: Entry) -> Change | None:
