@@ -589,22 +589,69 @@ def test_a_pet_that_is_gone_is_a_conflict(book: Desk) -> None:
 
 
 @pytest.mark.parametrize("action", ["", "add", "add-another"])
-def test_a_pet_that_is_gone_is_added_again_with_its_id(book: Desk, action: str) -> None:
+def test_a_pet_that_is_gone_is_added_again_with_its_id(desk: Desk, action: str) -> None:
     """A deleted pet is added again with its id, as the conflict suggests, after any earlier action
     of its row.
     """
-    rex = book.pet("Rex")
-    book.store.api.delete_pet(rex.id or 0)
-    book.write(8, {"action": action})
-    conflict = only_conflict(book.plan())
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    desk.write(8, {**REX, "action": action})
+    desk.apply()
+    rex = desk.pet("Rex")
+    desk.store.api.delete_pet(rex.id or 0)
+    conflict = only_conflict(desk.plan())
     assert f"write {rex.id} into its id cell" in conflict.suggestion
-    book.write(8, {"id": str(rex.id), "action": "add"})
+    desk.write(8, {"id": str(rex.id), "action": "add"})
+    (add,) = desk.plan().changes
+    assert add.kind == "add"
+    desk.apply()
+    assert desk.pet("Rex").id == rex.id
+    assert not desk.plan().changes
+    assert not desk.plan().conflicts
+
+
+@pytest.mark.parametrize("move", [_stay, _sort, _move_up])
+@pytest.mark.parametrize("edit", [{}, {"status": "sold"}, {"name": "Rexy"}, {"tags": "shy"}])
+def test_add_another_in_the_row_of_a_known_pet_adds_one_more_once(
+    book: Desk, edit: Row, move: Callable[[Worksheet], None]
+) -> None:
+    """`add-another` that is written into a row after its run adds one pet more, and none again
+    after edits and moves.
+    """
+    rex = book.pet("Rex")
+    book.write(8, {"action": "add-another"})
     (add,) = book.plan().changes
     assert add.kind == "add"
     book.apply()
-    assert book.pet("Rex").id == rex.id
-    assert not book.plan().changes
-    assert not book.plan().conflicts
+    assert book.plan().in_sync
+    book.write(8, edit)
+    book.edit(move)
+    plan = book.plan()
+    assert not plan.adds
+    assert rex.id not in {each.pet_id for each in plan.changes}
+    book.apply()
+    assert len(book.box.pets()) == len(SHOP) + 2
+
+
+@pytest.mark.parametrize("way", ["remove the row", "remove the other", "other id", "add-another"])
+def test_the_ways_out_of_a_row_whose_pet_another_row_names(book: Desk, way: str) -> None:
+    """One of two rows of a pet can be removed, get another id, or add another pet."""
+    rex = book.pet("Rex")
+    book.write(9, {**REX, "id": str(rex.id)})
+    assert only_conflict(book.plan()).rule == "added-claimed"
+    if way == "add-another":
+        book.write(8, {"action": "add-another"})
+    elif way == "other id":
+        book.write(9, {"id": "999"})
+    else:
+        book.edit(lambda sheet: sheet.delete_rows(8 if way == "remove the row" else 9))
+    plan = book.plan()
+    assert not plan.conflicts
+    adds = way in ("other id", "add-another")
+    assert [each.kind for each in plan.changes] == ["add"] * adds
+    book.apply()
+    assert book.names().count("Rex") == 1 + adds
+    assert book.plan().in_sync
 
 
 def test_a_pet_that_another_row_names_is_a_conflict(book: Desk) -> None:

@@ -371,6 +371,8 @@ class Decisions:
         place = self._known.get(row.number)
         if place is None:
             hint = "Remove one of the two rows, or correct the id in the other one."
+            if record.action != "add-another":
+                hint += " For another pet, write `add-another` in this row's action column."
             if others := [r for r, s in self._suspects.items() if s.reused.pet.id == pet_id]:
                 other = self.sheet.address(others[0], "id")
                 hint = f"Remove the row at {other} if it refers to an earlier pet with that id."

@@ -1152,26 +1152,40 @@ class _Matching:
         return self._found
 
     def _match_same_values(self) -> None:
-        """Match rows with the same values."""
-        olds = _group_by(self._key, self._old)
-        for key, lines in _group_by(self._key, self._new).items():
-            there = {line.row: line for line in lines}
-            records = olds.get(key, [])
-            exact = [(r, there[r.row]) for r in records if _is_there(r, there.get(r.row))]
-            used, filled = {id(r) for r, _ in exact}, {line.row for _, line in exact}
-            rest = [record for record in records if id(record) not in used]
-            free = [line for line in lines if line.row not in filled]
-            if self._trust == "any":
-                self._add_doubts(exact, is_edited=False)
-                continue
-            self._add_certain(exact, is_edited=False)
-            if len(rest) <= len(free):
-                self._add_certain(zip(rest, free, strict=False), is_edited=False)
-            else:
-                for line in free:
-                    self._found[line.row] = Match("doubt", tuple(rest), is_edited=False)
+        """Match rows with the same values; first those with the action `add-another`, which match
+        fewer records.
+        """
+        for is_another in (True, False):
+            olds = _group_by(self._key, self._old)
+            new = [line for line in self._new if (line.action == "add-another") is is_another]
+            for key, lines in _group_by(self._key, new).items():
+                records = [r for r in olds.get(key, []) if not _wants_another(r, lines[0])]
+                self._match_equal(records, lines)
+            self._drop_matched()
         self._old = [r for r in self._old if r.pet_id not in self._order.ids]
-        self._drop_matched()
+
+    def _match_equal(self, records: Sequence[RowRecord], lines: Sequence[_Line]) -> None:
+        """Match these rows with these records of the same values. Of several records in the place
+        of a row, the newest counts, if it is that of a pet that no other row names.
+        """
+        there = {line.row: line for line in lines}
+        places: dict[int, _Pair] = {}
+        for record in sorted(records, key=lambda record: record.pet_id in self._order.ids):
+            if _is_there(record, line := there.get(record.row)) and line is not None:
+                places.setdefault(record.row, (record, line))
+        exact = [*places.values()]
+        if self._trust == "any":
+            self._add_doubts(exact, is_edited=False)
+            return
+        used = {id(record) for record, _ in exact}
+        rest = [record for record in records if id(record) not in used]
+        free = [line for line in lines if line.row not in places]
+        self._add_certain(exact, is_edited=False)
+        if len(rest) <= len(free):
+            self._add_certain(zip(rest, free, strict=False), is_edited=False)
+        else:
+            for line in free:
+                self._found[line.row] = Match("doubt", tuple(rest), is_edited=False)
 
     def _match_sole_names(self) -> None:
         """Match rows with a name that only one record and one row have, if nothing contradicts it.
@@ -1189,7 +1203,7 @@ class _Matching:
             near = [pair for pair in pairs if _is_backed(*pair)]
         else:
             near = [pair for pair in pairs if self._pairs and _is_all_support(*pair)]
-        self._add_certain(near, is_edited=True)
+        self._add_certain((pair for pair in near if not _wants_another(*pair)), is_edited=True)
         self._drop_matched()
 
     def _iter_pairs_in_place(self) -> Iterator[tuple[_Pair, bool, bool]]:
@@ -1272,9 +1286,8 @@ class _Matching:
     def _judge(self, pair: _Pair, place: _Place) -> None:
         evidence = _collect_evidence(pair, place)
         verdict = next((rule.verdict for rule in _RULES[self._trust] if rule.holds(evidence)), "")
-        is_another = pair[1].action == "add-another" != pair[0].action
-        if verdict == "certain" and is_another and not any(_names(*pair)):
-            verdict = "doubt"
+        if _wants_another(*pair):
+            return
         if verdict == "certain":
             self._add_certain([pair], is_edited=True)
         elif verdict == "doubt":
@@ -1288,8 +1301,9 @@ class _Matching:
         olds = _group_by(_name, self._old)
         for line in self._new:
             name = _name(line)
-            if name and name in olds:
-                self._found[line.row] = Match("doubt", tuple(olds[name]), is_edited=True)
+            records = [r for r in olds.get(name, ()) if not _wants_another(r, line)] if name else []
+            if records:
+                self._found[line.row] = Match("doubt", tuple(records), is_edited=True)
 
     def _match_positions(self) -> None:
         """Match rows at the position of a record, between the same rows, as doubts.
@@ -1303,7 +1317,7 @@ class _Matching:
         renamed = self._find_renamed_runs(lines)
         for record in self._old:
             line = lines.get(record.row)
-            if line is None or _gap(record) != _gap(line):
+            if line is None or _gap(record) != _gap(line) or _wants_another(record, line):
                 continue
             is_renamed = record.run_id in renamed
             if record.source != self._order.table and not (is_renamed and _is_nearly(record, line)):
@@ -1504,6 +1518,13 @@ def _score_likeness(record: RowRecord, line: _Line) -> int:
 def _is_another_still(record: RowRecord, line: _Line) -> bool:
     """Return true if both rows have the action `add-another`, which adds a single pet."""
     return record.action == line.action == "add-another"
+
+
+def _wants_another(record: RowRecord, line: _Line) -> bool:
+    """Return true if the row is to add another pet than the record's: its action `add-another` was
+    written after that run.
+    """
+    return record.state == "added" and line.action == "add-another" != record.action
 
 
 def _drop_repeated_pairs(pairs: Iterable[_Pair]) -> list[_Pair]:
