@@ -1542,15 +1542,31 @@ def test_an_id_that_the_service_exchanges(
         assert desk.plan(path).in_sync
 
 
+def test_the_ways_out_of_an_exchanged_id(renumbering: Desk) -> None:
+    """The new id ends the conflict of an exchanged id; `add-another` without an id adds one more
+    pet, once, and with the id it stays a conflict.
+    """
+    desk = renumbering
+    desk.csv({**REX, "id": 5, "action": "add-another"})
+    desk.apply()
+    conflict = only_conflict(desk.plan())
+    assert "Write 9001 into the id cell" in conflict.suggestion
+    assert "remove the id and write `add-another`" in conflict.suggestion
+    desk.csv({**REX, "id": 9001})
+    assert desk.plan().in_sync
+    desk.csv({**REX, "action": "add-another"})
+    for _ in range(2):
+        desk.apply()
+        assert desk.names() == ["Old", "Rex", "Rex"]
+
+
 def test_a_row_that_only_has_an_id_that_was_exchanged_is_new(renumbering: Desk) -> None:
-    """A row with an exchanged id is an add in another sheet under another name, with `add-another`,
-    or after an undo.
+    """A row with an exchanged id is an add in another sheet under another name, or after an
+    undo.
     """
     desk = renumbering
     desk.csv({**REX, "id": 5})
     report = desk.apply()
-    desk.csv({**REX, "id": 5, "action": "add-another"})
-    assert len(desk.plan().adds) == 1
     first = desk.path
     desk.path = first.with_name("other.csv")
     desk.csv({**LUNA, "id": 5})

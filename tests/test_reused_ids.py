@@ -105,6 +105,28 @@ def test_an_edited_new_row_is_held_and_not_added_again(
     assert any(each.row == 3 for each in plan.conflicts)
 
 
+@pytest.mark.parametrize("action", ["delete", "update", ""])
+def test_the_ways_out_of_the_id_of_a_removed_pet(
+    box: Sandbox, store: ps.Store, tmp_path: Path, action: str
+) -> None:
+    """If another client's pet has the id of a removed pet, the row without the cells that the
+    conflict names adds its pet again, and a removed row changes nothing.
+    """
+    path = tmp_path / "pets.csv"
+    path.write_text(HEAD + OLD)
+    applied(store, path)
+    box.put(Pet(id=4, name="Coco", status="available"))
+    path.write_text(f"{HEAD}4,Zoe,sold,{action}\n")
+    (conflict,) = store.plan(path).conflicts
+    assert conflict.rule == "id-reused"
+    cells = "the id and the action" if action else "the id"
+    assert f"Remove {cells} to add the row's pet again" in conflict.suggestion
+    path.write_text(HEAD + ",Zoe,sold,\n")
+    assert [each.kind for each in store.plan(path).changes] == ["add"]
+    path.write_text(HEAD)
+    assert store.plan(path).in_sync
+
+
 def test_the_old_row_stays_held_without_the_new_one(store: ps.Store, sheet: Path) -> None:
     """The old row stays held if the new row is removed, because it is still the row of another
     pet.

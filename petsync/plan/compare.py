@@ -203,8 +203,9 @@ def _find_misplaced(
     All values of such a row are those of a pet that no row names. The pet is one of the base, or of
     the store if there is no base. Applying the row would overwrite one pet, and duplicate the other
     or delete it as missing. If there is such a row, all rows with the earlier values of other pets
-    are conflicts too. An add without an id that has the old values of exactly one pet, and the row
-    that has this pet's id and another name, are always conflicts.
+    are conflicts too, and so are the rows that have these pets' ids and other names. An add
+    without an id that has the old values of exactly one pet, and the row that has this pet's id and
+    another name, are always conflicts.
 
     Without a base, rows become conflicts only if there is such an add, because their values may be
     intended. This condition does not apply if the sheet must list all pets (`is_all`).
@@ -226,14 +227,15 @@ def _find_misplaced(
         sheet, before, updates, select(unnamed, ~has_id_in(unnamed, taken_ids))
     )
     exchanges = [*_find_others(sheet, before, updates), *unnamed_twins] if unnamed_twins else []
-    owners = {each.pet_id: row for row, each in updates.items()}
+    owners = {each.before.id or 0: row for row, each in updates.items() if row is not None}
     adds = [each.row for each in _open_adds(changes, sheet)]
     at = find_twins(sheet.rows.loc[adds], before, is_sole=True).tolist()
     ids = [int(before["id"].iloc[n]) if n >= 0 else 0 for n in at]
     pairs = {row: i for row, i in zip(adds, ids, strict=True) if row and i in owners}
     if not pairs and base is None and not is_all:
         return []
-    conflicts = {each.row: _build_misplaced(sheet, each) for each in exchanges}
+    by_row = {each.row: each for each in exchanges}
+    conflicts = {c.row or 0: c for c in _iter_misplaced(sheet, [*by_row.values()], owners)}
     for row, pet_id in pairs.items():
         owner = owners[pet_id]
         conflicts[row] = _build_displaced(sheet, row, pet_id, owner, has_id=False)
@@ -242,19 +244,42 @@ def _find_misplaced(
     return [conflicts[row] for row in sorted(conflicts)]
 
 
-def _build_misplaced(sheet: Sheet, found: IdExchange) -> Conflict:
-    was = f" of {found.was!r}" if found.was else ""
-    return Conflict(
-        row=found.row,
-        source=sheet.address(found.row),
-        pet_id=found.other,
-        name=found.name,
-        rule="misplaced-id",
-        problem=f"has the id {found.pet_id}{was}, and the earlier values of pet {found.other}: "
-        "ids seem to have been moved without their rows",
-        suggestion=f"Write {found.other} into the id cell. If pet {found.pet_id} is to get "
-        "these values, write `update` in the action column.",
-    )
+def _iter_misplaced(
+    sheet: Sheet, exchanges: Sequence[IdExchange], owners: Mapping[int, int]
+) -> Iterator[Conflict]:
+    """Yield the conflicts of rows with the values of other pets, and of rows from which an id is to
+    be moved into one of them. `owners` has the rows of updates with another name, by id.
+    """
+    cells: dict[int, list[str]] = defaultdict(list)
+    for each in exchanges:
+        cells[each.other].append(sheet.address(each.row, "id"))
+    is_named = has_id_in(sheet.rows, cells)
+    ids = plain_values(sheet.rows["id"].array[is_named])
+    named = dict(zip(ids, sheet.rows.index[is_named].tolist(), strict=True))
+    moved_rows = {each.row for each in exchanges}
+    for each in exchanges:
+        there = cells[each.other]
+        cell = "the id cell" if len(there) == 1 else f"only one of {first_items(there)}"
+        owner = named.get(each.other)
+        if owner is None or owner in moved_rows:
+            way = f"Write {each.other} into {cell}"
+        elif owner == owners.get(each.other):
+            way = f"Move the id {each.other} from {sheet.address(owner, 'id')} into {cell}"
+            yield _build_displaced(sheet, owner, each.other, each.row, has_id=True)
+        else:
+            way = f"Write the values of pet {each.pet_id} into the row again"
+        was = f" of {each.was!r}" if each.was else ""
+        yield Conflict(
+            row=each.row,
+            source=sheet.address(each.row),
+            pet_id=each.other,
+            name=each.name,
+            rule="misplaced-id",
+            problem=f"has the id {each.pet_id}{was}, and the earlier values of pet {each.other}: "
+            "ids seem to have been moved without their rows",
+            suggestion=f"{way}. If pet {each.pet_id} is to get these values, write `update` in the "
+            "action column.",
+        )
 
 
 def _collect_ids(sheet: Sheet, conflicts: Iterable[Conflict]) -> frozenset[int]:

@@ -150,6 +150,7 @@ _INSTEAD: Mapping[Column, str] = {
     "name": "A name cannot be emptied; a missing value (None) changes nothing.",
     "category": 'Write "" to empty the field.',
 }
+_NEW_PET = "write `add-another` in the action column for a new pet"
 _TEXTS: tuple[Column, ...] = ("name", "category")
 _NUMBERED = re.compile(r"-?[0-9]+:\s*(.*)", re.DOTALL)
 """Matches a category that is written like a tag, with a number before the name."""
@@ -188,7 +189,7 @@ class Decisions:
         self.may_be: dict[int, tuple[Identity, ...]] = {}
         self.remarks = Remarks(older=list(self.sides.older))
         self._rows: list[Row] = []
-        self._usual_tags: dict[str, tuple[str, str]] = {}
+        self._usual_tags: dict[str, tuple[str, str, str]] = {}
         self._has_base = base is not None
         self._missing_since = {} if base is None else base.missing_since
         self._undone, self._restored = compared.undone, compared.restored
@@ -303,7 +304,7 @@ class Decisions:
         if row.pet_id is not None:
             pet = self._pet_of(row, row.pet_id)
             if pet is not None and row.number in self._suspects:
-                raise _conflict_of_reused_id(pet, self._suspects[row.number])
+                raise _conflict_of_reused_id(row, pet, self._suspects[row.number])
             return self._on(row, pet)
         match = self._matches.get(row.number)
         if match is not None and (change := self._of_match(row, match)) is not _UNKNOWN:
@@ -314,7 +315,7 @@ class Decisions:
         if len(matches) > 1:
             ids = ", ".join(str(pet.id) for _, pet in matches[:5])
             problem = f"matches several pets: {ids}"
-            raise _RowConflict("matches-several", problem, "Give the row its id.")
+            raise _RowConflict("matches-several", problem, f"Give the row its id, or {_NEW_PET}.")
         if matches:
             return self._on_match(row, *matches[0])
         return self._without_match(row)
@@ -449,7 +450,8 @@ class Decisions:
     def _on_match(self, row: Row, place: int, pet: Pet) -> Change | KeptRule:
         if self.sides.named[place]:
             problem = f"matches pet {pet.id}, which another row already names"
-            raise _RowConflict("claimed-twice", problem, "Give each row its id.", pet.id)
+            hint = f"Give each row its id, or {_NEW_PET}."
+            raise _RowConflict("claimed-twice", problem, hint, pet.id)
         self._recognise(row, place, pet)
         return self._on(row, pet)
 
@@ -527,7 +529,7 @@ class Decisions:
         A row of another sheet with another name belongs to another pet.
         """
         known = self._renumbered.get(row.pet_id or 0)
-        if known is None or row.action == "add-another":
+        if known is None:
             return
         (place,) = positions_of([known.pet_id], self.sides.pets).tolist()
         is_there = place >= 0 or isinstance(self._found.get(known.pet_id), Pet)
@@ -540,8 +542,8 @@ class Decisions:
                 f"place of {row.pet_id}"
             )
             hint = (
-                f"Write {known.pet_id} into the id cell, or `add-another` in the action column to "
-                "add another pet."
+                f"Write {known.pet_id} into the id cell; or, to add another pet, remove the id and "
+                "write `add-another` in the action column."
             )
             raise _RowConflict("added-renumbered", problem, hint, known.pet_id)
 
@@ -630,9 +632,8 @@ class Decisions:
             problem = (
                 f"is to add pet {pet.id}, which already exists and differs in {', '.join(differs)}"
             )
-            raise _RowConflict(
-                "exists", problem, "Write `update`, or leave the action blank.", pet.id
-            )
+            hint = "Write `update`, or leave the action blank; for a new pet, leave the id blank."
+            raise _RowConflict("exists", problem, hint, pet.id)
         if "status" in judged.fields and not normalize(judged.after.status):
             problem = (
                 "would leave its pet with no status, and no query of the service could find the pet"
@@ -703,9 +704,12 @@ class Decisions:
         self._note_category(row, fields)
         alike = [] if row.pet_id is not None else self._alike.get(content(after), [])
         if alike and row.action == "add":
-            problem = f"is to add a pet, and pet {alike[0]} has the same values"
-            hint = "Remove the row, give it the pet's id, or write `add-another` as its action."
-            raise _RowConflict("twin", problem, hint, alike[0])
+            used = {*self.sheet.named_ids, *self.remarks.recognised.values()}
+            twin = next((each for each in alike if each not in used), None)
+            way = "" if twin is None else f"give it the id {twin}, "
+            problem = f"is to add a pet, and pet {twin or alike[0]} has the same values"
+            hint = f"Remove the row, {way}or write `add-another` as its action."
+            raise _RowConflict("twin", problem, hint, twin or alike[0])
         if alike and row.action != "add-another":
             self.remarks.twins.append(row.number)
         source = self._source(row)
@@ -746,10 +750,10 @@ class Decisions:
                 continue
             if name not in self._usual_tags:
                 self._usual_tags[name] = self._find_usual_tag(name)
-            usual, who = self._usual_tags[name]
+            usual, who, way = self._usual_tags[name]
             if usual:
                 problem = f"names the tag {name!r}, and {who} {usual!r}"
-                hint = f"Write {usual!r}, or give the tag a number to have both: `NUMBER:{name}`."
+                hint = f"{way}, or give the tag a number to have both: `NUMBER:{name}`."
                 raise _RowConflict("tag-spelling", problem, hint, pet_id)
             if self._is_new_tag(name):
                 self._check_coverage("tag", name, pet_id)
@@ -806,34 +810,37 @@ class Decisions:
             if each.rule == "damaged-characters" and each.meant
         }
 
-    def _find_usual_tag(self, name: str) -> tuple[str, str]:
+    def _find_usual_tag(self, name: str) -> tuple[str, str, str]:
         if not self._is_new_tag(name):
-            return "", ""
+            return "", "", ""
         return _find_usual_spelling(name, self.vocabulary.tag_spelled(name), self._new_tags)
 
     def _check_category(self, row: Row, pet_id: int | None) -> None:
-        name, number = (
-            str(row.values.get("category") or ""),
-            known_id(row.values.get("category_id")),
-        )
-        if not self._is_new(name):
-            return
-        if number is not None and self.vocabulary.category_numbered(number) is None:
+        name = str(row.values.get("category") or "")
+        if not self._is_new(name) or self._has_new_number(row):
             return
         known = self.vocabulary.category_spelled(name)
-        usual, who = _find_usual_spelling(normalize(name), known, self._new_categories)
         numbered = _NUMBERED.fullmatch(normalize(name))
-        if not usual and numbered and (known := self.vocabulary.category_spelled(numbered[1])):
-            usual, who = known.name or "", "the store has"
+        if known is None and numbered:
+            known = self.vocabulary.category_spelled(numbered[1])
+        usual, who, way = _find_usual_spelling(normalize(name), known, self._new_categories)
         if usual:
             problem = f"names the category {name!r}, and {who} {usual!r}"
-            hint = f"Write {usual!r}, or give {name!r} a category_id of its own to have both."
+            hint = f"{way}, or give {name!r} a category_id of its own to have both."
             raise _RowConflict("category-spelling", problem, hint, pet_id)
+
+    def _has_new_number(self, row: Row) -> bool:
+        """Return true if the row has a category_id that no category of the store has."""
+        number = known_id(row.values.get("category_id"))
+        return number is not None and self.vocabulary.category_numbered(number) is None
 
     @cached_property
     def _new_categories(self) -> Mapping[str, Counter[str]]:
-        """The number of rows that name each new category, by the normal form of its spelling."""
-        names = Counter(str(row.values.get("category") or "") for row in self._rows)
+        """The number of rows that name each new category without a new number, by the normal form
+        of its spelling.
+        """
+        rows = (row for row in self._rows if not self._has_new_number(row))
+        names = Counter(str(row.values.get("category") or "") for row in rows)
         return _by_spelling({name: n for name, n in names.items() if self._is_new(name)})
 
     @cached_property
@@ -952,19 +959,20 @@ def _by_spelling(names: Mapping[str, int]) -> Mapping[str, Counter[str]]:
 
 def _find_usual_spelling(
     name: str, known: Category | Tag | None, new: Mapping[str, Counter[str]]
-) -> tuple[str, str]:
-    """Return the spelling that a new name probably means, "" for none, and the words for those that
-    use it: the store or other rows.
+) -> tuple[str, str, str]:
+    """Return the spelling that a new name probably means, "" for none; the words for those that use
+    it: the store or other rows; and the advice, which is the same for rows of all spellings.
     """
     if known is not None:
-        return known.name or "", "the store has"
-    counts = new[spelling(name)]
+        return known.name or "", "the store has", f"Write {known.name!r}"
+    counts: Mapping[str, int] = new.get(spelling(name), {})
     most = max(counts.values(), default=0)
     usual = [each for each, count in counts.items() if count == most]
-    return next((each for each in usual if each != name), ""), "other rows name"
+    way = f"Write {usual[0]!r} in all rows" if usual else ""
+    return next((each for each in usual if each != name), ""), "other rows name", way
 
 
-def _conflict_of_reused_id(pet: Pet, suspect: Suspect) -> _RowConflict:
+def _conflict_of_reused_id(row: Row, pet: Pet, suspect: Suspect) -> _RowConflict:
     reused, pet_id = suspect.reused, pet.id
     name = repr(normalize(reused.pet.name))
     if isinstance(reused, RemovedPet):
@@ -972,8 +980,9 @@ def _conflict_of_reused_id(pet: Pet, suspect: Suspect) -> _RowConflict:
             f"names pet {pet_id}, which was {name} until run {reused.run} removed it on "
             f"{reused.on}. The store has another pet under this id now, {normalize(pet.name)!r}"
         )
+        cells = "the id and the action" if row.action in ("update", "delete") else "the id"
         hint = (
-            "Remove the id to add the row's pet again, or remove the row if the pet is to stay "
+            f"Remove {cells} to add the row's pet again, or remove the row if the pet is to stay "
             "deleted. Export again to edit the pet that has the id now."
         )
         return _RowConflict("id-reused", problem, hint, pet_id)
