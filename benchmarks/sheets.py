@@ -33,10 +33,10 @@ import xlsxwriter
 from load import status
 from python_calamine import load_workbook
 
+from petsync._sync import no_collection
 from petsync.sheets import read_sheet, write_sheet
 from petsync.sheets.files import load
 from petsync.sheets.read import read_grid
-from petsync.table.frame import no_collection
 
 Work = Callable[[], object]
 

@@ -22,6 +22,7 @@ import pandas as pd
 import pyarrow as pa
 from load import answer
 
+from petsync._sync import no_collection
 from petsync.plan.change import Coverage, Snapshot
 from petsync.plan.compare import compare, find_unproved_ids
 from petsync.plan.decide import SheetComparison
@@ -30,7 +31,6 @@ from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
 from petsync.table.arrow import PetTable, frame_from_json
 from petsync.table.base import Base
-from petsync.table.frame import no_collection
 from petsync.table.sheet import Sheet
 
 Found = tuple[int, ...]

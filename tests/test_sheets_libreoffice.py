@@ -27,6 +27,7 @@ from petsync.sheets.exact import FRAGILE_TEXT, find_resaved_forms
 from petsync.table.arrow import PetTable
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import frame_from_pets
+from petsync.table.lists import with_python_lists
 
 pytestmark = [pytest.mark.office, pytest.mark.slow]
 
@@ -122,7 +123,7 @@ def test_a_workbook_says_the_same(resaved_once, snapshot):
     """Every value of every pet stays the same after the save, without an error."""
     sheet = read(resaved_once, snapshot)
     assert not sheet.errors
-    rows = sheet.rows[list(COLUMNS)].reset_index(drop=True)
+    rows = with_python_lists(sheet.rows)[list(COLUMNS)].reset_index(drop=True)
     pd.testing.assert_frame_equal(rows, as_sheet_values(snapshot.frame))
 
 
@@ -213,7 +214,7 @@ def test_a_csv_says_the_same(office, snapshot, tmp_path):
     write_sheet(snapshot, path)
     sheet = read(office(path, CSV, f"--infilter={OPENED_AS_TEXT}"), snapshot)
     assert not sheet.errors
-    rows = sheet.rows[list(COLUMNS)].reset_index(drop=True)
+    rows = with_python_lists(sheet.rows)[list(COLUMNS)].reset_index(drop=True)
     pd.testing.assert_frame_equal(
         with_line_feeds(rows),
         with_line_feeds(as_sheet_values(snapshot.frame).reset_index(drop=True)),

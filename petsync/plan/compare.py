@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from petsync._display import count
+from petsync._sync import no_collection
 from petsync.errors import GuardError, PlanError
 from petsync.models import Pet
 from petsync.plan import match
@@ -64,7 +65,6 @@ from petsync.table.frame import (
     has_id_in,
     ids_of,
     lacks_id,
-    no_collection,
     pets_at,
     pets_from_frame,
     plain_values,

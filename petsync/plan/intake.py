@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from petsync._sync import no_collection
 from petsync.models import Pet
 from petsync.plan import match
 from petsync.plan.base import find_shared_pets, is_empty, missing_columns, with_pet_ids
@@ -42,7 +43,6 @@ from petsync.table.frame import (
     has_id_in,
     is_blank,
     lacks_id,
-    no_collection,
     pets_at,
     pets_from_frame,
     plain_values,

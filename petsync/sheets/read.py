@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync._options import show_keywords
+from petsync._sync import no_collection
 from petsync.errors import SheetError
 from petsync.models import Tag
 from petsync.plan.plan import Plan
@@ -67,7 +68,7 @@ from petsync.table.cells import (
     trim,
 )
 from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS
-from petsync.table.frame import EXTRA, integers, no_collection, texts, unique_texts
+from petsync.table.frame import EXTRA, integers, texts, unique_texts
 from petsync.table.options import STATUSES, ReadOptions, SheetKeywords
 from petsync.table.sheet import Correction, Sheet, cell_address, frame_of, rows_of
 

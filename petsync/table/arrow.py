@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.json import ParseOptions, ReadOptions, read_json
 
+from petsync._sync import no_collection
 from petsync.models import Pet, Tag
 from petsync.protocol import json
 from petsync.table.frame import (
     EXTRA,
     frame_from_pets,
-    no_collection,
     number_column,
     plain_values,
     text_column,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from petsync._sync import no_collection
 from petsync.models import Category, Pet, Tag
 from petsync.table.columns import COLUMNS, FEW
 from petsync.table.lists import ListArray, lists_of, share_tags
@@ -28,7 +26,6 @@ __all__ = [
     "integers",
     "is_blank",
     "lacks_id",
-    "no_collection",
     "number_column",
     "pets_at",
     "pets_from_frame",
@@ -232,34 +229,3 @@ def _pet(
         photo_urls=tuple(photo_urls) if photo_urls else (),
         extra=fields or None,
     )
-
-
-class _Pauses:
-    """The pauses of the garbage collector in all threads."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.count = 0
-        self.was_enabled = False
-
-
-_pauses = _Pauses()
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Pause the garbage collector: it would repeatedly traverse millions of new objects, none of
-    them in a cycle. It runs again after the last of several overlapping pauses.
-    """
-    with _pauses.lock:
-        if not _pauses.count:
-            _pauses.was_enabled = gc.isenabled()
-            gc.disable()
-        _pauses.count += 1
-    try:
-        yield
-    finally:
-        with _pauses.lock:
-            _pauses.count -= 1
-            if not _pauses.count and _pauses.was_enabled:
-                gc.enable()

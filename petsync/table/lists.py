@@ -344,6 +344,10 @@ class ListArray(pd.api.extensions.ExtensionArray):
         """Return the column itself."""
         return self
 
+    def map(self, mapper: Any, na_action: Any = None) -> Any:
+        """Return the results of the function as any values."""
+        return pd.Series(self.objects, dtype=object).map(mapper, na_action).array
+
     def isna(self) -> npt.NDArray[np.bool_]:
         """Return a mask of the missing lists."""
         return self.items.are_missing()

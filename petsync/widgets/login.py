@@ -203,7 +203,10 @@ _TERMS = (
         r"Use the implicit sign-in: --implicit, in Python implicit=\w+",
         f"Choose {_TITLES['implicit']}",
     ),
-    (r"Name another one with --state, or sign in with keep='memory'", f"Untick “{_KEEP}”"),
+    (
+        r"Name another one: --state, in Python .* In Python, keep='memory' stores no sign-in",
+        f"Untick “{_KEEP}”",
+    ),
     (
         r"Set PETSYNC_TOKEN, .* A form or a script can also sign in without storing the sign-in",
         f"Untick “{_KEEP}”",

@@ -361,7 +361,7 @@ _TERMS = (
     ),
     (r"specify it: --sheet '.*?', in Python tab='.*?'", "choose it as the “Worksheet”"),
     (r"\(--column .*?, in Python mapping=\{.*?\}\)", "(choose its meaning above)"),
-    (r"\(--two-way, two_way=True\)", f"(“{_ALONE}” in the options)"),
+    (r"\(--two-way, in Python two_way=True\)", f"(“{_ALONE}” in the options)"),
 )
 """Options of the command line and arguments, and the form's controls in their place."""
 
