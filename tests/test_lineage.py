@@ -1290,6 +1290,20 @@ def test_a_row_with_add_another_that_is_renamed_adds_no_second_pet(
     assert not plan.conflicts
 
 
+@pytest.mark.parametrize("action", ["update", None])
+def test_the_ways_out_of_an_edited_row_with_add_another(another: Desk, action: str | None) -> None:
+    """An edited row with `add-another` is a conflict until it updates its pet; the advice names no
+    id cell.
+    """
+    another.write(8, {"status": "sold"})
+    conflict = only_conflict(another.plan())
+    assert conflict.rule == "exists"
+    assert conflict.suggestion == "Write `update`, or leave the action blank."
+    another.write(8, {"action": action})
+    (update,) = another.plan().changes
+    assert update.pet_id == another.pet("Twin").id
+
+
 def test_a_row_with_add_another_that_is_renamed_and_moved(another: Desk) -> None:
     """A row with `add-another` that was renamed and moved is a conflict, also after a later run."""
     another.write(2, {"status": "pending"})

@@ -632,7 +632,8 @@ class Decisions:
             problem = (
                 f"is to add pet {pet.id}, which already exists and differs in {', '.join(differs)}"
             )
-            hint = "Write `update`, or leave the action blank; for a new pet, leave the id blank."
+            hint = "Write `update`, or leave the action blank"
+            hint += "." if row.pet_id is None else "; for a new pet, leave the id blank."
             raise _RowConflict("exists", problem, hint, pet.id)
         if "status" in judged.fields and not normalize(judged.after.status):
             problem = (
