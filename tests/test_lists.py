@@ -153,6 +153,41 @@ def test_a_sheet_that_a_user_edits_in_python_is_planned_so(tmp_path: Path) -> No
         assert [tag.name for tag in change.after.tags] == ["brand new"]
 
 
+@pytest.mark.parametrize(
+    "tags",
+    [("new",), [Tag(None, "new")], np.array(["new"], dtype=object), ["new"]],
+    ids=["tuple", "list", "array", "text"],
+)
+def test_lists_of_any_kind_in_a_sheet_s_frame_are_planned(tmp_path: Path, tags: Any) -> None:
+    """Whatever a user sets as a list in `sheet.frame` is planned, also if an earlier plan has read
+    the sheet, and a cell has the marker.
+    """
+    path = tmp_path / "pets.csv"
+    with ps.demo() as store:
+        frame = store.snapshot().frame.head(5)
+        ps.write_sheet(frame, path, base=store.snapshot())
+        sheet = ps.read_sheet(path)
+        sheet.frame.at[sheet.frame.index[0], "category"] = "[clear]"
+        assert len(store.plan(sheet).changes) == 1
+        sheet.frame["tags"] = pd.Series([tags] * 5, sheet.frame.index, dtype=object)
+        plan = store.plan(sheet)
+        assert {each.pet_id for each in plan.changes} == {*frame["id"]}
+        for change in plan.changes:
+            assert change.after is not None
+            assert [tag.name for tag in change.after.tags] == ["new"]
+
+
+def test_a_frame_that_a_user_edits_is_not_validated_again(tmp_path: Path) -> None:
+    """A status that only the store knows blocks its row; the edits in the frame still count."""
+    path = tmp_path / "pets.csv"
+    path.write_text("id,name,status\n1,Rex,adopted\n2,Tom,sold\n", "utf-8")
+    with ps.demo() as store:
+        sheet = ps.read_sheet(path)
+        sheet.frame.at[sheet.frame.index[0], "name"] = "Brand new"
+        names = [each.after.name for each in store.plan(sheet).changes if each.after]
+    assert "Brand new" in names
+
+
 def test_a_column_of_lists_refuses_what_is_not_one() -> None:
     """A column cannot be changed, and is made of lists only."""
     column = array_of([["a"]], "urls")

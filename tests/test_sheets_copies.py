@@ -200,3 +200,16 @@ def test_what_is_of_a_wrong_type_is_refused(tmp_path, monkeypatch, reason, call)
         call(sheet)
     assert caught.value.hint
     assert [each.name for each in tmp_path.iterdir()] == ["pets.xlsx"]
+
+
+def test_results_of_a_sheet_with_the_id_0(tmp_path):
+    """A row with the id 0 does not stop the results of the other rows."""
+    path = tmp_path / "pets.csv"
+    path.write_text("id,name,status\n1,Rex,available\n0,Zero,sold\n2,Mia,sold\n", "utf-8")
+    sheet = read_sheet(path)
+    assert len(sheet.frame) == 3
+    results = pd.DataFrame(
+        {"outcome": "applied", "message": "", "assigned_id": None}, sheet.frame.index
+    )
+    write_results(sheet, results, tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text("utf-8").count("applied") == 3

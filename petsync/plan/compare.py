@@ -1228,9 +1228,9 @@ def _note_renames(deletes: Sequence[Delete], changes: Sequence[Change]) -> Itera
     """
     for pet, add in _pair_alike([delete.before for delete in deletes], changes):
         yield (
-            f"Pet {pet.id} ({pet.name}) would be deleted, and the row at {add.source} "
-            f"({add.after.name}) would add a similar pet. If they are the same pet, write {pet.id} "
-            "into the id cell of the row, and clear its action cell."
+            f"Pet {pet.id} ({pet.name}) would be deleted, and {add.source} ({add.after.name}) "
+            f"would add a similar pet. If they are the same pet, give the row the id {pet.id}, and "
+            "no action."
         )
 
 

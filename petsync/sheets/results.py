@@ -283,7 +283,7 @@ def _result_edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, st
     for result in results.itertuples():
         row = int(str(result.Index))
         edit = _describe_result(result, is_add=row in adds, own=ids.get(row))
-        if int(edit.get("id", 0)) in ids_of_other_rows:
+        if "id" in edit and int(edit["id"]) in ids_of_other_rows:
             del edit["id"]
             if edit["outcome"] != "applied":
                 edit.pop(ACTION, None)

@@ -300,6 +300,7 @@ def _check_effect(sheet: object, options: ReadKeywords) -> None:
 def _read(sheet: Sheet | pd.DataFrame | str | Path, options: ReadOptions) -> Sheet:
     """Return the sheet as read with the options. Raises SheetError if it cannot be read."""
     if isinstance(sheet, Sheet):
+        sheet = sheet.as_edited()
         if options.corrections:
             return _read_again(sheet, options)
         known = options.known_statuses

@@ -77,6 +77,8 @@ class PetTable:
         if (table is None) == (frame is None):
             raise TypeError("PetTable takes either a table or a frame")
         self._table, self._frame = table, frame
+        self.is_shared = False
+        """True once `frame` has been used: a user may change it at any time."""
 
     @property
     def table(self) -> pa.Table:
@@ -89,6 +91,7 @@ class PetTable:
     def frame(self) -> pd.DataFrame:
         """The pets in the canonical columns, and `extra` if a pet has unknown fields."""
         self._frame, self._table = with_python_lists(self.rows), None
+        self.is_shared = True
         return self._frame
 
     @property

@@ -20,6 +20,7 @@ __all__ = [
     "Items",
     "ListArray",
     "ListDtype",
+    "as_lists",
     "count_items",
     "have_items",
     "lists_of",
@@ -379,6 +380,26 @@ class ListArray(pd.api.extensions.ExtensionArray):
 
 _ArrayType = type[ListArray]
 _DTYPE = ListDtype()
+
+
+def as_lists(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a copy of the frame in which tags and photos are lists, whatever kind of list a user
+    has set, and tags are no texts.
+    """
+
+    def as_list(value: Any) -> Any:
+        if not isinstance(value, list | tuple | np.ndarray):
+            return value
+        return [Tag(None, item) if is_tags and isinstance(item, str) else item for item in value]
+
+    columns: dict[str, Any] = {}
+    for name in ("tags", "photo_urls"):
+        is_tags = name == "tags"
+        if name in frame and not isinstance(frame[name].array, ListArray):
+            columns[name] = pd.Series(
+                lists_of([as_list(each) for each in frame[name]]), frame.index, dtype=object
+            )
+    return frame.assign(**columns)
 
 
 def with_python_lists(frame: pd.DataFrame) -> pd.DataFrame:

@@ -20,6 +20,7 @@ from petsync.table.base import Base
 from petsync.table.cells import escape_marker, is_like_marker, marker_core, marker_word
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import FEW, ids_of, is_blank, lacks_id, plain_values
+from petsync.table.lists import as_lists
 
 __all__ = [
     "FINDING_FIELDS",
@@ -235,6 +236,15 @@ class Sheet:
         empty text empties it too, unless the pet's category has an empty name.
         """
         return self.content.frame
+
+    def as_edited(self) -> Sheet:
+        """Return the sheet with the rows that `frame` has now, if a user may have changed it. Lists
+        may be of any type, and tags may be texts.
+        """
+        if not self.content.is_shared:
+            return self
+        # Validated again, the cells would have the values of the file.
+        return replace(self.with_frame(as_lists(self.frame)), validate_again=None)
 
     def with_frame(self, frame: pd.DataFrame) -> Sheet:
         """Return the sheet with other rows, in the form of `frame`."""
