@@ -295,10 +295,16 @@ class Base:
         first, second = msgspec.json.encode(self._header()), self._encode_sheet_pets()
         # Arrow reads the table faster if it is aligned.
         padding = b" " * (-(len(first) + len(second) + 2) % _ALIGNMENT)
-        data = pa.BufferOutputStream()
-        data.write(b"\n".join([first + padding, second, b""]))
-        _write_table(self.pets.table, data)
-        return pack(data.getvalue())
+        lines = b"\n".join([first + padding, second, b""])
+        table = sorted_by_id(self.pets.table).combine_chunks()
+        # A buffer that grows would be copied again and again.
+        sizer = pa.MockOutputStream()
+        _write_table(table, sizer)
+        data = pa.allocate_buffer(len(lines) + sizer.size())
+        with pa.FixedSizeBufferWriter(data) as writer:
+            writer.write(lines)
+            _write_table(table, writer)
+        return pack(data)
 
     def _encode_sheet_pets(self) -> bytes:
         return encode_pets([pet for _, pet in sorted(self.sheet_pets.items())])
@@ -491,10 +497,10 @@ def _json_row(
     return _Row(labels, list(photo_urls or ()), number, name, status, group)
 
 
-def _write_table(table: pa.Table, data: pa.BufferOutputStream) -> None:
-    """Write the table, sorted by id, in Arrow's stream format."""
+def _write_table(table: pa.Table, data: pa.NativeFile) -> None:
+    """Write the table in Arrow's stream format."""
     with pa.ipc.new_stream(data, SCHEMA) as writer:
-        writer.write_table(sorted_by_id(table).combine_chunks())
+        writer.write_table(table)
 
 
 def _decode_table(data: pa.Buffer) -> pa.Table:
