@@ -71,7 +71,7 @@ from petsync.table.frame import (
     select,
     unique_texts,
 )
-from petsync.table.lists import ListArray, count_items, have_items
+from petsync.table.lists import ListArray, count_items
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = [
@@ -880,10 +880,11 @@ def _script(letter: str) -> str:
 
 
 def _have_photos(column: pd.api.extensions.ExtensionArray, wanted: Collection[str]) -> match.Mask:
-    """Return a mask of the lists with one of these URLs."""
+    """Return a mask of the lists whose first URL may be one of these."""
     if isinstance(column, ListArray):
         return column.items.have_any(names_among(pd.Series(column.items.texts), wanted))
-    return have_items(column, lambda url: normalize(url) in wanted)
+    lists = column.to_numpy(dtype=object).tolist()
+    return np.array([bool(each) and normalize(each[0]) in wanted for each in lists], dtype=bool)
 
 
 def _looks(text: str) -> str:

@@ -93,6 +93,7 @@ _Array = pd.api.extensions.ExtensionArray
 
 _SPARSE = 4
 """The average distance between ids above which they are looked up by hashing."""
+_BLOCK = 4_096
 """The number of lists to compare at once, so that their items stay in the processor's cache."""
 
 
@@ -272,14 +273,22 @@ def _compare_lists(same: Callable[[Any, Any], bool]) -> _Comparison:
     def mask(cells: _Array, old: _Array, places: Positions) -> Mask:
         left, right = _items(cells), _items(old)
         if left is None or right is None:
-            pairs = zip(cells.tolist(), old.take(places).tolist(), strict=True)
-            return np.array([differs(*pair) for pair in pairs], dtype=bool)
+            return mask_of_lists(cells.to_numpy(dtype=object), old.to_numpy(dtype=object), places)
         is_same_order = len(places) == len(right) and bool((places == np.arange(len(right))).all())
         right = right if is_same_order else right.take(places)
         result = ~left.are_missing() & left.differ(right)
         some = np.flatnonzero(result)
         pairs = zip(left.take(some).to_lists(), right.take(some).to_lists(), strict=True)
         result[some] = [not same(one, other or ()) for one, other in pairs]
+        return result
+
+    def mask_of_lists(left: npt.NDArray[Any], right: npt.NDArray[Any], places: Positions) -> Mask:
+        result = np.zeros(len(left), dtype=bool)
+        for start in range(0, len(left), _BLOCK):
+            mine, theirs = left[start : start + _BLOCK], right[places[start : start + _BLOCK]]
+            for n in np.flatnonzero(mine != theirs):
+                one = mine[n]
+                result[start + n] = isinstance(one, list) and not same(one, theirs[n] or ())
         return result
 
     return _Comparison(differs, mask)

@@ -417,8 +417,8 @@ def count_items(column: pd.api.extensions.ExtensionArray) -> Counter[Any]:
     """Return the number of occurrences of each tag or URL in a column of lists."""
     if isinstance(column, ListArray):
         return column.items.count()
-    lists = (each for each in column if isinstance(each, list | tuple))
-    return Counter(item for each in lists for item in each)
+    lists = column.to_numpy(dtype=object).tolist()
+    return Counter(item for each in lists if isinstance(each, list | tuple) for item in each)
 
 
 def have_items(
@@ -427,5 +427,6 @@ def have_items(
     """Return a mask of the lists with at least one such tag or URL."""
     if isinstance(column, ListArray):
         return column.items.have(is_wanted)
-    has = (isinstance(each, list | tuple) and any(map(is_wanted, each)) for each in column)
-    return np.fromiter(has, dtype=bool, count=len(column))
+    lists = column.to_numpy(dtype=object).tolist()
+    has = [isinstance(each, list | tuple) and any(map(is_wanted, each)) for each in lists]
+    return np.array(has, dtype=bool)
