@@ -7,7 +7,6 @@ into plain values and read field by field, so that no field is lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,7 +15,6 @@ from petsync.errors import ResponseError
 from petsync.models import MAX_ID, MIN_ID, ApiResponse, Category, Id, Pet, Tag
 
 __all__ = [
-    "PetRow",
     "decode_api_response",
     "decode_pet",
     "decode_pets",
@@ -24,7 +22,6 @@ __all__ = [
     "encode_api_response",
     "encode_pet",
     "encode_pets",
-    "map_rows",
     "split_list",
 ]
 
@@ -32,8 +29,8 @@ __all__ = [
 T = TypeVar("T")
 
 
-class PetRow(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A pet for the strict decoder: its lists stay lists, because a DataFrame needs them."""
+class _PetRow(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A pet for the strict decoder."""
 
     id: Id | None = None
     name: str | None = None
@@ -54,11 +51,9 @@ class PetRow(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
         )
 
 
-_row_decoder = msgspec.json.Decoder(PetRow)
-_rows_decoder = msgspec.json.Decoder(list[PetRow])
+_row_decoder = msgspec.json.Decoder(_PetRow)
+_rows_decoder = msgspec.json.Decoder(list[_PetRow])
 _parts_decoder = msgspec.json.Decoder(list[msgspec.Raw])
-_BATCH = 2_000
-"""The number of pets that are decoded at once: with so few, they stay in the processor's cache."""
 _encoder = msgspec.json.Encoder()
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _KNOWN_FIELDS = ("id", "name", "photoUrls", "category", "tags", "status")
@@ -70,20 +65,6 @@ def decode_pet(body: bytes) -> Pet:
         return _row_decoder.decode(body).to_pet()
     except _UNREADABLE:
         return _pet(_decode_plain(body), "the pet")
-
-
-def map_rows(body: bytes, convert: Callable[[list[PetRow]], T]) -> list[T] | None:
-    """Decode a list of pets with the strict decoder, and return the result of `convert` for each
-    batch of them; None if the bytes are not a list of valid PetRows.
-    """
-    try:
-        parts = _parts_decoder.decode(body)
-        return [
-            convert(_rows_decoder.decode(b"[" + b",".join(parts[start : start + _BATCH]) + b"]"))
-            for start in range(0, len(parts), _BATCH)
-        ]
-    except _UNREADABLE:
-        return None
 
 
 def split_list(body: bytes) -> list[msgspec.Raw] | None:
@@ -98,8 +79,10 @@ def decode_pets(body: bytes) -> list[Pet]:
     """Decode a list of pets. Raises ResponseError if the bytes are not a list of pets; the error
     names the first pet that cannot be read.
     """
-    batches = map_rows(body, lambda rows: [row.to_pet() for row in rows])
-    return decode_pets_carefully(body) if batches is None else [*chain.from_iterable(batches)]
+    try:
+        return [row.to_pet() for row in _rows_decoder.decode(body)]
+    except _UNREADABLE:
+        return decode_pets_carefully(body)
 
 
 def decode_pets_carefully(body: bytes) -> list[Pet]:
