@@ -193,8 +193,6 @@ def test_a_column_of_lists_refuses_what_is_not_one() -> None:
     column = array_of([["a"]], "urls")
     with pytest.raises(NotImplementedError):
         column[0] = ["b"]
-    with pytest.raises(TypeError, match="make it a list"):
-        Items.of(["a; b"])
     with pytest.raises(IndexError):
         column.take([1])
     plain = pd.DataFrame({"n": [1]})

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -65,7 +66,6 @@ SCHEMA = pa.schema(
 """The schema of a table of pets. Only the items of `tags` and `tag_ids` may be null: a tag may lack
 its name or its id.
 """
-_Lists = pa.LargeListArray
 
 
 class PetTable:
@@ -286,9 +286,9 @@ def rows_from_table(table: pa.Table) -> pd.DataFrame:
         }
         if texts:
             columns["tags"] = columns["tags"].objects
-        extra = _split_extra(texts, columns["tags"])
-        if any(extra):
-            columns[EXTRA] = pd.Series(extra, dtype=object)
+            extra = _split_extra(texts, columns["tags"])
+            if any(extra):
+                columns[EXTRA] = pd.Series(extra, dtype=object)
         return pd.DataFrame(columns, copy=False)
 
 
@@ -329,7 +329,9 @@ def _is_null(column: pa.ChunkedArray) -> bool:
     return is_null
 
 
-def _split_extra(texts: list[str | None], tags: ListArray) -> list[dict[str, Any] | None]:
+def _split_extra(
+    texts: list[str | None], tags: npt.NDArray[np.object_]
+) -> list[dict[str, Any] | None]:
     """Return the unknown fields of each pet, and give the `tags` theirs."""
     extra: list[dict[str, Any] | None] = []
     for place, text in enumerate(texts):

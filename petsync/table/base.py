@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,6 +38,7 @@ from petsync.table.frame import (
     pets_from_frame,
     plain_values,
 )
+from petsync.table.lists import join_items
 
 __all__ = ["LINE", "Base", "ParcelError", "pack", "unpack", "verify"]
 
@@ -441,9 +441,9 @@ def _encode_pets(pets: PetTable) -> bytes:
     has_category = pc.or_(table["category_id"].is_valid(), table["category"].is_valid())
     lines = _concat(
         '{"tags":[',
-        _join_items(table["tags"], labels),
+        join_items(table["tags"], labels, ","),
         '],"photoUrls":[',
-        _join_items(table["photo_urls"], _concat('"', urls, '"')),
+        join_items(table["photo_urls"], _concat('"', urls, '"'), ","),
         "]",
         _present(_concat(',"id":', table["id"].cast(_TEXT))),
         _present(_concat(',"name":"', table["name"], '"')),
@@ -473,14 +473,6 @@ def _labels(ids: Any, names: Any) -> Any:
     comma = pc.if_else(both, pa.scalar(",", _TEXT), pa.scalar("", _TEXT))
     number = _present(_concat('"id":', ids.cast(_TEXT)))
     return _concat("{", number, comma, _present(_concat('"name":"', names, '"')), "}")
-
-
-def _join_items(lists: Any, items: Any) -> Any:
-    """Return the items of each list as one text, with commas between them."""
-    lengths = np.array(pc.list_value_length(lists).fill_null(0), dtype=np.int64)
-    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]))
-    flat = items.combine_chunks() if isinstance(items, pa.ChunkedArray) else items
-    return pc.binary_join(pa.LargeListArray.from_arrays(offsets, flat), pa.scalar(",", _TEXT))
 
 
 def _json_row(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-__all__ = ["ACTIONS", "ADDING", "CLEAR", "CLEARED", "COLUMNS", "FEW", "Action", "Column"]
+__all__ = ["ACTIONS", "ADDING", "CLEAR", "CLEARED", "COLUMNS", "Action", "Column"]
 
 
 Column = Literal["id", "name", "status", "category", "category_id", "tags", "photo_urls"]
@@ -31,6 +31,3 @@ ADDING: frozenset[str] = frozenset({"add", "add-another"})
 """The actions that add a pet and change none; `add-another` may add a pet that equals another
 one.
 """
-
-FEW = 200
-"""The maximum number of values for which a loop costs less than a call of pandas or Arrow."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from petsync._sync import no_collection
 from petsync.models import Category, Pet, Tag
-from petsync.table.columns import COLUMNS, FEW
+from petsync.table.columns import COLUMNS
 from petsync.table.lists import ListArray, lists_of, share_tags
 
 __all__ = [
@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 Mask = npt.NDArray[np.bool_]
+FEW = 200
+"""The maximum number of values for which a loop costs less than a call of pandas or Arrow."""
 
 
 # Pets as a DataFrame and back, without loss.

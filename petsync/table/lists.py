@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +23,9 @@ __all__ = [
     "ListDtype",
     "as_lists",
     "count_items",
+    "find_bounds",
     "have_items",
+    "join_items",
     "lists_of",
     "share_tags",
     "shared_tag",
@@ -30,7 +33,6 @@ __all__ = [
 ]
 
 _TEXT = pa.large_string()
-_TEXTS = pa.large_list(_TEXT)
 _STR = pd.StringDtype(na_value=np.nan)
 _Objects = npt.NDArray[np.object_]
 _Codes = npt.NDArray[np.int64]
@@ -121,20 +123,17 @@ class Items:
         """Return a mask of the missing lists."""
         return np.array(self.names.is_null(), dtype=bool)
 
-    def lengths(self) -> npt.NDArray[np.int64]:
-        """Return the number of items in each list, 0 for a missing one."""
-        return np.array(pc.list_value_length(self.names).fill_null(0), dtype=np.int64)
+    def bounds(self) -> _Codes:
+        """Return `find_bounds` of the lists."""
+        return find_bounds(self.names)
 
     @classmethod
-    def of(cls, values: Sequence[Any], *, has_ids: bool = False) -> Items:
-        """Return the lists of a column, whose items are tags, names of tags, or URLs. Raises
-        TypeError if a value is not a list.
-        """
-        lists = [_as_list(each) for each in values]
-        flat = [item for each in lists if each for item in each]
-        offsets = np.zeros(len(lists) + 1, np.int64)
-        np.cumsum([len(each or ()) for each in lists], out=offsets[1:])
-        is_missing = pa.array([each is None for each in lists]) if None in lists else None
+    def of(cls, values: Sequence[Sequence[Any] | None], *, has_ids: bool = False) -> Items:
+        """Return the lists of a column, each None or a list of tags, names of tags, or URLs."""
+        flat = [item for each in values if each for item in each]
+        offsets = np.zeros(len(values) + 1, np.int64)
+        np.cumsum([len(each or ()) for each in values], out=offsets[1:])
+        is_missing = pa.array([each is None for each in values]) if None in values else None
 
         def build(items: list[Any], kind: pa.DataType) -> pa.LargeListArray:
             array = pa.array(items, kind)
@@ -153,9 +152,8 @@ class Items:
         else:
             codes, kinds = self._find_kinds()
             flat = kinds[codes].tolist()
-        ends = np.cumsum(self.lengths()).tolist()
         lists: list[list[Any] | None] = [
-            flat[start:end] for start, end in zip([0, *ends], ends, strict=False)
+            flat[start:end] for start, end in pairwise(self.bounds().tolist())
         ]
         for place in np.flatnonzero(self.are_missing()).tolist():
             lists[place] = None
@@ -183,17 +181,14 @@ class Items:
         A missing list has the number of an empty one.
         """
         codes, _ = self._find_kinds()
-        ends = np.concatenate([[0], np.cumsum(self.lengths())])
-        lists = pa.LargeListArray.from_arrays(pa.array(ends), pa.array(codes).cast(_TEXT))
-        texts = pc.binary_join(lists, pa.scalar(",", _TEXT))
+        texts = join_items(self.names, pa.array(codes).cast(_TEXT), ",")
         return np.asarray(texts.dictionary_encode().indices, dtype=np.int64)
 
     def differ(self, other: Items) -> npt.NDArray[np.bool_]:
         """Return a mask of the lists whose items are not exactly those of the other's list at the
         same position. A missing list has no items.
         """
-        sizes = self.lengths()
-        result: npt.NDArray[np.bool_] = sizes != other.lengths()
+        result: npt.NDArray[np.bool_] = np.diff(self.bounds()) != np.diff(other.bounds())
         if result.any():
             same = np.flatnonzero(~result)
             result[same] = self.take(same).differ(other.take(same))
@@ -214,8 +209,7 @@ class Items:
     def have_any(self, items: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Return a mask of the lists with at least one item in a mask of the items of all lists."""
         result = np.zeros(len(self), dtype=bool)
-        places = np.searchsorted(np.cumsum(self.lengths()), np.flatnonzero(items), side="right")
-        result[places] = True
+        result[np.searchsorted(self.bounds()[1:], np.flatnonzero(items), side="right")] = True
         return result
 
     def _find_kinds(self) -> tuple[_Codes, _Objects]:
@@ -250,12 +244,19 @@ def _differ(one: pa.LargeListArray, other: pa.LargeListArray) -> npt.NDArray[np.
     return result
 
 
-def _as_list(value: Any) -> list[Any] | None:
-    if isinstance(value, list | tuple | np.ndarray):
-        return list(value)
-    if value is None or value is pd.NA or value != value:
-        return None
-    raise TypeError(f"a column of lists has the value {value!r}: make it a list")
+def find_bounds(lists: Any) -> _Codes:
+    """Return the positions, among the items of all lists, at which the lists begin, and the last
+    one's end. A missing list has no items.
+    """
+    lengths = np.array(pc.list_value_length(lists).fill_null(0), dtype=np.int64)
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+
+
+def join_items(lists: Any, texts: Any, separator: str) -> pa.LargeStringArray:
+    """Return one text for each list, joined from the `texts` of the items of all lists."""
+    flat = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+    joined = pa.LargeListArray.from_arrays(pa.array(find_bounds(lists)), flat)
+    return pc.binary_join(joined, pa.scalar(separator, _TEXT))
 
 
 def lists_of(values: Sequence[Any]) -> _Objects:
@@ -404,12 +405,11 @@ def as_lists(frame: pd.DataFrame) -> pd.DataFrame:
 
 def with_python_lists(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with Python lists, which a user may change."""
-    columns = {
-        name: column.array.objects.copy() if isinstance(column.array, ListArray) else column.array
-        for name, column in frame.items()
-    }
-    if not any(isinstance(column.array, ListArray) for _, column in frame.items()):
+    columns = {name: column.array for name, column in frame.items()}
+    lists = {name: each for name, each in columns.items() if isinstance(each, ListArray)}
+    if not lists:
         return frame
+    columns |= {name: each.objects.copy() for name, each in lists.items()}
     return pd.DataFrame(columns, index=frame.index, copy=False)
 
 

@@ -28,6 +28,7 @@ from petsync.table.cells import (
 )
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import plain_values
+from petsync.table.lists import find_bounds, join_items
 
 __all__ = ["GUIDE", "OUT", "Contents", "cell_columns", "cell_texts", "replace_texts"]
 
@@ -107,7 +108,7 @@ def _iter_columns(
             texts, is_plain = _join_tags(column, table[TAG_IDS].combine_chunks())
         else:
             is_plain_url = _are_plain(pc.list_flatten(column), _PLAIN_URL)
-            is_plain = _are_all(_find_bounds(column), is_plain_url)
+            is_plain = _are_all(column, is_plain_url)
             texts = pc.binary_join(column, pa.scalar(separator, _TEXT))
         rows = np.flatnonzero(~is_plain if is_known else np.ones(len(table), dtype=bool))
         texts = texts.fill_null("")
@@ -152,16 +153,10 @@ def _are_plain(texts: pa.LargeStringArray, pattern: str) -> npt.NDArray[np.bool_
     return np.array(is_plain.fill_null(pattern == _PLAIN_TEXT), dtype=bool)
 
 
-def _find_bounds(column: pa.LargeListArray) -> Positions:
-    """Return the positions, among all items, at which the lists begin, and the last one's end."""
-    ends = np.cumsum(np.array(pc.list_value_length(column).fill_null(0)))
-    return np.concatenate([[0], ends])
-
-
-def _are_all(bounds: Positions, is_plain: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return a mask of the lists with these bounds all of whose items are plain."""
+def _are_all(column: pa.LargeListArray, is_plain: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return a mask of the lists all of whose items are plain."""
     odd = np.concatenate([[0], np.cumsum(~is_plain)])
-    is_all: npt.NDArray[np.bool_] = np.diff(odd[bounds]) == 0
+    is_all: npt.NDArray[np.bool_] = np.diff(odd[find_bounds(column)]) == 0
     return is_all
 
 
@@ -173,9 +168,7 @@ def _join_tags(
     is_plain = _are_plain(flat_names, _PLAIN_TAG)
     numbered = pc.binary_join_element_wise(flat_ids.cast(_TEXT), flat_names, pa.scalar(":", _TEXT))
     items = pc.coalesce(numbered, flat_names, pa.scalar("", _TEXT))
-    bounds = _find_bounds(names)
-    lists = pa.LargeListArray.from_arrays(pa.array(bounds), items)
-    return pc.binary_join(lists, pa.scalar("; ", _TEXT)), _are_all(bounds, is_plain)
+    return join_items(names, items, "; "), _are_all(names, is_plain)
 
 
 def _values(frame: pd.DataFrame, name: str) -> Sequence[Any]:
