@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import gc
 import inspect
 import os
 import signal
@@ -20,7 +21,7 @@ from unittest.mock import Mock
 import pytest
 from interrupting import interrupt_in, once_main_waits_in
 
-from petsync._sync import LoopThread, Task, _Promise, delegate, make_synchronous
+from petsync._sync import LoopThread, Task, _Promise, delegate, make_synchronous, no_collection
 
 
 @pytest.fixture
@@ -321,3 +322,15 @@ def test_a_delegated_method_is_that_of_the_part(loop: LoopThread) -> None:
 
 async def _tasks() -> int:
     return len(asyncio.all_tasks())
+
+
+def test_overlapping_pauses_of_the_collector() -> None:
+    """The collector runs again after the last of several pauses, whatever their order."""
+    assert gc.isenabled()
+    first, second = no_collection(), no_collection()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not gc.isenabled()
+    second.__exit__(None, None, None)
+    assert gc.isenabled()
