@@ -29,7 +29,7 @@ from petsync.plan.decide import SheetComparison
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
-from petsync.table.arrow import PetTable, frame_from_json
+from petsync.table.arrow import PetTable, frame_from_json, rows_from_table, table_from_json
 from petsync.table.base import Base
 from petsync.table.sheet import Sheet
 
@@ -58,7 +58,13 @@ class Inputs:
 
     def sheet_frame(self) -> pd.DataFrame:
         """Return the sheet's table, newly decoded, as a reader of sheets makes it."""
-        frame = frame_from_json(self.sheet)
+        return self._as_sheet(frame_from_json(self.sheet))
+
+    def sheet_rows(self) -> pd.DataFrame:
+        """Return the same table with Arrow lists, as petsync compares it."""
+        return self._as_sheet(rows_from_table(table_from_json(self.sheet)))
+
+    def _as_sheet(self, frame: pd.DataFrame) -> pd.DataFrame:
         frame["action"] = pd.array(["merge"] * len(frame), dtype="str")
         frame.index = pd.Index(np.arange(2, 2 + len(frame)), name="row")
         return frame
@@ -127,11 +133,11 @@ def _is_common(part: object) -> bool:
 def petsync(inputs: Inputs, *, is_three_way: bool = False) -> Work:
     """Return petsync's way from the tables to a Plan; getPetById answers 404 for any pet."""
     base = (
-        Base(pets=PetTable(frame=inputs.store_frame()), store=URL, taken_at=EXPORTED)
+        Base(pets=PetTable(table_from_json(inputs.exported)), store=URL, taken_at=EXPORTED)
         if is_three_way
         else None
     )
-    frame = inputs.sheet_frame()
+    frame = inputs.sheet_rows()
     sheet = Sheet(
         source="pets.xlsx",
         tab="Pets",
@@ -141,9 +147,7 @@ def petsync(inputs: Inputs, *, is_three_way: bool = False) -> Work:
         base=base,
     )
     snapshot = Snapshot(
-        pets=PetTable(
-            frame=frame_from_json(inputs.later) if is_three_way else inputs.store_frame()
-        ),
+        pets=PetTable(table_from_json(inputs.later if is_three_way else inputs.exported)),
         coverage=Coverage(STANDARD.statuses),
         source=URL,
         taken_at=datetime.fromisoformat(COMPARED).astimezone(UTC),
@@ -151,7 +155,7 @@ def petsync(inputs: Inputs, *, is_three_way: bool = False) -> Work:
     options = PlanOptions(delete_missing=True)
 
     def plan(_: object) -> Plan:
-        found = dict.fromkeys(find_unproved_ids(sheet.frame, snapshot.frame))
+        found = dict.fromkeys(find_unproved_ids(sheet.rows, snapshot.rows))
         compared = SheetComparison(snapshot, sheet, found)
         return compare(compared, created=COMPARED, options=options).plan
 
