@@ -188,6 +188,34 @@ def test_a_frame_that_a_user_edits_is_not_validated_again(tmp_path: Path) -> Non
     assert "Brand new" in names
 
 
+def test_a_frame_that_a_user_only_reads_is_validated_again(tmp_path: Path) -> None:
+    """A look at `sheet.frame` is no edit: the sheet can still learn the statuses of a store."""
+    path = tmp_path / "pets.csv"
+    path.write_text("id,name,status,tags,photo_urls\n1,Rex,adopted,a;b,\n2,Tom,sold,,u\n", "utf-8")
+    sheet = ps.read_sheet(path)
+    assert (len(sheet.frame), sheet.frame["tags"].tolist(), sheet.as_edited() is sheet) == (
+        len(sheet),
+        [None],
+        True,
+    )
+    known = sheet.as_edited().with_statuses(["adopted"])
+    assert known.frame["status"].tolist() == ["adopted", "sold"]
+    changes: list[Callable[[pd.DataFrame], object]] = [
+        lambda frame: frame["tags"].iloc[0].append("c"),
+        lambda frame: frame.__setitem__("photo_urls", [["v"], ["w"]]),
+        lambda frame: frame.__setitem__("name", ["Max", "Tom"]),
+        lambda frame: frame.__setitem__("tags", [[1], ["b"]]),
+        lambda frame: frame.pop("tags"),
+        lambda frame: frame.__setitem__("id", [3, 4]),
+        lambda frame: frame.insert(1, "x", 1),
+    ]
+    for change in changes:
+        changed = ps.read_sheet(path, known_statuses=["adopted"])
+        assert len(changed.frame) == 2
+        change(changed.frame)
+        assert changed.as_edited() is not changed
+
+
 def test_a_column_of_lists_refuses_what_is_not_one() -> None:
     """A column cannot be changed, and is made of lists only."""
     column = array_of([["a"]], "urls")

@@ -77,8 +77,7 @@ class PetTable:
         if (table is None) == (frame is None):
             raise TypeError("PetTable takes either a table or a frame")
         self._table, self._frame = table, frame
-        self.is_shared = False
-        """True once `frame` has been used: a user may change it at any time."""
+        self._before: pd.DataFrame | None = None
 
     @property
     def table(self) -> pa.Table:
@@ -90,9 +89,21 @@ class PetTable:
     @property
     def frame(self) -> pd.DataFrame:
         """The pets in the canonical columns, and `extra` if a pet has unknown fields."""
-        self._frame, self._table = with_python_lists(self.rows), None
-        self.is_shared = True
+        rows = self.rows
+        if self._before is None:
+            self._before = rows.copy()
+        self._frame, self._table = with_python_lists(rows), None
         return self._frame
+
+    @property
+    def is_edited(self) -> bool:
+        """True if `frame` has been changed since its first use."""
+        if self._before is None or self._frame is None:
+            return False
+        now, before = self._frame, self._before
+        if not (now.index.equals(before.index) and now.columns.equals(before.columns)):
+            return True
+        return not all(_are_same(now[name].array, column.array) for name, column in before.items())
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -105,6 +116,23 @@ class PetTable:
 
     def __len__(self) -> int:
         return len(self.rows if self._table is None else self._table)
+
+
+def _are_same(now: Any, before: Any) -> bool:
+    """Return true if a column still has its values. Of Python lists this is not known, because they
+    are those that a user may have changed.
+    """
+    if not isinstance(before, ListArray):
+        return before.dtype != object and bool(before.equals(now))
+    values = now.tolist()
+    if not all(each is None or isinstance(each, list) for each in values):
+        return False
+    try:
+        items = Items.of(values, has_ids=before.items.ids is not None)
+    except (pa.ArrowException, TypeError):
+        return False  # an item is neither a tag nor a text
+    is_missing = bool((items.are_missing() != before.isna()).any())
+    return not is_missing and not items.differ(before.items).any()
 
 
 # From JSON and pets.

@@ -238,10 +238,10 @@ class Sheet:
         return self.content.frame
 
     def as_edited(self) -> Sheet:
-        """Return the sheet with the rows that `frame` has now, if a user may have changed it. Lists
-        may be of any type, and tags may be texts.
+        """Return the sheet with the rows that `frame` has now, if a user has changed it. Lists may
+        be of any type, and tags may be texts.
         """
-        if not self.content.is_shared:
+        if not self.content.is_edited:
             return self
         # Validated again, the cells would have the values of the file.
         return replace(self.with_frame(as_lists(self.frame)), validate_again=None)
