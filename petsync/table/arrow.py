@@ -1,9 +1,8 @@
-"""Pets as an Arrow table: its schema, and the ways from JSON, pets and a DataFrame and back.
+"""Pets as an Arrow table: its schema, and the conversion from JSON, pets and DataFrames.
 
-The columns are those of the DataFrame, with the ids of the tags in a column of their own, as
-`category_id` is beside `category`. `extra` has the unknown fields of a pet as JSON text: an object,
-or, if its tags have unknown fields too, a list of this object and of an object with the fields of
-the tags by their positions.
+The columns are those of the DataFrame, plus `tag_ids`. `extra` has the unknown fields of a pet as
+JSON text: an object or, if its tags have unknown fields too, a list of two objects. The second one
+has the fields of the tags, by the position of the tag.
 """
 
 from __future__ import annotations
@@ -63,14 +62,14 @@ SCHEMA = pa.schema(
         (EXTRA, _TEXT),
     ]
 )
-"""The schema of a table of pets. Only the items of `tags` and `tag_ids` may be null: a tag may lack
-its name or its id.
+"""The schema of a table of pets. A tag without a name has a null in `tags`, and a tag without an id
+has a null in `tag_ids`.
 """
 
 
 class PetTable:
-    """Pets as an Arrow table, or as a DataFrame. From the first use of `frame` on, that DataFrame
-    is what counts, because a user may change it.
+    """Pets as an Arrow table or a DataFrame. After the first use of `frame`, this DataFrame
+    replaces the table, because a user may change it.
     """
 
     def __init__(self, table: pa.Table | None = None, frame: pd.DataFrame | None = None) -> None:
@@ -81,14 +80,14 @@ class PetTable:
 
     @property
     def table(self) -> pa.Table:
-        """The pets in the columns of SCHEMA; once `frame` has been used, each access converts it. A
-        column that the frame lacks is null.
+        """The pets as a table with SCHEMA. If they are in a DataFrame, each access converts it, and
+        the columns that it lacks are null.
         """
         return table_from_frame(self.rows) if self._table is None else self._table
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The pets in the canonical columns, and `extra` if a pet has unknown fields."""
+        """The pets as a DataFrame with Python lists, which a user may change."""
         rows = self.rows
         if self._before is None:
             self._before = rows.copy()
@@ -97,7 +96,9 @@ class PetTable:
 
     @property
     def is_edited(self) -> bool:
-        """True if `frame` has been changed since its first use."""
+        """True if `frame` may have been changed since its first use; False if it certainly was
+        not.
+        """
         if self._before is None or self._frame is None:
             return False
         now, before = self._frame, self._before
@@ -107,8 +108,8 @@ class PetTable:
 
     @property
     def rows(self) -> pd.DataFrame:
-        """The pets for comparisons, not to be changed: `frame`, but with each list as a `ListArray`
-        until `frame` is used.
+        """The pets as a DataFrame for comparisons, which must not be changed. Before the first use
+        of `frame`, a column of lists may be a `ListArray`.
         """
         if self._frame is None:
             self._frame = rows_from_table(self.table)
@@ -119,8 +120,8 @@ class PetTable:
 
 
 def _are_same(now: Any, before: Any) -> bool:
-    """Return true if a column still has its values. Of Python lists this is not known, because they
-    are those that a user may have changed.
+    """Return true if a column certainly has the same values as before. A column of Python objects
+    is never certain, because a user may have changed the objects themselves.
     """
     if not isinstance(before, ListArray):
         return before.dtype != object and bool(before.equals(now))
@@ -139,10 +140,10 @@ def _are_same(now: Any, before: Any) -> bool:
 
 
 def table_from_json(body: bytes, *, copies: bool = False) -> pa.Table:
-    """Return the table of a JSON list of pets. A pet that occurs several times becomes one row,
-    from its last occurrence; with `copies` each occurrence becomes a row.
+    """Return the table of a JSON list of pets. If an id occurs several times, only the last pet
+    with this id becomes a row; with `copies` each pet becomes a row.
 
-    Raises a ResponseError that names the first pet that cannot be read.
+    Raises ResponseError if the body is not a list of pets.
     """
     with no_collection():
         table = _read_json(body)
@@ -162,24 +163,26 @@ def table_from_pets(pets: Iterable[Pet]) -> pa.Table:
 
 
 def without_duplicates(table: pa.Table) -> pa.Table:
-    """Return the table with one row for each id, the last one; all rows without an id are kept."""
+    """Return the table without the rows whose id occurs again in a later row. Rows without an id
+    are kept.
+    """
     ids = number_column(table["id"])
     repeated = ids.duplicated(keep="last") & ~ids.isna()
     return table.filter(pa.array(~repeated)) if repeated.any() else table
 
 
 def is_ascending(table: pa.Table) -> bool:
-    """Return true if the ids are ascending and different, as nearly every service lists them."""
+    """Return true if each id is greater than the id before it."""
     ids = table["id"].to_numpy()
     return bool((ids[1:] > ids[:-1]).all())
 
 
 def sorted_by_id(table: pa.Table) -> pa.Table:
-    """Return the table sorted by id; the table itself if it is sorted and no id is repeated."""
+    """Return the table sorted by id."""
     return table if is_ascending(table) else table.sort_by("id")
 
 
-# JSON to Arrow by Arrow's own reader, which reads only what is certain to be a pet.
+# JSON to Arrow with Arrow's own reader, for lists of pets that have only known fields.
 
 
 _LABEL = pa.struct([("id", _NUMBER), ("name", pa.string())])
@@ -199,13 +202,13 @@ _BLOCK_BYTES = 1 << 22
 
 
 def _read_json(body: bytes) -> pa.Table | None:
-    """Return the table of a JSON list of pets, None if it must be read field by field: it is not a
-    list of objects, or a pet has an unknown or repeated field, or a value of another type.
+    """Return the table of a JSON list of pets. None if Arrow's reader does not suffice, for example
+    because a pet has an unknown field.
     """
     parts = json.split_list(body)
     if parts is None:
         return None
-    # A line break in a list is white space between values.
+    # A line break in JSON is white space between values.
     has_breaks = b"\n" in body or b"\r" in body
     options = ParseOptions(
         explicit_schema=_PET, unexpected_field_behavior="error", newlines_in_values=has_breaks
@@ -232,8 +235,8 @@ def _read_json(body: bytes) -> pa.Table | None:
 
 
 def _join(tables: list[pa.Table]) -> pa.Table:
-    """Return one table with the rows of all tables. Each column's parts are freed when it is
-    made.
+    """Return one table with the rows of all tables. Empties `tables`: to save memory, the parts of
+    a column are freed before the next column is joined.
     """
     if not tables:
         return SCHEMA.empty_table()
@@ -248,8 +251,8 @@ def _join(tables: list[pa.Table]) -> pa.Table:
 
 
 def _are_objects(pets: bytes | list[msgspec.Raw]) -> bool:
-    """Return true if all values, or all lines, begin like an object. Arrow's reader crashes at a
-    null.
+    """Return true if each value, or each line, starts with `{`. Arrow's reader crashes at a
+    `null`.
     """
     if isinstance(pets, list):
         return all(memoryview(pet)[0] == ord("{") for pet in pets)
@@ -259,7 +262,6 @@ def _are_objects(pets: bytes | list[msgspec.Raw]) -> bool:
 
 
 def _with_schema(read: pa.Table) -> pa.Table:
-    """Return pets as Arrow's reader returns them in the columns of SCHEMA."""
     categories = read["category"]
     columns = {
         **{name: read[name] for name in ("id", "name", "status")},
@@ -274,7 +276,9 @@ def _with_schema(read: pa.Table) -> pa.Table:
 
 
 def _each_list(column: pa.ChunkedArray, field: str = "") -> pa.ChunkedArray:
-    """Return the lists of a field of the items, or of the items. A missing list becomes empty."""
+    """Return the lists, with each item replaced by its `field` if one is given. A missing list
+    becomes empty.
+    """
     return pa.chunked_array(
         [
             pa.ListArray.from_arrays(
@@ -289,17 +293,17 @@ def _each_list(column: pa.ChunkedArray, field: str = "") -> pa.ChunkedArray:
 
 
 def frame_from_table(table: pa.Table) -> pd.DataFrame:
-    """Return the DataFrame of a table: `id` and `category_id` Int64, the texts `str`, without a
-    copy of the text; `tags` lists of Tag and `photo_urls` lists of text. If a pet has unknown
-    fields, the column `extra` has them as dicts, None elsewhere.
+    """Return the DataFrame of a table: `id` and `category_id` are Int64, the texts `str`, `tags`
+    lists of Tag, and `photo_urls` lists of str. If a pet has unknown fields, the column `extra` has
+    a dict for each pet with such fields, else None.
     """
     with no_collection():
         return with_python_lists(rows_from_table(table))
 
 
 def rows_from_table(table: pa.Table) -> pd.DataFrame:
-    """Return the same DataFrame with a `ListArray` for each column of lists. If a pet has unknown
-    fields, the tags are Python lists.
+    """Return the DataFrame of `frame_from_table`, but with a `ListArray` for each column of lists.
+    If a pet has unknown fields, `tags` still has Python lists.
     """
     with no_collection():
         texts = [] if _is_null(table[EXTRA]) else table[EXTRA].to_pylist()
@@ -321,15 +325,13 @@ def rows_from_table(table: pa.Table) -> pd.DataFrame:
 
 
 def rows_from_pets(pets: Iterable[Pet]) -> pd.DataFrame:
-    """Return the DataFrame of the pets in the form of `rows_from_table`, to be joined with such a
-    frame.
-    """
+    """Return the DataFrame of the pets, in the form of `rows_from_table`."""
     return rows_from_table(table_from_pets(pets))
 
 
 def table_from_frame(frame: pd.DataFrame) -> pa.Table:
-    """Return the table of a DataFrame with canonical columns. A column that it lacks is null. A tag
-    can be a Tag or a name.
+    """Return the table of a DataFrame with canonical columns. A missing column becomes null. A tag
+    may be a Tag or a name.
     """
     with no_collection():
         columns = {
@@ -360,11 +362,11 @@ def _is_null(column: pa.ChunkedArray) -> bool:
 def _split_extra(
     texts: list[str | None], tags: npt.NDArray[np.object_]
 ) -> list[dict[str, Any] | None]:
-    """Return the unknown fields of each pet, and give the `tags` theirs."""
+    """Return the unknown fields of each pet. Tags with unknown fields are replaced in `tags`."""
     extra: list[dict[str, Any] | None] = []
     for place, text in enumerate(texts):
         fields = text and msgspec.json.decode(text)
-        # A list has the pet's fields and, by position, those of its tags.
+        # A list has the fields of the pet and, by position, the fields of its tags.
         fields, of_tags = fields if isinstance(fields, list) else (fields, {})
         for position, more in of_tags.items():
             tag = tags[place][int(position)]
@@ -374,8 +376,8 @@ def _split_extra(
 
 
 def _list_items(frame: pd.DataFrame, name: str) -> tuple[Items | None, list[Any]]:
-    """Return the lists in a column, None without the column; and its values if they are Python
-    lists.
+    """Return the items of a column, None if the frame lacks the column; and the column's values if
+    they are Python lists.
     """
     if name not in frame:
         return None, []
@@ -389,7 +391,7 @@ def _list_items(frame: pd.DataFrame, name: str) -> tuple[Items | None, list[Any]
 
 
 def _tag_extra(tags: Sequence[Tag | str]) -> dict[str, Any]:
-    """Return the unknown fields of the tags by position, without tags that have none."""
+    """Return the unknown fields of the tags that have some, by position."""
     return {
         str(place): tag.extra
         for place, tag in enumerate(tags)
@@ -398,7 +400,7 @@ def _tag_extra(tags: Sequence[Tag | str]) -> dict[str, Any]:
 
 
 def _extra_texts(frame: pd.DataFrame, tags: list[Any]) -> list[str | None]:
-    """Return the unknown fields of each row, with those of its tags, as JSON; None for none."""
+    """Return, as JSON, the unknown fields of each row and of its tags; None if there are none."""
     values = plain_values(frame[EXTRA].array) if EXTRA in frame else [None] * len(frame)
     fields: list[Any] = [each if isinstance(each, dict) else None for each in values]
     of_tags = [_tag_extra(each) if each else {} for each in tags]

@@ -46,10 +46,10 @@ __all__ = ["LINE", "Base", "ParcelError", "pack", "unpack", "verify"]
 # Parcel: data as lines of plain ASCII, which the cells of a spreadsheet keep unchanged.
 #
 # The first line has `petsync-base`, the version, the number of further lines, and a SHA-256 of
-# these and of the packed content; the further lines are the packed content in base64. Lines that
-# begin with `#` are comments, and are ignored. The packed content of version 2 is compressed with
-# Zstandard, or is a zero byte and the plain content; that of version 1, which petsync 0.2 wrote, is
-# compressed with zlib.
+# these three and the packed content; the further lines are the packed content in base64. Lines that
+# begin with `#` are comments, and are ignored. In version 2, the packed content is the data
+# compressed with Zstandard, or a zero byte and the data; in version 1, which petsync 0.2 wrote, it
+# is the data compressed with zlib.
 
 
 LINE = 30_000
@@ -59,7 +59,7 @@ _VERSION, _OLD_VERSION = 2, 1
 _PLAIN = b"\0"
 _LABEL = re.compile(r"petsync-base ([0-9]{1,9}) ([0-9]{1,9}) ([0-9a-f]{64})")
 _ANY_LABEL = re.compile(r"petsync-base ")
-# The size that may always be unpacked, and the largest ratio to the packed size above it.
+# Data may be unpacked to this many bytes, or to this many times its packed size if that is more.
 _MIN_LIMIT, _MAX_RATIO = 1 << 24, 64
 _PART_BYTES = 1 << 22
 _TEXT = pa.large_string()
@@ -69,8 +69,8 @@ _ALIGNMENT = 64
 
 
 class ParcelError(ValueError):
-    """The lines are not a complete, unchanged result of `pack`. The message continues "the records
-    cannot be used: …".
+    """Packed records cannot be used. The message is the reason, to be shown after "the records
+    cannot be used: ".
     """
 
 
@@ -87,13 +87,14 @@ def pack(data: bytes | pa.Buffer) -> list[str]:
 
 
 def unpack(lines: Iterable[str]) -> bytes:
-    """Return the data in the lines. Raises ParcelError, which says what is wrong with them."""
+    """Return the data in the lines. Raises ParcelError if they are not a complete, unchanged result
+    of `pack`.
+    """
     data: bytes = _unpack(lines)[1].to_pybytes()
     return data
 
 
 def _unpack(lines: Iterable[str]) -> tuple[int, pa.Buffer]:
-    """Return the version of the lines, and the data in them."""
     version, packed = _decode_lines(lines)
     if version == _OLD_VERSION:
         return version, pa.py_buffer(_inflate(packed))
@@ -184,17 +185,18 @@ def _compute_size_limit(packed: bytes) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Base:
-    """The store's records when a sheet was exported. Sheet and store are both compared with it.
+    """The store's records when a sheet was exported. Both sheet and store are compared with them.
 
-    The base of a reconciliation also describes the sheet, in the fields from `sheet_pets` on.
+    In a reconciliation, these are the last values on which sheet and store agreed. The fields from
+    `sheet_pets` on then describe the sheet.
     """
 
     pets: PetTable
-    """The exported pets, one row for each, sorted by id."""
+    """The pets, one row each."""
     store: str
     """The service's base URL."""
     taken_at: str
-    """The time of the export, ISO 8601 in UTC."""
+    """The time at which the store was read, ISO 8601 in UTC."""
     statuses: tuple[str, ...] = ()
     """The statuses that were queried; () for all, or if they are not known."""
     tags: tuple[str, ...] = ()
@@ -202,25 +204,24 @@ class Base:
     tab: str = ""
     """The worksheet with the pets; "" for CSV, or if it is not known."""
     sheet_pets: Mapping[int, Pet] = field(default_factory=dict)
-    """By id, the pets with their last values in the sheet, if these differ from `frame`. They
-    differ if the row has a category's new name with its old id, or if a column was missing from the
-    sheet when the store changed.
+    """By id, the pets whose last values in the sheet differ from those in `pets`, with the sheet's
+    values. For example, a column was missing from the sheet when the store changed.
     """
     columns: frozenset[str] | None = None
-    """The columns in which the sheet has had values so far; None if that is not known."""
+    """The columns in which the sheet has had values so far; None if they are not known."""
     missing: frozenset[str] = frozenset()
-    """The columns in `columns` that had no values in the last round."""
+    """The columns of `columns` that had no values in the last round."""
     headers: tuple[str, ...] = ()
     """The sheet's headers that petsync does not use."""
     unnumbered: frozenset[int] = frozenset()
     """The ids of the pets whose rows have no id."""
     missing_since: Mapping[int, str] = field(default_factory=dict)
-    """By id, the time (ISO 8601 in UTC) at which petsync found that a pet was in no row and no
-    longer in the store.
+    """By id, the time (ISO 8601 in UTC) at which petsync found that a pet was neither in the sheet
+    nor in the store any more.
     """
     unsure_units: Mapping[int, Collection[str]] = field(default_factory=dict)
-    """By id, the units of the pet's row that may come from a backup: their values may be older than
-    the store's.
+    """By id, the units (`petsync.plan.fields.UNITS`) of the pet's row that may come from a backup:
+    their values may be older than the store's.
     """
     _sheet_rows: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
     _ids: list[frozenset[int]] = field(default_factory=list, init=False, repr=False)
@@ -231,12 +232,12 @@ class Base:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The exported pets in the canonical columns (and `extra`)."""
+        """The pets as a DataFrame, see `PetTable.frame`."""
         return self.pets.frame
 
     @property
     def rows(self) -> pd.DataFrame:
-        """The exported pets for comparisons, see `PetTable.rows`."""
+        """The pets for comparisons, see `PetTable.rows`."""
         return self.pets.rows
 
     @property
@@ -248,7 +249,7 @@ class Base:
 
     @property
     def sheet_rows(self) -> pd.DataFrame:
-        """`rows` with the pets' last values in the sheet."""
+        """`rows`, but with the pets of `sheet_pets`."""
         if not self.sheet_pets:
             return self.rows
         if not self._sheet_rows:  # Cached, too.
@@ -272,7 +273,7 @@ class Base:
         )
 
     def with_pets(self, pets: Sequence[Pet]) -> Base:
-        """Return the base with these pets; each replaces the pet with its id."""
+        """Return the base with these pets. Each replaces the base's pet with the same id."""
         if not pets:
             return self
         others = self.rows[~has_id_in(self.rows, {pet.id for pet in pets})]
@@ -282,7 +283,7 @@ class Base:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the base as JSON, which is the same in all versions of petsync."""
+        """The SHA-256 of the base as JSON. It does not depend on the format of `to_lines`."""
         if not self._digests:  # Cached, too.
             pets = _encode_pets(self.pets)
             parts = [msgspec.json.encode(self._header()), pets]
@@ -297,7 +298,7 @@ class Base:
         padding = b" " * (-(len(first) + len(second) + 2) % _ALIGNMENT)
         lines = b"\n".join([first + padding, second, b""])
         table = sorted_by_id(self.pets.table).combine_chunks()
-        # A buffer that grows would be copied again and again.
+        # Compute the size first, because a growing buffer would be copied repeatedly.
         sizer = pa.MockOutputStream()
         _write_table(table, sizer)
         data = pa.allocate_buffer(len(lines) + sizer.size())
@@ -328,7 +329,9 @@ class Base:
 
     @classmethod
     def from_lines(cls, lines: Iterable[str]) -> Base:
-        """Return the base in the lines. Raises ParcelError if it is not complete and unchanged."""
+        """Return the base that `to_lines` wrote. Raises ParcelError if the lines are incomplete,
+        changed, or not those of a base.
+        """
         version, data = _unpack(lines)
         head, first, second = _split_lines(data)
         try:
@@ -360,7 +363,7 @@ class Base:
 
 
 def _split_lines(data: pa.Buffer) -> list[pa.Buffer]:
-    """Return the first two lines, and the rest, without a copy; empty ones for missing lines."""
+    """Return the first two lines and the rest, without copying them. Missing parts are empty."""
     ends = [match.start() for match in itertools.islice(re.finditer(b"\n", data), 2)]
     ends += [data.size] * (3 - len(ends))
     starts = [0, *(min(end + 1, data.size) for end in ends)]
@@ -377,7 +380,7 @@ _UNREADABLE = (
     ResponseError,
     pa.ArrowException,
     OSError,  # Arrow raises it for a stream in another format.
-    # The unknown fields of a pet are not in their format.
+    # Raised if the unknown fields of a pet do not have the format of SCHEMA's `extra`.
     AttributeError,
     IndexError,
     TypeError,
@@ -386,8 +389,8 @@ _UNREADABLE = (
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True):
-    """The first line of a base. Unset fields are omitted, which keeps the digest of an export
-    stable.
+    """The first line of a base. Unset fields are omitted, so that a new field does not change the
+    digest of an export.
     """
 
     store: str
@@ -419,9 +422,7 @@ class _Row(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 def _encode_pets(pets: PetTable) -> bytes:
-    """Return the pets as JSON, sorted by id. If they have no unknown fields and no text needs an
-    escape, this is done by column.
-    """
+    """Return the pets as JSON, sorted by id."""
     frame = pets.rows
     if EXTRA in frame or not set(COLUMNS) <= set(frame):
         return encode_pets(pets_from_frame(frame.sort_values("id", kind="stable")))
@@ -458,7 +459,7 @@ def _encode_pets(pets: PetTable) -> bytes:
 
 
 def _concat(*parts: Any) -> Any:
-    """Return the parts of each row, columns or texts, as one text; null if a part is null."""
+    """Join the parts, columns or single texts, to one text for each row; null if a part is null."""
     columns = (pa.scalar(each, _TEXT) if isinstance(each, str) else each for each in parts)
     return pc.binary_join_element_wise(*columns, pa.scalar("", _TEXT))
 
@@ -490,7 +491,6 @@ def _json_row(
 
 
 def _write_table(table: pa.Table, data: pa.NativeFile) -> None:
-    """Write the table in Arrow's stream format."""
     with pa.ipc.new_stream(data, SCHEMA) as writer:
         writer.write_table(table)
 
@@ -501,10 +501,10 @@ def _decode_table(data: pa.Buffer) -> pa.Table:
             raise ParcelError("they are not pets")
         table = reader.read_all()
     table.validate(full=True)
-    # `to_lines` writes each tag's name and id, and compresses nothing within the stream.
+    # `to_lines` writes the name and the id of each tag, and does not compress the stream.
     are_pairs = pc.list_value_length(table["tags"]).equals(pc.list_value_length(table[TAG_IDS]))
     if not are_pairs or table.nbytes > data.size:
         raise ParcelError("they are not pets")
     if table[EXTRA].null_count < len(table):
-        rows_from_table(table)  # raises an error if the unknown fields are not in its format
+        rows_from_table(table)  # fails if the unknown fields are malformed
     return without_duplicates(table)

@@ -35,14 +35,12 @@ __all__ = [
 ]
 
 
-# The grammar of cells: how a text in a spreadsheet represents a value.
-#
 # Tags are separated by `;`, photo URLs by a line break or a `|` with space around it. An item that
 # contains its separator, a double quote or outer whitespace is double-quoted as in CSV. A formatted
 # value parses back to the same value, whatever characters it has.
 #
-# An item that contains another common separator, or looks like a list, is quoted too. So petsync
-# can treat the same item without quotes as a mistake.
+# An item that contains another common separator, or looks like a list, is quoted too. Then petsync
+# can treat such an item without quotes as a mistake.
 
 
 _INVISIBLE = "\u200b\u2060\ufeff"
@@ -57,12 +55,14 @@ TAG_SEPARATOR = re.compile(
     rf"|(?<![0-9]),|,(?![0-9])|{_BREAK}",
     re.IGNORECASE,
 )
-"""The separators that people write between tags instead of a semicolon; a comma between digits is a
-decimal comma.
+"""Matches what people write between tags instead of a semicolon. It does not match a comma between
+digits, which may be a decimal comma.
 """
 _BETWEEN_URLS = r",;\s\uff1b\uff0c\u3001"
 _BARS = r"|\uff5c\u00a6"
 # A run of separators matches only from its start: otherwise matching a long run would be very slow.
+# A URL that follows a letter or a digit lacks a separator. After most other characters, it may be
+# part of the URL before it.
 URL_SEPARATOR = re.compile(
     rf"(?<!\s)\s*[{_BARS}]\s*|(?:<br\s*/?>)+|{_BREAK}+(?=https?://|$)|[,;]\s+"
     rf"|(?<![{_BETWEEN_URLS}])[{_BETWEEN_URLS}]+(?=https?://|$)"
@@ -70,12 +70,9 @@ URL_SEPARATOR = re.compile(
     re.IGNORECASE,
 )
 _WIDE_SEPARATORS = frozenset("\uff5c\u00a6\uff1b\uff0c\u3001")
-"""The non-ASCII separators in URL_SEPARATOR. URL_SEPARATOR also matches where people omit a
-separator: between a letter or a digit and a URL. After another character, the URL may be part of
-the URL before it.
-"""
+"""The non-ASCII separators in URL_SEPARATOR."""
 _OPTIONAL_BLANKS = f"[{re.escape(BLANKS)}]*"
-# Arrow's regular expressions have no backreferences and no lookaround.
+# Arrow uses this expression too: its regular expressions have no backreferences and no lookaround.
 LIST_LITERAL = re.compile(
     rf"\[{_OPTIONAL_BLANKS}(?:(?:Tag|Category)\(|['\"{{\[\]]|None\b|nan\b|\({_OPTIONAL_BLANKS}['\"0-9-])"
     rf"|\({_OPTIONAL_BLANKS}(?:(?:Tag|Category)\(|['\")]|(?:None|nan){_OPTIONAL_BLANKS},)"
@@ -100,8 +97,8 @@ _SCIENTIFIC = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]*)?E[+-]?[0-9]+", re.IGNORECAS
 
 
 class CellError(ValueError):
-    """A text that does not follow its column's grammar: the `problem`, the `position` of the
-    character (from 0), and the stable code of the `rule` that the text breaks.
+    """A text does not follow the grammar of its column. `problem` says what is wrong, `position` is
+    the index of the character, and `rule` is the stable code of the broken rule.
     """
 
     def __init__(self, problem: str, *, position: int = 0, rule: str = "cell-unreadable") -> None:
@@ -122,7 +119,8 @@ def normal_status(text: str) -> str:
 
 
 def parse_id(text: str) -> int:
-    """Return the int64 in a text: digits, also with a sign, with `.0`, or with BLANKS around them.
+    """Return the integer (64 bits) in a text. The digits may have a sign before them, zeros as
+    decimals after them (`7.0`), and BLANKS around them.
 
     Raises CellError with the rule `id-scientific`, `id-fraction`, `id-not-a-number` or
     `id-out-of-range`.
@@ -151,7 +149,7 @@ def _id_error(text: str) -> CellError:
 
 def format_tags(tags: Iterable[Tag]) -> str:
     """Return the tags as one cell: each is `name`, `id:name`, `id:` for a tag without a name, or
-    `:` for a tag without both.
+    `:` for a tag without id and name.
 
     A name that starts with a colon, or with digits and a colon, gets a colon before it; an empty
     name is `""`. A tag's `extra` fields are not part of a cell.
@@ -186,7 +184,7 @@ def parse_photo_urls(text: str) -> tuple[str, ...]:
 
 
 def has_separator(url: str) -> bool:
-    """Return true if a photo URL without quotes looks like several."""
+    """Return true if a photo URL without quotes looks like several URLs."""
     # Most URLs have none of these characters, and the expression is slow.
     may_match = "|" in url or "," in url or ";" in url or "<" in url or url[-1:] == "_"
     may_match = may_match or url.find("://", 6) >= 0
@@ -195,8 +193,8 @@ def has_separator(url: str) -> bool:
 
 
 def strip_brackets(text: str) -> str | None:
-    """Return the text between enclosing brackets, as in `[calm; shy]`; None if the text has no such
-    brackets, or also has brackets inside.
+    """Return the text between enclosing brackets, as in `[calm; shy]`; None if the text has no
+    enclosing brackets, or further brackets between them.
     """
     inner = text[1:-1]
     if text[:1] + text[-1:] not in ("[]", "{}", "()") or any(char in inner for char in "[]{}()"):
@@ -324,9 +322,8 @@ def _match_quoted(text: str, start: int) -> re.Match[str] | None:
 
 # The marker that empties a field, `[clear]`, and texts that only look like it.
 #
-# A text that equals or resembles the marker, in upper or lower case, also after spaces or
-# apostrophes, is written with an apostrophe before it. Reading the cell removes this apostrophe. So
-# a pet may be called "[clear]".
+# A value that equals or resembles the marker is written with an apostrophe before it. Reading the
+# cell removes this apostrophe. So a pet may be called "[clear]".
 
 
 BRACKETS = "[](){}<>［］（）｛｝＜＞【】〔〕〖〗〈〉《》「」『』⟦⟧⟨⟩‹›«»"

@@ -14,20 +14,17 @@ and `photo_urls` are lists.
 """
 
 CLEAR = "[clear]"
-"""The text of a cell that empties its field."""
+"""A cell with this text empties the field."""
 
 CLEARED = "\x1c\x1d\x1e\x1f"
-"""The text in `category` of a sheet's `rows` if the cell removes the category and its id. (An empty
-text there is the empty name of a category with an id.) No file and no service uses this text: it is
-whitespace, and is compared as an empty text. Users never see it: a sheet's `frame` has CLEAR
-instead.
+"""In the `rows` of a sheet, this text in `category` removes the category and its id; an empty text
+is the empty name of a category with an id. The text is only whitespace, so that no real category
+has this name. The `frame` of a sheet, which users see, has CLEAR instead.
 """
 
 Action = Literal["merge", "add", "add-another", "update", "delete", "ignore"]
 ACTIONS: tuple[Action, ...] = get_args(Action)
-"""The actions that a sheet may give for a row; a blank cell is `merge`: add or update."""
+"""The valid actions of a row. A blank cell means `merge`: add or update."""
 
 ADDING: frozenset[str] = frozenset({"add", "add-another"})
-"""The actions that add a pet and change none; `add-another` may add a pet that equals another
-one.
-"""
+"""The actions that only add pets. `add-another` may add a pet that equals an existing one."""

@@ -38,15 +38,14 @@ __all__ = [
 
 Mask = npt.NDArray[np.bool_]
 FEW = 200
-"""The maximum number of values for which a loop costs less than a call of pandas or Arrow."""
+"""For at most this many values, a loop is faster than a call of pandas or Arrow."""
 
 
-# Pets as a DataFrame and back, without loss.
-#
 # Columns and dtypes: `id` and `category_id` Int64; `name`, `status` and `category` `str`, missing
 # where the pet has none; `tags` a list of `Tag` and `photo_urls` a list of text, in object columns
 # or, for comparisons, as a `ListArray`. If a pet has unknown fields, an eighth column, `extra`, has
-# them (None elsewhere); a category's own unknown fields are in its entry `(category)`.
+# a dict of them for each such pet, else None. Its key `(category)` has the category's unknown
+# fields; the unknown fields of a tag are in the Tag.
 
 
 EXTRA = "extra"
@@ -56,19 +55,19 @@ _MAY_BE_MISSING = (float, type(pd.NA), type(pd.NaT))
 
 
 def frame_from_pets(pets: Iterable[Pet]) -> pd.DataFrame:
-    """Return the table of `pets`, one row each, in order, with a RangeIndex."""
+    """Return the pets as a DataFrame: one row each, in order, with a RangeIndex."""
     with no_collection():
         return _frame(list(pets))
 
 
 def pets_from_frame(frame: pd.DataFrame) -> list[Pet]:
-    """Return the pets of a table, one for each row. Missing columns count as empty."""
+    """Return the pets in a DataFrame, one for each row. Missing columns count as empty."""
     names = (*COLUMNS, EXTRA)
     return _pets([frame[name].array if name in frame else None for name in names], len(frame))
 
 
 def pets_at(frame: pd.DataFrame, places: Sequence[int] | npt.NDArray[np.intp]) -> list[Pet]:
-    """Return the pets at these row positions of a table, counted from 0."""
+    """Return the pets in these rows of a DataFrame. The rows are counted from 0."""
     # This is several times as fast as selecting the rows of the DataFrame.
     positions, names = np.asarray(places, dtype=np.intp), (*COLUMNS, EXTRA)
     if positions.size == 0:
@@ -150,7 +149,7 @@ def lacks_id(frame: pd.DataFrame) -> Mask:
 
 
 def has_id_in(frame: pd.DataFrame, ids: Collection[int | None]) -> Mask:
-    """Return a mask of the rows whose id is in `ids`. A missing id is in no collection."""
+    """Return a mask of the rows whose id is in `ids`. Rows without an id are never in the mask."""
     if "id" not in frame or not ids:
         return np.zeros(len(frame), dtype=bool)
     if len(frame) <= FEW:
@@ -168,14 +167,14 @@ def has_action(frame: pd.DataFrame, *actions: str) -> Mask:
 
 
 def is_blank(column: pd.api.extensions.ExtensionArray) -> Mask:
-    """Return a mask of the blank cells in a sheet's column."""
+    """Return a mask of the missing values in a column of a sheet."""
     if not isinstance(column, pd.arrays.NumpyExtensionArray):
         return np.array(column.isna(), dtype=bool)
     return np.array([not isinstance(value, list) for value in column.tolist()], dtype=bool)
 
 
 def unique_texts(frame: pd.DataFrame, column: str) -> set[str]:
-    """Return the different texts in a column, without missing ones; none without the column."""
+    """Return the different texts in a column; an empty set if the frame lacks the column."""
     if column not in frame:
         return set()
     array = pa.array(frame[column].array, from_pandas=True)
@@ -184,7 +183,7 @@ def unique_texts(frame: pd.DataFrame, column: str) -> set[str]:
 
 
 def select(frame: pd.DataFrame, mask: Mask) -> pd.DataFrame:
-    """Return the rows in the mask; the DataFrame itself if these are all of its rows."""
+    """Return the rows in the mask; if these are all rows, the DataFrame itself."""
     if mask.all():
         return frame
     return frame[mask] if mask.any() else frame.iloc[:0]

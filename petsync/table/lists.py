@@ -1,5 +1,5 @@
-"""Columns of lists: the tags and the photo URLs of many pets, as Arrow arrays until they are used
-one by one.
+"""Columns of lists: the tags and the photo URLs of many pets, as Arrow arrays until a single list
+is used.
 """
 
 from __future__ import annotations
@@ -49,9 +49,8 @@ _shared_tags: dict[tuple[int | None, str | None], Tag] = {}
 
 
 def share_tags(lists: Iterable[list[Tag]]) -> None:
-    """Replace, in place, each tag by the equal shared tag; if there is none, the tag itself becomes
-    shared. Tags with unknown fields are neither replaced nor shared. If a store has very many
-    different tags, those above a maximum are not shared.
+    """Replace each tag in the lists by the shared tag that equals it. A tag without such a shared
+    tag becomes shared itself, up to a maximum number. Tags with unknown fields stay as they are.
     """
     find, free_slots = _shared_tags.get, _MAX_SHARED - len(_shared_tags)
     for tags in lists:
@@ -65,7 +64,7 @@ def share_tags(lists: Iterable[list[Tag]]) -> None:
 
 
 def shared_tag(tag: Tag) -> Tag:
-    """Return the shared tag that equals this one."""
+    """Return the shared tag that equals this one, or the tag itself if it cannot be shared."""
     tags = [tag]
     share_tags([tags])
     return tags[0]
@@ -75,8 +74,8 @@ def shared_tag(tag: Tag) -> Tag:
 
 
 class Items:
-    """Lists as Arrow arrays, one for each pet, null for a missing list: the tags' names, or URLs;
-    and, for tags, lists of the same lengths with their ids.
+    """A column of lists as Arrow arrays. `names` has a list of tag names or URLs for each pet, null
+    if the list is missing; for tags, `ids` has lists of the same lengths with the tags' ids.
     """
 
     __slots__ = ("ids", "names")
@@ -91,7 +90,7 @@ class Items:
         return Items(change(self.names), None if self.ids is None else change(self.ids))
 
     def slice(self, start: int, size: int) -> Items:
-        """Return `size` of the lists, from position `start` on, without a copy."""
+        """Return `size` lists from position `start` on, without copying them."""
         return self._map(lambda lists: lists.slice(start, size))
 
     def take(self, places: npt.NDArray[np.integer[Any]]) -> Items:
@@ -101,13 +100,13 @@ class Items:
 
     @classmethod
     def join(cls, parts: Sequence[Items]) -> Items:
-        """Return the lists of all parts, in order. Either all parts have ids, or none."""
+        """Return the lists of all parts, in order. Either all parts must have ids, or none."""
         names = pa.concat_arrays([part.names for part in parts])
         ids = [part.ids for part in parts if part.ids is not None]
         return cls(names, pa.concat_arrays(ids) if ids else None)
 
     def replace(self, others: Mapping[int, Sequence[Any] | None]) -> Items:
-        """Return the lists with others at these positions."""
+        """Return the lists after replacing those at the positions in `others`."""
         places = np.arange(len(self))
         places[[*others]] = np.arange(len(self), len(self) + len(others))
         added = Items.of([*others.values()], has_ids=self.ids is not None)
@@ -124,12 +123,14 @@ class Items:
         return np.array(self.names.is_null(), dtype=bool)
 
     def bounds(self) -> _Codes:
-        """Return `find_bounds` of the lists."""
+        """Return the bounds of the lists, see `find_bounds`."""
         return find_bounds(self.names)
 
     @classmethod
     def of(cls, values: Sequence[Sequence[Any] | None], *, has_ids: bool = False) -> Items:
-        """Return the lists of a column, each None or a list of tags, names of tags, or URLs."""
+        """Return Items with these lists. Each is None or a list of tags, tag names or URLs; only
+        lists of tags or tag names may have `has_ids`.
+        """
         flat = [item for each in values if each for item in each]
         offsets = np.zeros(len(values) + 1, np.int64)
         np.cumsum([len(each or ()) for each in values], out=offsets[1:])
@@ -160,15 +161,15 @@ class Items:
         return lists_of(lists)
 
     def count(self) -> Counter[Any]:
-        """Return the number of occurrences of each tag or URL, in the order of the first ones."""
+        """Return the number of occurrences of each tag or URL, in order of first occurrence."""
         codes, kinds = self._find_kinds()
         places, order = pd.factorize(codes)
         counts = np.bincount(places, minlength=len(order)).tolist()
         return Counter(dict(zip(kinds[order].tolist(), counts, strict=True)))
 
     def are_blank(self) -> npt.NDArray[np.bool_]:
-        """Return a mask of the lists without a tag or URL. A text of only white space is none, and
-        neither is the id 0.
+        """Return a mask of the lists in which no item has a text other than white space, or an id
+        other than 0.
         """
         texts = pc.utf8_trim_whitespace(pc.list_flatten(self.names)).fill_null("")
         has_text = np.array(pc.not_equal(texts, ""), dtype=bool)
@@ -177,16 +178,16 @@ class Items:
         return ~self.have_any(has_text)
 
     def encode(self) -> _Codes:
-        """Return a number for each list, the same for lists with the same items in the same order.
-        A missing list has the number of an empty one.
+        """Return a number for each list, which is equal for lists with the same items in the same
+        order. A missing list has the number of an empty one.
         """
         codes, _ = self._find_kinds()
         texts = join_items(self.names, pa.array(codes).cast(_TEXT), ",")
         return np.asarray(texts.dictionary_encode().indices, dtype=np.int64)
 
     def differ(self, other: Items) -> npt.NDArray[np.bool_]:
-        """Return a mask of the lists whose items are not exactly those of the other's list at the
-        same position. A missing list has no items.
+        """Return a mask of the lists that differ from the list of `other` at the same position. A
+        missing list equals an empty one.
         """
         result: npt.NDArray[np.bool_] = np.diff(self.bounds()) != np.diff(other.bounds())
         if result.any():
@@ -199,22 +200,24 @@ class Items:
         return self.have_any(unequal)
 
     def have(self, is_wanted: Callable[[Any], bool]) -> npt.NDArray[np.bool_]:
-        """Return a mask of the lists with at least one such tag or URL. The function is called once
-        for each different one.
+        """Return a mask of the lists with at least one wanted tag or URL. `is_wanted` is called
+        once for each distinct tag or URL.
         """
         codes, kinds = self._find_kinds()
         wanted = np.array([is_wanted(kind) for kind in kinds.tolist()], dtype=bool)
         return self.have_any(wanted[codes])
 
     def have_any(self, items: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Return a mask of the lists with at least one item in a mask of the items of all lists."""
+        """Return a mask of the lists with at least one item for which `items` is true. `items` is a
+        mask of the items of all lists, in order.
+        """
         result = np.zeros(len(self), dtype=bool)
         result[np.searchsorted(self.bounds()[1:], np.flatnonzero(items), side="right")] = True
         return result
 
     def _find_kinds(self) -> tuple[_Codes, _Objects]:
-        """Return, for each item of the lists, its position among the different tags or URLs; and
-        these.
+        """Return the position of each item among the distinct tags or URLs; and the distinct tags
+        or URLs.
         """
         flat = pc.list_flatten(self.names)
         codes, names = _encode(flat)
@@ -227,7 +230,9 @@ class Items:
 
 
 def _encode(values: pa.Array) -> tuple[_Codes, list[Any]]:
-    """Return the different values, None as the last, and the position of each value among them."""
+    """Return the position of each value among the distinct values; and the distinct values, with
+    None as the last.
+    """
     encoded = values.dictionary_encode()
     known: list[Any] = encoded.dictionary.to_pylist()
     codes = np.array(encoded.indices.cast(pa.int64()).fill_null(len(known)))
@@ -235,7 +240,7 @@ def _encode(values: pa.Array) -> tuple[_Codes, list[Any]]:
 
 
 def _differ(one: pa.LargeListArray, other: pa.LargeListArray) -> npt.NDArray[np.bool_]:
-    """Return a mask of the items that differ. The lists at the same position are equally long."""
+    """Return a mask of the items that differ. Lists at the same position must be equally long."""
     left, right = pc.list_flatten(one), pc.list_flatten(other)
     unequal = pc.fill_null(pc.not_equal(left, right), fill_value=False)
     result: npt.NDArray[np.bool_] = np.array(
@@ -245,15 +250,15 @@ def _differ(one: pa.LargeListArray, other: pa.LargeListArray) -> npt.NDArray[np.
 
 
 def find_bounds(lists: Any) -> _Codes:
-    """Return the positions, among the items of all lists, at which the lists begin, and the last
-    one's end. A missing list has no items.
+    """Return where each list begins among the items of all lists, and where the last list ends. A
+    missing list has no items.
     """
     lengths = np.array(pc.list_value_length(lists).fill_null(0), dtype=np.int64)
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
 def join_items(lists: Any, texts: Any, separator: str) -> pa.LargeStringArray:
-    """Return one text for each list, joined from the `texts` of the items of all lists."""
+    """Return one text for each list, joined from its items. `texts` has the items of all lists."""
     flat = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
     joined = pa.LargeListArray.from_arrays(pa.array(find_bounds(lists)), flat)
     return pc.binary_join(joined, pa.scalar(separator, _TEXT))
@@ -273,19 +278,16 @@ class ListDtype(pd.api.extensions.ExtensionDtype):
     """The dtype of a `ListArray`."""
 
     type = list
-    """The type of a value."""
     name = "petsync lists"
-    """The name that pandas shows."""
 
     @classmethod
     def construct_array_type(cls) -> _ArrayType:
-        """Return the type of the columns."""
         return ListArray
 
 
 class ListArray(pd.api.extensions.ExtensionArray):
-    """A column of lists that cannot be changed: of `Tag`, or of URLs. A value is a Python list, or
-    None if it is missing. The lists become Python lists only if one of them is used.
+    """An immutable column of lists of `Tag`, or of URLs. A value is a Python list, or None if it is
+    missing. The Python lists are built when one of them is first used.
     """
 
     def __init__(self, items: Items) -> None:
@@ -294,19 +296,18 @@ class ListArray(pd.api.extensions.ExtensionArray):
 
     @property
     def objects(self) -> _Objects:
-        """The lists as Python lists, None for a missing one."""
+        """The lists as Python lists, None for a missing list."""
         if not self._cached:
             self._cached.append(self.items.to_lists())
         return self._cached[0]
 
     @property
     def dtype(self) -> ListDtype:
-        """The dtype, the same for all columns of lists."""
         return _DTYPE
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes, without Python lists."""
+        """The size of the Arrow arrays, without the Python lists."""
         arrays = (self.items.names, self.items.ids)
         return sum(int(each.nbytes) for each in arrays if each is not None)
 
@@ -347,7 +348,6 @@ class ListArray(pd.api.extensions.ExtensionArray):
         return self
 
     def map(self, mapper: Any, na_action: Any = None) -> Any:
-        """Return the results of the function as any values."""
         return pd.Series(self.objects, dtype=object).map(mapper, na_action).array
 
     def isna(self) -> npt.NDArray[np.bool_]:
@@ -355,11 +355,11 @@ class ListArray(pd.api.extensions.ExtensionArray):
         return self.items.are_missing()
 
     def take(self, indexer: Any, *, allow_fill: bool = False, fill_value: Any = None) -> Self:
-        """Return the lists at these positions. A negative position counts from the end or, with
-        `allow_fill`, -1 is a missing list.
+        """Return the lists at these positions. A negative position counts from the end; with
+        `allow_fill`, -1 instead means a missing list.
         """
         if allow_fill and not pd.isna(fill_value):
-            raise ValueError("only a missing list can fill a place")
+            raise ValueError("fill_value must be a missing value")
         places, size = np.asarray(indexer, dtype=np.int64), len(self)
         lowest = -1 if allow_fill else -size
         if len(places) and (places.max() >= size or places.min() < lowest):
@@ -372,7 +372,7 @@ class ListArray(pd.api.extensions.ExtensionArray):
     def _from_sequence(cls, scalars: Any, **_: Any) -> Self:
         if isinstance(scalars, ListArray):
             return cls(scalars.items)
-        raise TypeError("a column of lists is made of Items")
+        raise TypeError("a ListArray can be built only from Items or a ListArray")
 
     @classmethod
     def _concat_same_type(cls, to_concat: Sequence[ListArray]) -> Self:
@@ -384,8 +384,8 @@ _DTYPE = ListDtype()
 
 
 def as_lists(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a copy of the frame in which tags and photos are lists, whatever kind of list a user
-    has set, and tags are no texts.
+    """Return a copy of the frame in which tags and photo URLs are lists instead of tuples or
+    arrays, and tags are Tags instead of texts.
     """
 
     def as_list(value: Any) -> Any:
@@ -404,7 +404,7 @@ def as_lists(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_python_lists(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with Python lists, which a user may change."""
+    """Return the frame with Python lists instead of each ListArray."""
     columns = {name: column.array for name, column in frame.items()}
     lists = {name: each for name, each in columns.items() if isinstance(each, ListArray)}
     if not lists:
@@ -424,7 +424,7 @@ def count_items(column: pd.api.extensions.ExtensionArray) -> Counter[Any]:
 def have_items(
     column: pd.api.extensions.ExtensionArray, is_wanted: Callable[[Any], bool]
 ) -> npt.NDArray[np.bool_]:
-    """Return a mask of the lists with at least one such tag or URL."""
+    """Return a mask of the lists with at least one wanted tag or URL."""
     if isinstance(column, ListArray):
         return column.items.have(is_wanted)
     lists = column.to_numpy(dtype=object).tolist()

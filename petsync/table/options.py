@@ -1,4 +1,4 @@
-"""The options of reading a sheet, with their documentation."""
+"""The options for reading a sheet, with their documentation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATUSES = ("available", "pending", "sold")
 
 
 class ReadKeywords(TypedDict, total=False):
-    """The keywords of `Store.read`: fields of ReadOptions. None is the default."""
+    """The keywords of `Store.read`: fields of ReadOptions. The value None means the default."""
 
     tab: Annotated[
         str | None,
@@ -42,7 +42,7 @@ class ReadKeywords(TypedDict, total=False):
     ]
     corrections: Annotated[
         Mapping[str, str] | None,
-        Option(help="Texts for cells, by their addresses as in findings; the file stays as it is."),
+        Option(help="Texts to read instead of those in the file, by cell address as in findings."),
     ]
     known_statuses: Annotated[
         Collection[str], Option(help="Further valid statuses, in this spelling.")
@@ -50,14 +50,14 @@ class ReadKeywords(TypedDict, total=False):
 
 
 class SheetKeywords(ReadKeywords, total=False):
-    """The keywords of `read_sheet`: the fields of ReadOptions. None is the default."""
+    """The keywords of `read_sheet`: the fields of ReadOptions. The value None means the default."""
 
     defaults: Annotated[
         Mapping[str, str] | None,
-        Option(help="A mapping of headers that the file may lack."),
+        Option(help="A mapping for headers that the file may lack."),
     ]
-    statuses: Annotated[Sequence[str], Option(help="The usual statuses.")]
-    clear: Annotated[str, Option(help="The text of a cell that empties its field.")]
+    statuses: Annotated[Sequence[str], Option(help="The valid statuses.")]
+    clear: Annotated[str, Option(help="A cell with this text empties the field.")]
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,28 +66,26 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     tab: str | None = None
     """The worksheet; None is the exported one, else the first with a known header."""
     mapping: Mapping[str, str] = {}
-    """The columns of headers that must exist in the file."""
+    """The column for each header. The headers must exist in the file."""
     defaults: Mapping[str, str] = {}
-    """The columns of headers that the file may lack."""
+    """The column for each header. The file may lack the headers."""
     statuses: Sequence[str] = STATUSES
-    """The usual statuses."""
+    """The valid statuses."""
     known_statuses: Collection[str] = ()
     """Further valid statuses."""
     clear: str = CLEAR
-    """The text of a cell that empties its field."""
+    """A cell with this text empties the field."""
     corrections: Mapping[str, str] = {}
-    """Texts by the addresses of the cells that they replace."""
+    """Texts to read instead of those in the file, by cell address."""
     encoding: str | None = None
     """The encoding of a CSV file; None is UTF-8."""
 
     @classmethod
     def of(cls, keywords: Mapping[str, Any]) -> Self:
-        """Return the options with those keywords that are not None. Raises TypeError for an unknown
-        keyword.
-        """
+        """Return the options for these keywords. A keyword whose value is None gets its default."""
         return cls(**{name: value for name, value in keywords.items() if value is not None})
 
     @property
     def columns(self) -> dict[str, str]:
-        """The columns of all mapped headers."""
+        """`defaults` and `mapping` together; `mapping` takes precedence."""
         return {**self.defaults, **self.mapping}

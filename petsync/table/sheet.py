@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-# Correction: a cell that is read as a different text than the file has; Suggestion: a possible
+# Correction: a text that is read instead of a cell's text in the file; Suggestion: a possible
 # correction.
 
 
@@ -53,11 +53,11 @@ class Correction(msgspec.Struct, frozen=True):
 
 
 class Suggestion(msgspec.Struct, frozen=True):
-    """A suggested correction of a cell with findings: `after` instead of `before` (its first 200
-    characters).
+    """A suggested correction of a cell: `after` instead of `before`, which has at most 200
+    characters of the cell's text.
 
-    `rule` is the finding's. If `is_sure`, the cell is already read as `after`, and only its
-    spelling changes; otherwise the user must confirm the guess.
+    `rule` is the rule of the finding. If `is_sure`, petsync already reads the cell as `after`;
+    otherwise `after` is a guess that the user must confirm.
     """
 
     address: str
@@ -69,7 +69,7 @@ class Suggestion(msgspec.Struct, frozen=True):
     is_sure: bool
 
 
-# Findings: a sheet's problems as a DataFrame that is displayed by rule.
+# Findings: a sheet's problems as a DataFrame, which is displayed grouped by rule.
 
 
 FINDING_FIELDS = ("address", "row", "column", "severity", "rule", "value", "problem", "suggestion")
@@ -80,9 +80,9 @@ class Findings(pd.DataFrame):
     """A table with one problem in each row: `row` is int64; `address, column, severity, rule,
     value, problem, suggestion` are str, even if there are no rows.
 
-    A notebook and a terminal show the table, or a selection of its rows, by rule, the most frequent
-    first. With other columns, and as `pd.DataFrame(findings)`, it is shown like any other
-    DataFrame.
+    A notebook and a terminal show the table, or a selection of its rows, grouped by rule, the most
+    frequent first. Without one of these columns, and as `pd.DataFrame(findings)`, it is shown like
+    any other DataFrame.
     """
 
     @classmethod
@@ -103,8 +103,9 @@ class Findings(pd.DataFrame):
 
     @property
     def is_whole(self) -> bool:
-        """True if the table has all that is needed to show the findings by rule. A table derived
-        from it, such as its `describe()`, may have the same columns with other content.
+        """True if the table can be shown by rule: it has all columns, with their dtypes and without
+        missing values. A derived table, such as `describe()`, may have the same columns with other
+        content.
         """
         if not (self.columns.is_unique and set(FINDING_FIELDS) <= set(self.columns)):
             return False
@@ -130,9 +131,9 @@ _PLAIN_TAB = re.compile(r"\w+")
 
 
 def cell_address(tab: str, place: str, row: int) -> str:
-    """Return a cell's address in the usual notation: for Excel `Pets!C12`, `'My pets'!C12`; for CSV
-    (`tab` is "") `line 12, column 3`; for a DataFrame, whose columns have names, `row 12, status`.
-    If `place` is "", the address is that of the row: `Pets!A12` or `line 12`.
+    """Return the address of a cell: for Excel `Pets!C12` or `'My pets'!C12`; for CSV (`tab` is "")
+    `line 12, column 3`; for a DataFrame, whose columns have names, `row 12, status`. If `place` is
+    "", return the address of the row: `Pets!A12` or `line 12`.
     """
     if not tab and place and not place.isdigit():
         return f"row {row}, {place}"
@@ -148,22 +149,22 @@ def _quote_tab(tab: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One problem: its address (`Pets!C12`, or `line 12, column 3`), the problem, and a
-    suggestion.
+    """One problem in a sheet. `address` is that of the cell, such as `Pets!C12` or `line 12, column
+    3`; `suggestion` says how to fix the problem, if petsync knows.
     """
 
     address: str
     row: int
     column: str
     severity: Literal["error", "warning"]
-    """An `error` blocks its row from the plan; a `warning` does not."""
+    """An `error` keeps its row out of the plan; a `warning` does not."""
     rule: str
     """A stable code."""
     value: str
     problem: str
     suggestion: str = ""
     meant: str | None = None
-    """The text that the cell probably should have; None if it is not known."""
+    """The text that the cell should probably have; None if it is not known."""
     is_sure: bool = False
     """Whether the cell is already read as `meant`."""
 
@@ -178,7 +179,7 @@ class Sheet:
     content: PetTable
     """The rows of `frame`."""
     others: pd.DataFrame
-    """The file's other columns as text, with the same index."""
+    """The file's other columns as text, with the index of `frame`."""
     problems: tuple[Finding, ...] = ()
     blocked: tuple[int, ...] = ()
     """The numbers of the rows that are not in `frame` because of an error."""
@@ -195,15 +196,15 @@ class Sheet:
     (DataFrame) of the column in the source.
     """
     header_row: int = 1
-    """The row of the headers; 0 in a DataFrame."""
+    """The row of the headers; 0 for a DataFrame."""
     mapping: Mapping[str, str] = field(default_factory=dict)
-    """The caller's mapping from headers to columns, without headers that the file does not have."""
+    """The given mapping from headers to columns, without headers that the file does not have."""
     encoding: str = ""
     """The encoding that the caller gave for a CSV file, unless the file has the byte order mark of
     UTF-8; else "".
     """
     tabs: tuple[str, ...] = ()
-    """The other visible worksheets, which are not read."""
+    """The other visible worksheets, without petsync's own. They are not part of the sheet."""
     digest: str = ""
     """The SHA-256 of the file's bytes, in hexadecimal; "" for a DataFrame."""
     base: Base | None = None
@@ -211,15 +212,15 @@ class Sheet:
     base_refused: str = ""
     """The reason why the sheet's base cannot be used; "" if it can, or if there is no base."""
     ids_elsewhere: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
-    """The ids in each worksheet of `tabs` that has a column of ids; None for a worksheet that is
-    too large or could not be read.
+    """The ids in each other worksheet that has a column of ids, by the worksheet's name; None if
+    they were not read, for example because the worksheet is too large.
     """
     heads: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict, repr=False)
-    """The first rows of each worksheet of `tabs` that has no known headers, if the caller named no
-    worksheet.
+    """The first rows of other worksheets in which petsync found no known headers, by the
+    worksheet's name. Empty if the caller named the worksheet to read.
     """
     corrections: tuple[Correction, ...] = ()
-    """The cells that were read as a correction instead of the file's text."""
+    """The cells for which a correction was read instead of the file's text."""
     validate_again: Callable[[Collection[str]], Sheet] | None = field(default=None, repr=False)
     """Validates the same cells again with further known statuses; None if no status is unknown."""
     _rows: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
@@ -229,21 +230,23 @@ class Sheet:
     @property
     def frame(self) -> pd.DataFrame:
         """The rows that can be used, indexed by their row number in the file (int64, named `row`;
-        for CSV the line at which the record starts). The frame has the canonical columns that the
-        file has, with the table's dtypes, plus `action` (str, always present). A missing value
-        means no change; an empty list empties the field. In `category` the text "[clear]" empties
-        it, and a name that looks like this marker has an apostrophe before it, as in a cell; an
-        empty text empties it too, unless the pet's category has an empty name.
+        for CSV the line at which the record starts).
+
+        The frame has the canonical columns that the file has, with the dtypes of
+        `frame_from_pets`, plus `action` (str, always present). A missing value means no change; an
+        empty list empties the field. In `category`, the text "[clear]" removes the category. So
+        does an empty text, unless the pet's category has an empty name. A name that looks like
+        "[clear]" has an apostrophe before it, as in a cell.
         """
         return self.content.frame
 
     def as_edited(self) -> Sheet:
-        """Return the sheet with the rows that `frame` has now, if a user has changed it. Lists may
-        be of any type, and tags may be texts.
+        """Return the sheet with the changes that a user has made to `frame`. The changed lists may
+        be tuples or arrays, and the changed tags may be names.
         """
         if not self.content.is_edited:
             return self
-        # Validated again, the cells would have the values of the file.
+        # Validating again would restore the values of the file.
         return replace(self.with_frame(as_lists(self.frame)), validate_again=None)
 
     def with_frame(self, frame: pd.DataFrame) -> Sheet:
@@ -252,8 +255,8 @@ class Sheet:
 
     @property
     def rows(self) -> pd.DataFrame:
-        """The frame for comparisons, not to be changed: its `category` has CLEARED instead of
-        CLEAR, and names without the escaping apostrophe. See also `PetTable.rows`.
+        """The frame for comparisons, which must not be changed. Its `category` has CLEARED instead
+        of CLEAR, and names without the escaping apostrophe. See also `PetTable.rows`.
         """
         frame = self.content.rows
         if not self._rows or self._rows[0] is not frame:
@@ -277,7 +280,7 @@ class Sheet:
     @property
     def filled_columns(self) -> frozenset[str]:
         """The columns with values, or all existing columns if no row is usable; `id` if any row has
-        one, and `action` if the file has this column.
+        an id, also a blocked one; and `action` if the file has this column.
         """
         if not self._filled_columns:
             frame = self.rows
@@ -294,7 +297,7 @@ class Sheet:
         return self.header_row == 0
 
     def with_statuses(self, statuses: Collection[str]) -> Sheet:
-        """Return the sheet, validated with these further known statuses, such as those of a
+        """Return the sheet, validated with these further known statuses, such as the statuses of a
         store.
         """
         if self.validate_again is None:
@@ -313,9 +316,7 @@ class Sheet:
 
     @property
     def suggestions(self) -> tuple[Suggestion, ...]:
-        """The suggested corrections, one for each cell, in the file's order. A guess for a cell
-        takes precedence over a sure suggestion, and an error's suggestion over a warning's.
-        """
+        """The suggested corrections, at most one for each cell."""
         chosen: dict[str, Finding] = {}
         for problem in self.problems:
             if problem.meant is not None and problem.row != self.header_row:
@@ -333,7 +334,7 @@ class Sheet:
 
     @property
     def findings(self) -> Findings:
-        """The problems as a DataFrame, one in each row, with the fields of `Finding` as columns."""
+        """The problems as a DataFrame, one in each row."""
         return Findings.of(self.problems)
 
     @property
@@ -342,7 +343,7 @@ class Sheet:
         return sum(problem.severity == "error" for problem in self.problems)
 
     def address(self, row: int, column: str = "id") -> str:
-        """Return the address of a cell in the file: `Pets!C12`, or `line 12, column 3`."""
+        """Return the address of a cell, such as `Pets!C12` or `line 12, column 3`."""
         return cell_address(self.tab, self.columns.get(column, ""), row)
 
     def __len__(self) -> int:
@@ -356,8 +357,8 @@ class Sheet:
 
 
 def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of a DataFrame for comparisons. The `frame` of a sheet is recognised by its
-    row numbers, an index or a column named `row`; other DataFrames contain values instead of texts
+    """Return the rows of a DataFrame for comparisons, see `Sheet.rows`. The `frame` of a sheet is
+    recognised by an index or a column named `row`. Other DataFrames contain values instead of texts
     of cells, and are returned unchanged.
     """
     is_sheet_frame = _ROW in frame.index.names or _ROW in frame.columns
@@ -370,7 +371,7 @@ def frame_of(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _change_categories(frame: pd.DataFrame, convert: Callable[[str], str]) -> pd.DataFrame:
-    """Return the frame after converting the categories that are the marker or look like it."""
+    """Return the frame with `convert` applied to categories that are the marker or look like it."""
     column = frame.get("category")
     if not isinstance(column, pd.Series):
         return frame
