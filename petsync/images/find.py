@@ -66,8 +66,8 @@ class Captions:
 
     @classmethod
     def of(cls, path: Path) -> Captions:
-        """Return the captions in the file at `path`; empty if there is no file. Raises
-        SheetError.
+        """Return the captions in the file at `path`; empty if there is no file. Raises SheetError
+        if the file cannot be used.
         """
         try:
             with path.open("rb") as file:
@@ -104,15 +104,13 @@ class Captions:
         return self.entries[key][1]
 
     def iter_unused(self) -> Iterator[PictureProblem]:
-        """Yield a problem for each caption that `caption_of` has not returned: no picture has its
-        file's name.
-        """
+        """Yield a problem for each caption that `caption_of` has not returned."""
         for key, (line, _) in self.entries.items():
             if key not in self.used:
                 yield PictureProblem(
                     file=key,
                     problem="no picture with this name is uploaded from the folder",
-                    cure="Correct the file's name, or remove the row.",
+                    cure="Correct the file name in this row, or remove the row.",
                     source=f"{CAPTIONS_FILE}, line {line}",
                     blocks=False,
                 )
@@ -150,7 +148,7 @@ def _key(file: str) -> str:
     return unicodedata.normalize("NFC", file.replace("\\", "/"))
 
 
-# ImageMatches: the files to inspect, and those to leave out, before any is opened.
+# ImageMatches: the files to inspect and the files to leave out, before any file is opened.
 
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
@@ -159,7 +157,7 @@ MAX_FILE_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A file that is assigned to a pet by its name or by a sheet."""
+    """A file that may be a picture of this pet; its content is not read yet."""
 
     path: Path
     file: str
@@ -183,8 +181,8 @@ class Candidate:
 
 @dataclass(slots=True)
 class ImageMatches:
-    """The pictures in a folder or a sheet; `ignored` counts the files of a folder, or the rows of a
-    sheet, that are left out without a problem.
+    """The pictures in a folder or a sheet. `ignored` counts the hidden files and system files of a
+    folder, or the rows of a sheet with pictures and the action `ignore` or `delete`.
     """
 
     candidates: list[Candidate] = field(default_factory=list)
@@ -194,11 +192,11 @@ class ImageMatches:
 
 
 def is_within(path: Path, folder: Path) -> bool:
-    """Return true if the file, with its links followed, is in the folder (resolved).
+    """Return true if the file, after following links, is in the folder, which must be resolved.
 
     Raises OSError if the file cannot be resolved.
     """
-    # Path.resolve raises another exception for a link to itself.
+    # Path.resolve can raise RuntimeError for a link to itself.
     return Path(os.path.realpath(path, strict=True)).is_relative_to(folder)
 
 
@@ -273,7 +271,7 @@ _HEIF = (b"heic", b"heix", b"hevc", b"heim", b"mif1", b"msf1")
 
 
 def format_of(content: bytes) -> Format | None:
-    """Return the format by the content's first bytes; None if it is not one of the four formats."""
+    """Return the format that the first bytes show; None if it is not one of the four formats."""
     if content.startswith(b"\xff\xd8\xff"):
         return "JPEG"
     if content.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -286,7 +284,7 @@ def format_of(content: bytes) -> Format | None:
 
 
 def describe_content(content: bytes) -> str:
-    """Return the kind of a file that has none of the four formats, in words: `a PDF document`."""
+    """Describe a file that has none of the four formats, for example as `a PDF document`."""
     if content[4:8] == b"ftyp":
         brand = content[8:12]
         if brand in _HEIF:
@@ -299,8 +297,8 @@ def describe_content(content: bytes) -> str:
 
 
 def hidden_kind(content: bytes) -> str | None:
-    """Return the second file type of an image, as seen by programs that do not start at the first
-    byte: an archive, a document, a page or a script; None if it is only an image.
+    """Return what other programs may read an image as, such as `a ZIP archive` or `a web page`;
+    None if it is only an image.
     """
     if b"%PDF-" in content[:1024]:
         return "a PDF document"
@@ -317,7 +315,7 @@ def _describe_text(start: bytes) -> str:
     if b"<svg" in start:
         return "an SVG drawing"
     if start.startswith((b"<!doctype html", b"<html")):
-        return "a web page (perhaps a download that asked for a login)"
+        return "a web page (perhaps a login page instead of the picture)"
     if not start:
         return "only whitespace"
     if b"\0" in start:
@@ -338,7 +336,7 @@ DEFAULT_PATTERNS = ("{id}", "{id}_{n}")
 
 _PART = re.compile(r"(\{id\}|\{n\}|\*)")
 _DIGITS = r"(?<![0-9])(?P<%s>[0-9]{1,%d})(?![0-9])"
-# Only a complete sequence of digits matches, and there is at most one star, so matching is fast for
+# Only a complete sequence of digits matches, and there is at most one `*`, so matching is fast for
 # every name.
 _REGEX = {"{id}": _DIGITS % ("id", 19), "{n}": _DIGITS % ("n", 9), "*": ".*?"}
 _PATTERN_HINT = (
@@ -348,8 +346,8 @@ _PATTERN_HINT = (
 
 
 class NameMatch(NamedTuple):
-    """The pet that a name identifies, and the place of the picture among the pet's pictures; 0 if
-    the name has none.
+    """The pet's id in a file name, and the picture's place among the pet's pictures; 0 if the name
+    does not contain a place.
     """
 
     pet_id: int
@@ -401,9 +399,9 @@ def _regex(template: object) -> re.Pattern[str]:
     elif any({one, two} == {"{id}", "{n}"} for one, two in pairwise(parts)):
         problem = "there must be a character between {id} and {n}"
     elif any("{" in part or "}" in part for part in parts if part not in _REGEX):
-        problem = "it has a brace that is neither {id} nor {n}"
+        problem = "it has a brace that does not belong to {id} or {n}"
     elif "/" in template or "\\" in template:
-        problem = "it is for file names, which have no / or \\"
+        problem = "it has a / or \\, which a file name cannot have"
     if problem:
         raise SettingsError(
             f"the pattern {template!r} cannot be used: {problem}", hint=_PATTERN_HINT
@@ -421,11 +419,11 @@ _SYSTEM_FILES = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", 
 def find_in_folder(
     folder: Path, patterns: Patterns, *, recursive: bool = False, metadata: str | None = None
 ) -> ImageMatches:
-    """Return the pictures in the folder whose names identify a pet, and a problem for each other
-    file that is neither hidden nor a system file.
+    """Return the pictures in the folder whose names identify a pet, and problems for other files,
+    except hidden and system files.
 
     `metadata` is the caption of pictures that metadata.csv in the folder does not name. Raises
-    SheetError if the folder or that file cannot be read.
+    SheetError if the folder or metadata.csv cannot be read.
     """
     try:
         root = folder.resolve(strict=True)
@@ -450,7 +448,6 @@ class _FolderWalk:
     matches: ImageMatches = field(default_factory=ImageMatches)
 
     def visit_folder(self, folder: Path) -> None:
-        """Add every file in the folder to the matches."""
         with os.scandir(folder) as entries:
             sorted_entries = sorted(entries, key=lambda entry: entry.name)
         for entry in sorted_entries:
@@ -474,7 +471,7 @@ class _FolderWalk:
     def _folder(self, entry: os.DirEntry[str]) -> None:
         file = self._file_name(entry)
         if not self.recursive:
-            cure = "--recursive includes folders."
+            cure = "To include folders, use --recursive, in Python recursive=True."
             self._add_problem(file, "it is a folder", cure, blocks=_ending(entry.name) in ENDINGS)
             return
         try:
@@ -487,12 +484,15 @@ class _FolderWalk:
         match = self.patterns.parse_name(entry.name[: len(entry.name) - len(ending)])
         if ending not in IMAGE_ENDINGS:
             yield PictureProblem(
-                file=file, problem="its name does not have a picture's ending", blocks=False
+                file=file, problem="its name does not have the ending of a picture", blocks=False
             )
             return
         if match is None:
-            why = f"its name does not fit {self.patterns}"
-            cure = "Name it after its pet's id, or specify a pattern for the names (--pattern)."
+            why = f"its name does not match {self.patterns}"
+            cure = (
+                "Name it after its pet's id, or specify a pattern for the names (--pattern, in "
+                "Python pattern)."
+            )
             yield PictureProblem(file=file, problem=why, cure=cure)
             return
         candidate = Candidate(
@@ -559,11 +559,11 @@ def find_in_sheet(
     metadata_column: str | None = None,
     metadata: str | None = None,
 ) -> ImageMatches:
-    """Return the pictures that the column's cells name, each for its row's pet.
+    """Return the pictures that the cells of the column name, each with the pet of its row.
 
-    A cell holds one or more paths, written as URLs are in a cell of photo_urls. Paths are relative
-    to `folder` and must stay in it. Raises SheetError if the folder or a column does not exist, or
-    if several columns have its name.
+    A cell holds one or more paths, separated like the URLs in a cell of photo_urls. Paths are
+    relative to `folder` and must not lead out of it. Raises SheetError if the folder cannot be
+    read, or if a column is missing or ambiguous.
     """
     try:
         root = folder.resolve(strict=True)
@@ -619,8 +619,8 @@ def _iter_blocked(sheet: Sheet) -> Iterator[PictureProblem]:
 
 
 def _iter_repeated(sheet: Sheet) -> Iterator[PictureProblem]:
-    """Yield a problem for each row that repeats another row: the reader keeps only the first row,
-    but a later one may name another picture in the columns that are read here.
+    """Yield a problem for each row that repeats another row. The sheet has only the first of these
+    rows, but the others may name other pictures.
     """
     for finding in sheet.problems:
         if finding.rule == "duplicate-row":
@@ -657,7 +657,7 @@ class _SheetReader:
         if pd.isna(pet_id):
             found.problems.append(
                 build_problem(
-                    "the row has no id, so the picture has no pet",
+                    "the row has no id, so the picture's pet is unknown",
                     "Apply the sheet first: its results file has the new pets' ids.",
                 )
             )
@@ -698,22 +698,22 @@ class _SheetReader:
     def _problem(self, candidate: Candidate) -> PictureProblem | None:
         if _ADDRESS.match(candidate.file):
             return candidate.problem(
-                "it is a URL, and petsync downloads nothing",
+                "it is a URL, and petsync does not download pictures",
                 "Save the picture as a file and name the file, or put the URL into photo_urls.",
             )
         try:
             if not is_within(candidate.path, self.root):
                 cure = (
                     "Copy it into the folder, or specify the folder that contains all pictures "
-                    "(--folder)."
+                    "(--folder, in Python folder)."
                 )
-                return candidate.problem(f"it lies outside the folder {self.root}", cure)
+                return candidate.problem(f"it is outside the folder {self.root}", cure)
             if not candidate.path.is_file():
                 return candidate.problem("it is not a regular file", "Name the picture itself.")
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "no file can have this name"
-            cure = "Paths are relative to the sheet's folder, or to --folder."
-            return candidate.problem(f"there is no such file in {self.root} ({why})", cure)
+            cure = "Paths start at the sheet's folder, or at --folder (in Python folder)."
+            return candidate.problem(f"no such file can be found in {self.root} ({why})", cure)
         return None
 
     def _build_reporter(self, row: int, text: str) -> Any:

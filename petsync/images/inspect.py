@@ -64,8 +64,8 @@ __all__ = [
 ]
 
 
-# The rotation that a camera records in a file. Only this value is read: Pillow reads all of the
-# EXIF data, and warns if any of it is damaged.
+# The rotation that a camera records in a file. petsync reads it without Pillow, which reads all
+# EXIF data and warns if any of it is damaged.
 
 
 _TAG, _SHORT = 0x0112, 3
@@ -93,7 +93,7 @@ class Orientation(NamedTuple):
 
 def orientation(exif: bytes) -> Orientation | None:
     """Return the rotation in the first directory of a TIFF structure; None if there is no valid
-    one.
+    rotation.
     """
     order: Literal["big", "little"] = "little" if exif[:2] == b"II" else "big"
     if exif[:4] not in (b"II*\0", b"MM\0*"):
@@ -116,23 +116,24 @@ def orientation(exif: bytes) -> Orientation | None:
 
 # The parts of an image file, from its first byte to its last, without decoding a pixel.
 #
-# They show where the image ends, how many frames it has, and which parts are metadata: petsync
-# removes those and keeps the pixels byte for byte. Pillow would encode them again, with a loss.
+# They show where the image ends, how many frames it has, and which parts are metadata. petsync
+# removes the metadata and keeps the pixel data byte for byte; Pillow would encode the pixels again,
+# with a loss.
 #
 # Sources: ITU-T T.81 (JPEG), the PNG specification (third edition), GIF89a, the WebP container.
 
 
 Kind = Literal["picture", "frame", "extra", "exif"]
-"""`frame` begins a picture of an animation; `extra` and `exif` are metadata."""
+"""`frame` begins a frame; `extra` and `exif` are metadata; `picture` is everything else."""
 
 
 class BrokenError(Exception):
-    """The file is truncated or does not follow its format; the message says where."""
+    """The file is truncated or does not follow its format; the message is the problem."""
 
 
 class Part(NamedTuple):
-    """The bytes from `start` up to but not including `end`; the content after the part's header is
-    at `body`.
+    """The bytes from `start` up to but not including `end`. In a part with EXIF data, `body` is the
+    start of the data, after the headers.
     """
 
     kind: Kind
@@ -142,7 +143,9 @@ class Part(NamedTuple):
 
 
 def parts(content: bytes, form: Format) -> list[Part]:
-    """Return the parts in their order, up to the image's end. Raises BrokenError."""
+    """Return the parts in order, up to the end of the image. Raises BrokenError if the file is
+    damaged.
+    """
     try:
         return list(_PARSERS[form](content))
     except IndexError:
@@ -150,7 +153,7 @@ def parts(content: bytes, form: Format) -> list[Part]:
 
 
 def frames_of(parts: list[Part]) -> int:
-    """Return the number of pictures in the file."""
+    """Return the number of frames in the image, at least 1."""
     return max(1, sum(part.kind == "frame" for part in parts))
 
 
@@ -279,7 +282,7 @@ def _gif(content: bytes) -> Iterator[Part]:
 
 
 def _colours(flags: int) -> int:
-    """Return the number of bytes of a colour table."""
+    """Return the size in bytes of the colour table that these flags describe."""
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
@@ -340,8 +343,8 @@ DECODERS: dict[Format, type[ImageFile.ImageFile]] = {
     "GIF": GifImagePlugin.GifImageFile,
     "WEBP": WebPImagePlugin.WebPImageFile,
 }
-"""The decoder of each format. Image.open would try several, and would read some JPEG files as
-MPO.
+"""The decoder of each format. Image.open would try several decoders, and would read some JPEG files
+as MPO.
 """
 
 _TURNS = {
@@ -358,14 +361,14 @@ _LONGEST_SIDE = 65_535
 _COPY_AGAIN = "Copy the file again from its source."
 _SAVE_AGAIN = "Open it in an image program and save it as JPEG or PNG."
 SIDE = 2000
-"""The longest side, in pixels, that advice suggests."""
+"""The value of `max_side`, in pixels, that messages suggest."""
 _TOO_LARGE_CURE = (
     f"Make it smaller (--max-side {SIDE}, in Python max_side={SIDE}), or allow more (--max-bytes, "
     "in Python max_bytes) if the service does."
 )
 _TOO_MANY_BYTES_CURE = (
-    "Make it smaller in an image program; if the service allows more, --max-bytes, in Python "
-    "max_bytes, allows it too."
+    "Make it smaller in an image program. If the service accepts more, allow more with --max-bytes "
+    "(in Python max_bytes)."
 )
 _PICTURES = ("image", "drawing", "icon", "Photoshop", "unknown format")
 """Words in the description of a file that an image program may open."""
@@ -407,11 +410,11 @@ def digest_of(content: bytes) -> str:
 
 
 def prepare_image(content: bytes, ending: str, options: PictureOptions) -> DecodedImage:
-    """Return the image, decoded completely and prepared according to the options.
+    """Return the image, decoded completely and prepared according to the options. `ending` is that
+    of the file name, with its dot.
 
-    Raises UnusableImageError if it is not a complete image of one of the four formats, also
-    contains a file of another type, does not have an ending of its format, exceeds a limit, or is
-    an animation that would have to be scaled.
+    Raises UnusableImageError if the image cannot be uploaded, for example because it is damaged,
+    `ending` belongs to another format, or the image exceeds a limit.
     """
     form = _form(content, ending)
     try:
@@ -465,7 +468,7 @@ def _check_size(image: DecodedImage, options: PictureOptions) -> None:
 
 
 def can_shrink(image: DecodedImage | Picture) -> bool:
-    """Return true if the option `max_side` with `SIDE` makes what is sent smaller."""
+    """Return true if `max_side=SIDE` would scale the image down."""
     return image.frames == 1 and max(image.sent_width, image.sent_height) > SIDE
 
 
@@ -504,7 +507,7 @@ class _Image:
     def _decode_frames(self, bare: bytes, frames: int) -> Image.Image:
         """Return the image, after each of its frames was decoded completely.
 
-        A JPEG is decoded without its metadata: Pillow would read it, and warn about damage in it.
+        A JPEG is decoded without its metadata: Pillow would warn if the metadata is damaged.
         """
         try:
             image = DECODERS[self.form](io.BytesIO(bare if self.form == "JPEG" else self.content))
@@ -536,8 +539,8 @@ class _Image:
         return UnusableImageError(
             f"it has {size[0]:,} × {size[1]:,} pixels{times}; at most {most:,} are allowed in "
             "total",
-            "Scale the picture in an image program; --max-pixels, in Python max_pixels, allows "
-            "more pixels.",
+            "Scale the picture in an image program. Or allow more pixels with --max-pixels (in "
+            "Python max_pixels).",
         )
 
     def _is_large(self, size: tuple[int, int], frames: int) -> bool:
@@ -661,9 +664,7 @@ async def inspect_files(
     options: PictureOptions,
     on_progress: Callable[[ScanProgress], None] | None = None,
 ) -> list[Picture | PictureProblem]:
-    """Return a picture or a problem for each file, in their order; every file is decoded
-    completely.
-    """
+    """Return a picture or a problem for each file, in order. The images are decoded completely."""
     results: dict[int, Picture | PictureProblem] = {}
     remaining = iter(enumerate(members))
 
@@ -688,7 +689,7 @@ def read_prepared(picture: Picture, options: PictureOptions) -> bytes:
     content = content_of(path)
     if digest_of(content) != picture.digest:
         raise UnusableImageError(
-            "the file was changed since it was inspected", "Select the pictures again."
+            "the file has changed since it was inspected", "Select the pictures again."
         )
     if not picture.done:
         return content
@@ -816,8 +817,7 @@ _ENDING: dict[Format, str] = {form: ending for ending, form in reversed(ENDINGS.
 
 def thumbnail(content: bytes, side: int = _SIDE) -> str:
     """Return the image, upright and at most `side` pixels wide and high, as a `data:` URL; for an
-    animation, its first picture. "" if the image cannot be used, or if it is not an animation and
-    its thumbnail would be larger than 48 KiB.
+    animation, its first frame. "" if the image cannot be used, or its thumbnail would be too large.
     """
     form = format_of(content)
     if form is None:

@@ -86,7 +86,9 @@ class UploadCanceller:
         return number in self._numbers
 
     def listen(self, callback: Callable[[int], object]) -> None:
-        """Call `callback` on the running loop with the number of each picture that is cancelled."""
+        """Call `callback` on the running loop with the number of each picture that is cancelled
+        from now on.
+        """
         with self._lock:
             self._loop, self._callback = asyncio.get_running_loop(), callback
 
@@ -272,7 +274,7 @@ class PictureSender:
     def _build_cancelled_error(self, number: int) -> UnsentError:
         return UnsentError(result_of(self.items[number], "not sent", "not-begun", _CANCELLED))
 
-    # Before it is sent -------------------------------------------------------------------------
+    # Before a picture is sent ------------------------------------------------------------------
 
     async def _fetch_pet(self, picture: Picture) -> Pet:
         """Return the current pet. Raises UnsentError if it does not exist or cannot be read."""
@@ -294,7 +296,8 @@ class PictureSender:
         """
         key = (picture.pet_id, (picture.digest, picture.sent_digest))
         attempt = self.earlier.attempt(key)
-        # The same `pictures` may be uploaded twice; `again` repeats only uploads made before them.
+        # The same `pictures` may be uploaded twice; `again` repeats only the uploads that are older
+        # than `pictures`.
         is_again = self.pictures.options.again
         if attempt is not None and not (
             is_again and attempt.entry.intended <= self.pictures.created
@@ -331,11 +334,12 @@ class PictureSender:
         """Return the seconds until an upload without a response is no longer expected to take
         effect.
         """
+        # A killed process left an entry without an outcome and without the time of its last
+        # request. Then only the time since this run began counts.
         elapsed = time.monotonic() - self.started_at
         if entry.outcome is not None:
             age = datetime.now(UTC) - datetime.fromisoformat(entry.intended)
             elapsed = max(age.total_seconds() - entry.seconds, elapsed)
-        # A killed process left no record of the time of its last request.
         return self.settle - elapsed
 
     async def _read_content(self, picture: Picture) -> bytes:
@@ -348,7 +352,7 @@ class PictureSender:
             why, cure = f"it cannot be read: {error.strerror}", ""
         raise UnsentError(result_of(picture, "failed", "changed-since", why, cure=cure))
 
-    # Once it is sent ---------------------------------------------------------------------------
+    # After a picture is sent -------------------------------------------------------------------
 
     async def _upload(self, number: int, entry: Entry, content: bytes) -> UploadedFile:
         picture = self.items[number]
@@ -503,7 +507,7 @@ async def run(
     on_file: Callable[[FileProgress], None] | None = None,
     cancelling: UploadCanceller | None = None,
 ) -> UploadReport:
-    """Upload the pictures that are to be uploaded, and return a report on every file.
+    """Upload the pictures in `pictures.items`, and return a report on every file.
 
     `earlier` has the uploads of earlier runs; `adds` indicates whether the service adds a photo
     URL to a pet for each upload. After an error that stops the run, the rest is `not sent`; the
@@ -746,10 +750,10 @@ class _Engine:
 
 
 def uploads_to(journal: Journal, store: str) -> Uploads:
-    """Return the uploads to a store in the journal; those that an undo reversed are marked as
-    undone.
+    """Return the uploads to a store that the journal records. Uploads that an undo reversed are
+    marked as undone.
 
-    Raises PetsyncError for a damaged journal.
+    Raises PetsyncError if the journal is damaged.
     """
     runs = journal.runs(store)
     return _collect_uploads(journal, runs, [run for run in runs if run.kind == "upload"])
@@ -801,8 +805,8 @@ def _iter_upload_entries(
 
 
 def _file_digests(payload: bytes) -> Sequence[str]:
-    """Return the digests of the files of a run, by number; none for a payload of another
-    version.
+    """Return the digests of a run's files, by number; empty if the payload has an unknown
+    format.
     """
     try:
         return [picture.digest for picture in Pictures.from_json(payload).pictures]
@@ -855,7 +859,9 @@ def _result(picture: Picture, entry: Entry | None) -> UploadedFile:
 
 
 def _past_cure(entry: Entry) -> str:
-    """Return what to do; "" if nothing, or if the same upload would fail again."""
+    """Return the advice to the user; "" if nothing is left to do, or if the same upload would fail
+    again.
+    """
     if entry.outcome == "not sent":
         return RERUN_CURE
     may_succeed = entry.outcome == "failed" and entry.cause in HOLDING_CAUSES
