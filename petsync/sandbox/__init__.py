@@ -1,7 +1,7 @@
 """The embedded pet store: all eight operations, for trials, tests and rehearsals.
 
-`Sandbox` runs one in a thread on a free loopback port; `serve` runs one as a program. The sandbox
-shares only the resources, their representations and the errors with the rest of petsync.
+`Sandbox` runs a store in a thread, by default on a free loopback port; `serve` runs a store until
+it is interrupted. The sandbox does not use petsync's client.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ T = TypeVar("T")
 
 
 class Sandbox:
-    """A running pet store, as a context manager (or with `start` and `stop`).
+    """A pet store that runs in a thread: a context manager, or use `start` and `stop`.
 
-    `profile` is `standard`, `live` or a Behaviour; `auth=False` requires no token; `db` is the
-    store's file (without it, the store is deleted with the sandbox); `pets` and the JSON file
-    `seed` fill an empty store; `faults` is a specification as in `petsync serve --faults`;
+    `profile` is `standard`, `live` or a Behaviour; with `auth=False`, no token is required; `db` is
+    the store's file (without it, the store is deleted when the sandbox stops); `pets` and the JSON
+    file `seed` fill an empty store; `faults` is a specification as in `petsync serve --faults`;
     `token_lifetime` is in seconds. `client_secret` and `api_key` are random by default;
-    `redirect_uris` are allowed beside those on loopback. `start` raises SettingsError for an
-    argument that cannot be used, such as a port in use.
+    `redirect_uris` are allowed in addition to loopback addresses. `start` raises SettingsError for
+    an argument that cannot be used, such as a port in use.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Sandbox:
         return f"<Sandbox {self.profile} {state}>"
 
     def start(self) -> Self:
-        """Start the server, and return the sandbox when it responds."""
+        """Start the server, and return the sandbox when the server accepts requests."""
         if self._running is not None:
             return self
         with ExitStack() as resources:
@@ -116,7 +116,7 @@ class Sandbox:
         return self
 
     def stop(self) -> None:
-        """Stop the server, and remove its temporary file; a second call does nothing."""
+        """Stop the server, and delete the store if it has no `db`. A second call does nothing."""
         if self._running is not None:
             self._running = None
             atexit.unregister(self.stop)
@@ -135,12 +135,12 @@ class Sandbox:
 
     @property
     def client_id(self) -> str:
-        """The id of the client that can request tokens with its secret."""
+        """The id of the client that requests tokens with a secret."""
         return self._credentials.client_id
 
     @property
     def client_secret(self) -> str:
-        """The secret of that client."""
+        """The secret of the client `client_id`."""
         return self._credentials.client_secret
 
     @property
@@ -150,7 +150,7 @@ class Sandbox:
 
     @property
     def requests(self) -> Counter[str]:
-        """The number of requests by operation (`addPet`), including refused and broken ones."""
+        """The number of requests by operation (`addPet`), including requests that failed."""
         return Counter(self._active.service.requests)
 
     @property
@@ -161,8 +161,8 @@ class Sandbox:
     def token(
         self, scopes: str | Iterable[str] = tuple(SCOPES), *, expires_in: float | None = None
     ) -> str:
-        """Return a new access token for the scopes, which may be one string, separated by spaces.
-        With an `expires_in` of 0 seconds or less, it has already expired.
+        """Return a new access token for the scopes: a list, or a string with spaces between them.
+        With an `expires_in` of 0 seconds or less, the token has already expired.
         """
         requested = scopes.split() if isinstance(scopes, str) else scopes
         tokens = self._active.service.tokens
@@ -170,7 +170,7 @@ class Sandbox:
         return issued.access_token
 
     def pets(self) -> list[Pet]:
-        """Every pet in the store, sorted by id."""
+        """Return every pet in the store, sorted by id."""
         with closing(self._active.service.storage.connect()) as connection:
             return records.read_all(connection)
 
@@ -186,21 +186,21 @@ class Sandbox:
         return self._call(lambda: storage.write(lambda c: records.remove(c, pet_id)))
 
     def reset(self, pets: Iterable[Pet] = ()) -> None:
-        """Delete everything except the tokens, and start again with these pets and a request count
-        of 0.
-        """
+        """Replace all pets and images with these pets, and reset the counts of `requests`."""
         service, new_pets = self._active.service, list(pets)
         self._call(lambda: service.storage.write(lambda c: records.replace_all(c, new_pets)))
         service.requests.clear()
 
     def break_with(self, faults: str | None) -> None:
-        """Set the faults from now on; None for no faults."""
+        """Use this specification of faults from now on; None for no faults."""
         self._active.service.faults.set(None if faults is None else parse(faults))
 
     @property
     def _active(self) -> Running:
         if self._running is None:
-            raise RuntimeError("the sandbox is not running: use it in a with statement")
+            raise RuntimeError(
+                "the sandbox is not running: start it, or use it in a with statement"
+            )
         return self._running
 
     def _call(self, work: Callable[[], Awaitable[T]]) -> T:

@@ -73,7 +73,9 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 def bind_socket(host: str, port: int) -> socket.socket:
     """Return a socket bound to the port. Raises SettingsError if that fails."""
     if not 0 <= port <= 65535:
-        raise SettingsError(f"{port} is not a port", hint="A port is from 0 (a free one) to 65535.")
+        raise SettingsError(
+            f"{port} is not a port", hint="Choose a port up to 65535, or 0 for a free port."
+        )
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -98,7 +100,7 @@ def origin(host: str, bound: socket.socket) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the host."""
+    """Return true if only this machine can reach the host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -124,7 +126,7 @@ def warnings(host: str, *, auth: bool) -> tuple[str, ...]:
 def _bind_error(host: str, port: int, error: OSError) -> SettingsError:
     if error.errno == errno.EADDRINUSE:
         return SettingsError(
-            f"port {port} on {host} is in use", hint="Choose another, or 0 for a free one."
+            f"port {port} on {host} is in use", hint="Choose another port, or 0 for a free port."
         )
     return SettingsError(
         f"port {port} on {host} cannot be used: {error.strerror}",
@@ -179,7 +181,7 @@ def application(service: Service, *, hosts: tuple[str, ...] = ("*",)) -> ASGIApp
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """One operation of the interface. It counts its requests, checks their permission, and applies
+    """One operation of the interface. It counts its requests, checks their permissions, and applies
     the faults.
     """
 
@@ -302,12 +304,12 @@ async def _answer_error(behaviour: Behaviour, request: Request, error: Exception
 
 
 _ORIGIN = "http://127.0.0.1:8080"
-"""The origin of the URLs in the files."""
+"""The origin of the URLs in these two files."""
 
 
 async def _document(service: Service, _: Request) -> Response:
-    """Return the document of the profile that the sandbox's behaviour is named after, without
-    tokens if it requires none.
+    """Return the OpenAPI document of the sandbox's profile, without security schemes if no token is
+    required.
     """
     found: dict[str, Any] = _read_document("openapi.json", service.origin)
     if service.behaviour.name == LIVE.name:
@@ -375,7 +377,7 @@ class Options:
 
 
 class Running:
-    """A sandbox with an open port and file, which responds while `run` is active.
+    """A sandbox with an open port and file, which accepts requests while `run` is active.
 
     Raises SettingsError for an option that cannot be used, and then leaves nothing open.
     """
@@ -500,8 +502,8 @@ class ServedInfo:
     """The details that a user needs for a server that has just started.
 
     `url` is the base URL and ends in /v2; `pets` is the number of pets; `db` is the store's file,
-    or None if the store is deleted with the server; `warnings` are for the user. The secrets are
-    new at each start unless the caller gives them, and are not used if `auth` is False.
+    or None if the store is deleted when the server stops; `warnings` are for the user. The client
+    secret and the API key are new at each start, and are not used if `auth` is False.
     """
 
     url: str
@@ -530,10 +532,9 @@ def serve(
 ) -> None:
     """Serve until Ctrl-C or SIGTERM (in the main thread), then return.
 
-    `on_ready` is called once, when the server responds. With `db`, the store and its tokens remain
-    after the server stops. Raises SettingsError, before it starts to serve, for a port in use, a
-    file that is not a store, a seed that is not a list of pets, an unknown profile, or an invalid
-    specification of faults.
+    `on_ready` is called once, when the server accepts requests. With `db`, the store and its tokens
+    remain after the server stops. Raises SettingsError before the start for an argument that cannot
+    be used, such as a port in use or a seed that is not a list of pets.
     """
     options = Options(
         host=host,

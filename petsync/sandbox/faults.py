@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-# Connections that end too early: before, after, or during a response.
+# Connections that end too early: before a request is carried out, after it, or during the response.
 
 
 TRANSPORT = "petsync.transport"
@@ -97,7 +97,9 @@ async def show_a_page(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def tear(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send the headers and half of the body's first piece; nothing for an empty body."""
+    """Carry out the request, send the headers and half of the body's first piece, and end the
+    connection. If that piece is empty, send nothing.
+    """
     messages: list[Message] = []
 
     async def hold(message: Message) -> None:
@@ -117,7 +119,9 @@ async def tear(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:
-    """Wait until the server has detected the disconnect; otherwise it sends a response itself."""
+    """Wait until the server has detected the disconnect. If the application returned before, the
+    server would send a response itself.
+    """
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -126,7 +130,7 @@ async def _wait_for_disconnect(receive: Receive) -> None:
 
 
 KEY = "petsync.drift"
-"""The key of an affected request's Drift in the scope's `state`."""
+"""The key of the request's Drift in the scope's `state`."""
 
 Move = tuple[int, str]
 """A pet's id, and its new status, or "" if it is removed."""
@@ -187,8 +191,9 @@ def _as_it_was(pet: Pet) -> Pet:
 
 
 class Throttle:
-    """Accepts `rate` requests per second: without `window`, by a token bucket of the size `burst`,
-    which is full at first; with it, `rate` × `window` requests in each window of `window` seconds.
+    """Accepts `rate` requests per second. Without `window`, it uses a token bucket of the size
+    `burst`, which is full at first; otherwise it accepts `rate` × `window` requests in each window
+    of `window` seconds.
     """
 
     def __init__(self, rate: float, *, burst: float, window: float = 0.0) -> None:
@@ -197,7 +202,7 @@ class Throttle:
         self._number, self._used = -math.inf, 0
 
     def takes(self, now: float) -> bool:
-        """Whether a request at the time `now`, in seconds, is accepted."""
+        """Return true if a request at the time `now`, in seconds, is accepted."""
         return self._in_window(now) if self._window else self._from_bucket(now)
 
     def _from_bucket(self, now: float) -> bool:
@@ -216,7 +221,7 @@ class Throttle:
         return self._used <= self._rate * self._window
 
 
-# Faults on demand: slow, refused, dropped, torn and false responses, reproducible with a seed.
+# Faults on demand: slow, refused, dropped, torn and wrong responses, reproducible with a seed.
 #
 # A specification is a list such as `latency=0.05,429=0.02,drop_after=0.01,seed=7`:
 #
@@ -238,7 +243,7 @@ class Throttle:
 # retry_after  seconds in the Retry-After of a 429 (1)
 # seed         decides which requests are hit (0)
 # only         operations that can be hit, such as addPet+updatePet (all)
-# status       statuses whose lists alone can be hit, such as sold+pending (all requests)
+# status       only lists by these statuses can be hit, such as sold+pending (all requests)
 # first        number of requests, from the first, that can be hit (all)
 
 
@@ -283,7 +288,7 @@ class Faults:
     first: int | None = None
 
     def can_hit(self, operation: str, query: bytes) -> bool:
-        """Whether a request for the operation, with this query, can be hit."""
+        """Return true if a request for the operation, with this query, can be hit."""
         if operation not in self.only:
             return False
         if self.status is None:
@@ -298,7 +303,9 @@ class Faults:
         return Throttle(self.limit, burst=burst, window=self.window)
 
     def hit(self, number: int) -> Hit:
-        """Return the faults of the request with this number (from 1), which are always the same."""
+        """Return the faults of the request with this number (from 1). They depend only on the
+        number and the seed.
+        """
         digest = hashlib.blake2b(f"{self.seed}:{number}".encode(), digest_size=16).digest()
         wait, draw = (int.from_bytes(half) / 2**64 for half in (digest[:8], digest[8:]))
         drift = Drift(twice=self.twice, stale=self.stale, seed=self.seed)
@@ -373,7 +380,7 @@ _NO_HIT = Hit()
 
 
 def parse(spec: str) -> Faults:
-    """Return the faults of a specification. Raises a SettingsError that names the wrong item."""
+    """Return the faults of a specification. Raises SettingsError if it is invalid."""
     values: dict[str, Any] = {}
     for item in filter(None, (part.strip() for part in spec.split(","))):
         key, sign, text = (part.strip() for part in item.partition("="))

@@ -101,10 +101,10 @@ _json = msgspec.json.Decoder(_StrictPet)
 
 
 def check_json(content: bytes, statuses: Collection[str] | None = STATUSES) -> None:
-    """Check that this is a pet without a status, or with one of the statuses; if `statuses` is
-    None, with any status.
+    """Check a pet in JSON: its required fields, the types of its fields, and its status, if it has
+    one. If `statuses` is None, any status is valid.
 
-    Raises ResponseError or msgspec.DecodeError that names the problem.
+    Raises ResponseError or msgspec.DecodeError, which names the problem.
     """
     status = _json.decode(content).status
     if statuses is not None and status is not None and status not in statuses:
@@ -195,17 +195,19 @@ class Behaviour:
     highest id is 2^63-1, it is assigned again.
     """
     unique_ids: bool = True
-    """An id is computed and its pet stored in one step. Otherwise there is no lock between the two:
-    parallel adds can get the same id, and the later pet replaces the earlier.
+    """An id is assigned and its pet stored in one transaction. Otherwise parallel adds can get the
+    same id, and the later pet replaces the earlier one.
     """
     own_ids: bool = False
     """addPet assigns a new id even if the pet already has one."""
     capacity: int | None = None
-    """The number of pets above which an add drops the oldest pet; None for no limit."""
+    """The number of pets above which an add removes the oldest pet; None for no limit."""
     statuses: frozenset[str] | None = STATUSES
     """The values a status may have; None for any text."""
     strict_pets: bool = True
-    """name and photoUrls are required, ids are integers and not text, a status is a known one."""
+    """name and photoUrls are required, ids must be integers and not text, and a status must be one
+    of `statuses`.
+    """
     bad_id: int = 400
     """The HTTP status for a path whose pet id is not an int64."""
     bad_type: int = 400
@@ -278,8 +280,8 @@ def behaviour_named(name: str | Behaviour) -> Behaviour:
 # How the original server reads a pet from a body: known fields only, and almost nothing is refused.
 #
 # The `live` profile reads bodies as Jackson and JAXB bind them to the server's classes. A
-# property that the class does not have is dropped. A label (a category or a tag) without an id
-# gets 0. In JSON a number or a boolean in a text field becomes text; in XML an id that is not a
+# property that the class does not have is dropped. A label (a category or a tag) without an id gets
+# the id 0. In JSON a number or a boolean in a text field becomes text; in XML an id that is not a
 # number counts as absent.
 
 
@@ -386,7 +388,7 @@ def _number(raw: msgspec.Raw) -> int:
 
 
 def _text_of(raw: msgspec.Raw) -> str | None:
-    """The text of a JSON value: numbers and booleans as they are written."""
+    """Return the text of a JSON value; numbers and booleans as they are written, None for null."""
     content = bytes(raw)
     if content[:1] == b'"':
         return _text.decode(content)
@@ -396,7 +398,7 @@ def _text_of(raw: msgspec.Raw) -> str | None:
 
 
 def _integer(text: str | None) -> int:
-    """The int64 in an XML element; 0 for anything else."""
+    """Return the int64 in an XML element; 0 for anything else."""
     number = int(text) if text and _XML_INTEGER.fullmatch(text) else 0
     return number if MIN_ID <= number <= MAX_ID else 0
 
@@ -417,12 +419,12 @@ _QUALITY = re.compile(r"(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\Z", re.ASCII)
 
 
 def media_type(header: str | None) -> str:
-    """The media type of a Content-Type header, in lower case and without its parameters."""
+    """Return the media type of a Content-Type header, in lower case and without parameters."""
     return (header or "").partition(";")[0].strip().lower()
 
 
 def sent_media_type(content_type: str | None) -> str | None:
-    """`JSON` or `XML`, by the request's Content-Type; None for any other type, or without one."""
+    """Return `JSON` or `XML` for the request's Content-Type; None for any other or no type."""
     return _SENT.get(media_type(content_type))
 
 
@@ -493,7 +495,7 @@ class Original:
 
 
 class RefusedError(Exception):
-    """Ends a request with `status`. A job of the store may raise it only before the job writes
+    """Ends a request with `status`. A job of the Writer may raise it only before the job writes
     anything.
 
     `headers` are added to the response. `original` is the response in the `live` profile; if it is
@@ -524,8 +526,8 @@ class RefusedError(Exception):
 
 
 _UNROUTED = frozenset({405, 415})
-"""The statuses of refusals that belong to no operation. If the request has no Accept header, the
-original server sends them as XML.
+"""The statuses of refusals that belong to no operation. The original server sends these refusals as
+XML if the request has no Accept header.
 """
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -701,7 +703,7 @@ def _body_error(error: Exception, media: str, behaviour: Behaviour) -> RefusedEr
 
 
 def _is_malformed(error: Exception, behaviour: Behaviour) -> bool:
-    """Whether the error is about the syntax of the text."""
+    """Return true if the error is about the syntax of the text."""
     if behaviour.imitates_original:
         return not isinstance(error, msgspec.ValidationError)
     return isinstance(error, RecursionError) or "is not valid" in str(error)
@@ -724,10 +726,11 @@ _PARAMETER_INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
 def array(query: bytes, name: str, *, first_only: bool) -> list[str]:
-    """Return the values of an array parameter in csv or multi form; [] if it is absent.
+    """Return the values of an array parameter: separated by commas, or given several times; [] if
+    the parameter is absent.
 
-    Values are decoded before they are separated: clients and proxies escape commas, and every
-    known server reads `a%2Cb` as two values. Raises RefusedError for bytes that are not UTF-8.
+    Values are decoded before they are separated, because clients and proxies may escape commas:
+    `a%2Cb` is two values. Raises RefusedError for bytes that are not UTF-8.
     """
     values = [raw for key, raw in _pairs(query) if key == name]
     if first_only:
@@ -738,7 +741,7 @@ def array(query: bytes, name: str, *, first_only: bool) -> list[str]:
 def form(body: bytes, *, single: Collection[str] = ()) -> dict[str, str]:
     """Return the first value of each field of an urlencoded form.
 
-    Raises RefusedError for any other form, and if a field in `single` is repeated.
+    Raises RefusedError if the form cannot be read, and if a field in `single` is repeated.
     """
     try:
         pairs = parse_qsl(

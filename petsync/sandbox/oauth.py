@@ -49,7 +49,7 @@ __all__ = [
 
 
 AUTHORIZE = "/oauth/authorize"
-TOKEN = "/oauth/token"  # noqa: S105  an address
+TOKEN = "/oauth/token"  # noqa: S105  a path
 REVOKE = "/oauth/revoke"
 INTROSPECT = "/oauth/introspect"
 METADATA = "/.well-known/oauth-authorization-server"
@@ -61,7 +61,7 @@ _NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
 class _ProtocolError(Exception):
-    """An error of the protocol: its code, its description and the HTTP status."""
+    """An OAuth error response: its code, its description and the HTTP status."""
 
     def __init__(self, error: str, description: str, status: int = 400) -> None:
         super().__init__(description)
@@ -71,13 +71,13 @@ class _ProtocolError(Exception):
 
 
 class OAuth:
-    """The endpoints for programs; `Consent` is the one for users."""
+    """The endpoints for programs; `Consent` is the endpoint for users."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     async def metadata(self, _: Request) -> Response:
-        """Return the addresses of the endpoints and what they support."""
+        """Return the URLs of the endpoints, and what the endpoints support."""
         origin = self._service.origin
         flows = list(self._service.behaviour.flows)
         methods = ["client_secret_basic", "client_secret_post", "none"]
@@ -103,7 +103,7 @@ class OAuth:
         )
 
     async def token(self, request: Request) -> Response:
-        """Return tokens for a grant, or an error of the protocol as JSON."""
+        """Return tokens for a grant, or an OAuth error as JSON."""
         try:
             form, client_id, is_proven = await self._client(request)
             kind = form.get("grant_type", "")
@@ -172,7 +172,9 @@ class OAuth:
         form = await self._form(request)
         found = who(request.headers.get("authorization"), form, self._service.credentials)
         if found is None:
-            raise _ProtocolError("invalid_client", "the client or its secret is unknown", 401)
+            raise _ProtocolError(
+                "invalid_client", "the client is unknown or its secret is wrong", 401
+            )
         return form, *found
 
     async def _form(self, request: Request) -> Mapping[str, str]:
@@ -202,7 +204,7 @@ class OAuth:
         redirect_uri, verifier = form.get("redirect_uri", ""), form.get("code_verifier", "")
         if not code.opens_for(client_id, redirect_uri, verifier):
             raise _ProtocolError(
-                "invalid_grant", "client_id, redirect_uri and code_verifier do not match the code"
+                "invalid_grant", "client_id, redirect_uri or code_verifier does not match the code"
             )
         return await self._service.tokens.issue(
             client_id, code.request.scopes, refreshable=True, family=code.family
@@ -292,8 +294,8 @@ class Consent:
         self._service = service
 
     async def ask(self, request: Request) -> Response:
-        """Return the page with the question. An error is sent to the program by redirect; if the
-        program or its redirect address is not known, the user gets an error page.
+        """Return the page with the question. Errors are sent to the program by redirect; if the
+        program is unknown or its redirect URI is not registered, the user gets an error page.
         """
         parameters = request.query_params
         redirect_uri = parameters.get("redirect_uri", "")

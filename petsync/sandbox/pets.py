@@ -73,9 +73,9 @@ async def pets(
     """Return the selected pets, in the first of `media` that can represent them all, with the
     copies that `drift` adds.
 
-    JSON is joined from the stored text and never decoded; a long list is sent in pieces while it is
-    read. The moves of `drift` precede the response, which still uses the snapshot from before the
-    moves. Raises RefusedError (406) if only XML is accepted and it cannot represent a pet.
+    A long list is sent in pieces while it is read. The moves of `drift` are carried out before the
+    response is sent, but the response has the pets from before the moves. Raises RefusedError (406)
+    if only XML is accepted and it cannot represent a pet.
     """
     with ExitStack() as resources:
         connection = resources.enter_context(storage.snapshot())
@@ -200,8 +200,8 @@ async def find_pets_by_tags(service: Service, request: Request) -> ASGIApp:
 
 
 async def update_pet_with_form(service: Service, request: Request) -> ASGIApp:
-    """Return the response of updatePetWithForm, by default without a body. Fields that the form
-    does not name stay unchanged, and with `form_skips_empty` also those that it leaves empty.
+    """Return the response of updatePetWithForm, by default without a body. Fields that are not in
+    the form stay unchanged; with `form_skips_empty`, also fields that are empty in the form.
     """
     behaviour = service.behaviour
     media = http.accepted_media_types(request, behaviour)
@@ -226,8 +226,8 @@ def not_found(number: int | None, original: Original | None = None) -> RefusedEr
 
 
 async def _receive_pet(service: Service, request: Request) -> tuple[tuple[str, ...], Bound]:
-    """Return the media types for the response, and the pet that was sent. At least one of these
-    types can represent the pet.
+    """Return the media types for the response, and the pet that was sent. Raises RefusedError if
+    the body is not a pet, or if none of these types can represent the pet.
     """
     media = http.accepted_media_types(request, service.behaviour)
     sent = await http.pet(request, service.behaviour)
@@ -336,7 +336,7 @@ class _Upload:
 
 
 def sniff(content: bytes) -> str:
-    """Return the media type of the content; `application/octet-stream` for all but four kinds."""
+    """Return the media type of an image; `application/octet-stream` if its format is unknown."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next((media for magic, media in _MAGIC if content.startswith(magic)), _UNKNOWN)

@@ -1,4 +1,4 @@
-"""Storage of the sandbox: pets in SQLite, seeds, and the writer."""
+"""Storage of the sandbox: pets in SQLite, the writer, and the initial pets."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def by_status(statuses: Sequence[str], order: Order = "id") -> Selection:
     """Return the query for the pets with these statuses."""
     if len(statuses) == 1:
         return _of("SELECT body, xml, id FROM pet WHERE status IN (?)", statuses, order)
-    # With the plus, SQLite reads the pets in the order of the list, and needs no sort.
+    # The plus prevents the use of the index: SQLite reads the pets in `order`, and does not sort.
     return _of("SELECT body, xml, id FROM pet WHERE +status IN (?)", statuses, order)
 
 
@@ -160,7 +160,7 @@ def put_pet(connection: sqlite3.Connection, pet: Pet, *, reuse: bool) -> Pet:
 
 
 def keep_within(connection: sqlite3.Connection, capacity: int | None) -> None:
-    """Drop the pet that was added first, if the store has more pets than its capacity."""
+    """Remove the pet that was added first, if the store has more pets than its capacity."""
     if capacity is None:
         return
     (count,) = connection.execute("SELECT count(*) FROM pet").fetchone()
@@ -184,10 +184,9 @@ def remove(connection: sqlite3.Connection, number: int) -> bool:
 def next_id(connection: sqlite3.Connection, *, reuse: bool) -> int:
     """Return the id for a pet without one: the highest id plus one.
 
-    With `reuse`, only existing ids count, and the id after 2^63-1 is 2^63-1 again. Otherwise, all
-    ids below 2^31 that ever existed count, so ids from 2^31 on do not disturb the sequence. If no
-    id is left above them, the result is the lowest free id that was not assigned in this way
-    before.
+    With `reuse`, only existing ids count, and the id after 2^63-1 is 2^63-1 again. Otherwise, ids
+    of removed pets count too, but ids from 2^31 on do not. If the highest id that counts is 2^31-1,
+    the result is the lowest free id that was not assigned in this way before.
     """
     limit = MAX_ID if reuse else _SEQUENCE
     row = connection.execute("SELECT max(id) FROM pet WHERE id <= ?", (limit,)).fetchone()
@@ -208,7 +207,7 @@ def replace_all(connection: sqlite3.Connection, pets: Iterable[Pet]) -> None:
 
 
 def is_xml(pet: Pet, body: bytes) -> bool:
-    """Whether XML can represent the pet. A quick check of `body`, its JSON, decides most cases."""
+    """Return true if XML can represent the pet. `body` is its JSON."""
     labels = (pet, *pet.tags, *(() if pet.category is None else (pet.category,)))
     if not _SUSPECT.search(body) and all(value.extra is None for value in labels):
         return True
@@ -256,10 +255,10 @@ _BATCH = 500
 
 
 class Writer:
-    """The only writer. It runs one job after another, so that no job sees a part of another one.
+    """The only writer of the store. It runs jobs one after another, and commits them in batches.
 
-    A job either raises before it writes, which ends only that job, or returns. An sqlite3.Error or
-    a MemoryError rolls back the whole batch, and each job of the batch fails with that error. With
+    A job must not raise an exception after it has written anything. An sqlite3.Error or a
+    MemoryError rolls back the whole batch, and each job of the batch fails with this error. With
     `in_thread`, the commit does not block the event loop.
     """
 
@@ -409,7 +408,7 @@ class Storage:
         return self.writer.run(job)
 
     def load(self, job: Callable[[sqlite3.Connection], None]) -> None:
-        """Run a job before the server starts, in a transaction of its own."""
+        """Run a job in a separate transaction. The server must not have started."""
         with self._writing:
             self._writing.execute("BEGIN IMMEDIATE")
             job(self._writing)

@@ -53,7 +53,9 @@ _REFRESH_LIFETIME = 30 * 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The grant of a token; `expires` is in seconds since the epoch."""
+    """What a token grants, and to which client. `expires` is in seconds since the epoch; the tokens
+    of one consent have the same `family`.
+    """
 
     client_id: str
     scopes: frozenset[str]
@@ -72,7 +74,7 @@ class IssuedTokens:
 
 
 class TokenBook:
-    """All valid tokens. In a file that the user provides, they remain after the server stops.
+    """The issued tokens. In a file that the user provides, they remain after the server stops.
 
     A token is looked up by its SHA-256, so the lookup time reveals nothing about any token.
     """
@@ -92,7 +94,7 @@ class TokenBook:
         return None if row is None else _grant(row)
 
     def is_refreshable(self, grant: Grant) -> bool:
-        """Whether the consent of this grant included a refresh token."""
+        """Return true if the consent of this grant included a refresh token."""
         row = self._storage.reader.execute(
             "SELECT 1 FROM token WHERE family = ? AND kind = 'refresh' LIMIT 1", (grant.family,)
         )
@@ -117,10 +119,10 @@ class TokenBook:
     async def rotate(
         self, refresh_token: str, client_id: str, scopes: frozenset[str] | None
     ) -> IssuedTokens | None:
-        """Return new tokens for a refresh token, which is used up; None if it is not valid for this
-        client and these scopes. The scopes narrow only the access token.
+        """Return new tokens for a refresh token, which then is invalid; None if it is not valid for
+        this client and these scopes. The scopes narrow only the access token.
 
-        A second use of the token means that it was stolen: all tokens of the same consent are
+        A second use means that the refresh token was stolen: all tokens of the same consent are
         revoked.
         """
         digest = _digest(refresh_token)
@@ -252,7 +254,7 @@ class Guard:
             return
         self._check_token(headers.get("authorization"), need)
         if need.api_key == "right" and key is not None and not is_right:
-            raise _challenge(401, "the api key is wrong")
+            raise _challenge(401, "the API key is wrong")
 
     def _check_token(self, authorization: str | None, need: Requirement) -> None:
         if authorization is None:
@@ -282,7 +284,7 @@ def refuse_foreign_pages(headers: Headers, origin: str) -> None:
 
 
 def equal_secrets(first: str, second: str) -> bool:
-    """Whether two secrets are equal, compared in constant time."""
+    """Return true if two secrets are equal. They are compared in constant time."""
     digests = (hashlib.sha256(text.encode(errors="replace")).digest() for text in (first, second))
     return hmac.compare_digest(*digests)
 
@@ -295,7 +297,7 @@ def _challenge(status: int, message: str, error: str = "", scope: str = "") -> R
     return RefusedError(status, message, headers={"WWW-Authenticate": f"Bearer {value}"})
 
 
-# The known OAuth clients, and their allowed redirect addresses.
+# The known OAuth clients, and their allowed redirect URIs.
 
 
 PUBLIC_CLIENT = "petsync"
@@ -336,8 +338,8 @@ def who(
 
 
 def is_registered(redirect_uri: str, known: Credentials) -> bool:
-    """Whether a browser may be redirected to the address: a registered one, or loopback at any
-    port.
+    """Return true if a browser may be redirected to this URI: a registered one, or http on
+    loopback at any port.
 
     Source: RFC 8252, section 7.3.
     """
@@ -420,13 +422,13 @@ class AuthorizationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """The grant of an authorization code; `family` identifies the tokens of this consent."""
+    """What an authorization code grants; `family` identifies the tokens of this consent."""
 
     request: AuthorizationRequest
     family: str
 
     def opens_for(self, client_id: str, redirect_uri: str, verifier: str) -> bool:
-        """Whether this client requested the code with this redirect address, and the verifier
+        """Return true if this client requested the code with this redirect URI, and the verifier
         matches the code challenge.
         """
         return (
@@ -450,7 +452,7 @@ class Codes:
         return self._codes.put(Code(request, secrets.token_urlsafe(12)))
 
     def redeem(self, text: str) -> Code | None:
-        """Return the grant of the code, which becomes invalid; None if the code is unknown, used or
+        """Return what the code grants, and invalidate the code; None if it is unknown, used or
         expired.
         """
         code = self._codes.take(text)
@@ -466,7 +468,7 @@ class Codes:
 
 
 def is_challenge(text: str) -> bool:
-    """Whether the text can be the S256 code challenge of a verifier."""
+    """Return true if the text can be the S256 code challenge of a verifier."""
     return _CHALLENGE.fullmatch(text) is not None
 
 
