@@ -63,7 +63,8 @@ __all__ = [
 
 
 class UploadCanceller:
-    """Cancels pictures of one upload, by their numbers in `items`. It can be used from any thread.
+    """Cancels single pictures of one upload. A picture's number is its index in `Pictures.items`.
+    Can be used from any thread.
 
     A picture that is still waiting is not sent. A request in flight is cancelled; the result is
     then unknown, unless the pet's photos show that the service got the picture.
@@ -158,8 +159,8 @@ class UnsentError(Exception):
 class PictureSender:
     """Uploads single pictures of `pictures.items`, by their numbers.
 
-    AuthError, UnavailableError, StoppedError and the errors of the recorder stop the run. Pictures
-    that `canceller` contains are not sent.
+    AuthError, UnavailableError and the errors of the recorder stop the run; StoppedError shows that
+    it is already stopped. Pictures that `canceller` contains are not sent.
     """
 
     pictures: Pictures

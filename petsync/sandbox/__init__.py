@@ -1,7 +1,7 @@
 """The embedded pet store: all eight operations, for trials, tests and rehearsals.
 
 `Sandbox` runs a store in a thread, by default on a free loopback port; `serve` runs a store until
-it is interrupted. The sandbox does not use petsync's client.
+Ctrl-C or SIGTERM. The sandbox does not use petsync's client.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Sandbox:
-    """A pet store that runs in a thread: a context manager, or use `start` and `stop`.
+    """A pet store that runs in a thread. Use it as a context manager, or call `start` and `stop`.
 
     `profile` is `standard`, `live` or a Behaviour; with `auth=False`, no token is required; `db` is
     the store's file (without it, the store is deleted when the sandbox stops); `pets` and the JSON

@@ -122,7 +122,7 @@ class TokenBook:
         """Return new tokens for a refresh token, which then is invalid; None if it is not valid for
         this client and these scopes. The scopes narrow only the access token.
 
-        A second use means that the refresh token was stolen: all tokens of the same consent are
+        A second use is treated as theft of the refresh token: all tokens of the same consent are
         revoked.
         """
         digest = _digest(refresh_token)

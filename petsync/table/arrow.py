@@ -120,8 +120,8 @@ class PetTable:
 
 
 def _are_same(now: Any, before: Any) -> bool:
-    """Return true if a column certainly has the same values as before. A column of Python objects
-    is never certain, because a user may have changed the objects themselves.
+    """Return true if a column certainly has the values of `before`. If `before` has Python objects,
+    this is never certain, because a user may have changed the objects themselves.
     """
     if not isinstance(before, ListArray):
         return before.dtype != object and bool(before.equals(now))

@@ -53,7 +53,7 @@ __all__ = ["LINE", "Base", "ParcelError", "pack", "unpack", "verify"]
 
 
 LINE = 30_000
-"""The maximum length of a line: a cell in Excel holds 32,767 characters."""
+"""The maximum length of a line. A cell in Excel holds at most 32,767 characters."""
 
 _VERSION, _OLD_VERSION = 2, 1
 _PLAIN = b"\0"

@@ -158,7 +158,8 @@ def format_tags(tags: Iterable[Tag]) -> str:
 
 
 def parse_tags(text: str) -> tuple[Tag, ...]:
-    """Return the tags in a cell, in order, including duplicates; empty items are ignored.
+    """Return the tags in a cell, in order, including duplicates. Empty items without quotes are
+    ignored.
 
     Raises CellError if a quote is not closed, text follows a closing quote, or a tag's id is
     outside int64.
@@ -174,7 +175,7 @@ def format_photo_urls(urls: Iterable[str], *, separator: Literal["\n", " | "] = 
 
 
 def parse_photo_urls(text: str) -> tuple[str, ...]:
-    """Return the URLs in a cell, in order; empty items are ignored.
+    """Return the URLs in a cell, in order. Empty items without quotes are ignored.
 
     Raises CellError if a quote is not closed or text follows a closing quote.
     """

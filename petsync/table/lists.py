@@ -128,8 +128,8 @@ class Items:
 
     @classmethod
     def of(cls, values: Sequence[Sequence[Any] | None], *, has_ids: bool = False) -> Items:
-        """Return Items with these lists. Each is None or a list of tags, tag names or URLs; only
-        lists of tags or tag names may have `has_ids`.
+        """Return Items with these lists. Each is None or a list of tags, tag names or URLs. With
+        `has_ids`, the result has ids: None for tag names.
         """
         flat = [item for each in values if each for item in each]
         offsets = np.zeros(len(values) + 1, np.int64)

@@ -260,7 +260,7 @@ class Sheet:
         """
         frame = self.content.rows
         if not self._rows or self._rows[0] is not frame:
-            # A comparison reads this property and the next two many times.
+            # Cached, because a comparison reads this property many times.
             self._rows[:] = [frame, rows_of(frame)]
         return self._rows[1]
 
