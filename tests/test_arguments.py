@@ -175,6 +175,14 @@ def test_a_wrong_argument_names_the_public_method(
                 asyncio.run(store.aio.plan(**given))
 
 
+@pytest.mark.parametrize("value", [None, "June"])
+def test_an_unknown_option_of_read_sheet_is_refused(tmp_path: Path, value: str | None) -> None:
+    """A misspelled option is an error, whatever its value."""
+    (tmp_path / "pets.csv").write_text("id,name\n1,Max\n", "utf-8")
+    with pytest.raises(TypeError, match=r"^read_sheet\(\) got an unexpected keyword .*'tabs'"):
+        ps.read_sheet(tmp_path / "pets.csv", tabs=value)  # type: ignore[call-arg]
+
+
 def test_too_many_arguments_are_named() -> None:
     """A method of the operations names itself too."""
     with (

@@ -21,7 +21,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync._options import show_keywords
+from petsync._options import reject_unknown, show_keywords
 from petsync._sync import no_collection
 from petsync.errors import SheetError
 from petsync.models import Tag
@@ -304,6 +304,7 @@ def read_sheet(path: str | Path, **options: Unpack[SheetKeywords]) -> Sheet:
     Problems of rows are the sheet's findings. Raises SheetError, with a hint, if the file cannot be
     read at all, a header of `mapping` is missing, or a correction cannot be made.
     """
+    reject_unknown(options, "read_sheet", SheetKeywords)
     return read_file(path, ReadOptions.of(options))
 
 
