@@ -905,7 +905,7 @@ def test_a_lost_add_whose_pet_was_edited_is_not_sent_again(
     assert len(desk.box.pets()) == len(SHOP) + 1
     conflict = only_conflict(desk.plan())
     assert (conflict.rule, conflict.pet_id) == ("added-before", rex.id)
-    assert f"may belong to pet {rex.id} ({rex.name!r}), edited since" in conflict.problem
+    assert f"may belong to pet {rex.id} ({rex.name!r}), which was edited since" in conflict.problem
     assert "add-another" in conflict.suggestion
     if answer == "id":
         desk.csv({**REX, "id": rex.id})

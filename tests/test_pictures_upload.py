@@ -640,7 +640,7 @@ def test_pictures_are_for_one_store(
     pictures = store.pictures(folder)
     with Sandbox(auth=False, pets=pets()) as other, pytest.raises(PlanError, match="are for"):
         connect(other).upload(pictures)
-    with pytest.raises(PlanError, match="not a list of pictures"):
+    with pytest.raises(PlanError, match="not a Pictures object"):
         store.upload(str(folder))
 
 

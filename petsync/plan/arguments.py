@@ -24,8 +24,8 @@ __all__ = [
 
 
 def run_name(value: object) -> str:
-    """Return the id of a run, or a prefix of it, from a string or a report. Raises PlanError for
-    other values.
+    """Return the id of a run from a string or a report. A string may be a prefix of the id. Raises
+    PlanError for other values.
     """
     name = getattr(value, "run_id", value)
     if isinstance(name, str):
@@ -37,25 +37,24 @@ def run_name(value: object) -> str:
 
 
 def pet_ids(value: object) -> tuple[int, ...]:
-    """Return one id or several as a tuple. Raises SettingsError for an invalid id."""
+    """Return one or several ids as a tuple. Raises SettingsError for an invalid id."""
     many = isinstance(value, Iterable) and not isinstance(value, str | bytes)
     ids = tuple(value) if many and isinstance(value, Iterable) else (value,)
     for each in ids:
         if type(each) is not int or not MIN_ID <= each <= MAX_ID:
-            raise SettingsError(f"{each!r} is not a pet's id, which is a 64-bit integer")
+            raise SettingsError(f"{each!r} is not a pet id; pet ids are 64-bit integers")
     return ids
 
 
 def checked_snapshot(snapshot: object, url: str) -> Snapshot:
-    """Return the snapshot. Raises PlanError if it is not a Snapshot, or if it is a snapshot of
-    another store.
-    """
+    """Return the snapshot. Raises PlanError if it is not a Snapshot, or is from another store."""
     if not isinstance(snapshot, Snapshot):
         raise PlanError(
-            f"snapshot is {type_name(snapshot)}, not a Snapshot", hint="store.snapshot() gives one."
+            f"snapshot is {type_name(snapshot)}, not a Snapshot",
+            hint="store.snapshot() returns a Snapshot.",
         )
     if snapshot.source != url:
-        raise PlanError(f"the snapshot is of {snapshot.source}, and this store is {url}")
+        raise PlanError(f"the snapshot is from {snapshot.source}, but this store is {url}")
     return snapshot
 
 
@@ -66,7 +65,8 @@ def no_findings(sheet: Sheet) -> None:
         counts = f"{count(sheet.errors, 'error')} and {count(warnings, 'warning')}"
         raise FindingsError(
             f"{sheet.source}: {counts}, the first at {first.address}: {first.problem}",
-            hint="Nothing was changed, because strict is set. `petsync check` lists them all.",
+            hint="Nothing was changed, because strict is set. `petsync check` (in Python, "
+            "sheet.findings) lists all of them.",
         )
 
 
@@ -75,7 +75,7 @@ def checked_plan(plan: object) -> Plan:
     if not isinstance(plan, Plan):
         raise PlanError(
             f"{type_name(plan)} is not a plan",
-            hint="store.plan(…) makes one, load_plan reads one.",
+            hint="store.plan(…) makes a plan, and load_plan(…) reads one from a file.",
         )
     return plan
 
@@ -84,15 +84,15 @@ def checked_pictures(pictures: object) -> Pictures:
     """Return `pictures`. Raises PlanError if it is not a Pictures object."""
     if not isinstance(pictures, Pictures):
         raise PlanError(
-            f"{type_name(pictures)} is not a list of pictures",
-            hint="store.pictures(…) reads a folder or a sheet, and returns one.",
+            f"{type_name(pictures)} is not a Pictures object",
+            hint="store.pictures(…) and store.pictures_of(…) return a Pictures object.",
         )
     return pictures
 
 
 def folder_of(source: object, **of_sheets: object) -> str:
-    """Return the folder that `source` names. Raises SettingsError for an option that is valid only
-    for a sheet, and for a sheet without a column.
+    """Return the folder that `source` names. Raises SettingsError if an option is valid only for a
+    sheet, or if `source` is a sheet, which needs a column.
     """
     for name, value in of_sheets.items():
         if value is not None:
@@ -102,7 +102,7 @@ def folder_of(source: object, **of_sheets: object) -> str:
             )
     if isinstance(source, Sheet) or str(source).lower().endswith(_SHEETS):
         raise SettingsError(
-            "a sheet needs the column that names the files",
+            "for a sheet, the column that names the files is required",
             hint="Name the column (--column, in Python column=…), or name a folder of pictures.",
         )
     return str(source)

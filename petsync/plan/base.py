@@ -90,10 +90,8 @@ __all__ = [
 def advance_base(sheet: Sheet, report: Report) -> Base | None:
     """Return the base of the sheet after the run, None if the sheet has no base.
 
-    For each row whose change the store has after the run, or that agrees with the store, the base
-    takes the row's values; of a row that is partly in conflict, only the sent fields. For every
-    other row, the base stays the same, so that the row's edits remain edits. A recognised row
-    counts as a row with its pet's id.
+    The base takes the values of the rows with which the store agrees after the run; if a row is
+    partly in conflict, only its sent fields. All other edits in the sheet remain edits.
     """
     base = sheet.base
     if base is None:
@@ -161,9 +159,6 @@ def _build_row_pet(agreed: Pet, values: RowValues, last: Pet) -> Pet:
 
 
 def _is_agreed(pets: Mapping[int, Pet], moved: Mapping[int, Pet | None], pet_id: int) -> bool:
-    """Return true if the run did not change the pet, or if the base already has the category that
-    the pet has after the run.
-    """
     if pet_id not in moved:
         return True
     old, new = pets.get(pet_id), moved[pet_id]
@@ -220,10 +215,10 @@ def with_pet_ids(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataF
     return frame.assign(id=known.fillna(frame["id"]))
 
 
-# Agreement: the differences between a sheet and a store now, and the base that follows.
+# Agreement: the current differences between a sheet and a store, and the new base.
 #
-# The base has both sides. `frame` has the store's values at the time when both agreed. `sheet_pets`
-# has the sheet's values at that time, if the texts differ: a row may have a category's new
+# The base has the values of both sides. `frame` has the store's values when both last agreed.
+# `sheet_pets` has the sheet's values at that time, if they differ: a row may have a category's new
 # name beside the id of the old one, and a missing column keeps its last values.
 
 
@@ -240,15 +235,15 @@ class RowComparison:
     ids: tuple[int, ...]
     """The ids of the rows' pets."""
     places: tuple[int, ...]
-    """The positions of these pets in the snapshot, -1 for a pet that it lacks."""
+    """The positions of these pets in the snapshot, -1 for a pet that is not in it."""
     differing: Mapping[int, tuple[Unit, ...]]
     """The units in which a row differs from its pet, by row number."""
     named: frozenset[int]
     """The ids of all pets that rows name, including blocked rows."""
     frame: pd.DataFrame
-    """The rows themselves."""
+    """The rows, with the ids of their pets."""
     cells: Mapping[int, Category]
-    """By pet id, the category's cells of rows that name the pet's category but write it
+    """By pet id, the category cells of rows that name the pet's category but write it
     differently.
     """
     filled_columns: frozenset[str]
@@ -256,9 +251,9 @@ class RowComparison:
     headers: tuple[str, ...]
     """The headers that petsync does not use."""
     unnumbered: frozenset[int]
-    """The ids of the pets of rows without an id."""
+    """The ids of the pets whose rows have no id."""
     has_unknown: bool
-    """True if there are other rows, whose pets are unknown."""
+    """True if the pet of some row is unknown."""
     tab: str
     """The worksheet."""
 
@@ -274,12 +269,13 @@ class RowComparison:
         *,
         fills: bool = False,
     ) -> Base:
-        """Return the last values on which sheet and store agree. For a pet in both, units that
-        agree, or that are blank in the sheet, get the store's values. Units that differ keep their
-        values from `old`. A pet that differs and is not in `old` is omitted. A pet of `old` that
-        only the sheet or the store has, or that is in another sheet (`elsewhere`), stays. If the
-        round `fills` blank cells, a blank cell keeps its old value, too: the sheet does not have
-        the store's new value, and may not get it.
+        """Return the last values on which sheet and store agree.
+
+        Units that agree or are blank in the sheet get the store's values. Units that differ keep
+        their values from `old`, and a pet that differs and is not in `old` is omitted. A pet of
+        `old` that only the sheet or the store has, or that is in another sheet (`elsewhere`),
+        stays. If the round `fills` blank cells, blank units keep their values from `old`, because
+        the sheet may not get the store's new values.
         """
         pairs = [each for each in zip(self.rows, self.places, strict=True) if each[1] >= 0]
         before = None if old is None else restore_missing_columns(old)
@@ -331,9 +327,7 @@ class RowComparison:
         return {i: on for i, on in since.items() if i not in there and on >= oldest}
 
     def _find_unsure_units(self, base: Base, old: Base | None) -> dict[int, tuple[str, ...]]:
-        """Return the units that remain uncertain: those in `old` that still differ, whose pet only
-        the sheet or the store has, or whose column is missing.
-        """
+        """Return the units of `old` that remain uncertain: they differ, or cannot be compared."""
         missing = {unit for unit in UNITS if base.missing.intersection(COLUMNS_OF[unit])}
         before = {} if old is None else {i: u for i, u in old.unsure_units.items() if i in base.ids}
         pairs = zip(self.rows, self.ids, self.places, strict=True)
@@ -346,8 +340,8 @@ class RowComparison:
         return {pet_id: units for pet_id, units in units_left.items() if units}
 
     def _find_unnumbered(self, old: Base | None) -> frozenset[int]:
-        """Return the pets of rows without an id, and the pets of earlier rows without an id to
-        which a row may still refer.
+        """Return the ids of the pets whose rows have no id. Ids in `old` stay as long as the pet of
+        some row is unknown.
         """
         before = frozenset[int]() if old is None or not self.has_unknown else old.unnumbered
         return self.unnumbered | (before - self.named)
@@ -405,8 +399,8 @@ class RowComparison:
         return pet if last is None else _with_missing_columns(pet, last, base)
 
     def _find_pets_before(self, base: Base, old: Base) -> dict[int, Pet]:
-        """Return the pets as the sheet had them before columns went missing, if they now differ
-        from the base.
+        """Return the pets as the sheet had them before columns went missing, if they differ from
+        the base in these columns.
         """
         if not base.missing:
             return {}
@@ -444,9 +438,9 @@ def with_ids_by_name(sheet: Sheet, base: Base) -> Sheet:
     """Return the sheet with ids filled in by name: a row without an id gets the id of the base's
     pet with the same name.
 
-    A name counts only if exactly one such row and exactly one pet without a row have it. The values
-    of such a row can then be compared with those that the sheet had; it may still be the row of
-    another pet.
+    A name counts only if exactly one such row and exactly one pet without a row have it. The row's
+    values can then be compared with the sheet's earlier values. The row may still belong to another
+    pet.
     """
     frame = sheet.rows
     lacking = lacks_id(frame)
@@ -480,8 +474,8 @@ def find_shared_pets(sheet: Sheet, pet_ids: Mapping[int, int]) -> set[int]:
 
 
 def as_exported(base: Base) -> Base:
-    """Return the base of an exported sheet, with its `columns` set to those that have values in the
-    export.
+    """Return the base. If its `columns` are unknown, they become those with values in the export,
+    and `id`.
     """
     if base.columns is not None:
         return base
@@ -639,7 +633,7 @@ def _find_category_differences(
 
 
 def read_category(values: RowValues) -> Category:
-    """Return the category's cells of a row; a blank cell is None."""
+    """Return the category cells of a row; a blank cell is None."""
     return Category(values.get("category_id"), values.get("category"))
 
 
@@ -655,8 +649,8 @@ def restore_missing_columns(old: Base) -> Base:
 
 
 def with_blank_columns(base: Base, pets: Sequence[Pet]) -> Base:
-    """Return the base in which these pets are new in the sheet: the sheet has blank cells for them
-    in the missing columns.
+    """Return the base for these pets, whose rows are new in the sheet: the sheet's values in the
+    missing columns are blank.
     """
     if not base.missing:
         return base
@@ -681,8 +675,8 @@ def _with_missing_columns(pet: Pet, last: Pet, base: Base, back: Collection[str]
 def _build_mixed_pets(
     snapshot: Snapshot, mixed: Mapping[int, tuple[Unit, ...]], old: Base | None
 ) -> list[pd.DataFrame]:
-    """Return a frame of the pets that differ, with the base's values in the units that differ, as
-    the only item of a list; an empty list if the base has none of them.
+    """Return a frame of the pets, with the base's values in the units that differ. Pets that the
+    base lacks are omitted; if it lacks all, the list is empty.
     """
     if old is None or not mixed:
         return []
@@ -708,17 +702,16 @@ _MERGING = ("tags", "photo_urls")
 _T = TypeVar("_T")
 Moves = Mapping[int, tuple[Pet, Pet] | None]
 """By pet id, the base's pet and the sheet's values as a pet, both after the transfer; None for a
-removed pet. The sheet's values change only by what was sent from a cell or written into it, because
-a column that was missing in the last round may have returned.
+removed pet. The sheet's values change only in cells that were sent or written.
 """
 
 
 def categories_of(
     sheet: Sheet, changes: Iterable[Change], conflicts: Iterable[Conflict]
 ) -> dict[int, Category]:
-    """Return, by row, the category's cells that differ from the category after the change.
+    """Return, by row, the category cells, if they differ from the category after the row's change.
 
-    A conflict with clashes counts like a change. A blank cell is None.
+    A conflict with clashes counts as a change. A blank cell is None.
     """
     pets: dict[int | None, Pet | None] = {each.row: each.after for each in changes}
     # Include conflicts: their rows' cells are then known, whatever the user decides.
@@ -736,7 +729,7 @@ def categories_of(
 def with_report(base: Base | None, report: Report) -> Base:
     """Return the base with the results of a run.
 
-    The sheet is not written yet: it has the values from which the run's plan was made.
+    The sheet has not been written yet: it has the values from which the run's plan was made.
     """
     start = base or _build_empty_base(report.plan.store, report.started)
     ids = [change.pet_id for change in report.plan.changes if change.pet_id is not None]
@@ -783,7 +776,7 @@ def _build_agreed_pet(change: Update, clashes: Collection[Column]) -> Pet:
 def with_inbound(base: Base, inbound: Inbound) -> Base:
     """Return the base with the changes that a sheet took from the store.
 
-    Edits of a pet that the base lacks are omitted, because only part of the pet is known.
+    Edits of pets that the base lacks are omitted, because only part of each pet is known.
     """
     ids = [*(e.pet.id or 0 for e in inbound.edits), *(pet.id or 0 for pet in inbound.added)]
     old = {pet.id: pet for pet in pets_of(ids, base.rows)}
@@ -823,10 +816,10 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
 
 
 def find_remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, int]:
-    """Return the ids of the pets to which rows without an id belong, by row.
+    """Return, by row, the ids of the pets to which rows without an id belong.
 
-    Such a row has the values that a pet of the base had, and no other row names the pet: it was
-    this pet's row in the last round, whatever changed in the store since.
+    Such a row has the values of a pet in the base, and no row names this pet by its id. It was
+    this pet's row in the last round, even if the pet has changed in the store since.
     """
     frame = sheet.rows
     is_open = lacks_id(frame) & has_action(frame, "merge")
@@ -931,8 +924,8 @@ def _merge_items(
 
 
 def _with_sent_pets(base: Base, moves: Moves, categories: Mapping[int, Category]) -> Base:
-    """Return the base with the pets of `moves`, and with the category cells of the rows in
-    `categories`.
+    """Return the base with the pets of `moves`, and with the category cells in `categories`, by pet
+    id.
     """
     if not moves:
         return base
@@ -1030,8 +1023,8 @@ class _Cell(NamedTuple):
     """A unit of a pet, with the values that runs sent for it."""
 
     states: list[tuple[int, Pet]]
-    """Pairs of a run's number and the row's values at this run, for each run that sent the unit.
-    The first pair is 0 and the row's values at the export.
+    """A pair of the run's number and the row's values at this run, for each run that sent the unit.
+    The first pair has the number 0 and the row's values at the export.
     """
     is_seen: bool = True
     """True if the end of the last sent change was recorded."""
@@ -1055,14 +1048,10 @@ def continue_base(
 ) -> Base:
     """Return the sheet's base after its `own` runs, which are ordered from the oldest.
 
-    A cell is uncertain in three cases. First, it differs from the value that the last own run sent,
-    and most of the sent cells have values from before that run, or the end of its update is not
-    recorded. Second, a later own run did not send it for that reason, and it was not edited since:
-    what that run sent is not evidence for the cell. Third, it has the exported value, a run of one
-    of the sheet's `copies` sent another value, and at least as many cells of that run have the sent
-    value as the exported one.
+    A cell is uncertain if its value may be older than the last value that an own run, or a run of
+    one of the sheet's `copies`, sent for it.
 
-    `current` are the store's pets: an update without a recorded end counts if the store's pet has
+    `current` has the store's pets: an update without a recorded end counts if the store's pet has
     its values. For a pet that no row names, the sent values count only if other rows show that the
     sheet is not older than the run.
     """
@@ -1074,8 +1063,8 @@ def continue_base(
 def is_from_runs(
     sheet: Sheet, base: Base, runs: Sequence[SentRun], current: pd.DataFrame | None = None
 ) -> bool:
-    """Return true if most of the cells that the runs sent have the sent values or later values. The
-    sheet is then the one that the runs applied, or a copy of it.
+    """Return true if more of the sent cells have a sent value than the exported value. The sheet is
+    then the one that the runs applied, or a copy of it.
     """
     beside = _SheetAfterRuns(sheet, base, runs, [], current)
     return bool(runs) and beside.newer[0] > beside.older[0]
@@ -1143,7 +1132,6 @@ class _SheetAfterRuns:
         return _with_sent_pets(base, moves, {pet_id: cells for pet_id, (_, cells) in added.items()})
 
     def _take(self, number: int, run: SentRun) -> None:
-        """Apply the run with this number."""
         unseen = (
             each for change in run.unseen if (each := self._select_arrived(change)) is not None
         )
@@ -1195,8 +1183,8 @@ class _SheetAfterRuns:
         return older, newer
 
     def _find_matching_runs(self, row: Row, unit: Unit, cell: _Cell) -> list[int]:
-        """Return the numbers of the runs from which the row may have its current value of the
-        unit.
+        """Return the numbers of the runs at which the unit had the row's current value; 0 is the
+        export.
         """
         return [
             number for number, pet in cell.states if _has_same_values(self._judge, row, unit, pet)
@@ -1292,8 +1280,8 @@ def _has_same_values(judge: Judge, row: Row, unit: Unit, pet: Pet) -> bool:
 
 
 def _with_units(base: Base, sides: Mapping[tuple[int, Unit], tuple[Pet, Pet]]) -> Base:
-    """Return the base with new values of the units in `sides`: those of the base's pet and those of
-    the sheet.
+    """Return the base with new values for the units in `sides`, each with two pets: one with the
+    store's value, and one with the sheet's.
     """
     ids = {pet_id for pet_id, _ in sides}
     pets = {pet.id or 0: pet for pet in pets_of(ids, base.rows)}
@@ -1308,7 +1296,7 @@ def _with_units(base: Base, sides: Mapping[tuple[int, Unit], tuple[Pet, Pet]]) -
     )
 
 
-# Unknown pets: those without a known last agreement.
+# Unknown pets: pets of the sheet that the base lacks.
 
 
 def with_unknown(
@@ -1318,11 +1306,12 @@ def with_unknown(
     pet_ids: Mapping[int, int],
     leave: Collection[int] = (),
 ) -> Base:
-    """Return the base, extended with the pets of the sheet that it lacks, except those in `leave`.
+    """Return the base with the pets that both sheet and store have and that the base lacks, except
+    those in `leave`.
 
-    Such a pet has the store's values where the sheet agrees or is blank, and no value in the other
-    fields. Both sides then seem to have edited these fields: texts are in conflict, tags and photos
-    are merged, and neither side counts as newer. `pet_ids` has the pets of rows without an id.
+    An added pet has the store's values where the sheet agrees or is blank, and no value in the
+    other fields. Both sides then seem to have edited these fields: texts are in conflict, and tags
+    and photos are merged. `pet_ids` has, by row, the pets of rows without an id.
     """
     known = {*leave} if base is None else {*leave, *base.ids}
     if base is not None and {*sheet.named_ids, *pet_ids.values()} <= known:

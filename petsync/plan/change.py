@@ -47,8 +47,8 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     row: int | None
     """The row's number in the sheet, None for a pet that the sheet does not name."""
     source: str
-    """The address of the row's id cell or, for an update, of the first cell that changes something;
-    "" if `row` is None.
+    """The address of the row's id cell or, for an update, of the first changed cell. It is "" if
+    `row` is None, and "edit" in a plan of `Store.edit`.
     """
     fields: tuple[Column, ...] = ()
     """The columns that change, in the table's order; () for a delete."""
@@ -83,7 +83,7 @@ class Update(_Change, frozen=True, kw_only=True, tag="update"):
     """A pet that changes from `before` to `after`, only in `fields`."""
 
     before: Pet
-    """The pet as the snapshot has it."""
+    """The pet in the store when the plan was made."""
     after: Pet
     """The pet after the change."""
     kind: ClassVar[Kind] = "update"
@@ -98,9 +98,9 @@ class Delete(_Change, frozen=True, kw_only=True, tag="delete"):
     """A pet to delete, if it is still equal to `before`."""
 
     before: Pet
-    """The pet as the snapshot has it."""
+    """The pet in the store when the plan was made."""
     why: Literal["asked", "missing"] = "asked"
-    """"asked" if the row's action is `delete`, "missing" if no row names the pet."""
+    """"missing" if the pet is deleted because no row names it, else "asked"."""
     kind: ClassVar[Kind] = "delete"
 
     @property
@@ -120,8 +120,8 @@ Change = Add | Update | Delete
 class Clash(msgspec.Struct, frozen=True, kw_only=True):
     """A field that sheet and store changed differently since the export.
 
-    Each value is written as in a cell. A category's name and id change together: `column` is then
-    `category`, and the texts are like `Dogs (1)`.
+    Each value is written as in a cell. For a category, `column` is `category`, and a text has name
+    and id, such as `Dogs (1)`.
     """
 
     column: Column
@@ -139,8 +139,8 @@ class Clash(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Conflict(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that the store contradicts, or a pet in no row that needs a decision. It is always
-    listed, whichever side wins.
+    """A contradiction between a row and the store, or a pet in no row, on which the user may have
+    to decide. It is listed even if the sheet wins.
 
     With `clashes`, it concerns only these fields, and an Update has the row's other changes.
     Without `clashes`, nothing is sent for the row until the user decides.
@@ -157,7 +157,7 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
     rule: str = ""
     """The conflict's stable code, as in docs/plan.md."""
     problem: str
-    """The problem, in a form that follows `subject`."""
+    """The problem, as the rest of a sentence that begins with `subject`."""
     suggestion: str
     """The advice to the user."""
     clashes: tuple[Clash, ...] = ()
@@ -178,14 +178,12 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_unanswered(self) -> bool:
-        """True if the service did not answer a look-up for the row: an outage, not a
-        contradiction.
-        """
+        """True if the service did not answer a request that is needed to decide on the row."""
         return self.rule == "not-looked-up"
 
     @property
     def is_open(self) -> bool:
-        """True if the user must decide: the store will not have the row's values."""
+        """True if the user must decide, because the sheet's change is not sent."""
         return self.winner != "sheet"
 
 
@@ -240,10 +238,10 @@ class FailedLookup(msgspec.Struct, frozen=True):
 class Coverage(msgspec.Struct, frozen=True):
     """The status queries of a snapshot.
 
-    The service cannot list everything: a pet whose status was not asked for, or whose query failed,
-    may exist without being in the snapshot. Only getPetById therefore proves absence, and only a
-    pet with one of `statuses` can be missing from a sheet. `pet.status in coverage` ignores
-    surrounding spaces and case.
+    The service cannot list everything: a pet may exist without being in the snapshot if no
+    successful query asked for its status. Only getPetById therefore proves absence, and only a pet
+    with one of `statuses` can be deleted as missing. `pet.status in coverage` ignores surrounding
+    spaces and case.
     """
 
     statuses: tuple[str, ...] = ()
@@ -278,8 +276,8 @@ class Snapshot:
     read again by id.
     """
     whole: Snapshot | None = None
-    """A snapshot of the whole store, if the frame is only a part of it. The categories and tags are
-    taken from it.
+    """A snapshot of the whole store, if `frame` has only a part of the store. A plan takes the
+    known categories and tags from it.
     """
 
     @property
@@ -323,8 +321,8 @@ class Snapshot:
         raise SheetError(
             f"the pets of the status {queries} would be missing from the sheet: "
             f"{self.coverage.failed[0].problem}",
-            hint="Try again when the store answers, or name the statuses to export, from those "
-            f"that it does list: {answered} (--status, or snapshot(statuses=[…])).",
+            hint="Try again when the store answers, or export only the statuses that it does list: "
+            f"{answered} (--status, or snapshot(statuses=[…])).",
         )
 
     def __repr__(self) -> str:

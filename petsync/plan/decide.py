@@ -103,7 +103,9 @@ class SheetComparison:
     outside: frozenset[int] = frozenset()
     """The ids of pets outside the caller's scope; they are not deleted as missing."""
     suspects: Mapping[int, Suspect] = field(default_factory=dict)
-    """Rows whose id may refer to an earlier pet, not to the pet that has this id now."""
+    """The rows, by number, whose id may refer to an earlier pet, not to the pet that has this id
+    now.
+    """
 
 
 KeptRule = Literal[
@@ -129,7 +131,7 @@ class RowDecision(NamedTuple):
     old: Pet | None
     """The pet with the last values on which both sides agreed, None if they are not known."""
     fields: Mapping[Unit, FieldRule]
-    """The rule of each unit; empty without a pet."""
+    """The rule of each unit; empty if the store does not have the row's pet."""
 
 
 class _RowConflict(Exception):  # noqa: N818 - a decision for the caller, not an error
@@ -199,7 +201,6 @@ class Decisions:
         self._judged: dict[int, tuple[tuple[Unit, FieldRule], ...]] = {}
 
     def decide(self) -> None:
-        """Decide each row."""
         self._rows = list(self.sides.rows())
         for row in self._rows:
             try:
@@ -272,9 +273,7 @@ class Decisions:
                 self.remarks.restored[row] = as_left[ids[row]]
 
     def hold(self, conflicts: Iterable[Conflict]) -> None:
-        """Add these conflicts; the changes of their rows, which were already decided, are
-        dropped.
-        """
+        """Add these conflicts, and drop the changes that were already decided for their rows."""
         conflicts = list(conflicts)
         self.conflicts += conflicts
         held = {each.row: each for each in conflicts if each.row is not None}
@@ -401,8 +400,8 @@ class Decisions:
         return self._on(row, pet)
 
     def _claim_places(self) -> dict[int, int]:
-        """Return, by row, the positions of the pets that earlier runs added or recognised, -1
-        outside of the snapshot; mark these pets as named.
+        """Return, by row, the positions of the pets that earlier runs added or recognised, -1 for a
+        pet that is not in the snapshot. Mark these pets as named.
 
         A pet that another row names by its id is omitted, so that no pet gets two rows.
         """
@@ -422,8 +421,8 @@ class Decisions:
     def _select_suspects(self, suspects: Mapping[int, Suspect]) -> Mapping[int, Suspect]:
         """Return the suspect rows that become conflicts.
 
-        These are the rows that certainly belong to an earlier pet, and the rows whose id is that of
-        a pet to which a row without an id may belong.
+        A suspect row becomes a conflict if it certainly belongs to an earlier pet, or if a row
+        without an id may belong to the pet that has its id.
         """
         if not suspects:
             return {}
@@ -538,8 +537,8 @@ class Decisions:
             if place >= 0:
                 self.sides.named[place] = True
             problem = (
-                f"was added on {known.on} as {known.pet_id}: the service gave the pet that id in "
-                f"place of {row.pet_id}"
+                f"was added on {known.on} as {known.pet_id}: the service gave the pet this id "
+                f"instead of {row.pet_id}"
             )
             hint = (
                 f"Write {known.pet_id} into the id cell; or, to add another pet, remove the id and "
@@ -622,7 +621,7 @@ class Decisions:
     def _check(
         self, row: Row, pet: Pet, old: Pet | None, judged: Judgement, edits: RowValues
     ) -> None:
-        """Raise _RowConflict if the row asks for a change that cannot be intended."""
+        """Raise _RowConflict if the user probably did not intend the change."""
         if old is not None and not self._profile.assigns_unique_ids and is_another(old, pet):
             raise _conflict_of_replaced_pet(old, pet)
         if is_nameless_category(pet.category, edits, self.vocabulary):
@@ -720,7 +719,7 @@ class Decisions:
         problem = f"names the category {row.values['category_id']}, which the store does not have"
         hint = "Write the category's name as well."
         if normalize(row.values.get("category")):
-            hint = "The name beside it is another category's: correct the id, or write a new name."
+            hint = "The name belongs to another category: correct the id, or write a new name."
         return _RowConflict("no-category-name", problem, hint, pet_id)
 
     def _describe_statuses(self) -> str:
@@ -729,10 +728,11 @@ class Decisions:
     def _check_spelling(
         self, row: Row, fields: Sequence[Column], current: Pet | None, new: Pet
     ) -> None:
-        """Raise _RowConflict if a new category or tag is only another spelling of an existing one,
-        or of one that at least as many rows name. A new number shows that the other spelling is
-        intended. Also raise it for a marker, a damaged text, and a new category or tag that pets
-        which were not listed may have.
+        """Raise _RowConflict for a text that is probably a mistake: the marker `[clear]`, a damaged
+        text, or a new category or tag that seems to be another spelling of a known one. Also raise
+        it for a new category or tag if not all pets of the store were listed.
+
+        A new category or tag that has a number is intended.
         """
         pet_id = row.pet_id if current is None else current.id
         self._check_marker(row, fields, pet_id)
@@ -961,8 +961,8 @@ def _by_spelling(names: Mapping[str, int]) -> Mapping[str, Counter[str]]:
 def _find_usual_spelling(
     name: str, known: Category | Tag | None, new: Mapping[str, Counter[str]]
 ) -> tuple[str, str, str]:
-    """Return the spelling that a new name probably means, "" for none; the words for those that use
-    it: the store or other rows; and the advice, which is the same for rows of all spellings.
+    """Return the usual spelling of a new name, "" for none; the words that say who uses it; and the
+    advice, which is the same for all rows.
     """
     if known is not None:
         return known.name or "", "the store has", f"Write {known.name!r}"
@@ -1042,7 +1042,10 @@ def _conflict_of_doubt(match: Match) -> _RowConflict:
         rows = "the row of pet" if len(pets) == 1 else "a row of one of the pets"
         what = f"may be {rows} {named}, which is no longer in any row"
     elif not record.is_sure:
-        what = f"may belong to pet {named}, edited since: its add on {record.on} got no answer"
+        what = (
+            f"may belong to pet {named}, which was edited since: the add on {record.on} got no "
+            "answer"
+        )
     else:
         rows = "the row that was" if len(records) == 1 else "one of the rows that were"
         what = f"may be {rows} {record.how} on {record.on} as {named}"
@@ -1050,8 +1053,8 @@ def _conflict_of_doubt(match: Match) -> _RowConflict:
     way = "write `add-another` in the action column if it is another one"
     if any(each.action == "add-another" for each in records):
         rows = "a row with the id" if len(records) == 1 else "rows with the ids"
-        way = f"enter {rows} {ids} and the action `ignore` if it is another one"
-    hint = f"Give it the id if it is that pet, or {way}."
+        way = f"insert {rows} {ids} and the action `ignore` if it is another one"
+    hint = f"Give the row the pet's id if it is that pet, or {way}."
     return _RowConflict("added-before", f"{what}{says}", hint, record.pet_id)
 
 
