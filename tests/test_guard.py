@@ -615,7 +615,7 @@ def test_two_exchanged_ids_are_noted(has_base: bool) -> None:
     swapped = [{**rows[0], "id": 2}, {**rows[1], "id": 1}, *rows[2:]]
     plan = plan_of(pets, sheet_saying(*swapped, base=base))
     (note,) = (note for note in plan.notes if "move the ids back" in note)
-    assert "has 'p1' (earlier pet 1) with the id 2 (earlier 'p2')" in note
+    assert "has the id 2 (earlier 'p2') and the values of pet 1 ('p1')" in note
     named = [{**rows[0], "name": "q1"}, {**rows[1], "name": "q2"}, *rows[2:]]
     plan = plan_of(pets, sheet_saying(*named, base=base))
     assert not any("move the ids back" in note for note in plan.notes)

@@ -23,7 +23,7 @@ TEXT = """\
   name         Bella      Bela   Bella  Bela
                The sheet changed it, the store did not. [edited]
   status       available  -      sold   sold
-               The cell is blank, so the store keeps its value. [blank]
+               The cell is blank, so an existing value stays. [blank]
   tags         (empty)    lazy   -      -
                The pet is new. [new]"""
 
@@ -94,7 +94,7 @@ BELLA = explanation(
         "sold",
         "sold",
         rule="blank",
-        sentence="The cell is blank, so the store keeps its value.",
+        sentence="The cell is blank, so an existing value stays.",
     ),
     reason("tags", "", "lazy", None, None, rule="new", sentence="The pet is new."),
 )

@@ -200,15 +200,14 @@ def _find_misplaced(
 ) -> list[Conflict]:
     """Return the conflicts of misplaced rows.
 
-    All values of such a row are those of a pet that no row names. The pet is one of the base, or of
-    the store if there is no base. Applying the row would overwrite one pet, and duplicate the other
-    or delete it as missing. If there is such a row, all rows with the earlier values of other pets
-    are conflicts too, and so are the rows that have these pets' ids and other names. An add
-    without an id that has the old values of exactly one pet, and the row that has this pet's id and
-    another name, are always conflicts.
+    All values of a misplaced row are the earlier values of a pet that no row names. Applying it
+    would overwrite one pet, and duplicate the other or delete it as missing. If there is such a
+    row, other rows that seem to have exchanged their ids are conflicts too. An add without an id
+    that has the earlier values of exactly one pet is a conflict if the row with this pet's id has
+    another name; so is that row.
 
-    Without a base, rows become conflicts only if there is such an add, because their values may be
-    intended. This condition does not apply if the sheet must list all pets (`is_all`).
+    Without a base, the values of misplaced rows may be intended: unless the sheet must list all
+    pets (`is_all`), they are conflicts only if there is such an add.
     """
     updates = {
         each.row: each
@@ -247,8 +246,8 @@ def _find_misplaced(
 def _iter_misplaced(
     sheet: Sheet, exchanges: Sequence[IdExchange], owners: Mapping[int, int]
 ) -> Iterator[Conflict]:
-    """Yield the conflicts of rows with the values of other pets, and of rows from which an id is to
-    be moved into one of them. `owners` has the rows of updates with another name, by id.
+    """Yield the conflicts of rows with the values of other pets, and of the rows from which these
+    pets' ids are to be moved. `owners` has, by id, the rows of updates that change the name.
     """
     cells: dict[int, list[str]] = defaultdict(list)
     for each in exchanges:
@@ -300,7 +299,10 @@ def _build_displaced(sheet: Sheet, row: int, pet_id: int, other: int, *, has_id:
     problem = f"has no id, but has the earlier values of pet {pet_id}, whose id is at {there}"
     way = f"Move the id here from {there}, or write `add-another` in the action column for another"
     if has_id:
-        problem = f"has the id {pet_id} and another name, and {there} has the pet's earlier values"
+        problem = (
+            f"has the id {pet_id} and another name, and the row at {there} has the pet's earlier "
+            "values"
+        )
         way = f"Move the id to {there}, or write `update` in the action column to rename the"
     return Conflict(
         row=row,
@@ -322,8 +324,8 @@ def describe_exchanged(
     """
     rows = [row for row, columns in edited.items() if "name" in columns]
     pairs = [
-        f"{sheet.address(each.row)} has {each.name!r} (earlier pet {each.other}) with the id "
-        f"{each.pet_id} (earlier {each.was!r})"
+        f"{sheet.address(each.row)} has the id {each.pet_id} (earlier {each.was!r}) and the values "
+        f"of pet {each.other} ({each.name!r})"
         for each in find_exchanged(sheet, before, rows)
     ]
     if pairs:
@@ -422,8 +424,8 @@ def _edited_in_one_column(
     identical: Mapping[int, int],
 ) -> Iterator[tuple[Add, Pet]]:
     """Yield the adds that differ from a pet of the same name in at most one column, each with that
-    pet. Yields them only if most of the `total` rows belong to pets. Rows that belong to pets are
-    the `identical` rows, and the rows of those of these adds whose name only one pet has.
+    pet. Yields them only if most of the `total` rows belong to pets: the `identical` rows, and the
+    rows of these adds whose name only one pet has.
     """
     pairs = [
         (add, pet)
@@ -707,8 +709,8 @@ def describe_namesakes(changes: Iterable[Change]) -> Iterator[str]:
     if pairs:
         yield (
             f"{first_items(pairs)}: these rows have no id, or one that no pet has, and each has "
-            "the name of a pet that is in no row. If they are the same pets, give the rows their "
-            "ids; otherwise new pets are added."
+            "the name of a pet that is in no row. If they are the same pets, give the rows the "
+            "pets' ids; otherwise new pets are added."
         )
 
 
@@ -1084,7 +1086,9 @@ def _find_worksheet(
 def _build_worksheet_conflict(
     pet: Pet, tab: str, elsewhere: Mapping[str, frozenset[int] | None]
 ) -> Conflict:
-    has = "has a row of it" if elsewhere[tab] is not None else "may have one: it could not be read"
+    has = "has a row of it"
+    if elsewhere[tab] is None:
+        has = "may have a row of it: that worksheet could not be read"
     return Conflict(
         row=None,
         source="",
@@ -1211,14 +1215,14 @@ def _iter_delete_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflic
         found[pet.id].append(add)
     for pet_id, adds in found.items():
         rows = first_items([f"{add.source} ({add.after.name})" for add in adds])
-        those = "a row" if len(adds) == 1 else "rows"
+        those = "a row that adds a pet" if len(adds) == 1 else "rows that add pets"
         yield Conflict(
             row=None,
             source="",
             pet_id=pet_id,
             name=pets[pet_id].name or "",
             rule="lost-id",
-            problem=f"is in no row, and resembles {those} without an id: {rows}",
+            problem=f"is in no row, and resembles {those}: {rows}",
             suggestion=_WHICH,
         )
 
@@ -1393,7 +1397,7 @@ def _read_unit(
 
 
 def _values(column: pd.api.extensions.ExtensionArray) -> list[Hashable]:
-    """Return values that are equal if those of the column are equal."""
+    """Return hashable values that are equal if the column's values are equal."""
     if isinstance(column, ListArray):
         numbers: list[Hashable] = column.items.encode().tolist()
         return numbers
@@ -1679,8 +1683,8 @@ def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
     like = [row for row, name in rows["name"].dropna().items() if normalize(name) in names]
     if like:
         raise GuardError(
-            f"the column id of {sheet.source} is empty, and had the ids of "
-            f"{count(len(base), 'pet')} when it was exported; "
+            f"{sheet.source} has no ids, but had the ids of {count(len(base), 'pet')} when it was "
+            "exported; "
             f"{sheet.address(int(str(like[0])), 'name')} has the name of one of these pets",
             hint="Nothing is planned: rows without their ids would become new pets. Put the ids "
             "back into their rows, or export again. If such a row is another pet, write "
@@ -1854,7 +1858,7 @@ def _build_below_one_conflict(add: Add) -> Conflict:
         name=add.after.name or "",
         rule="id-below-one",
         problem=f"has the id {add.pet_id}, which no pet has, and a service may replace an id below "
-        "1 by one of its own",
+        "1 with one of its own",
         suggestion="Leave the id blank if it is a new pet, or give the id of its pet.",
     )
 

@@ -45,7 +45,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     store: str | None
     """The store's text."""
     after: str | None
-    """The store's text after the plan."""
+    """The store's text after the plan is applied."""
     rule: str
     """The stable code of the rule, as in docs/plan.md."""
     sentence: str
@@ -95,14 +95,14 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FIELD_RULES: Mapping[str, str] = {
-    "no-column": "The sheet has no such column, so the store keeps its value.",
-    "blank": "The cell is blank, so the store keeps its value.",
+    "no-column": "The sheet has no such column, so an existing value stays.",
+    "blank": "The cell is blank, so an existing value stays.",
     "equal": "Sheet and store agree.",
     "differs": "Sheet and store differ. The exported value is unknown.",
-    "uploaded": "The sheet lacks only photos that uploads added, and those stay.",
+    "uploaded": "The sheet lacks only photos that uploads added; these photos stay.",
     "same": "Neither side changed it since the export.",
     "not-edited": "The sheet has the exported value; the store changed it and keeps its value.",
-    "edited": "The sheet changed it since the export, the store did not.",
+    "edited": "Only the sheet changed it since the export.",
     "alike": "Sheet and store both changed it to the same value.",
     "merged": "Sheet and store both changed it, and both changes are kept.",
     "clash-store": "Sheet and store changed it differently: the store's value stays.",

@@ -71,8 +71,8 @@ def pair_rows(
     assigned twice.
 
     Equal rows fit the same pets, and equal pets fit the same rows: `fits` is called with the
-    positions of one row and one pet of each kind. A pet is assigned to as many rows as possible,
-    and never to a later row instead of an earlier one.
+    positions of one row and one pet of each kind. As many rows as possible get a pet, and earlier
+    rows get one first.
     """
     pairing = _Pairing(rows, pets, fits)
     for row in range(len(rows)):
@@ -429,9 +429,8 @@ def merge_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str]
 def with_kept_photos(
     sheet: Iterable[str], store: Iterable[str], kept_urls: Collection[str]
 ) -> Urls:
-    """Return the sheet's list with those of the store's items that are in `kept_urls`.
-
-    Each of them follows its predecessor in the store's list.
+    """Return the sheet's list, and the store's items that are in `kept_urls`. Each of these items
+    follows its predecessor in the store's list.
     """
     sides = tuple(store), tuple(sheet)
     theirs, mine = map(photo_keys, sides)
@@ -703,9 +702,9 @@ def says(values: Mapping[Column, Any], unit: Unit) -> bool:
 
 
 def find_row_columns(fields: Iterable[Column], values: Container[Column]) -> tuple[Column, ...]:
-    """Return the columns of the row that have the changed fields.
+    """Return the row's columns that cause the changes in these fields.
 
-    If only one column of a category changes, the row may have its value in the other column.
+    If only one column of a category changes, the row may have a value only in the other column.
     """
     units = {unit: of for unit, of in COLUMNS_OF.items() if any(c in of for c in fields)}
     own = [column for column in fields if column in values]

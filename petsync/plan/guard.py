@@ -88,7 +88,7 @@ class Limit(msgspec.Struct, frozen=True):
         return max(share, at_least, self.at_least) if self.is_share else int(self.value)
 
     def is_free(self, total: int) -> bool:
-        """Return true if any number is allowed, because there is no share of an empty store."""
+        """Return true if any number is allowed, because the store is empty."""
         return self.is_share and not total and self.at_least > 0
 
     def __str__(self) -> str:
@@ -200,10 +200,10 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Verdict:
         """Return the verdict on a plan, with a refusal for each limit that it breaks.
 
-        `pets` is the size of the store. `rows` is the number of the sheet's rows; if pets are
-        deleted, of those without errors. Of the adds, `namesakes` have the name of a pet that is in
-        no row. The `shifted` columns were moved without their rows. `sentinels` are the refusals
-        because of sentinels.
+        `pets` is the number of pets in the store. `rows` is the number of the sheet's rows or, if
+        pets are deleted, of its rows without errors. `namesakes` is the number of adds with the
+        name of a pet that is in no row. The `shifted` columns were moved without their rows.
+        `sentinels` are the refusals because of sentinels.
         """
         sentences = [
             self._refuse_empty(rows),

@@ -82,7 +82,7 @@ SIMILAR = 0.7
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
-    """A row without an id: the nearest ids above and below it, and what is known of its pet."""
+    """A row without an id: the nearest ids above and below it, and what is known about its pet."""
 
     above: int | None = None
     """The nearest id in a row above, None if there is none."""
@@ -198,13 +198,12 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     row_pet: Pet
     """The row's values."""
     agreed: Pet | None = None
-    """The last values on which sheet and store agreed, if the run left the row in conflict or its
-    change did not reach the store.
+    """The last values on which sheet and store agreed; None if these are the row's values.
 
-    Otherwise None, because these are the row's values.
+    They differ if the run left the row in conflict, or if its change did not reach the store.
     """
     category: Category | None = None
-    """The category's cells, if they differ from the sent category."""
+    """The row's category cells, if they differ from the sent category."""
     pet_id: int | None = None
     """The id of the row's pet, None if it is unknown."""
     state: Literal["added", "unknown", "unsent", "held"] = "added"
@@ -287,7 +286,9 @@ def _ids(sheet: Sheet) -> Iterable[int]:
 
 
 def slots_of(sheet: Sheet) -> dict[int, _Gap]:
-    """Return, for each active row without an id, the nearest ids above and below it."""
+    """Return, for each row without an id, the nearest ids above and below it. Rows with the action
+    `ignore` are left out.
+    """
     frame = sheet.rows
     lacking = lacks_id(frame) & ~has_action(frame, "ignore")
     if "id" not in frame:
@@ -397,8 +398,8 @@ def identify(
     """Match the sheet's rows without an id with the records; return the matches by row number.
 
     `records` are those of one store, the newest first; `pets` are the store's pets, for the ids of
-    tags and categories. A row that names one of the `suspect_ids` may mean another pet than the
-    record of that id.
+    tags and categories. A row that names one of the `suspect_ids` may belong to another pet than
+    the record with that id.
     """
     if not records:
         return {}
@@ -505,9 +506,8 @@ def find_added_pets(
 
 
 def is_renamed(record: RowRecord, row_pet: Pet) -> bool:
-    """Return true if the row has neither a similar name nor the record's tags or photos.
-
-    The row is one in the record's place.
+    """Return true if the row, which is in the record's place, has neither a similar name nor the
+    record's tags or photos.
     """
     return not _is_close(record, _Line(record.row, None, None, row_pet))
 
@@ -1165,8 +1165,8 @@ class _Matching:
         self._old = [r for r in self._old if r.pet_id not in self._order.ids]
 
     def _match_equal(self, records: Sequence[RowRecord], lines: Sequence[_Line]) -> None:
-        """Match these rows with these records of the same values. Of several records in the place
-        of a row, the newest counts, if it is that of a pet that no other row names.
+        """Match these rows with these records, which have the same values. Of several records in
+        the place of a row, those whose pets no other row names come first.
         """
         there = {line.row: line for line in lines}
         places: dict[int, _Pair] = {}

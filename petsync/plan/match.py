@@ -559,8 +559,8 @@ _TRIMMED = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0"
 _UNUSUAL = r"[^\x00-\x{2ff}]"
 """Matches the characters that NFC may change. NFC keeps all characters below U+0300."""
 _UNUSUAL_CASE = r"[^\x00-\x{2ff}]|[\x{b5}\x{df}\x{130}\x{149}\x{17f}\x{1f0}]"
-"""Matches these and the characters below U+0300 that `str.casefold` changes differently than
-Arrow's lower case.
+"""Matches the characters of `_UNUSUAL`, and those below U+0300 for which `str.casefold` and Arrow's
+lower case differ.
 """
 
 
@@ -591,8 +591,8 @@ class Candidates:
     ) -> dict[int, tuple[int, Pet]]:
         """Return, by row number, a pet that has all values of the row, and its position.
 
-        No pet is assigned twice. A pet is assigned to as many rows as possible. Rows with more
-        values go first, whatever their order in the sheet.
+        No pet is assigned twice, and as many rows as possible get a pet. Rows with more values go
+        first, whatever their order in the sheet.
         """
         groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
         for row in sorted(rows, key=lambda row: (-len(row.values), _content(row))):

@@ -69,7 +69,8 @@ class Remarks:
     def notes(self, address: Callable[[int, str], str], known: Iterable[str]) -> Iterator[str]:
         """Yield the notes.
 
-        `address` returns a row's address in a column. `known` are the store's categories.
+        `address` returns the address of a row's cell in a column. `known` has the names of the
+        store's categories.
         """
         if self.identical:
             pairs = [f"{address(n, 'id')} = pet {self.recognised[n]}" for n in self.identical]

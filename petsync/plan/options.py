@@ -111,7 +111,7 @@ class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options for a reconciliation, which can change the sheet and the store."""
 
     delete_missing: bool = False
-    """True if what is missing on one side is to be deleted on the other one."""
+    """True if pets that are missing on one side are to be deleted on the other side."""
     match_on: tuple[Column, ...] = ()
     """The columns by which a row without an id is matched with its pet."""
     on_conflict: Literal["ask", "store", "sheet"] = "ask"
