@@ -171,8 +171,8 @@ def test_the_guard_judges_again() -> None:
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({(2, "name"): "sheet"}, "pet 2 has no conflict of 'name'"),
-        ({(1, "status"): "sheet"}, "pet 1 has no conflict of 'status'"),
+        ({(2, "name"): "sheet"}, "pet 2 has no conflict in 'name'"),
+        ({(1, "status"): "sheet"}, "pet 1 has no conflict in 'status'"),
         ({(1, "name"): "mine"}, "'mine' cannot win"),
     ],
 )

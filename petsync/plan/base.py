@@ -1,4 +1,4 @@
-"""The base: the last values on which sheet and store agreed, and its update by a run or a round."""
+"""The base: the last values on which sheet and store agreed. Runs and rounds update it."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ class RowComparison:
         their values from `old`, and a pet that differs and is not in `old` is omitted. A pet of
         `old` that only the sheet or the store has, or that is in another sheet (`elsewhere`),
         stays. If the round `fills` blank cells, blank units keep their values from `old`, because
-        the sheet may not get the store's new values.
+        the round might not write the store's new values into the sheet.
         """
         pairs = [each for each in zip(self.rows, self.places, strict=True) if each[1] >= 0]
         before = None if old is None else restore_missing_columns(old)
@@ -497,8 +497,8 @@ def missing_columns(sheet: Sheet, base: Base | None) -> tuple[frozenset[str], tu
 
 
 def with_missing(base: Base | None, sheet: Sheet) -> Base | None:
-    """Return the base with the columns that are now without values added to `missing`, and with the
-    worksheet that was read. The sheet does not have the store's later changes in these columns.
+    """Return the base with the worksheet that was read, and with `missing` extended by the columns
+    that have no values now. The sheet does not have the store's later changes in these columns.
     """
     missing, _ = missing_columns(sheet, base)
     return base if base is None else replace(base, missing=base.missing | missing, tab=sheet.tab)

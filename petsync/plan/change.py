@@ -153,7 +153,7 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
     pet_id: int | None
     """The pet's id, None if it is unknown."""
     name: str = ""
-    """The pet's name in the store, else in the row."""
+    """The pet's name in the store or in the row."""
     rule: str = ""
     """The conflict's stable code, as in docs/plan.md."""
     problem: str

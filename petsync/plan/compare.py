@@ -292,8 +292,8 @@ def _collect_ids(sheet: Sheet, conflicts: Iterable[Conflict]) -> frozenset[int]:
 
 
 def _build_displaced(sheet: Sheet, row: int, pet_id: int, other: int, *, has_id: bool) -> Conflict:
-    """Return the conflict of a `row` without an id that has a pet's old values or, if `has_id`, of
-    a `row` with the pet's id and another name. `other` is the second row of the pair.
+    """Return the conflict of a `row` without an id that has a pet's earlier values or, if `has_id`,
+    of a `row` with the pet's id and another name. `other` is the second row of the pair.
     """
     there = sheet.address(other, "id")
     problem = f"has no id, but has the earlier values of pet {pet_id}, whose id is at {there}"
@@ -1734,7 +1734,7 @@ def compare(
 
     `created` is the time, ISO 8601. `compared.found` must have the result of getPetById for every
     id of `find_unproved_ids(sheet.rows, snapshot.rows)`. Without exported values, a cell that
-    lists other photos does not remove photos from uploads.
+    lists other photos does not remove photos that uploads added.
 
     The sheet's base shows which values were edited since the export. Raises PlanError if the base
     cannot be used, unless `options.two_way` is set.

@@ -159,7 +159,7 @@ _NUMBERED = re.compile(r"-?[0-9]+:\s*(.*)", re.DOTALL)
 
 
 class Decisions:
-    """The decisions on the rows of a sheet, one by one, against a snapshot.
+    """The decisions on the rows of a sheet, which is compared with a snapshot.
 
     The attributes are complete after `decide()`. `changes` are in the order of the rows.
     `unchanged` is the number of unchanged rows.
@@ -273,7 +273,9 @@ class Decisions:
                 self.remarks.restored[row] = as_left[ids[row]]
 
     def hold(self, conflicts: Iterable[Conflict]) -> None:
-        """Add these conflicts, and drop the changes that were already decided for their rows."""
+        """Add these conflicts, and drop the changes that were already decided for their rows. The
+        rows count as uncertain.
+        """
         conflicts = list(conflicts)
         self.conflicts += conflicts
         held = {each.row: each for each in conflicts if each.row is not None}
@@ -837,8 +839,8 @@ class Decisions:
 
     @cached_property
     def _new_categories(self) -> Mapping[str, Counter[str]]:
-        """The number of rows that name each new category without a new number, by the normal form
-        of its spelling.
+        """The new categories, with the number of rows that name each, by the normal form of their
+        spelling. Rows with a new category_id do not count.
         """
         rows = (row for row in self._rows if not self._has_new_number(row))
         names = Counter(str(row.values.get("category") or "") for row in rows)
@@ -846,8 +848,8 @@ class Decisions:
 
     @cached_property
     def _new_tags(self) -> Mapping[str, Counter[str]]:
-        """The number of rows that name each new tag without a number, by the normal form of its
-        spelling.
+        """The new tags without an id, with the number of rows that name each, by the normal form of
+        their spelling.
         """
         names = Counter(
             tag.name or ""
@@ -908,7 +910,7 @@ class Decisions:
 
     @cached_property
     def _alike(self) -> Mapping[Hashable, list[int]]:
-        """The ids of the store's pets, by content, for the names in rows without an id."""
+        """By content, the ids of the store's pets that have the name of a row without an id."""
         pets = self._words
         wanted = names_among(pets["name"], self._free_names)
         # Pets known only from getPetById exist too.

@@ -49,7 +49,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     """The stable code of the rule, as in docs/plan.md."""
     sentence: str
-    """The rule as a sentence."""
+    """The explanation of the rule."""
 
 
 class Explanations(tuple["Explanation", ...]):
@@ -80,7 +80,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     """The stable code of the rule for the pet as a whole."""
     sentence: str
-    """The rule as a sentence."""
+    """The explanation of the result."""
     fields: tuple[Reason, ...] = ()
     """The reasons for the results of the columns."""
 

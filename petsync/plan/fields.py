@@ -167,7 +167,7 @@ def normalize(text: str | None) -> str:
 
 
 def fold_status(text: str | None) -> str:
-    """Return a status in its form for comparisons: normal and case-folded."""
+    """Return a status in its form for comparisons: normalized and case-folded."""
     return normalize(text).casefold()
 
 
@@ -200,7 +200,9 @@ def find_filled_columns(pet: Pet) -> tuple[Column, ...]:
 
 
 def with_fields(pet: Pet, other: Pet, fields: Iterable[Column]) -> Pet:
-    """Return the pet with these fields of the other pet. A category's name and id go together."""
+    """Return the pet with the other pet's values in these fields. A category's name and id change
+    together.
+    """
     names = {"category" if field == "category_id" else field for field in fields}
     return msgspec.structs.replace(pet, **{name: getattr(other, name) for name in names})
 
@@ -228,9 +230,10 @@ def with_category(pet: Pet, cells: Category) -> Pet:
 
 
 def with_columns(pet: Pet, other: Pet, columns: Collection[str]) -> Pet:
-    """Return the pet with these columns of the other pet.
+    """Return the pet with the other pet's values in these columns.
 
-    A category's two columns are independent.
+    A category's two columns are independent. A part of the other pet's category that is None keeps
+    the pet's value.
     """
     plain = [c for c in COLUMNS if c in columns and c not in COLUMNS_OF["category"]]
     cells = category_cells(other)
@@ -342,7 +345,7 @@ def _fits(expected: _TagKey, found: _TagKey) -> bool:
 
 
 def photo_keys(urls: Iterable[str]) -> tuple[str, ...]:
-    """Return photo addresses in their form for comparisons: normal, without duplicates, in
+    """Return photo addresses in their form for comparisons: normalized, without duplicates, in
     order.
     """
     return tuple(dict.fromkeys(map(normalize, urls)))

@@ -62,7 +62,7 @@ class Limit(msgspec.Struct, frozen=True):
     def parse(cls, value: object, option: str) -> Limit:
         """Return the limit for a text such as `10%` or `25`, or for a number of pets.
 
-        `option` is its name in the errors: a keyword, or an option of the command line with its
+        `option` is the limit's name in error messages: a keyword, or a command-line option with its
         hyphens. Raises SettingsError for an invalid limit.
         """
         is_text = isinstance(value, str) or type(value) is int
@@ -336,7 +336,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 NO_GUARD = Guard()
-"""The guard of a caller that gives none."""
+"""The default guard."""
 
 
 def guard_from(
@@ -346,8 +346,8 @@ def guard_from(
     known: type = GuardKeywords,
     function: str = "plan",
 ) -> Guard:
-    """Return a guard with these keywords, or the given guard if none of them is set. `known` is the
-    TypedDict of the valid keywords.
+    """Return a guard with the limits in the keywords, or the given guard if none is set. `known` is
+    the TypedDict of the valid keywords.
 
     Raises SettingsError for an invalid limit, for a `guard` of another type, and for single limits
     beside a guard; TypeError for an unknown keyword of the `function`.

@@ -135,8 +135,8 @@ def _note(
 # `store` leads, the sheet takes every field.
 #
 # The plan's decisions tell which rows are in conflict, which rows have a deleted pet, and why a pet
-# in no row stays in the store. A judge decides the fields again: after a run, the store has other
-# values than the plan was made from.
+# in no row stays in the store. A judge decides the fields again, because a run may have changed the
+# store since the plan was made.
 #
 # A merge fills a blank cell only if the pet had no value in the base and has one now, or if the
 # column was missing in the last round. Any other cell that is blank while the store has a value is
@@ -318,8 +318,8 @@ class _IntakeInput:
         that is not carried out. In a merge, only rows whose pet is deleted get a note, because the
         plan reports the others.
 
-        The masks have the rows whose pet is deleted, those whose id the store never had, and those
-        for which the store gave no answer.
+        The masks have the rows whose pet is deleted, the other rows whose pet is not in the store,
+        and the rows for which the store gave no answer.
         """
         reasons: tuple[tuple[Mask, str], ...] = ((removed, _GONE),)
         if self._leads:
@@ -385,10 +385,10 @@ class _IntakeInput:
         if pet.id in self._planned:
             return ""
         if doubts and (was_there or self._base is None):
-            return f"it is in no row, unless {doubts[0]} is its row, whose id is uncertain"
+            return _MAY_BE.format(f"{doubts[0]}, whose id is uncertain,")
         if normalize(pet.name) in names:
             row = names[normalize(pet.name)]
-            return f"it is in no row, unless {row} is its row, which has its name and no id"
+            return _MAY_BE.format(f"{row}, which has its name and no id,")
         if pet.id in may_be:
             return _MAY_BE.format(may_be[pet.id])
         if was_there and not self._leads:

@@ -606,7 +606,7 @@ def _places(there: Collection[int], ids: Sequence[int]) -> Iterator[tuple[int, _
 
 
 def without_base(matches: Mapping[int, Match]) -> dict[int, Match]:
-    """Return the matches without the link to their rows' export."""
+    """Return the matches, with records that are not linked to an export."""
 
     def strip_base(match: Match) -> Match:
         records = (msgspec.structs.replace(each, base="") for each in match.records)
@@ -1567,7 +1567,7 @@ def _gap(item: _Item) -> _Gap:
 
 def _find_gap(line: _Line, gaps: Mapping[_Gap, Collection[_Gap]], order: _Order) -> _Gap | None:
     """Return the records' gap in which the row is now, None if there is no such gap or more than
-    one. One of its two neighbours may be removed.
+    one. One of its two neighbours may have been removed.
 
     `gaps` has the records' gaps, keyed by both neighbours and by a single one.
     """

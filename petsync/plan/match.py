@@ -84,8 +84,8 @@ __all__ = [
 
 # Match rows with the pets of the snapshot, and find the units in which they may differ.
 #
-# Both are operations on whole columns. With a million rows, only cells that are not obviously
-# equal are compared one by one.
+# In large frames, both are operations on whole columns, and only cells that are not obviously equal
+# are compared one by one.
 
 
 Positions = npt.NDArray[np.intp]
@@ -511,8 +511,8 @@ def iter_rows(
     places: Positions | None = None,
     units: Sequence[tuple[Unit, ...]] | None = None,
 ) -> Iterator[Row]:
-    """Yield the rows of a sheet's frame, or only those `at` these positions, each with the position
-    of its pet.
+    """Yield the rows of a sheet's frame, or only those `at` these positions or in this mask, each
+    with the position of its pet.
     """
     some = at if at is None or at.dtype != np.bool_ else np.flatnonzero(at)
     count = len(frame) if some is None else len(some)
@@ -628,7 +628,7 @@ def folded_among(texts: pd.Series[Any], wanted: Collection[str]) -> Mask:
 
 
 def folded_forms(text: str) -> tuple[str, str]:
-    """Return two forms of a text. Equal values have at least one of them in common."""
+    """Return two forms of a text. Texts that count as equal have at least one form in common."""
     return normalize(text).casefold(), text.casefold()
 
 
@@ -684,9 +684,10 @@ _CATEGORY_BIT = 1 << UNITS.index("category")
 class Alignment:
     """A sheet aligned with a snapshot's `pets` and with its base.
 
-    `named` is a mask of the pets that rows name. `ignored` and `unchanged` count rows. `older` has
-    the numbers of the rows that have the exported values while the store has newer ones. `suspect`
-    rows that differ from their pet go through the detailed comparison even if they are unedited.
+    `named` is a mask of the pets that rows name. `ignored` and `unchanged` are numbers of rows.
+    `older` has the numbers of the rows that have the exported values while the store has newer
+    ones. `suspect` rows that differ from their pet are compared in detail even if they are
+    unedited.
     """
 
     def __init__(
@@ -728,7 +729,7 @@ class Alignment:
         return pet_of(pet_id, self._base.rows)
 
     def names(self, ids: Iterable[int]) -> dict[int, str]:
-        """Return the store's names of the pets with these ids, for those in the snapshot."""
+        """Return, by id, the names of those of these pets that are in the snapshot."""
         places = positions_of(dict.fromkeys(ids), self.pets)
         some = places[places >= 0]
         numbers, names = (plain_values(self.pets[c].array.take(some)) for c in ("id", "name"))

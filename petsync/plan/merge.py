@@ -72,8 +72,8 @@ class Judgement(msgspec.Struct, frozen=True):
 class Judge:
     """Judges rows whose pet is known.
 
-    If both sides changed a field differently, the store wins, or the sheet with `sheet_wins`. A
-    status that the sheet clears never wins.
+    If both sides changed a field differently and the changes cannot be merged, the store wins, or
+    the sheet with `sheet_wins`. A status that the sheet clears never wins.
     """
 
     vocabulary: Vocabulary

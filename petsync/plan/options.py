@@ -77,7 +77,7 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     two_way: bool = False
     """True if the base in the sheet is ignored."""
     on_conflict: Side = "store"
-    """The side that wins a field that both changed since the export."""
+    """The side that wins a field that both changed to different values since the export."""
 
     def __post_init__(self) -> None:
         for flag in ("delete_missing", "two_way"):
@@ -115,7 +115,9 @@ class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
     match_on: tuple[Column, ...] = ()
     """The columns by which a row without an id is matched with its pet."""
     on_conflict: Literal["ask", "store", "sheet"] = "ask"
-    """The side that wins a field that both changed; "ask": none, and both sides stay."""
+    """The side that wins a field that both changed to different values. "ask": neither side wins,
+    and both keep their values.
+    """
 
     @property
     def sheet_wins(self) -> bool:

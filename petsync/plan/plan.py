@@ -101,13 +101,13 @@ def _quote(text: str, alike: int) -> str:
 
 INTAKE_FORMAT = 1
 _FEW = 10
-"""The number of rows that may always change, as in `Guard` for the store."""
+"""The number of changed rows that a share always allows, as in `Guard` for the store."""
 
 Lead = Literal["merge", "store"]
 
 
 class RowEdit(msgspec.Struct, frozen=True, kw_only=True):
-    """A row to update with `fields` of its `pet`, the store's current one."""
+    """A row that takes the values of `fields` from its pet in the store."""
 
     row: int
     """The row's number."""
@@ -124,7 +124,8 @@ class RowEdit(msgspec.Struct, frozen=True, kw_only=True):
 class IdentifiedRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row whose pet is now known.
 
-    It gets the pet's id if it lacks it, and its action `add` or `add-another` becomes `merge`.
+    The row gets the pet's id if it lacks this id, and its action `add` or `add-another` becomes
+    `merge`.
     """
 
     row: int
@@ -168,13 +169,13 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     tab: str = ""
     """The worksheet, "" for CSV."""
     encoding: str = ""
-    """The encoding of a CSV file that is not UTF-8, else ""."""
+    """The encoding that was named for a CSV file, "" for the default (UTF-8)."""
     digest: str = ""
     """The checksum of the sheet's file."""
     columns: Mapping[str, str] = {}
-    """The mapping of the sheet's headers."""
+    """The caller's mapping from headers to columns."""
     places: Mapping[str, str] = {}
-    """The letters or numbers of the sheet's columns."""
+    """The letters or numbers of the sheet's columns, by name."""
     lead: Lead
     """The side that wins: "store", or "merge" for a merge of both."""
     rows: int = 0
@@ -200,7 +201,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> Counts:
-        """The number of added, updated and deleted rows.
+        """The numbers of added, updated and deleted rows.
 
         A row that only gets its id or another action is not counted.
         """
@@ -208,7 +209,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def touched(self) -> Counts:
-        """The same counts, but rows that only get their id or another action count as updated."""
+        """Like `counts`, but rows that only get their id or another action count as updated."""
         ids = {each.row for each in self.identified} - {each.row for each in self.edits}
         return msgspec.structs.replace(self.counts, update=len(self.edits) + len(ids))
 
@@ -234,7 +235,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     def with_verdict(self, guard: Guard | None = None) -> Inbound:
         """Return this value with the guard's verdict.
 
-        `guard` replaces its own guard, if given. The guard's limits are shares of the sheet's rows.
+        `guard` replaces its own guard, if given. A limit that is a share is a share of the sheet's
+        rows.
         """
         guard = self.guard if guard is None else guard
         verdict = Verdict(tuple(_refusals(guard, self.counts, self.rows)))
@@ -247,8 +249,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
             raise GuardError(
                 f"the guard refuses to write {self.source}: "
                 + "; ".join(sorted(map(str, refusals))),
-                hint="Nothing was written. Check the changes to write; if they are correct, "
-                f"{raise_limits(refusals)}.",
+                hint="Nothing was written. Check the changes to write; if they are correct, raise "
+                "the limits in the job's guard settings and run the job again.",
             )
 
     def keep_valid(self, pet_of: Callable[[int], Pet | None]) -> Inbound:
@@ -395,7 +397,9 @@ _REFUSED_HINT = "The store's value stays. Write it, or another value, into the s
 
 
 class Resolution(NamedTuple):
-    """The parts of a plan after the choices. `winner` is "sheet" if the sheet wins all clashes."""
+    """The parts of a plan after a user's choices. `winner` is "sheet" if the sheet wins all
+    clashes.
+    """
 
     changes: tuple[Change, ...]
     conflicts: tuple[Conflict, ...]
@@ -452,7 +456,7 @@ def hint_of(side: Side, clashes: Iterable[Clash]) -> str:
 
 
 def notes_of(conflicts: Iterable[Conflict]) -> Iterator[str]:
-    """Yield the notes on values of the sheet that are sent."""
+    """Yield the notes on the clashes that the sheet wins."""
     for conflict in conflicts:
         if conflict.winner == "sheet":
             yield from (clash.note for clash in conflict.clashes if clash.note)
@@ -471,7 +475,7 @@ def _check_choices(
         if clash is None:
             known = [f"({pet}, {name!r})" for pet, name in there][:5]
             raise PlanError(
-                f"pet {pet_id} has no conflict of {column!r} in this plan",
+                f"pet {pet_id} has no conflict in {column!r} in this plan",
                 hint=f"Some of the plan's conflicts: {', '.join(known)}."
                 if known
                 else "No field is in conflict in this plan.",
@@ -580,7 +584,7 @@ Address = Callable[[Change, Column], str]
 
 
 def frame_of(changes: Sequence[Change], address: Address) -> pd.DataFrame:
-    """Return the changes as a frame with one row per changed field.
+    """Return the changes as a frame with one row per changed field, and one per delete.
 
     Its columns are source, kind, id, name, column, before and after.
     """
@@ -649,7 +653,7 @@ def _by_winner(
     if open_clashes:
         yield msgspec.structs.replace(conflict, clashes=tuple(open_clashes))
     if resolved:
-        hint = "The store's value stays, as the change was left out."
+        hint = "The store's value stays, because the change was left out."
         yield msgspec.structs.replace(
             conflict, clashes=tuple(resolved), winner="store", suggestion=hint
         )
@@ -885,7 +889,7 @@ def iter_stale_rows(plan: _StaleRowIndex) -> Iterator[StaleRows]:
     """Yield the unedited rows that differ from the store, grouped by the kind of change to their
     pets.
 
-    If an undo made the change, the text names it: no other user changed these pets.
+    If an undo made the change, the texts say so: no other user changed these pets.
     """
     for rows, words, message, by_undo in (
         (
@@ -970,13 +974,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     tab: str = ""
     """The worksheet, "" for CSV."""
     places: Mapping[str, str] = {}
-    """The letters or numbers of the sheet's columns."""
+    """The letters or numbers of the sheet's columns, by name."""
     source_digest: str = ""
-    """The checksum of the sheet's file."""
+    """The SHA-256 of the sheet's file, "" without a file."""
     columns: Mapping[str, str] = {}
-    """The mapping of headers with which the sheet was read."""
+    """The caller's mapping from headers to columns."""
     encoding: str = ""
-    """The encoding of a CSV file that is not UTF-8, else ""."""
+    """The encoding that was named for a CSV file, "" for the default (UTF-8)."""
     base: str = ""
     """The time of the sheet's export, ISO 8601 in UTC; "" for a comparison with the store alone."""
     undoes: str = ""
@@ -986,9 +990,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     guard: Guard = Guard()
     """The guard of the plan."""
     changes: tuple[Change, ...] = ()
-    """The changes: adds with an id, adds without one, updates, deletes; each in the sheet's
-    order.
-    """
+    """The changes: adds with an id, adds without one, updates, deletes."""
     conflicts: tuple[Conflict, ...] = ()
     """The conflicts, including those in which the sheet wins."""
     blocked: tuple[Blocked, ...] = ()
@@ -996,14 +998,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: int = 0
     """The number of rows without a change, including `older` and `deleted_in_store`."""
     recognised: Mapping[int, int] = {}
-    """The id of the matched pet, by row number, for each row without an id that matches one."""
+    """By row number, the ids of the pets that rows without an id match."""
     slots: Mapping[int, Slot] = {}
     """The neighbours of rows without an id, and what is known about these rows, by row number."""
     vacant: tuple[VacantId, ...] = ()
     """The rows whose id no pet has, if the service is to assign ids."""
     categories: Mapping[int, Category] = {}
     """By row number, the row's two category cells, if they differ from the pet's category after the
-    change, or if the row has clashes. A blank cell is a field with None.
+    change or, for a row with clashes, after the change in which the sheet wins. A blank cell is
+    None.
     """
     older: tuple[int, ...] = ()
     """The numbers of unchanged rows with the exported values, while the store has newer ones."""
@@ -1016,7 +1019,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     ignored: int = 0
     """The number of rows with the action `ignore`."""
     rows: int = 0
-    """The number of all rows of the sheet."""
+    """The number of all rows of the sheet. For an undo, the pets of the run count as its rows."""
     pets: int = 0
     """The number of pets in the store."""
     capacity: int | None = None
@@ -1055,7 +1058,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def in_sync(self) -> bool:
-        """True if there is nothing to send and nothing to decide, and no row is blocked."""
+        """True if there is nothing to send or to decide, no row is blocked, and `select` left
+        nothing out.
+        """
         return not (self.changes or self.open_conflicts or self.blocked or self.left_out)
 
     @property
@@ -1148,8 +1153,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def load(cls, path: Where) -> Plan:
-        """Return the plan in a file. Raises PlanError if there is none that this petsync can read,
-        or if the file was edited.
+        """Return the plan in a file. Raises PlanError if the file cannot be read, is not a plan of
+        this format, or was changed.
         """
         plan: Plan = from_file(path)
         return plan
@@ -1229,7 +1234,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, guard=with_sentinels).with_verdict()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the changes as a frame with one row per changed field.
+        """Return the changes as a frame with one row per changed field, and one per delete.
 
         Its columns are source, kind, id, name, column, before and after.
         """
@@ -1294,8 +1299,8 @@ class _FormatOnly(msgspec.Struct, frozen=True):
 def _of_another(found: int, where: str) -> PlanError:
     older = found < PLAN_FORMAT
     return PlanError(
-        f"{where} has format {found}, of {'an older' if older else 'a newer'} petsync; this one "
-        f"reads {PLAN_FORMAT}",
+        f"{where} has format {found}, of {'an older' if older else 'a newer'} petsync; this "
+        f"petsync reads {PLAN_FORMAT}",
         hint="Make the plan again from its sheet"
         + ("." if older else ", or apply it with the petsync that made it."),
     )

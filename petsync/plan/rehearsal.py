@@ -149,8 +149,8 @@ class Rehearsal:
         ]
 
     def remaining_changes(self) -> list[LeftoverChange]:
-        """Return the changes that the second plan would still send, and the reasons, in its
-        order.
+        """Return the changes that the second plan would still send, with the reasons, in that
+        plan's order.
         """
         if self.again is None:
             return []

@@ -306,7 +306,7 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
     ended: str = ""
     """The end, ISO 8601 in UTC; "" while it runs, or if the end is unknown."""
     seconds: float = 0.0
-    """The duration in seconds of all its sessions together."""
+    """The total duration of its sessions in seconds."""
     state: Literal["running", "stopped", "done"] = "running"
     """`running` while a live process works on it, `stopped` if it ended before its last change,
     `done` otherwise.

@@ -102,7 +102,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     `exif` (metadata removed) and `upright` (rotated).
     """
     saved: str = ""
-    """The format of the new encoding, "" if the pixel data is sent byte for byte."""
+    """The format in which the image is encoded again, "" if its pixel data is sent as it is."""
     sent_size: int
     """The size in bytes of the uploaded image."""
     sent_digest: str
@@ -153,7 +153,7 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     """The folder or the sheet."""
     options: PictureOptions = PictureOptions()
-    """The options of the upload."""
+    """The options for the processing of the pictures."""
     pictures: tuple[Picture, ...] = ()
     """The pictures, sorted by pet and place."""
     problems: tuple[PictureProblem, ...] = ()
@@ -227,7 +227,7 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
             found = msgspec.json.decode(body, type=_FormatOnly).format
             if found not in (1, FORMAT):
                 raise PlanError(
-                    f"this list of pictures has format {found}; this petsync reads {FORMAT}"
+                    f"this list of pictures has format {found}; this petsync reads 1 and {FORMAT}"
                 )
             return _read_format_1(body) if found == 1 else msgspec.json.decode(body, type=cls)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -393,7 +393,7 @@ class FileProgress(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of the upload of one picture."""
 
     number: int
-    """The picture's position in `items`, from 0."""
+    """The picture's position in `Pictures.items`, from 0."""
     sent: int = 0
     """The number of bytes sent in the current attempt."""
     total: int = 0
@@ -608,7 +608,6 @@ class Uploads:
         return uploads
 
     def take(self, attempt: Attempt) -> None:
-        """Add an attempt."""
         entry = attempt.entry
         if entry.pet_id is None:
             return
