@@ -1215,7 +1215,7 @@ def _iter_delete_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflic
         found[pet.id].append(add)
     for pet_id, adds in found.items():
         rows = first_items([f"{add.source} ({add.after.name})" for add in adds])
-        those = "a row that adds a pet" if len(adds) == 1 else "rows that add pets"
+        those = "a row that would add a pet" if len(adds) == 1 else "rows that would add pets"
         yield Conflict(
             row=None,
             source="",
@@ -1687,8 +1687,8 @@ def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
             "exported; "
             f"{sheet.address(int(str(like[0])), 'name')} has the name of one of these pets",
             hint="Nothing is planned: rows without their ids would become new pets. Put the ids "
-            "back into their rows, or export again. If such a row is another pet, write "
-            "`add-another` in its action cell.",
+            "back into their rows, or export again. If a row with the name of an exported pet is "
+            "to be a new pet, write `add-another` in its action cell.",
         )
 
 

@@ -262,17 +262,17 @@ class Match(NamedTuple):
     kind: Literal["certain", "doubt", "lost", "other"]
     """The kind of the match.
 
-    "certain": the row is the row of one record. "doubt": it may be the row of the record, or of one
-    of several records. "lost": it may be the row of any of the records, whose rows are missing from
-    the sheet. "other": it is another row in the place of the record's row.
+    "certain": the row belongs to the record. "doubt": it may belong to the record, or to one of
+    several records. "lost": it may belong to any of the records, whose rows are missing from the
+    sheet. "other": it is another row in the place of the recorded row.
     """
     records: tuple[RowRecord, ...]
     """The records that the row matches."""
     is_edited: bool
     """True if the row's values differ from the record's."""
     was_conflict: bool = False
-    """True if an earlier run left this row in conflict for the same reason, or if the row of its
-    pet lacked the id in the last round.
+    """True if an earlier run left this row in conflict for the same reason, or if its pet's row had
+    no id in the last round.
     """
 
     @property
@@ -766,8 +766,8 @@ def _drop_repeated_records(records: Iterable[RowRecord]) -> list[RowRecord]:
 
 
 def _split_conflicts(records: Iterable[RowRecord]) -> tuple[list[RowRecord], list[RowRecord]]:
-    """Return the records of rows that were left in conflict, each from the newest run, and all
-    other records.
+    """Return the records of rows that were left in conflict, and all other records. Of the records
+    in conflict with the same values, only those of the newest run count.
     """
     conflicts, known = list[RowRecord](), list[RowRecord]()
     contents: dict[Hashable, str] = {}
@@ -1007,8 +1007,8 @@ def _find_contents(
 
 
 def is_free(match: Match | None) -> bool:
-    """Return true if the row is not matched with a pet: it has no match, or is another row than the
-    record's, or is one that a stopped run did not reach.
+    """Return true if the row is not matched with a pet: it has no match, is another row in the
+    place of the recorded row, or was not reached by a stopped run.
     """
     return match is None or match.kind == "other" or match.record.state == "unsent"
 
@@ -1022,7 +1022,7 @@ def _were_both_known(match: Match | None, record: RowRecord) -> bool:
 
 
 def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named: bool) -> bool:
-    """Return true if the row may be the record's, in any place.
+    """Return true if the row, in any place, may be the recorded row.
 
     It has the record's name (which alone is enough if `is_named`), its tags or photos, or its
     values of all units in `looks`. A category alone is not enough, because many pets have it.
@@ -1036,8 +1036,8 @@ def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named
 
 
 def _is_in_common(record: RowRecord, line: _Line, *, is_moved: bool, is_open: bool) -> bool:
-    """Return true if the row has anything in common with the record, whose row should be in the
-    sheet.
+    """Return true if the row and the record, whose row should be in the sheet, have anything in
+    common.
 
     A similar name, a tag or a photo counts. If the rows were moved, category and status together
     count too. If `is_open`, because the rows were sorted or others are in doubt, the category alone
@@ -1210,7 +1210,7 @@ class _Matching:
         """Yield the pairs of records and rows in the same place, with two flags.
 
         The first is true if the rows around the pair are in place. The second is true if another
-        row may be the record's.
+        row in this place may be the recorded row.
         """
         gaps: defaultdict[_Gap, set[_Gap]] = defaultdict(set)
         for known in map(_gap, [*self._old, *(record for record, _ in self._pairs)]):
@@ -1363,9 +1363,9 @@ class _Place(NamedTuple):
     is_anchored: bool
     """True if the rows around the pair are in place."""
     is_loose: bool
-    """True if another row there may be the record's."""
+    """True if another row in this place may be the recorded row."""
     has_rival: bool
-    """True if another row of the sheet may be the record's."""
+    """True if another row of the sheet may be the recorded row, or the row fits another record."""
     is_shared: bool
     """True if the sheet has another row of the record's run. Otherwise the sheet may be an earlier
     copy.

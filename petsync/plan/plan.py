@@ -1274,7 +1274,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if saved.plan.fingerprint != saved.fingerprint or saved.plan.to_json() != body:
             raise PlanError(
                 f"{where} was changed after it was made: its fingerprint does not match",
-                hint="Make the plan again from the sheet, and apply it as it is.",
+                hint="Make the plan again, and apply it unchanged.",
             )
         return saved.plan
 
@@ -1301,8 +1301,8 @@ def _of_another(found: int, where: str) -> PlanError:
     return PlanError(
         f"{where} has format {found}, of {'an older' if older else 'a newer'} petsync; this "
         f"petsync reads {PLAN_FORMAT}",
-        hint="Make the plan again from its sheet"
-        + ("." if older else ", or apply it with the petsync that made it."),
+        hint="Make the plan again"
+        + ("." if older else ", or apply it with the version of petsync that made it."),
     )
 
 
