@@ -1018,7 +1018,7 @@ def _conflict_of_unknown_add(record: RowRecord) -> _RowConflict:
         "added-unknown",
         f"was about to be added on {record.on} in run {record.run_id}, and it is unknown whether "
         "it was",
-        f"`{record.resume}` finds that out.",
+        f"`{record.resume}` finds out whether it was.",
     )
 
 
