@@ -1,4 +1,4 @@
-"""Read and write spreadsheets: CSV and Excel, with the address of every problem."""
+"""Read and write spreadsheets: CSV files and Excel workbooks."""
 
 from __future__ import annotations
 

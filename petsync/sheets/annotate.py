@@ -1,4 +1,4 @@
-"""annotate_sheet: write a copy of the user's own sheet with every finding marked at its cell."""
+"""annotate_sheet: write a copy of a sheet with its findings marked in the cells."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ _WORKBOOKS = (".xlsx", ".xlsm")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotatedCopy:
-    """An annotated copy."""
+    """The result of `annotate_sheet`."""
 
     path: Path
     cells: int
     """The number of marked cells."""
     lost: tuple[str, ...] = ()
-    """What could not be kept, or is not visible at once, as sentences."""
+    """Sentences about what the copy does not keep, and about marks that may not be visible."""
 
 
 def annotate_sheet(sheet: Sheet, path: str | Path) -> AnnotatedCopy:
-    """Write to `path` a copy of the sheet's workbook with each finding at its cell.
+    """Write to `path` a copy of the sheet's workbook with the findings marked in the cells.
 
-    The cell is red for an error and yellow for a warning, and has a comment with the problem and
-    the fix. Every other cell, sheet, chart, image and macro is kept byte for byte, as are the
-    users' comments; exceptions, such as macros in an `.xlsx`, are in the result's `lost`. Earlier
-    marks of petsync are replaced. The copy of a CSV file is a workbook with its cells as text; each
-    record is in the row with the number of its first line. Cells with a correction are corrected in
-    the copy.
+    A cell with an error is red, and one with only warnings is yellow; a comment has the problem and
+    the fix. The rest of the workbook stays as it is, including charts, macros and comments of
+    users; `lost` of the result names the exceptions, such as macros in an `.xlsx`. Earlier marks of
+    petsync are replaced. The copy of a CSV file is a workbook with its cells as text; each record
+    is in the row with the number of its first line. The copy has the sheet's corrections.
 
     Raises SheetError if the file has changed since it was read, `path` is the sheet itself or not a
     workbook, or the copy cannot be written.

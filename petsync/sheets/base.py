@@ -1,4 +1,4 @@
-"""The base of an export in its file: a very hidden worksheet, or the sidecar of a CSV."""
+"""The base of an export, stored in a hidden worksheet or in the sidecar of a CSV file."""
 
 from __future__ import annotations
 
@@ -50,9 +50,8 @@ def base_of(snapshot: Snapshot) -> Base:
 
 
 def choose_base(data: Any, given: BaseChoice) -> Base | None:
-    """Return the base for a file that is written from `data`: `given` if it is a base or a
-    snapshot, none if it is False. If it is None: the data if it is a snapshot, or its base if it is
-    a sheet.
+    """Return the base for a file that is written from `data`. If `given` is None, the base comes
+    from the data: a snapshot is its own base, and a sheet may have one.
 
     Raises TypeError if `given` has another type, and SheetError if the data or `given` is a
     snapshot and one of its queries failed.
@@ -81,9 +80,8 @@ def base_notice(base: Base) -> str:
 
 
 def find_base(source: Source) -> tuple[Base | None, str]:
-    """Return the base that a file carries, None if it has none or the base cannot be used; and the
-    reason why it cannot be used, "" otherwise. The reason begins in lower case, to follow the
-    file's name.
+    """Return the base of a file, None if it has none or the base cannot be used; and the reason why
+    it cannot be used, else "". The reason begins in lower case, because it follows the file's name.
     """
     try:
         lines = (

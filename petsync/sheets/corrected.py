@@ -1,4 +1,4 @@
-"""write_corrected: write a copy of the user's own sheet with its corrections in their cells."""
+"""write_corrected: write a copy of a sheet with its corrections in the cells."""
 
 from __future__ import annotations
 
@@ -33,18 +33,17 @@ __all__ = ["corrected_source", "correction_texts", "write_corrected"]
 def write_corrected(
     sheet: Sheet, path: str | Path, *, now: dt.datetime | None = None
 ) -> Path | None:
-    """Write to `path` a copy of the sheet's file with the corrections in its cells. Reading the
-    copy without corrections gives the same sheet.
+    """Write to `path` a copy of the sheet's file with the corrections in its cells. The copy has
+    the same values as the sheet, and can be read without the corrections.
 
-    Everything else is unchanged: every other cell of a workbook, or every byte of the other rows
-    of a CSV file. A digital signature is left out, and so are macros unless the copy is an `.xlsm`.
-    The copy gets the base of the sheet. An existing file at `path` gets a backup,
-    as in `write_back`; return the backup's path, or None if there was no file.
+    The other cells and the base stay as they are. A digital signature is left out, and so are
+    macros unless the copy is an `.xlsm`. An existing file at `path` gets a backup, as in
+    `write_back`. Return the path of the backup, or None if there was no file.
 
-    Raises SheetError, and writes nothing, if `path` is the sheet itself or names another kind of
-    file, the sheet's file has changed since it was read, the file at `path` is open in Excel or
-    LibreOffice, a correction would replace a formula that other cells share, or reading the copy
-    would not give the same sheet.
+    Raises SheetError if `path` is the sheet itself or names another kind of file, the sheet's file
+    has changed since it was read, the file at `path` is open in Excel or LibreOffice, a correction
+    would replace a formula that other cells share or would change other cells, or the copy cannot
+    be written.
     """
     sheet, path = as_sheet(sheet), as_path(path)
     source = load_unchanged(sheet, "Read it again.")
@@ -61,8 +60,8 @@ def write_corrected(
 
 
 def corrected_source(source: Source, sheet: Sheet, suffix: str = "") -> Source:
-    """Return the sheet's file with the corrections in its cells. Raises SheetError if reading it
-    would not give the same sheet.
+    """Return the sheet's file with the corrections in its cells. Raises SheetError if a correction
+    would replace a formula that other cells share, or would change other cells.
     """
     if source.kind == "text":
         # The modules for CSV are loaded only for CSV.
@@ -96,14 +95,14 @@ def correction_texts(sheet: Sheet) -> Mapping[int, Mapping[str, str]]:
 
 
 def _check_agreement(source: Source, copy: Source, sheet: Sheet) -> None:
-    """Raise SheetError if reading the copy does not give the same sheet."""
+    """Raise SheetError if the cells of the copy differ from those of the corrected sheet."""
     tab = sheet.tab or None
     corrections = {each.address: each.after for each in sheet.corrections}
     before = read_grid(source, tab, sheet.mapping, corrections)
     after = read_grid(copy, tab, sheet.mapping)
     if not _are_equal_grids(before, after):
         raise SheetError(
-            f"{source.path}: with these corrections other cells of the file would change, too",
+            f"{source.path}: these corrections would also change other cells of the file",
             hint="Nothing was written. Correct the cells in the program that made the file.",
         )
 

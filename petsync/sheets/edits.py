@@ -43,8 +43,8 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class SheetEdits:
-    """New texts of `cells` by row number and column, rows `added` after the last one (texts by
-    column), and the numbers of the rows `removed`.
+    """Edits of a sheet: `cells` has the new texts by row number and column, `added` the texts of
+    each new row by column, and `removed` the numbers of the rows to remove.
     """
 
     cells: Mapping[int, Texts] = field(default_factory=dict)
@@ -75,20 +75,19 @@ class SheetEdits:
 def cells_of(
     pet: Pet, columns: Iterable[str], *, separator: Literal["\n", " | "] = "\n"
 ) -> dict[str, str]:
-    """Return the texts of a pet's cells in these columns, "" for an empty field, with `separator`
-    between photo URLs. Each text reads back as the same value; a text that equals or resembles the
-    marker of a cleared cell is escaped.
+    """Return the texts of the pet's cells in these columns, "" for an empty field. `separator` is
+    between photo URLs. A text that could be read as the marker of a cleared cell is escaped.
     """
     return _pet_texts([pet], columns, separator)[0]
 
 
 def edits_of(inbound: Inbound, sheet: Sheet) -> SheetEdits:
-    """Return the edits that bring everything in `inbound` into the sheet.
+    """Return the edits that write the changes in `inbound` into the sheet.
 
-    A new row, and a row whose pet is now known, get the pet's id. If the action of a row whose pet
-    is now known is `add` or `add-another`, it becomes `merge`. `id` is the only column that is
-    added to a sheet. If the sheet has tags, and none of them has an id, a pet's tags are written
-    without ids, unless two of their names are equal or one is empty.
+    New rows and rows whose pet is now known get the pet's id; the action `add` or `add-another` of
+    such a row becomes `merge`. No column other than `id` is added to a sheet. If the sheet has
+    tags, but none with an id, a pet's tags are written without ids, unless two of their names are
+    equal or one is empty.
     """
     separator: Literal["\n", " | "] = "\n" if sheet.tab else " | "
     columns = [
@@ -114,7 +113,6 @@ def edits_of(inbound: Inbound, sheet: Sheet) -> SheetEdits:
 
 
 def _has_tags_without_ids(sheet: Sheet) -> bool:
-    """Return true if the sheet has tags, and none of them has an id."""
     values = sheet.rows["tags"].tolist() if "tags" in sheet.rows else []
     tags = [tag for each in values if isinstance(each, list) for tag in each]
     return bool(tags) and all(tag.id is None for tag in tags)

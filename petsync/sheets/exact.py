@@ -1,4 +1,4 @@
-"""The exact texts of an export, stored in the workbook because another program may change them."""
+"""The exact texts of exported cells, stored because LibreOffice may change the cells."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ __all__ = [
 
 # How LibreOffice changes a text when it opens a workbook and saves it.
 #
-# In a text with a line feed it reads every line end as a line feed. It reads `_x1_` as an escaped
-# character like `_x0001_`, and escapes text that looks like an escape only if no other escape
-# overlaps it. Nothing else changes a text. This was found by saving many thousand texts with
-# release 7.4; tests/test_sheets_libreoffice.py tests the installed release.
+# In a text with a line feed, it reads every line end as a line feed. It reads `_x1_` as an escaped
+# character, like `_x0001_`. It escapes a text that looks like an escape only if no other escape
+# overlaps it. Tests with many thousand texts and release 7.4 showed no other change;
+# tests/test_sheets_libreoffice.py tests the installed release.
 
 
 FRAGILE_TEXT = re.compile(r"\r|_x[0-9A-Fa-f]{1,4}[_\x00-\x1f\ufffe\uffff]")
-"""Matches some part of every text that LibreOffice changes."""
+"""Found in every text that LibreOffice changes, and in some others."""
 
 _LINE_END = re.compile(r"\r\n|\n\r|\r|\n")
 _SHORT_ESCAPE = re.compile(r"_x([0-9A-Fa-f]{1,4})_")
@@ -58,7 +58,7 @@ def find_resaved_forms(text: str, *, times: int = 4) -> list[str]:
         form = _decode(written)
         if form != text and form not in forms:
             forms.append(form)
-        # LibreOffice opens its own file the next time, not one written by petsync.
+        # The next time, LibreOffice opens a file that it wrote itself.
         form = _SHORT_ESCAPE.sub(_decode_control, written)
     return forms
 
@@ -91,20 +91,22 @@ def _decode(written: str) -> str:
 
 # The exact texts of cells that LibreOffice changes when it saves a workbook.
 #
-# Few workbooks have such cells. In those that do, a hidden worksheet has the texts, by column and
-# id. A cell whose text equals LibreOffice's version of its exact text is read as the exact text,
-# because a change by a program is not an edit. Nothing else is read from the worksheet.
+# Few workbooks have such cells. If there are any, a hidden worksheet has the exact texts, by column
+# and id. A cell with LibreOffice's version of its exact text is read as the exact text, because a
+# change by a program is not an edit.
 
 
 TEXTS_TAB = "petsync texts"
 """The worksheet that holds the exact texts."""
 
 _Texts = dict[str, list[tuple[str, str]]]
-"""For each column: the ids, as texts, and the cells' texts."""
+"""The id and the exact text of each cell, by column."""
 
 
 def exact_lines(columns: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the lines of the worksheet; [] if LibreOffice would change no text."""
+    """Return the lines of the worksheet with the exact texts; [] if it is not needed. `columns` has
+    the column `id` too.
+    """
     texts_by_column = {name: _find_fragile(columns["id"], texts) for name, texts in columns.items()}
     fragile_texts = {name: texts for name, texts in texts_by_column.items() if texts}
     return pack(msgspec.json.encode(fragile_texts)) if fragile_texts else []
@@ -127,8 +129,8 @@ def restore_texts(grid: Grid, package: Package, mapper: Mapper) -> Grid:
 
 
 def remaining_lines(package: Package, edited: Collection[tuple[str, str]]) -> list[str] | None:
-    """Return the worksheet's lines without the edited cells, given by id and column; None if it has
-    none of these cells.
+    """Return the worksheet's lines without the edited cells, given by id and column; None if the
+    worksheet has none of them.
     """
     exact_texts = _load_texts(package)
     remaining = {
@@ -144,7 +146,8 @@ def _find_fragile(ids: Sequence[str], texts: Sequence[str]) -> list[tuple[str, s
         return []
     is_fragile = [FRAGILE_TEXT.search(text) is not None for text in texts]
     candidates = list(zip(compress(ids, is_fragile), compress(texts, is_fragile), strict=True))
-    # If a row has the text that another row's text would become, neither is restored.
+    # A text is left out if a row with the same id has the text that it would become: then nothing
+    # shows which of them a saved cell had.
     pairs = set(zip(ids, texts, strict=True))
     return [
         (number, text)

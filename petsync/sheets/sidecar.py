@@ -41,7 +41,8 @@ def sidecar_path(path: Path) -> Path:
 def read_sidecar_lines(path: Path) -> list[str] | None:
     """Return the lines of the sidecar, None if there is none.
 
-    Raises ParcelError if it cannot be read, or the file and its sidecar were not both written.
+    Raises ParcelError if the sidecar cannot be read, or if the last write of the file was
+    interrupted.
     """
     sidecar = sidecar_path(path)
     try:
@@ -68,7 +69,7 @@ def write_with_sidecar(
     like: Path | None = None,
 ) -> None:
     """Write the file, and its sidecar with the lines; without lines, remove the sidecar. With
-    `like`, the files get the permissions of the sheet at that path.
+    `like`, users who cannot read the file at that path cannot read the new files either.
 
     Even after an interruption, the file is never beside the sidecar of another export: until both
     are written, the sidecar is marked as unfinished. Raises SheetError if a file cannot be written.
