@@ -78,7 +78,7 @@ FOREIGN = {
         "It holds pets/spring.xlsx, pets/a.csv. Unpack it",
     ),
     "another ZIP file": ("a.xlsx", zipped({"readme": b""}), "ZIP file, not an Excel", "no sheet"),
-    "packed with gzip": ("a.csv", gzip.compress(RECORD), "packed with gzip", "Unpack it"),
+    "compressed with gzip": ("a.csv", gzip.compress(RECORD), "compressed with gzip", "Unpack it"),
     "a web page": ("a.xlsx", b"<!doctype HTML><p>", "is a web page", "sign-in"),
     "a web page for a CSV": ("a.csv", b"\xef\xbb\xbf\n<html>", "is a web page", "sign-in"),
     "a table as a web page": ("a.xls", b"<table><tr><td>", "is a web page", "Excel"),

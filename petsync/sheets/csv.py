@@ -1,4 +1,4 @@
-"""CSV files: dialect, records, Arrow blocks, and edits of single cells."""
+"""Read CSV files, record by record or in blocks with Arrow, and edit single cells."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ __all__ = [
 
 # Blocks of CSV that Arrow parses.
 #
-# Arrow is many times as fast as `csv`, but accepts text that `csv` refuses. It gets a block only if
-# every quote opens a cell, closes one or is doubled, which the adjacent bytes show: then there is
-# only one way to read the block.
+# Arrow is many times as fast as `csv`, but accepts text that `csv` refuses. Arrow parses a block
+# only if the bytes beside each quote show that it opens a cell, closes a cell or is doubled: then
+# there is only one way to read the block.
 
 
 BLOCK_SIZE = 1 << 20
-"""The number of bytes that are parsed together."""
+"""The size of a block, in bytes."""
 MAX_CELL_LENGTH = 131_072
-"""The maximum number of characters of a cell: the limit of `csv`."""
+"""The maximum number of characters of a cell: the default limit of `csv`."""
 
 _QUOTE, _LF, _CR = b'"\n\r'
 _BOM = b"\xef\xbb\xbf"
@@ -87,12 +87,10 @@ class Block(NamedTuple):
 def parse_block(
     data: bytes, start: Mark, delimiter: str, width: int, *, size: int = BLOCK_SIZE
 ) -> Block | None:
-    """Return the complete records, each with `width` cells, in the next `size` bytes. These must be
-    valid UTF-8.
+    """Return the complete records in the next `size` bytes of `data`, which must be valid UTF-8.
 
-    None if the records must be read one by one: a quote is ambiguous, a byte order mark is at the
-    start, a record has another width, is longer than the block, or is so long that a cell may
-    exceed the limit.
+    Return None if the records must be read one by one: for example, a quote is ambiguous, a record
+    does not have `width` cells or is longer than the block, or a cell may be too long.
     """
     stop = min(start.byte + size, len(data))
     raw = np.frombuffer(data, np.uint8)[start.byte : stop]
@@ -175,14 +173,14 @@ _SHOWN_LENGTH = 200
 _DELIMITERS = (",", ";", "\t", "|")
 _HEAD_SIZE = 1 << 16
 _SEPARATOR_LINE = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t|])\r?\n", re.IGNORECASE)
-# Characters that programs read as = + - @: full-width, small, superscript and subscript ones, and
-# the minus sign.
+# Characters that programs read as = + - @, such as full-width and superscript ones and the minus
+# sign.
 _SIGNS = (
     r"=+\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
     r"\u2212\u207a-\u207c\u208a-\u208c\ufb29"
 )
-# Characters that programs skip before a sign, or split a cell at: blanks, control and invisible
-# characters, and separators.
+# Characters that programs skip before a sign, or at which they split a cell: blanks, separators,
+# control characters and invisible characters.
 _SKIPPED_BEFORE_SIGN = (
     r"\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     r"\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
@@ -216,14 +214,10 @@ class Record(NamedTuple):
 
 
 def escape_formula(text: str) -> str:
-    """Return the text, escaped so that no spreadsheet program reads it as a formula;
-    `unescape_formula` reverses it.
+    """Return the text, with an apostrophe before it if a spreadsheet program may read it as a
+    formula or an error, or may change it. `unescape_formula` removes the apostrophe.
 
-    A text gets an apostrophe if it begins with = + - @ (also full-width, small, or after blanks,
-    separators and invisible characters), with tab, CR or LF, like an error value of a program
-    (#N/A), or with spaces and a quote; or if it contains a NUL. A text that begins with apostrophes
-    followed by one of these gets an apostrophe too, to distinguish the added apostrophe from the
-    text's own.
+    If such a text already begins with apostrophes, it gets another one, so that its own are kept.
     """
     return f"'{text}" if _DANGEROUS.match(text) else text
 
@@ -231,7 +225,8 @@ def escape_formula(text: str) -> str:
 def read_grid(source: Source, mapper: Mapper, *, size: int = BLOCK_SIZE) -> Grid:
     """Return the file's grid, read `size` bytes at a time, or record by record if `size` is 0.
 
-    The grid is the same for every size. Raises SheetError if the file cannot be read.
+    The grid is the same for every size. Raises SheetError if the file is not valid CSV in UTF-8, or
+    has no known header.
     """
     dialect = detect_dialect(source, mapper)
     if not _is_utf8(source.data):
@@ -249,8 +244,8 @@ def read_grid(source: Source, mapper: Mapper, *, size: int = BLOCK_SIZE) -> Grid
 
 
 def detect_dialect(source: Source, mapper: Mapper) -> Dialect:
-    """Return the dialect that the `sep=` line names; without this line, the one in which a row
-    names the most columns of petsync.
+    """Return the dialect with the delimiter in the `sep=` line; without this line, with the
+    delimiter for which a row names the most columns of petsync.
     """
     data = source.data
     named = _SEPARATOR_LINE.match(data)
@@ -263,7 +258,8 @@ def detect_dialect(source: Source, mapper: Mapper) -> Dialect:
 def records(source: Source, dialect: Dialect, start: Mark | None = None) -> Iterator[Record]:
     """Yield each record of the file, or of its part after `start`, including blank lines.
 
-    Raises SheetError if a quote never closes or a byte is not UTF-8.
+    Raises SheetError if a quote is never closed, a cell is longer than MAX_LINE or a byte is not
+    UTF-8.
     """
     lines = _Lines(source.data, start or Mark(0, 1))
     for _ in range(0 if start else dialect.skipped):
@@ -288,8 +284,8 @@ def records(source: Source, dialect: Dialect, start: Mark | None = None) -> Iter
 
 
 def _read_record(reader: Iterator[list[str]]) -> list[str]:
-    """Return the next record. A cell that is too long is read, too, so that it becomes a finding
-    and the rest of the file can be read.
+    """Return the next record, even with a cell that is too long: such a cell is a finding, and the
+    rest of the file can be read.
     """
     before = csv.field_size_limit(MAX_LINE)
     try:
@@ -385,7 +381,7 @@ class _Body:
         return True
 
     def add(self, chunk: Sequence[Record]) -> None:
-        """Add the records that are not blank."""
+        """Add the records, except those without any text."""
         chunk = [record for record in chunk if record.cells is None or any(record.cells)]
         if not chunk:
             return
@@ -396,7 +392,7 @@ class _Body:
         self._add(np.array(lines, dtype=np.int64), columns)
 
     def grid(self, header: Sequence[str], header_row: int) -> Grid:
-        """Return the grid of all rows. The collected columns are released."""
+        """Return the grid of all rows, and release the collected columns."""
         return Grid(
             tab="",
             header=header,
@@ -510,8 +506,8 @@ def _not_utf8_error(source: Source) -> EncodingError:
 
 
 class Line(NamedTuple):
-    """One record: its line number, its cells (None if it cannot be parsed), its bytes without the
-    line's end, and that end.
+    """One record: the line at which it starts, its cells (None if it cannot be parsed), its bytes
+    without the line end, and the line end.
     """
 
     number: int
@@ -552,7 +548,7 @@ def unescape_formula(text: str) -> str:
     return unescaped if unescaped != text and escape_formula(unescaped) == text else text
 
 
-# Edit a CSV file: all bytes that need no change are kept.
+# Edit a CSV file; records without edits keep their bytes.
 
 
 Edits = Mapping[int, Mapping[str, str]]
@@ -573,9 +569,9 @@ def edit_csv(
     """Return the file as UTF-8 with `edits` (texts by line and column name) and the columns `new`
     after its own, without the records `removed` (by line), and with the records `added` at its end.
 
-    The delimiter, the style of quotes and the line endings are kept, and so is each record without
-    edits and new columns. Line numbers are those of the file before the edits: a text of several
-    lines moves the lines below it.
+    The delimiter and the line ends stay the same, and so do records without edits if there are no
+    new columns. Line numbers are those before the edits: a text of several lines moves the lines
+    below it.
     """
     dialect = dialect_of(source, sheet)
     records = list(record_lines(source, dialect))
@@ -600,7 +596,7 @@ def edit_csv(
 def _behind(
     pieces: Sequence[bytes], added: Sequence[Mapping[str, str]], writer: _RecordWriter, header: Line
 ) -> Iterator[bytes]:
-    """Yield the records that are added, each with the line end of the header."""
+    """Yield the added records, with line ends as in the header."""
     end = header.end or _DEFAULT_LINE_END.encode()
     lacks_line_end = next((piece for piece in reversed(pieces) if piece), b"")[-1:] not in (
         b"\r",
@@ -615,13 +611,11 @@ def _behind(
 
 @dataclass(frozen=True, slots=True)
 class _WritingStyle:
-    """The style in which the file's records are written."""
-
     delimiter: str
     quotes_all: bool
 
     def record(self, cells: Sequence[str]) -> bytes:
-        """Return the cells as a record, without the line's end."""
+        """Return the cells as a record without a line end."""
         stream = io.StringIO(newline="")
         form = stdlib.writer(
             stream,
@@ -642,7 +636,6 @@ class _RecordWriter:
     new: Sequence[str]
 
     def edit_record(self, line: Line, edit: Mapping[str, str]) -> bytes:
-        """Return the record with the new texts."""
         added = [_cell_text(name, edit.get(name, "")) for name in self.new]
         cells = line.cells
         if cells is None or is_ragged(cells, self.width):

@@ -1,4 +1,4 @@
-"""Sheet files: kinds, encodings, locks of other programs, and the bytes of a source."""
+"""Load sheet files: their kinds, their encodings, and the locks of other programs."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ __all__ = [
 ]
 
 
-# Kinds of files that petsync does not read as sheets, identified by their bytes, and what to do
-# instead.
+# Kinds of files that petsync does not read as sheets, identified by their bytes or names, and what
+# to do instead.
 
 
 RESAVE = "Open it in Excel or LibreOffice and save it as .xlsx or as CSV (UTF-8)."
 AS_WORKBOOK = (
-    "Open it in Excel or LibreOffice; then File, Save As, and choose “Excel Workbook (.xlsx)”."
+    "Open it in Excel or LibreOffice, and save it as an Excel workbook (.xlsx): File, Save As."
 )
 AS_UTF8 = (
     "Save it again: in Excel as “CSV UTF-8”, in LibreOffice with the character set “Unicode "
-    "(UTF-8)”. Or read the workbook (.xlsx) itself."
+    "(UTF-8)”. Or use an Excel workbook (.xlsx)."
 )
 AS_ENCODED = (
     'Specify its encoding: --encoding {0}, in Python encoding="{0}". Or save it again: in Excel as '
@@ -76,8 +76,8 @@ _HEAD_SIZE = 1 << 16
 
 
 class FileKind(NamedTuple):
-    """The kind of a file in words, how to make a sheet from it, and the likely encoding if it is
-    text.
+    """The kind of a file: `what` completes “the file is …”, `hint` says what to do instead, and
+    `encoding` is the likely encoding of a text file.
     """
 
     what: str
@@ -116,11 +116,11 @@ _KIND_OF_SIGNATURE: dict[bytes, FileKind] = {
     b"\x89PNG": FileKind("a picture", _NO_SHEET),
     b"\xff\xd8\xff": FileKind("a picture", _NO_SHEET),
     b"{\\rtf": FileKind("a text document (RTF)", _NO_SHEET),
-    b"\x1f\x8b": FileKind("packed with gzip", _UNPACK),
+    b"\x1f\x8b": FileKind("compressed with gzip", _UNPACK),
     b"7z\xbc\xaf\x27\x1c": FileKind("a 7-Zip archive", _UNPACK),
     b"Rar!": FileKind("a RAR archive", _UNPACK),
-    b"BZh": FileKind("packed with bzip2", _UNPACK),
-    b"\x28\xb5\x2f\xfd": FileKind("packed with Zstandard", _UNPACK),
+    b"BZh": FileKind("compressed with bzip2", _UNPACK),
+    b"\x28\xb5\x2f\xfd": FileKind("compressed with Zstandard", _UNPACK),
     b"PAR1": _PARQUET,
     b"SQLite format 3\0": FileKind("a SQLite database", _NO_SHEET),
     b"L\0\0\0\x01\x14\x02\0": _LINK,
@@ -247,7 +247,7 @@ _MAX_USER_LENGTH = 54
 
 
 def must_be_closed(path: Path) -> None:
-    """Raise SheetError if Excel or LibreOffice has the file open."""
+    """Raise SheetError if Excel or LibreOffice has the file open: a lock file is beside it."""
     for program, lock, owner in _locks(path):
         user = f" ({owner})" if owner else ""
         raise SheetError(
@@ -307,7 +307,7 @@ def _printable_name(name: bytes) -> str:
 MAX_SIZE = 1 << 30
 """The maximum number of bytes of a file: the whole file is kept in memory."""
 MAX_LINE = 1 << 24
-"""The maximum number of bytes between two line breaks of a text file: enough for 16,384 cells."""
+"""The maximum number of bytes between two line breaks of a text file."""
 
 _WORKBOOKS = (".xlsx", ".xlsm")
 _TEXTS = (".csv", ".tsv", ".txt")
@@ -322,8 +322,8 @@ _ENCODING_OF_MARK = {
 
 
 class EncodingError(SheetError):
-    """The encoding of a text file differs from the one in which it is read. `offered` is an
-    encoding that it may have; "" if none is likely.
+    """A text file is not in the encoding in which it is read. `offered` is an encoding that it may
+    have; "" if none is likely.
     """
 
     def __init__(self, message: str, *, hint: str, offered: str = "") -> None:
@@ -344,7 +344,7 @@ class Source:
     file with the byte order mark of UTF-8.
     """
     original: bytes = field(default=b"", repr=False)
-    """The file's own bytes if `data` differs from them; otherwise b""."""
+    """The file's bytes if they were decoded with `encoding`; otherwise b""."""
 
     @property
     def content(self) -> bytes:
@@ -419,8 +419,8 @@ def load(path: Path, encoding: str | None = None) -> Source:
 
 
 def _decode_text(path: Path, data: bytes, encoding: str | None) -> Source:
-    """Return the text file with these bytes. Raises EncodingError if they are not in that encoding,
-    or begin with the byte order mark of another one.
+    """Return the text file with these bytes. Raises EncodingError if they are not in `encoding`, or
+    begin with the byte order mark of another one.
     """
     if encoding is None:
         return Source(path, "text", data)
@@ -457,9 +457,9 @@ def _detect_mark(data: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def encoding_of(path: Path, usual: str) -> str | None:
-    """Return the encoding to read the file with: the one of its byte order mark, else the `usual`
-    one; None for a workbook and for the mark of UTF-8. Raises SheetError if the file cannot be
-    read.
+    """Return the encoding with which the file is read: that of its byte order mark, else the
+    `usual` one. None for a workbook, and for a file with the byte order mark of UTF-8. Raises
+    SheetError if the file cannot be read.
     """
     data = _read_bytes(path)
     if is_workbook(data):
@@ -469,7 +469,7 @@ def encoding_of(path: Path, usual: str) -> str | None:
 
 
 def digest_of(path: Path) -> str:
-    """Return the SHA-256 of the file's bytes, in hexadecimal, as in a sheet that is read from it.
+    """Return the SHA-256 of the file's bytes, in hexadecimal: the `digest` of its sheet.
 
     Raises SheetError if the file cannot be read.
     """

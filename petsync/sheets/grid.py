@@ -97,7 +97,7 @@ def rows_starting_with(text: Any, marks: bytes) -> Rows:
 
 
 def merge_rows(*parts: Rows) -> Rows:
-    """Return the rows in any of the parts, each once and in order. The parts are in order too."""
+    """Return the rows in any of the parts, each once and in order. Each part must be in order."""
     filled = [rows for rows in parts if len(rows)]
     if len(filled) > 1:
         return np.unique(np.concatenate(filled))
@@ -106,7 +106,7 @@ def merge_rows(*parts: Rows) -> Rows:
 
 @cache
 def _table_of(marks: bytes) -> Bools:
-    """Return a table of the 256 bytes: which of them are in `marks`."""
+    """Return a mask of the 256 byte values: true for those in `marks`."""
     table = np.zeros(256, dtype=bool)
     table[list(marks)] = True
     return table
@@ -120,11 +120,12 @@ _LAST_BYTES = bytes({char.encode()[-1] for char in BLANKS})
 
 
 class CellKind(IntEnum):
-    """The kind of a cell's content. In a CSV file everything is TEXT, except error values (ERROR),
-    texts that begin like a formula (FORMULA), have a NUL character (DAMAGED), or a space before
-    their quote (QUOTED). EMPTY is a formula without a value, if it is unknown whether its result is
-    an empty text or it was never calculated. ROUNDED is a float of a DataFrame whose type does not
-    distinguish it from the next whole number.
+    """The kind of a cell's content.
+
+    In a CSV file, every cell is TEXT, except an error value (ERROR), and a text that begins like a
+    formula (FORMULA), contains a NUL (DAMAGED), or begins with spaces and a quote (QUOTED). EMPTY
+    is a formula without a value that may have returned an empty text or was never calculated.
+    ROUNDED is a float in a DataFrame that may have been rounded to a whole number.
     """
 
     TEXT = 0
@@ -224,7 +225,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """A header, and the rows below it; of a file, only the rows that are not completely blank."""
+    """A header and the rows below it. Blank rows of a file are left out."""
 
     tab: str
     header: Sequence[str]
@@ -248,7 +249,7 @@ class Grid:
     tabs: Sequence[str] = ()
     """The workbook's other visible worksheets, without petsync's own."""
     corrections: Sequence[Correction] = ()
-    """The cells whose text differs from the file."""
+    """The cells whose text was changed by a correction."""
     elsewhere: Sequence[str] = ()
     """The worksheets in `tabs` with headers that petsync recognises, if the caller named no
     worksheet.
@@ -258,7 +259,7 @@ class Grid:
     emptied: Sequence[int] = ()
     """The positions of a DataFrame's rows whose category is an empty text."""
     since_1904: bool = False
-    """Whether the workbook counts the days from 1904 on."""
+    """Whether the workbook uses the 1904 date system."""
 
     def without_blank_rows(self) -> Grid:
         """Return the grid without the rows in which every cell is blank."""

@@ -68,7 +68,7 @@ _COMMON_NAMES = {
     }.items()
     for name in names.split()
 }
-"""Common names of petsync's columns, without accents. They are suggested, never used as a match."""
+"""Common names of petsync's columns, without accents: for suggestions only."""
 _MISREAD_MARKS = ("ï»¿", "п»ї", "∩╗┐", "Ôªø", "ÿþ", "þÿ")
 """The byte order mark as it looks when it is decoded with a wrong encoding."""
 
@@ -99,7 +99,7 @@ class Headers:
 class Mapper:
     """Matches headers without regard to case, spaces, underscores and hyphens.
 
-    `mapping` gives the column for each known header, spelled as `fold_header` returns it.
+    `mapping` has the column of each known header; the keys are results of `fold_header`.
     """
 
     source: str
@@ -250,9 +250,6 @@ class Mapper:
         header: Sequence[str],
         places: Sequence[str],
     ) -> SheetError:
-        """Return the error for columns that several headers name, with the places of the
-        headers.
-        """
         problems = [
             f"{_NUMBER_WORDS.get(len(positions), len(positions))} columns mean {name}: "
             f"{_list_columns(positions, header, places)}"
@@ -301,7 +298,7 @@ def own_results(headers: Collection[str]) -> frozenset[str]:
 
 
 def _normalize_header(text: str) -> str:
-    """Return a header for a look-up: with a wrong encoding repaired, without accents, and without
+    """Return a header as a lookup key: with a wrong encoding repaired, without accents, and without
     `.`, `:`, `*` and `#` at its ends.
     """
     for mark in _MISREAD_MARKS:
