@@ -1,4 +1,4 @@
-"""Result sheets: the outcome of each row, backups, and copies."""
+"""Write the results of a run into a sheet or a copy of it, and make backups."""
 
 from __future__ import annotations
 
@@ -144,9 +144,10 @@ def check_other_path(path: Path, source: Source) -> None:
 
 
 def sidecar_lines(source: Source) -> list[str] | None:
-    """Return the lines of the file's sidecar, None if there is none. They are not checked, because
-    an invalid sidecar is also refused when the copy is read. If the sidecar cannot be read, return
-    a line that is refused then.
+    """Return the lines of a CSV file's sidecar for a copy of the file, None if there is none.
+
+    They are not checked. If the sidecar is invalid or cannot be read, the base is refused when the
+    copy is read.
     """
     if source.kind != "text":
         return None
@@ -158,7 +159,7 @@ def sidecar_lines(source: Source) -> list[str] | None:
         return [_UNREADABLE_LINE]
 
 
-# write_results: a copy of the user's own sheet with the outcome of each row.
+# write_results: write a copy of a sheet with the outcome of each row.
 
 
 _SEE_REPORT = "The report has the outcome of each row."
@@ -167,23 +168,22 @@ _IGNORED = "ignored, because of its action"
 
 
 def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: bool = True) -> None:
-    """Write to `path` a copy of the sheet's file with the columns of RESULTS filled in.
+    """Write to `path` a copy of the sheet's file with the outcome of each row, in the columns
+    `outcome`, `message`, `assigned_id` and `row`.
 
-    `results` is a run's report, or a DataFrame indexed by row number with the columns `outcome`,
-    `message` and `assigned_id`; blocked rows get their findings.
+    `results` is the report of a run, or a DataFrame indexed by row number with the columns
+    `outcome`, `message` and `assigned_id`. For a blocked row, the message has its findings.
 
-    The copy can be read and applied again. An id cell gets the assigned id, and a blank id cell the
-    id of the pet that the row was recognised as, unless another row has that id. The action
-    `add` or `add-another` becomes `merge` if the row's pet now exists. The copy gets the sheet's
-    base, updated with the rows that the report lists as applied. The sheet's corrections are
-    written into the copy, except over formulas that other cells share. In a workbook, everything
-    else is kept, except a digital signature, and macros unless the copy is an `.xlsm`; in a CSV
-    file, all other bytes.
+    The copy can be read and applied again. A row gets the assigned id, or the id of the pet that it
+    was recognised as if it has no id, unless another row has that id. The action `add` or
+    `add-another` becomes `merge` if the row's pet now exists. The sheet's base is updated with the
+    results of the report. The sheet's corrections are written into the copy, except over formulas
+    that other cells share. The rest of the file is kept, except a digital signature, and macros
+    unless the copy is an `.xlsm`.
 
-    If `follow` is false (for a path that petsync chose), a symbolic link at `path` is an error.
-    Raises SheetError if the file has changed since it was read, the report is for another sheet,
-    `path` is the sheet itself or names another kind of file, the copy cannot be written, or an
-    argument has the wrong type.
+    If `follow` is false, a symbolic link at `path` is an error. Raises SheetError if the file has
+    changed since it was read, the report is for another sheet, `path` is the sheet itself or names
+    another kind of file, the copy cannot be written, or an argument has the wrong type.
     """
     sheet, results, path = as_sheet(sheet), as_results(results), as_path(path)
     source = load_unchanged(sheet, _SEE_REPORT)
@@ -195,9 +195,9 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
 def apply_results(
     source: Source, sheet: Sheet, results: Results, suffix: str = "", *, only_ids: bool = False
 ) -> tuple[bytes, list[str] | None]:
-    """Return the file's bytes with the results, and for a CSV file the lines of its sidecar if it
-    has one. A workbook is written in the format of the `suffix`. With `only_ids` no result columns
-    are written.
+    """Return the file's bytes with the results, and for a CSV file the lines of its sidecar, if it
+    has one. A workbook gets the format of files with the `suffix`. With `only_ids`, no result
+    columns are written.
     """
     check_same_sheet(sheet, results)
     base = advance_base(sheet, results) if isinstance(results, Report) else None
@@ -318,7 +318,7 @@ def _only_ids(edits: Mapping[int, Mapping[str, str]]) -> dict[int, dict[str, str
 
 def _new_columns(places: Collection[str], edits: Mapping[int, Mapping[str, str]]) -> list[str]:
     """Return the columns that the copy has and the sheet lacks. They include the id if a row gets
-    one: otherwise the copy would add the pets again.
+    an id: otherwise the copy would add the pets again.
     """
     result_names = {name for edit in edits.values() for name in edit} - set(COLUMNS) - {ACTION}
     results = [name for name in (*RESULTS, *map(_add_prefix, RESULTS)) if name in result_names]
@@ -353,7 +353,7 @@ def _format_field(result: object, name: str) -> str:
     return str(int(value)) if isinstance(value, float) else str(value)
 
 
-# Replacing a user's files: with a backup, and only if no edit is lost.
+# Replace a user's files, with a backup, so that no edit is lost.
 
 
 _NO_EXPORT = "it is not an export of petsync"
@@ -392,16 +392,15 @@ def write_back(
     only_ids: bool = False,
 ) -> Path:
     """Write the results into the sheet's own file, as `write_results` writes them into a copy, and
-    return the path of a backup. With `only_ids`, write no result columns but only the ids, the
-    actions that become `merge`, and the sheet's corrections.
+    return the path of a backup. With `only_ids`, no result columns are written.
 
     The backup is a copy of the old file in the same folder, with the time `now` in its name, by
     default the current time in UTC (`catalogue.backup-20261121-103000.xlsx`); no earlier backup is
     replaced. The sidecar of a CSV file gets a backup too. The file is replaced atomically, after
     the backup is complete. Symbolic links are followed and kept.
 
-    Raises SheetError, and leaves the file unchanged, if it has changed since it was read, is open
-    in Excel or LibreOffice, or cannot be written.
+    Raises SheetError if the file has changed since it was read, is open in Excel or LibreOffice, or
+    cannot be written, the report is for another sheet, or an argument has the wrong type.
     """
     return write_back_noting_digest(sheet, results, now=now, only_ids=only_ids)
 
@@ -432,8 +431,8 @@ def write_back_noting_digest(
 
 def check_replaceable(path: Path, *, force: str = "") -> None:
     """Raise SheetError if an export to `path` would replace a file that was edited since its
-    export, is not an export, or is open in a program. Unless the file is open, the hint of the
-    error names `force`, the option that replaces the file anyway, if there is one.
+    export, is not an export, or is open in a program. `force` is the option that replaces the file
+    anyway, for the hint.
     """
     _read_replaceable(path, force)
 
@@ -466,10 +465,12 @@ def _read_replaceable(path: Path, force: str) -> Sheet | None:
 
 
 def backup_before_export(path: Path, data: bytes, *, force: bool = False) -> Path | None:
-    """Make a backup of the file that `data` is about to replace. Return its path; None if none is
-    needed: there is no file, it has the same content, or it is an export that nobody edited.
+    """Make a backup of the file that `data` is about to replace, and return its path; None if no
+    backup is needed: there is no file, it has the same content, or it is an export that nobody
+    edited.
 
-    Raises SheetError as `check_replaceable` does, unless `force`.
+    Raises SheetError if the backup cannot be written; without `force`, also as `check_replaceable`
+    does.
     """
     sheet = None if force else _read_replaceable(path, "force=True")
     if not _has_content(path):
@@ -503,7 +504,7 @@ def _describe_edits(sheet: Sheet) -> str:
 
 
 def _edited_places(sheet: Sheet, base: Base) -> Iterator[str]:
-    """Yield the places where a sheet differs from its base, column by column."""
+    """Yield the differences between a sheet and its base, in words."""
     frame = sheet.rows
     yield from (f"a new column {name}" for name in sheet.others.columns)
     yield from (f"no column {name}" for name in COLUMNS if name not in frame)
@@ -601,9 +602,9 @@ _EXPORT_CHECKS = {
 
 
 def create_backup(file: Path, data: bytes, now: dt.datetime) -> Path:
-    """Write a backup of the file, and one of its sidecar, into the same folder, with the time in
-    their names. Return the path of the file's backup. Both are completely on disk; no earlier
-    backup is replaced.
+    """Write a backup of the file, and one of its sidecar if it has one, into the same folder, with
+    the time in their names. Return the path of the file's backup when both are completely on disk.
+    No earlier backup is replaced.
     """
     sidecar = sidecar_path(file)
     for attempt in itertools.count(1):

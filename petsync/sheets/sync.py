@@ -1,4 +1,4 @@
-"""Write the changes of the store into the sheet, or save them until the file can be written."""
+"""Write the store's changes into a sheet, or save them until the file can be written."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ _EDITED_KINDS = (CellKind.TEXT, CellKind.NUMBER)
 
 
 def check_agreement(source: Source, copy: Source, sheet: Sheet, edits: SheetEdits) -> None:
-    """Raise SheetError if in the `copy` of the file an edited cell does not have its new text, or
-    another cell has changed.
+    """Raise SheetError if an edited cell of the `copy` does not have its new text, or another cell
+    has changed.
     """
     tab = sheet.tab or None
     before, after = (read_grid(each, tab, sheet.mapping) for each in (source, copy))
@@ -163,7 +163,7 @@ def _kinds(cells: Cells) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
     return np.full(len(cells), CellKind.TEXT, dtype=np.int8) if cells.kinds is None else cells.kinds
 
 
-# write_synced: write the changes of the store into the user's own sheet, after a backup.
+# write_synced: write the store's changes into the sheet's own file, after a backup.
 
 
 _READ_AGAIN = "The edits were not written. Read the sheet again, or let the next round write them."
@@ -181,10 +181,10 @@ def must_take_edits(sheet: Sheet) -> None:
 
 
 def obstacles(sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...]:
-    """Return the edits that cannot be written, with the reasons: a cell with a formula, a text that
-    no file of this kind can hold, a new row below a table that ends with a row of totals, the
-    removal of a row with a formula that other cells share. `edits.without(…)` returns the other
-    edits. Raises SheetError if the file has changed since it was read.
+    """Return the edits that cannot be written, with the reasons: a cell has a formula, a text is
+    too long for a cell or has a character that no file can hold, a new row would be below the total
+    row of a table, or a row to remove has a formula that other cells share. `edits.without(…)`
+    returns the other edits. Raises SheetError if the file has changed since it was read.
     """
     source = load_unchanged(as_sheet(sheet), _READ_AGAIN)
     if source.kind == "workbook":
@@ -206,16 +206,15 @@ def write_synced(
     """Write the edits into the sheet's own file, and return the path of a backup, as `write_back`
     does.
 
-    Everything else is unchanged: in a workbook, all other cells, formulas and formats; in a CSV
-    file, all bytes of the other records. Added rows have the format of the last row, with the
-    user's own columns blank; tables, filters and drop-downs are extended to them. A removed row
-    leaves blank cells in a workbook, and nothing in a CSV file. Edits of columns that the sheet
-    lacks are ignored, but a column `id` is added if a row gets an id. `base` replaces the base of
-    the file, if it has one. A digital signature is left out.
+    The other cells stay as they are. In a workbook, added rows have the format of the last row,
+    with the user's own columns blank; tables, filters and drop-downs are extended to them. A
+    removed row leaves blank cells in a workbook, and nothing in a CSV file. Edits of columns that
+    the sheet lacks are ignored, but a column `id` is added if a row gets an id. `base` replaces the
+    base of the file, if it has one. A digital signature is left out.
 
-    The new file is read and compared before it is written. Raises SheetError, and leaves the file
-    unchanged, if another cell would change, an edit cannot be written (`obstacles` lists them), or
-    the file has changed since it was read, is open in a program, or cannot be written.
+    The new file is read and compared before it replaces the old one. Raises SheetError if another
+    cell would change, an edit cannot be written (see `obstacles`), or the file has changed since it
+    was read, is open in a program or cannot be written.
     """
     must_take_edits(sheet)
     source = load_unchanged(sheet, _READ_AGAIN)
@@ -269,7 +268,7 @@ def _check_rows(sheet: Sheet, edits: SheetEdits) -> None:
 
 
 def _find_unwritable(source: Source, sheet: Sheet, edits: SheetEdits) -> Iterator[Obstacle]:
-    """Yield the edits whose texts no file of this kind can hold."""
+    """Yield the edits whose texts no cell of this kind of file can hold."""
     limit = _MAX_LENGTH[source.kind]
     for row, name, text in _edited_texts(edits):
         problem = _storage_problem(text, limit)
@@ -327,8 +326,8 @@ def save_edits(inbound: Inbound, path: str | Path) -> Path:
 
 
 def load_edits(path: str | Path) -> Inbound:
-    """Return the edits in a file that `save_edits` wrote. Raises PlanError if it cannot be read,
-    or was edited by hand.
+    """Return the edits in a file that `save_edits` wrote. Raises PlanError if it cannot be read, is
+    invalid or was changed.
     """
     source = Path(path)
     try:

@@ -34,13 +34,12 @@ from petsync.table.sheet import Sheet, rows_of
 __all__ = ["csv_bytes", "parquet_bytes", "write_sheet"]
 
 
-# A table as a Parquet file: exact ids, and lists of the URLs, of the tags' names and of the tags'
-# ids.
+# A table as a Parquet file: ids are exact; photo URLs, tag names and tag ids are lists.
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
-    """Return a Parquet file with the columns of the table; `extra` is JSON text, and is left out if
-    it is empty.
+    """Return a Parquet file with the columns of the table. The column `extra`, JSON text, is left
+    out if it has no values.
     """
     if table[EXTRA].null_count == len(table):
         table = table.drop_columns(EXTRA)
@@ -67,24 +66,25 @@ def write_sheet(
     statuses: Sequence[str] = STATUSES,
     force: bool = False,
 ) -> Path | None:
-    """Write a table of the canonical columns, or an object with such a `frame`, to `path`. Return
-    the path of a backup of the replaced file; None if nothing can be lost.
+    """Write a DataFrame with the canonical columns, or an object with such a `frame`, to `path`.
+    Return the path of a backup of the replaced file; None if no backup was needed.
 
     The suffix selects the format: `.xlsx`, `.csv`, `.tsv`, `.json` (the list of pets in the
     service's format), `.jsonl` (the same, one pet per line) or `.parquet`. Sheets have all
     canonical columns and `action`. A missing or empty value is a blank cell; in a Sheet, "" and []
-    empty a field, and are written as the `clear` marker. The drop-down of a workbook offers the
-    `statuses` and those in the table. The file is written completely or not at all.
+    empty a field, and are written as the `clear` marker. In a workbook, the drop-down for the
+    status offers the `statuses` and those in the table. The file is written completely or not at
+    all.
 
-    A workbook, CSV or TSV carries its base, with which a plan distinguishes the sheet's changes
-    from the store's: a Snapshot is its own base, a Sheet keeps its base, and `base` specifies
-    another base, or no base if it is False. The base of a CSV is in a file beside it,
+    A workbook, CSV or TSV file may have a base, with which a plan distinguishes the sheet's changes
+    from the store's. A Snapshot is its own base, a Sheet keeps its base; `base` is another base, or
+    False for none. The base of a CSV or TSV file is in a file beside it:
     `catalogue.csv.petsync-base`.
 
     An existing file is replaced if it is an export that nobody edited. If it was edited since its
-    export, is not an export or is open in Excel or LibreOffice, it is kept and SheetError is
-    raised, unless `force` is true. Raises SheetError if the file cannot be written, and TypeError
-    if `data` is neither a DataFrame nor has one as `frame`.
+    export, is not an export or is open in Excel or LibreOffice, SheetError is raised, unless
+    `force` is true. Raises SheetError if the file cannot be written, and TypeError if `data` or
+    `base` has another type.
     """
     path = Path(path)
     try:
@@ -144,10 +144,10 @@ def write_sheet(
 
 
 def csv_bytes(rows: list[list[str]], delimiter: str = ",") -> bytes:
-    """Return the rows as UTF-8 CSV (RFC 4180), with the byte order mark by which Excel detects
+    """Return the rows as CSV (RFC 4180) in UTF-8, with the byte order mark by which Excel detects
     UTF-8.
 
-    Raises SheetError if a cell exceeds the limit for reading.
+    Raises SheetError if a cell is too long to be read again.
     """
     for number, row in enumerate(rows, 1):
         if sum(map(len, row)) > _MAX_CELL_LENGTH and max(map(len, row)) > _MAX_CELL_LENGTH:
@@ -180,7 +180,7 @@ def _cell_texts(data: Any, clear: str) -> Sequence[Sequence[str]]:
 
 
 def _values(data: Any) -> pd.DataFrame:
-    """Return the table without `clear` markers, for files that hold values instead of cells."""
+    """Return the table with "" for a cleared category, for files with values instead of cells."""
     frame = _frame(data)
     if "category" not in frame or not (is_cleared := frame["category"] == CLEARED).any():
         return frame
@@ -222,8 +222,8 @@ def _csv_file(data: Any, clear: str, delimiter: str) -> bytes:
 
 
 def _csv_of_table(table: pa.Table, clear: str, delimiter: str) -> bytes | None:
-    """Return the same bytes as `csv_bytes` for the texts of the table's cells; None if a cell may
-    be longer than its limit.
+    """Return the same bytes as `csv_bytes` for the table's cells; None if a cell may be longer than
+    the limit.
     """
     *columns, _ = cell_columns(table, marker=clear, separator=" | ")
     if any((pc.max(pc.binary_length(each)).as_py() or 0) > _MAX_CELL_LENGTH for each in columns):
