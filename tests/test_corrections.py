@@ -118,8 +118,8 @@ def test_a_text_like_a_formula_or_an_error_is_a_text(tmp_path: Path) -> None:
     [
         ({"Z9": "x"}, "Z9: there is no such cell"),
         ({"C99": "x"}, "C99: there is no such cell"),
-        ({"B1": "x"}, "B1: this is the header"),
-        ({"Notes!B2": "x"}, "the worksheet that is read is 'Pets'"),
+        ({"B1": "x"}, "B1: this is a header"),
+        ({"Notes!B2": "x"}, "petsync reads only the worksheet 'Pets'"),
         ({"line 2, column 2": "x"}, "is not an address"),
         ({7: "x"}, "7 is not an address"),
         ({"B2": 7}, "7 is not text"),

@@ -1,4 +1,4 @@
-"""Read a sheet: a file or a DataFrame as pets, with findings."""
+"""Read a file or a DataFrame as a sheet, with its findings."""
 
 from __future__ import annotations
 
@@ -112,9 +112,8 @@ def apply_corrections(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]
     """Return the grid with the given texts in its cells; its `corrections` list the changed cells.
 
     `corrections` maps addresses to texts. A cell becomes text, whatever its kind was; "" makes it
-    blank. Raises SheetError if an address is not that of a cell below a header, the row of the cell
-    has a fault, a value is not a text that a cell can hold, or two addresses of one cell have
-    different texts; the error lists the first five problems.
+    blank. Raises SheetError if any correction cannot be made; the error lists the first five
+    problems.
     """
     if not corrections:
         return grid
@@ -145,8 +144,8 @@ def _correction_error(source: str, problems: list[str], editor: _GridEditor) -> 
 
 @dataclass(frozen=True, slots=True)
 class _GridEditor:
-    """Finds and changes the cells of one grid. `names` maps each column's place to its name;
-    `rows` maps each row's number to its position.
+    """Finds and changes the cells of one grid. `names` maps the place of a column to its name,
+    `rows` the number of a row to its position.
     """
 
     grid: Grid
@@ -184,7 +183,9 @@ class _GridEditor:
         """Return the positions of the cell's row and column. Raises _CorrectionRefusedError."""
         place = self._place(address)
         if place.row == self.grid.header_row:
-            raise _CorrectionRefusedError(f"{address}: this is the header; map its columns instead")
+            raise _CorrectionRefusedError(
+                f"{address}: this is a header; map it to a column instead"
+            )
         position = self.rows.get(place.row)
         if place.column in self.grid.places and place.column not in self.names:
             raise _CorrectionRefusedError(f"{address}: its column has no header")
@@ -213,7 +214,7 @@ class _GridEditor:
         tab = cell[1].replace("''", "'") if cell[1] else cell[2]
         if tab is not None and tab != self.grid.tab:
             raise _CorrectionRefusedError(
-                f"{address}: the worksheet that is read is {self.grid.tab!r}"
+                f"{address}: petsync reads only the worksheet {self.grid.tab!r}"
             )
         return _Place(int(cell[4]), cell[3].upper())
 
@@ -227,7 +228,7 @@ class _GridEditor:
                 f"{address}: a cell holds no more than {longest:,} characters"
             )
         if any("\ud800" <= char <= "\udfff" for char in text):
-            raise _CorrectionRefusedError(f"{address}: the text has half of a surrogate pair in it")
+            raise _CorrectionRefusedError(f"{address}: the text contains half of a surrogate pair")
         return text
 
     def correct_grid(self, texts_by_cell: Mapping[tuple[int, int], str]) -> Grid:
@@ -279,7 +280,9 @@ def _replace_texts(cells: Cells, texts: Mapping[int, str]) -> Cells:
 
 
 class Origin(NamedTuple):
-    """The file of a grid: its name, and the SHA-256 of its bytes, in hexadecimal."""
+    """The source of a grid: its name, and the SHA-256 of the file's bytes in hexadecimal, "" for a
+    DataFrame.
+    """
 
     name: str
     digest: str = ""
@@ -289,27 +292,28 @@ class Origin(NamedTuple):
 def read_sheet(path: str | Path, **options: Unpack[SheetKeywords]) -> Sheet:
     """Read the spreadsheet at `path`: CSV (`.csv .tsv .txt`) or a workbook (`.xlsx .xlsm`).
 
-    Without a `tab`, petsync reads the exported worksheet, else the first visible one with a known
-    header. Raises SheetError if the exported worksheet is hidden, or if it no longer exists under
-    its name and cannot be identified by its ids.
+    Without a `tab`, petsync reads the exported worksheet of a file with a base, else the first
+    visible worksheet with a known header. Raises SheetError if the exported worksheet is hidden, or
+    if it was renamed and cannot be identified by its ids.
 
-    `mapping` gives the column for headers that must exist in the file; `defaults` gives the column
-    for headers that may be missing. A status must be one of `statuses`, of `known_statuses` or of
-    the file's base; differences in case and in spaces around it are warnings. A cell with the text
-    `clear` empties its field. A byte order mark of a CSV file must fit the `encoding`.
-    `corrections` gives texts by the address of a cell, as in a finding (`Pets!C12`, `C12`,
-    `line 12, column 3`): petsync reads the cell as this text, "" as a blank cell, and checks the
-    sheet with it. The file does not change; sheet, plan and report list the corrections.
+    `mapping` maps headers that must exist in the file to columns, `defaults` headers that may be
+    missing. A status must be one of `statuses`, of `known_statuses` or of the file's base; a
+    difference only in case or in spaces around it is a warning. The text `clear` in a cell empties
+    the field. If a CSV file has a byte order mark, `encoding` must agree with it. `corrections`
+    maps addresses of cells, as in a finding (`Pets!C12`, `C12`, `line 12, column 3`), to texts:
+    petsync reads these texts instead of the cells, "" as a blank cell. The file does not change;
+    the sheet, its plan and its report list the corrections.
 
     Problems of rows are the sheet's findings. Raises SheetError, with a hint, if the file cannot be
-    read at all, a header of `mapping` is missing, or a correction cannot be made.
+    read at all, a header of `mapping` is missing, or a correction cannot be made, and SettingsError
+    for an unknown encoding.
     """
     reject_unknown(options, "read_sheet", SheetKeywords)
     return read_file(path, ReadOptions.of(options))
 
 
 def read_file(path: str | Path, options: ReadOptions) -> Sheet:
-    """Return the sheet in the file. Raises the same errors as `read_sheet`."""
+    """Return the file as a sheet. Raises SheetError and SettingsError as `read_sheet` does."""
     with no_collection():
         source = load(Path(path), options.encoding)
         used_encoding = source.encoding
@@ -339,9 +343,9 @@ def read_file(path: str | Path, options: ReadOptions) -> Sheet:
 
 
 def worksheet_of(path: Path, base: Base, mapping: Mapping[str, str] | None = None) -> str | None:
-    """Return the worksheet that belongs to the base. None if the file or the base has no worksheet,
-    or if the worksheet is missing because the file was exported again and its base names another
-    worksheet. Raises SheetError if the file cannot be read, or the worksheet cannot be identified.
+    """Return the name of the base's worksheet in the file. None if the file or the base has no
+    worksheet, or if the file was exported again with another worksheet. Raises SheetError if the
+    file cannot be read, or if the worksheet is hidden or cannot be identified.
     """
     if not base.tab:
         return None
@@ -378,8 +382,8 @@ def validate_grid(
     clear: str = CLEAR,
     base: Base | None = None,
 ) -> Sheet:
-    """Return the sheet of a grid, with its findings. `statuses` has the usual and the known
-    statuses; `base` is the base of the file.
+    """Return the sheet of a grid, with its findings. `statuses` is a pair: the usual statuses and
+    the further valid ones. `base` is the base of the file.
     """
     headers = Mapper.of(origin.name, mapping).match(grid.header, grid.places)
     reading = _SheetReader(
@@ -471,7 +475,7 @@ class _SheetReader:
         note_worksheet(self.grid, self.headers, self.notes, renamed)
 
     def _note_renamed(self) -> frozenset[int]:
-        """Note the exported columns that have another header now, if any row has the action
+        """Note the exported columns that have a different header now, if any row has the action
         `merge`.
         """
         is_open = np.asarray(self.values[ACTION] == "merge")
@@ -582,7 +586,6 @@ class _SheetReader:
             self.notes.add(-1, "", Note("status-missing", "", problem, cure))
 
     def _exported_texts(self, name: str) -> Container[str]:
-        """Return the texts of a column in the file's own export."""
         return () if self.base is None else _ExportedTexts(self.base, name)
 
     def _mask(self, masks: Mapping[str, Bools], name: str, *, missing: bool = False) -> Bools:
@@ -606,7 +609,7 @@ class _SheetReader:
 
 
 class _ExportedTexts(Container[str]):
-    """The texts of a column in a base, collected only if a text is looked up."""
+    """The texts of a column in a base, collected when the first text is looked up."""
 
     def __init__(self, base: Base, name: str) -> None:
         self._base, self._name = base, name
@@ -625,7 +628,7 @@ class _ExportedTexts(Container[str]):
 _FRAME_NAME = "DataFrame"
 _MAX_LISTED = 12
 _FLOAT64_DIGITS, _LIST_ITEM_DIGITS = 53, 24
-"""The binary digits of a float64, and those to assume for a float in a list."""
+"""The number of significant bits of a float64, and the number to assume for a float in a list."""
 _PARSED_COLUMNS = ("id", "category_id", "tags", "photo_urls")
 """The columns in which a text of a DataFrame is parsed like the text of a cell."""
 
@@ -642,16 +645,14 @@ def sheet_from_frame(
     """Return the sheet of a DataFrame: a missing value means no change, an empty category or
     list empties the field.
 
-    Rows are numbered from `first`, by position. A named level of the index is a column, so a frame
-    indexed by id has ids. A list in `tags` holds `Tag` values or names; a text instead of a list is
-    parsed as in a cell. In the frame of a sheet, "[clear]" empties the `category`, as in the sheet.
-    In any other DataFrame "[clear]" is a text in `name` and `category`, and a plan holds back a row
-    that would write it into the store. `mapping` maps headers that must exist in the frame to
-    columns; `defaults` maps headers that may be missing.
+    Rows are numbered from `first`, by position. A named level of the index, except `row`, is a
+    column, so a DataFrame indexed by id has ids. A list in `tags` contains `Tag` values or names; a
+    text instead of a list is parsed as in a cell. In the frame of a sheet, "[clear]" empties the
+    `category`; in any other DataFrame, it is an ordinary text in `name` and `category`. `mapping`
+    maps headers that must exist to columns, `defaults` headers that may be missing.
 
-    Raises SheetError if no column is one of petsync's, a header is a misspelling of one, two
-    columns have the same name, only the id is known and there are other columns, the index and a
-    column have different ids, a header of `mapping` is missing, or a value does not fit its column.
+    Raises SheetError if the columns are unknown, misspelled or ambiguous, a header of `mapping` is
+    missing, or a value has a type that its column does not accept.
     """
     columns = {**(defaults or {}), **(mapping or {})}
     mapper = Mapper.of(_FRAME_NAME, columns)
@@ -687,8 +688,8 @@ def sheet_from_frame(
 
 
 def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:
-    """Return true if the column has the additional fields of a service, as petsync reads and
-    exports them, and not the user's own values, such as ids.
+    """Return true if the column has a service's additional fields, as petsync exports them, and not
+    the user's own values.
     """
     values = [] if isinstance(column, pd.DataFrame) else column.tolist()
     are_objects = (
@@ -702,8 +703,8 @@ def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:
 def _without_tag_ids(frame: pd.DataFrame, ids: Any, mapper: Mapper) -> pd.DataFrame:
     """Return the frame without `ids`, the column of the tags' ids that a Parquet export has.
 
-    The ids are ignored, because they do not belong to names that somebody edited. Only a tag
-    without a name, or with the name of another tag of its pet, gets its id from this column.
+    The ids are ignored, because the names may have been edited. Only a tag without a name, or with
+    the name of another tag of the same pet, gets its id from this column.
     """
     named = (name for name in frame if mapper.mapping.get(fold_header(str(name))) == "tags")
     tags = next(named, None)
@@ -838,8 +839,8 @@ class _RoundedFloat(float):
 
 
 def _float_digits(dtype: Any) -> int:
-    """Return the number of significant bits of the narrowest float in values of this type: 24 for
-    float32; 53 if the type has no float.
+    """Return the number of significant bits of a float of this type: 24 for float32; 53 if the type
+    has no float.
     """
     if isinstance(dtype, pd.CategoricalDtype):
         dtype = dtype.categories.dtype
@@ -864,7 +865,7 @@ def _arrow_digits(arrow: pa.DataType) -> int:
 
 def _to_plain(value: Any, digits: int | None) -> Any:
     """Return the value as a plain Python object: None if it is missing, a list for an array. A
-    float that exceeds `digits` binary digits becomes a _RoundedFloat, unless `digits` is None.
+    float that needs more than `digits` bits becomes a _RoundedFloat, unless `digits` is None.
     """
     if type(value) is str or value is None:
         return value
@@ -950,7 +951,7 @@ def _join_items(name: str, column: str, items: Sequence[Any], digits: int) -> st
 
 
 def _item(name: str, item: Any, digits: int) -> Any:
-    """Return the item; a dict with the fields of a tag, as in a Parquet export, becomes a Tag."""
+    """Return the item; a dict with the fields of a tag becomes a Tag with an exact id."""
     if isinstance(item, Tag):
         exact = item.id is None or type(item.id) is int
         return item if exact else Tag(_tag_id(name, item.id, digits), item.name)
@@ -961,7 +962,7 @@ def _item(name: str, item: Any, digits: int) -> Any:
 
 def _tag_id(name: str, number: Any, digits: int) -> int | None:
     """Return the id of a tag in a list, None if it is missing. Raises SheetError if it is not an
-    id, or a float that may be rounded: a float in a list may have been a float32.
+    id, or is a float that may be rounded: a float in a list may have been a float32.
     """
     if number is None or type(number) is int:
         return number
@@ -1014,15 +1015,15 @@ class Peek:
     headers: tuple[str, ...]
     """The headers, in the order of their columns."""
     meant: Mapping[str, str] = field(default_factory=dict)
-    """The name of petsync's column for each header that is this name or resembles it, or is another
-    common name for the column.
+    """For each header that is or resembles the name of a petsync column, or is a common name for
+    it: the name of this column.
     """
 
 
 def peek(path: str | Path, *, tab: str | None = None, encoding: str | None = None) -> Peek:
-    """Return the headers of the file; in a workbook, of the worksheet `tab`, else of the one that
-    its base names, else of the first visible one. The headers are those of the row with the most
-    known or similar headers, else of the row with the most cells, among the first 20 rows. Raises
+    """Return the headers of the file; in a workbook, of the worksheet `tab`, else of the exported
+    worksheet, else of the first visible one. The header is the row with the most known or similar
+    headers among the first 20 rows; of rows with equally many, the one with the most cells. Raises
     SheetError if the file cannot be read.
     """
     source = load(Path(path), encoding)
@@ -1060,13 +1061,12 @@ def _count_known(mapper: Mapper, row: Sequence[str]) -> int:
 
 def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES, digest: str = "") -> Sheet | None:
     """Return the sheet of the plan, read with the plan's options; None if the file cannot be read
-    or has changed since the plan was made. `digest` is the file's SHA-256 if the plan's run has
-    written into it.
+    or has changed since the plan was made. If the run of the plan has written into the file,
+    `digest` is the SHA-256 of its new content.
     """
     source = Path(plan.source)
     try:
-        # A plan may come from an untrusted source, so use `load`, which does not read a device or
-        # a pipe.
+        # A plan may come from an untrusted source; `load` does not read a device or a pipe.
         if load(source, plan.encoding or None).digest != (digest or plan.source_digest):
             return None
         sheet = read_sheet(
