@@ -119,7 +119,7 @@ def test_a_near_miss_is_reported_beside_the_column_that_it_is_like(
     assert (
         finding.problem == f"The column '{header}' is not used: the column {ours} is used instead."
     )
-    assert finding.suggestion == f"If its values are to be used, move them into {ours}."
+    assert finding.suggestion == f"To use its values, move them into the column {ours}."
     assert finding.meant is None
     assert header in sheet.others
 

@@ -118,7 +118,7 @@ CASES = [
     Case("id-below-one", "id", "0", "0", "below 1", "Leave the id blank"),
     Case("id-below-one", "id", -1001, "-1001", "below 1", "Leave the id blank"),
     Case("id-out-of-range", "id", "9223372036854775808", "9223372036854775808", "64", "correct"),
-    Case("id-not-a-cell", "id", dt.date(1912, 5, 1), None, "which is the number 4505", "If 4505"),
+    Case("id-not-a-cell", "id", dt.date(1912, 5, 1), None, "as a number, this is 4505", "If 4505"),
     Case("id-not-a-cell", "id", True, None, "TRUE or FALSE", "Format the column as text"),
     Case("id-decimal", "id", "12.0", "12.0", "read as 12.", "Write 12."),
     Case("id-decimal", "id", None, "12,0", "read as 12.", "Write 12."),
@@ -176,8 +176,8 @@ CASES = [
     Case("list-text", "tags", "[Tag(106, 'young')]", "['calm']", "for a list", "Write "),
     Case("list-text", "tags", '["calm", "shy"]', "[]", "for a list", " "),
     Case("list-text", "photo_urls", f"['{URL}']", f'["{URL}"]', "for a list", f"Write {URL}"),
-    Case("clear-spelling", "tags", "[ clear ]", "(clear)", "nearly the marker", "Write [clear]"),
-    Case("clear-spelling", "category", "{Clear}", "<clear>", "nearly the", "put an apostrophe"),
+    Case("clear-spelling", "tags", "[ clear ]", "(clear)", "resembles the marker", "Write [clear]"),
+    Case("clear-spelling", "category", "{Clear}", "<clear>", "resembles the", "put an apostrophe"),
     Case("quote-after-space", "name", None, ' "Bella"', "is part of the text", "Delete the space"),
     Case("quote-after-space", "id", None, ' "7"', "is part of the text", "Delete the space"),
     Case(
@@ -447,7 +447,7 @@ def test_rule_merged_cells(tmp_path: Path) -> None:
     book.save(tmp_path / "pets.xlsx")
     sheet = read_sheet(tmp_path / "pets.xlsx")
     assert list_findings(sheet) == [("Pets!B3", "merged-cells")]
-    assert "(B2:B3), of which only B2 has a value" in sheet.problems[0].problem
+    assert "(B2:B3); only B2 has a value" in sheet.problems[0].problem
     assert "Undo the merge" in sheet.problems[0].suggestion
     assert sheet.blocked_ids == {2}
     assert sheet.frame["id"].tolist() == [1, 3]
@@ -461,7 +461,7 @@ def test_rule_hidden_rows(tmp_path: Path) -> None:
     book.save(tmp_path / "pets.xlsx")
     sheet = read_sheet(tmp_path / "pets.xlsx")
     assert list_findings(sheet) == [("Pets!A1", "hidden-rows")]
-    assert sheet.problems[0].problem == "4 rows are hidden and count like the others: 3, 5-7."
+    assert sheet.problems[0].problem == "4 rows are hidden and are used like the others: 3, 5-7."
     assert "Show all rows" in sheet.problems[0].suggestion
     assert len(sheet) == 38
 

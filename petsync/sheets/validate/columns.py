@@ -131,8 +131,8 @@ def strange_urls(urls: Iterable[str]) -> list[str]:
 
 
 def suggest_url(url: str) -> tuple[str, str]:
-    """Return a suggestion for a strange URL, "" if the rule's suggestion is enough; and the URL
-    that may be meant, "" if there is none.
+    """Return a suggestion for a strange URL, "" if the rule's suggestion is specific enough; and
+    the URL that may be meant, "" if there is none.
     """
     if _LOCAL.match(url):
         return _LOCAL_FILE_HINT, ""
@@ -176,8 +176,8 @@ _INT64 = "Create the column again from its source, as Int64 or as text."
 
 
 class SuspectText(NamedTuple):
-    """The finding for a cell whose content is not text. `is_value`: the cell's text is still used
-    as its value.
+    """The finding for a cell whose content is not text. If `is_value`, the cell's text is still
+    used as its value.
     """
 
     rule: str
@@ -188,7 +188,7 @@ class SuspectText(NamedTuple):
 
 
 def describe_kind(kind: CellKind, text: str, column: str) -> SuspectText:
-    """Return the finding of a cell that is not text; `text` is what the cell shows."""
+    """Return the finding for a cell that is not text; `text` is its value as a text."""
     if kind is CellKind.ERROR:
         return SuspectText("error-cell", *explain_error(text))
     if kind is CellKind.DATE:
@@ -253,7 +253,7 @@ class Column:
     has_value: Bools
     """A mask of the cells with a value to validate."""
     clear: Bools
-    """A mask of the cells with the clear marker."""
+    """A mask of the cells with the marker that empties a field."""
     notes: Notes
 
     def note(
@@ -553,7 +553,7 @@ def _has_special_kind(column: Column) -> Bools:
 
 
 def _note_imprecise(column: Column, exact: Any) -> Bools:
-    """Note the number cells whose last digits may be wrong, and return a mask of them."""
+    """Note the cells with numbers whose last digits may be wrong, and return a mask of them."""
     none_imprecise = np.zeros(len(exact), dtype=bool)
     if column.cells.kinds is None:
         return none_imprecise
@@ -582,7 +582,7 @@ def _read_kind(kind: CellKind, text: str, *, since_1904: bool) -> Reading:
     number = dates.date_serial(text, since_1904=since_1904) if kind is CellKind.DATE else None
     if number is None:
         return Reading(None, _RULES[kind], problem, suggestion)
-    problem = f"The cell holds the date {text}, which is the number {number} in this workbook."
+    problem = f"The cell holds the date {text}; as a number, this is {number}."
     suggestion = f"If {number} is intended, format the column as text and type it again."
     return Reading(None, _RULES[kind], problem, suggestion, str(number))
 
@@ -629,23 +629,24 @@ _BETWEEN = re.compile(r"[\s,]*")
 _SHOWN = 80
 _BRACKETS = ("[]", "()", "{}")
 _NO_ITEMS = f"Leave the cell blank to change nothing, or write {CLEARED} to empty the field."
-"""The marker replaces CLEARED in it."""
+"""`Notes.findings` replaces CLEARED with the marker."""
 _TAG_ID_CURE = (
-    "Correct the number before the tag's name; if it belongs to the name, put a colon before it."
+    "Correct the number before the tag's name; if it is part of the name, put a colon before the "
+    "number."
 )
 
 
 def tags(column: Column) -> ListArray:
-    """Return a list with distinct `Tag` values for each row; an empty one for a cleared cell, None
-    for a cell without a value.
+    """Return a list of distinct `Tag` values for each row: an empty list for a cleared cell, None
+    for a cell without a usable value.
     """
     note_damage(column)
     return _lists(column, _plain_tags, validate_tags)
 
 
 def photos(column: Column) -> ListArray:
-    """Return a list of distinct URLs for each row; an empty one for a cleared cell, None for a cell
-    without a value.
+    """Return a list of distinct URLs for each row: an empty list for a cleared cell, None for a
+    cell without a usable value.
     """
     return _lists(column, _plain_photos, validate_photos)
 
@@ -773,8 +774,7 @@ def validate_tags(text: str) -> TextResult:
     if LIST_LITERAL.match(trim(text)):
         return TextResult(None, [note_list(text, program_tags(trim(text)), format_tags)])
     parsed, notes = _parse(text, parse_tags, format_tags, "tags-unreadable", "tag-repeated")
-    # An empty list would empty the field. Only the marker can express that, so no text is
-    # suggested.
+    # An empty list would empty the field, but only the marker may do this, so no text is suggested.
     meant = format_tags(parsed) if parsed else None
     if NBSP in text and text.count(NBSP) > sum(
         (tag.name or "").count(NBSP) for tag in parsed or ()
@@ -791,8 +791,8 @@ def validate_tags(text: str) -> TextResult:
 
 
 def _placeholders(tags_: Iterable[Tag]) -> list[str]:
-    """Return the names that are placeholders; a tag with an id comes from the store and is no
-    placeholder.
+    """Return the names that are placeholders. A tag with an id comes from the store, so its name is
+    not one.
     """
     return [tag.name for tag in tags_ if tag.id is None and tag.name and is_placeholder(tag.name)]
 
@@ -926,7 +926,7 @@ def _skip(text: str, position: int) -> int:
     return match.end() if match else position
 
 
-# Columns of an export that have another header now: their values would not be read.
+# Columns of an export that have a different header now: their values would not be read.
 
 
 _MIN_SHARE = 0.5
@@ -934,8 +934,8 @@ _MIN_SHARE = 0.5
 
 
 def note_renamed(grid: Grid, headers: Headers, base: Base, notes: Notes) -> frozenset[int]:
-    """Note unused columns with the exported values of a column that is missing now, and a missing
-    id column; return the positions of the renamed columns.
+    """Note unused columns that probably are exported columns with a new header, and a missing id
+    column. Return the positions of the renamed columns.
     """
     renamed: dict[int, str] = {}
     for name, split in _ITEMS.items():
@@ -1000,9 +1000,10 @@ def _position(
 def _category_position(
     grid: Grid, headers: Headers, renamed: Container[int], base: Base
 ) -> int | None:
-    """Return the position of the unused column that probably has the category ids: enough of its
-    values are the exported category ids of their rows, and it is next to the category column or the
-    matches are unlikely to be chance. A column with a similar header takes precedence.
+    """Return the position of the unused column that probably has the category ids; None if there
+    is none. Enough of its values must be the exported category ids of their rows, and the column
+    must be directly after the category, or the matches must be unlikely to be chance. A column with
+    a similar header takes precedence.
     """
     result_headers = own_results(headers.others)
     numbers = zip(base.rows["id"].tolist(), base.rows["category_id"].tolist(), strict=True)
@@ -1076,7 +1077,7 @@ exported ones.
 """
 
 
-# Lists with other separators than those of the grammar, which would be read as one item.
+# Lists with separators that petsync does not accept; they would be read as one item.
 
 
 _ASCII = b",\n\r\t\v\f|"
@@ -1089,7 +1090,7 @@ _WIDE_PAIRS[tuple(zip(*{char.encode()[:2] for char in _WIDE[1:-1]}, strict=True)
 _MARKUP = r"(?i)<br|&#|_x000|\\[rn]"
 _OPENING = bytes({char.encode()[0] for char in BLANKS + "[({"})
 _LETTERS = np.zeros(256, dtype=bool)
-"""A mask of the bytes that show, directly before a URL, that the URL does not start an item."""
+"""A mask of the bytes after which a URL does not start a new item."""
 _LETTERS[[*b" \t\x0b\x0c,;|_&", *range(48, 58), *range(65, 91), *range(97, 123)]] = True
 _LETTERS[128:] = True
 
@@ -1111,11 +1112,10 @@ def _base_items(base: Base, column: str) -> Iterator[Any]:
 def note_separators(
     tags: Cells | None, photos: Cells | None, marker: str, base: Base | None, notes: Notes
 ) -> None:
-    """Note tags separated by a comma, a line break or a bar, URLs separated by a comma, a
-    semicolon, a space, a bar or nothing, the marker beside other items, the marker's word without
-    brackets, and tags in brackets.
+    """Note tags and URLs with wrong separators between them, tags in brackets, the marker beside
+    other items, and the marker's word without brackets.
 
-    A tag or URL in the `base` is a single one, because it was exported as one.
+    A tag or URL in the `base` was exported as one item, so it is not split.
     """
     known_tags = _known(base, lambda each: {tag.name or "" for tag in _base_items(each, "tags")})
     known_urls = _known(base, lambda each: {*_base_items(each, "photo_urls")})
@@ -1240,8 +1240,8 @@ def _photo_separators(text: Any, known_urls: Known) -> Iterator[tuple[int, str, 
 
 
 def _doubtful_photos(text: Any) -> Rows:
-    """Return the rows with a bar that is not a separator, with a comma or semicolon before a space
-    or at the end, with a `<` or a separator of another script, or with a URL inside an item.
+    """Return the rows whose URLs may have wrong separators, such as a bar without spaces, a comma
+    at the end, `<`, or a URL directly after another one.
     """
     cell_bytes = text_bytes(text)
     if not len(cell_bytes.data):
@@ -1262,7 +1262,7 @@ def _doubtful_photos(text: Any) -> Rows:
 
 
 def _find_starts(cell_bytes: Any) -> Rows:
-    """Return the positions of URLs that start after something that is not a separator."""
+    """Return the positions of URLs that start inside an item."""
     colons = cell_bytes.find(b":")
     colons = colons[
         (cell_bytes.bytes_after(colons) == 0x2F) & (cell_bytes.bytes_after(colons, by=2) == 0x2F)
@@ -1319,8 +1319,8 @@ def free_text(column: Column) -> Any:
 
 
 def categories(column: Column, exported: Container[str], marker: str) -> Any:
-    """Return the categories' names as typed; names in `exported` are not reported as placeholders,
-    texts of a program or names with a number.
+    """Return the names of the categories as typed. Names in `exported` are not reported as
+    suspicious.
     """
     _note_placeholders(column, are_placeholders(column.cells.trim()), exported)
     _note_records(column, "category-text", exported, _NO_ITEMS)
@@ -1332,8 +1332,8 @@ def categories(column: Column, exported: Container[str], marker: str) -> Any:
 
 
 def names(column: Column, exported: Container[str]) -> Any:
-    """Return the names as typed; names in `exported` are not reported as placeholders or texts of a
-    program. The clear marker is refused.
+    """Return the names as typed. Names in `exported` are not reported as suspicious. The marker
+    that empties a field is an error.
     """
     hint = "Leave the cell blank to change nothing, or write the name."
     _note_placeholders(column, are_missing_values(column.cells.trim()), exported, hint)
@@ -1347,8 +1347,8 @@ def names(column: Column, exported: Container[str]) -> Any:
 
 
 def statuses(column: Column, usual: Sequence[str], known: Collection[str]) -> Any:
-    """Return the statuses in the spelling of the `usual` or `known` ones; a status in `known` stays
-    as typed. A cleared cell gets ""; an unknown status gets a missing value.
+    """Return the statuses, spelled like those in `usual` and `known`. A cleared cell becomes "", an
+    unknown status a missing value.
     """
     offered = [*usual, *sorted(set(known) - set(usual))]
 
@@ -1370,8 +1370,8 @@ def statuses(column: Column, usual: Sequence[str], known: Collection[str]) -> An
 
 
 def actions(column: Column) -> Any:
-    """Return the action of each row: one of ACTIONS, `merge` for a blank, cleared or unknown
-    one.
+    """Return the action of each row, one of ACTIONS: `merge` if the cell is blank, cleared or
+    unknown.
     """
     for at in positions(column.clear):
         column.note(at, "unknown-action")
@@ -1397,8 +1397,8 @@ def _note_placeholders(
 
 
 def _note_records(column: Column, rule: str, exported: Container[str], empty: str) -> None:
-    """Note texts that a program writes for a category or a list; `empty` is the suggestion for an
-    empty list.
+    """Note texts that a program writes for a category or a list. `empty` is the suggestion if the
+    list is empty.
     """
     rows = _with_brackets(column.cells.text)
     for at, text in _matching_cells(column, rows, _RECORD, exported):

@@ -1,4 +1,4 @@
-"""Findings of cells while they are validated."""
+"""Collect findings during validation, and find the marker that empties a field."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-# The marker that empties a field, `[clear]`, in whole columns of cells.
+# The marker that empties a field, `[clear]`, in the cells of a column.
 #
 # In a list of several items, an item that is or resembles the marker is written in quotes.
 
@@ -171,7 +171,7 @@ _MAX_VALUE_LENGTH = 200
 
 
 class Note(NamedTuple):
-    """One problem of one cell; without a suggestion, the rule's `cure` is used."""
+    """A problem of a cell. Without `problem` or `suggestion`, the text of the rule is used."""
 
     rule: str
     value: str
@@ -193,11 +193,11 @@ class Notes:
 
     @property
     def since_1904(self) -> bool:
-        """True if the workbook counts the days from 1904 on."""
+        """True if the workbook uses the 1904 date system."""
         return self._grid.since_1904
 
     def add(self, at: int, column: str, *notes: Note) -> None:
-        """Note problems of the cell of `column` in the row at position `at`; `column` is a name,
+        """Note problems of the cell in `column` and the row at position `at`. `column` is a name,
         the place of a column without a name, or "" for the whole sheet.
         """
         self._notes.extend((at, column, note) for note in notes)
@@ -223,8 +223,8 @@ class Notes:
 
     def findings(self, marker: str = "") -> tuple[Finding, ...]:
         """Return all notes as findings, in the order of the file. A text that contains the `marker`
-        is not suggested, because it would empty the field. The `marker` replaces `[clear]` in the
-        suggestions of rules, and CLEARED in those of notes.
+        is not suggested, because it would empty the field. The `marker` replaces `[clear]` in a
+        suggestion of a rule, and CLEARED in a suggestion of a note.
         """
         ordered = sorted(self._notes, key=lambda each: (each[0], self._columns.get(each[1], -1)))
         return tuple(self._finding(*each, marker) for each in ordered)

@@ -1,4 +1,4 @@
-"""Validate rows: duplicates, merged and hidden cells, rows that are not data, suspicious values."""
+"""Validate rows: duplicates, merged and hidden cells, rows that are not pets, suspicious texts."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _MAX_PLACES = 10
 def find_copies(
     grid: Grid, known_columns: Mapping[str, int], ids: Numbers, active: Bools, notes: Notes
 ) -> Bools:
-    """Note repeated ids, and return a mask of the rows that only repeat another row, word for word
-    in petsync's columns.
+    """Note repeated ids, and return a mask of the rows that repeat an earlier row: all texts in
+    petsync's columns are equal.
 
     `known_columns` has the positions of these columns, `ids` the rows' ids. Rows that are not
-    `active` do not count.
+    `active` are ignored.
     """
     repeats = np.zeros(len(ids), dtype=bool)
     rows_with_id = np.flatnonzero(active & ~np.asarray(ids.isna()))
@@ -181,10 +181,9 @@ _MIN_DISTINCT = 0.9
 def note_worksheet(
     grid: Grid, headers: Headers, notes: Notes, renamed: Container[int] = ()
 ) -> None:
-    """Note headers that are similar to petsync's or missing, columns that may have the ids, other
-    worksheets with known headers, filters, and merged and hidden cells. A note is on the header, on
-    the rows that a merged range covers, or on the whole sheet. The headers of `renamed` columns get
-    no note.
+    """Note similar and missing headers, columns that may have the ids, other worksheets with known
+    headers, filters, and merged and hidden cells. `renamed` has the positions of columns whose
+    headers get no note, because they already have one.
     """
     for position, name in headers.near.items():
         if position in renamed:
@@ -194,7 +193,7 @@ def note_worksheet(
         hint = f"Rename it to {name} if it is that column, or map it."
         if is_there := name in headers.columns:
             problem = f"The column '{text}' is not used: the column {name} is used instead."
-            hint = f"If its values are to be used, move them into {name}."
+            hint = f"To use its values, move them into the column {name}."
         notes.add(
             -1, text, Note("header-near-miss", text, problem, hint, None if is_there else name)
         )
@@ -231,7 +230,7 @@ def _note_numbers(grid: Grid, headers: Headers, notes: Notes, renamed: Container
     ]
     for name, place in columns[:_MAX_RANGES]:
         where = f"column {place} ('{name}')" if grid.header_row else f"column '{name}'"
-        problem = f"No column is known to hold ids, and the unused {where} holds whole numbers."
+        problem = f"No column has a known id header, and the unused {where} contains whole numbers."
         hint = f"Rename '{name}' to id if these are the pets' ids, or map it."
         notes.add(-1, name, Note("header-numbers", name, problem, hint, "id"))
 
@@ -267,7 +266,7 @@ def _note_merged(grid: Grid, headers: Headers, text: str, notes: Notes) -> int:
     top, bottom = int(match[2]), int(match[4])
     start, stop = np.searchsorted(grid.rows, [top, bottom + 1]).tolist()
     columns = range(column_number(match[1]), column_number(match[3]) + 1)
-    problem = f"The cell is merged with others ({text}), of which only {match[1]}{top} has a value."
+    problem = f"The cell is part of merged cells ({text}); only {match[1]}{top} has a value."
     for name, position in headers.columns.items():
         place = grid.places[position]
         if start < stop and column_number(place) in columns:
@@ -283,9 +282,9 @@ def _note_hidden(grid: Grid, notes: Notes) -> None:
     hidden = sorted(set(grid.hidden) & set(grid.rows.tolist())) if grid.hidden else []
     if hidden:
         count = (
-            "1 row is hidden and counts"
+            "1 row is hidden and is used"
             if len(hidden) == 1
-            else f"{len(hidden):,} rows are hidden and count"
+            else f"{len(hidden):,} rows are hidden and are used"
         )
         others = "the others"
         notes.add(
@@ -298,7 +297,7 @@ def _note_hidden_columns(grid: Grid, headers: Headers, notes: Notes) -> None:
     for place in grid.hidden_columns:
         if place in known_columns:
             problem = (
-                f"The column {place} ({known_columns[place]}) is hidden; its cells count like the "
+                f"The column {place} ({known_columns[place]}) is hidden; it is used like the "
                 "others."
             )
             notes.add(-1, known_columns[place], Note("hidden-columns", "", problem))
@@ -306,7 +305,9 @@ def _note_hidden_columns(grid: Grid, headers: Headers, notes: Notes) -> None:
     for place in grid.filtered:
         if place in grid.places:
             name = names.get(grid.places.index(place), place)
-            problem = f"The column {place} ({name}) has a filter; the rows that it hides count too."
+            problem = (
+                f"The column {place} ({name}) has a filter; the rows that it hides are used too."
+            )
             notes.add(-1, name, Note("filter-active", "", problem))
 
 
@@ -340,8 +341,8 @@ _INITIALS = bytes({ord(char) for word in _TOTALS.split("|") for char in word[0] 
 
 
 def note_non_data(grid: Grid, headers: Headers, notes: Notes) -> None:
-    """Note repeated headers and rows of totals, and drop the other notes on these rows: their cells
-    do not describe a pet.
+    """Note repeated headers and rows of totals, and drop the other notes on these rows, which are
+    not pets.
     """
     column = "id" if "id" in headers.columns else next(iter(headers.columns), "")
     notes_by_row = {at: Note("totals-row", text) for at, text in _totals(grid, headers)}
@@ -397,7 +398,7 @@ def _text(grid: Grid, column: int, at: int) -> str:
     return text
 
 
-# Readable texts that are probably mistakes.
+# Texts that are valid, but are probably mistakes.
 
 
 _CONVERTED = ("name", "category", "tags")
@@ -405,8 +406,8 @@ _UNSEEN = ("id", "name", "status", "category", "category_id", "tags", "action")
 
 
 def note_suspects(grid: Grid, headers: Headers, notes: Notes) -> None:
-    """Note texts that show errors, texts that programs made from dates and numbers, and invisible
-    characters.
+    """Note texts that look like errors, like dates or numbers that a program converted, or that
+    contain invisible characters.
     """
     is_csv = not grid.tab and grid.header_row > 0
     for name, position in headers.columns.items():

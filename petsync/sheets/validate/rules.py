@@ -1,4 +1,4 @@
-"""The rules of findings: code, severity, sentence and suggestion of each."""
+"""The rules of findings, with their codes, severities and texts."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class Rule:
 
 
 def error(code: str, meaning: str, example: str, fixed: str, cure: str, more: str = "") -> Rule:
-    """Return a rule that blocks the row that breaks it."""
+    """Return a rule with the severity `error`."""
     return _rule("error", code, meaning, example, fixed, cure, more)
 
 
 def warning(code: str, meaning: str, example: str, fixed: str, cure: str, more: str = "") -> Rule:
-    """Return a rule that reports a problem but does not block the row."""
+    """Return a rule with the severity `warning`."""
     return _rule("warning", code, meaning, example, fixed, cure, more)
 
 
@@ -87,7 +87,7 @@ PROGRAM = (
         "Fix the formula, or type the value in.",
         "In a CSV file, the texts of these errors count as errors: `#N/A`, `#REF!`, `#VALUE!`, "
         "`#NAME?` and others, in several languages, and `########` from a column that was too "
-        "narrow. Write such a name with an apostrophe: `'#N/A`.",
+        "narrow. If such a text is correct, put an apostrophe before it: `'#N/A`.",
     ),
     warning(
         "error-text",
@@ -171,12 +171,12 @@ PROGRAM = (
     ),
     error(
         "clear-spelling",
-        "The text is nearly the marker that empties the field.",
+        "The text resembles the marker that empties the field.",
         "[ clear ] or (clear)",
         "[clear]",
         "Write [clear] to empty the field; put an apostrophe before the text if it is intended.",
-        "petsync reports other brackets (`［clear］`), a missing one (`clear]`) and spaces inside "
-        "them. In a list of several items, put such an item in double quotes: "
+        "petsync reports other brackets (`［clear］`), a missing bracket (`clear]`) and spaces "
+        "inside the brackets. In a list of several items, put such an item in double quotes: "
         '`"(clear)"; shy`. An export writes the apostrophe or the quotes.',
     ),
 )
@@ -222,8 +222,7 @@ CHARACTERS = (
         "Type the value again instead of pasting it.",
         "Because of zero-width spaces, soft hyphens, direction marks and control characters, "
         "texts that look the same can differ. petsync does not report joiners inside emoji, or "
-        "marks in "
-        "right-to-left texts.",
+        "direction marks in right-to-left texts.",
     ),
 )
 
@@ -567,11 +566,11 @@ ROWS = (
         "The row repeats the header; it is not a pet.",
         "id, name, status in row 40",
         "no such row",
-        "Delete the row. It is often pasted along with the rows below it.",
+        "Delete the row. It was probably pasted together with the rows below it.",
     ),
     error(
         "totals-row",
-        "The row looks like totals, not like a pet.",
+        "The row seems to contain totals, not a pet.",
         "Total, in the last row",
         "no such row",
         "Delete the row, or write ignore in the column action.",
@@ -586,7 +585,7 @@ ROWS = (
     ),
     error(
         "merged-cells",
-        "The cell is merged with others, of which only the first has a value.",
+        "The cell is part of merged cells; only the first of them has a value.",
         "C4:C6",
         "three cells",
         "Undo the merge and fill in each cell.",
@@ -601,9 +600,9 @@ SHEET = (
         "Staus",
         "status",
         "Write the header as suggested, or map it.",
-        "petsync never guesses a header, not even a common one such as `Nummer`, `SKU`, "
-        "`Catégorie` or `ï»¿id` (`id` in a wrong encoding). It also reports a header if the sheet "
-        "already has the column that it is similar to, unless that column is `id`. In a "
+        "petsync never guesses the meaning of a header, not even of a common one such as `Nummer`, "
+        "`SKU`, `Catégorie` or `ï»¿id` (`id` in a wrong encoding). It also reports a header if the "
+        "sheet already has the similar column, unless this column is `id`. In a "
         "DataFrame, a misspelt header is an error. [sheets.md](sheets.md#columns) explains how to "
         "map headers.",
     ),
@@ -614,7 +613,7 @@ SHEET = (
         "status",
         "Restore the header, or map it.",
         "The export records what each column contained: most values of the unused column were in "
-        "the missing one, or the headers are similar. petsync makes no plan, because it would "
+        "the missing column, or the headers are similar. petsync makes no plan, because it would "
         "overlook edits in the column, and rows without their ids would be new pets. If you "
         "removed a column on purpose, insert an empty one with its header.",
     ),
@@ -645,21 +644,21 @@ SHEET = (
     ),
     warning(
         "hidden-rows",
-        "Rows are hidden, by hand or by a filter; they count like the others.",
+        "Rows are hidden, by hand or by a filter; petsync uses them like the others.",
         "rows 12 to 40 are hidden",
         "all rows are shown",
         "Show all rows and check them, or write ignore in the column action.",
     ),
     warning(
         "hidden-columns",
-        "A column that petsync reads is hidden; its cells count like the others.",
+        "A column that petsync reads is hidden; petsync uses it like the others.",
         "the column status is hidden",
         "the column is shown",
         "Show the column and check it, or delete it if petsync should not use it.",
     ),
     warning(
         "filter-active",
-        "A filter is set; the rows that it hides count like the others.",
+        "A filter is set; petsync also uses the rows that it hides.",
         "a filter for the status sold",
         "all rows are shown",
         "Clear the filter to see all rows.",

@@ -1,4 +1,4 @@
-"""Suspicious text: damaged encodings, invisible characters, dates, placeholders, spelling."""
+"""Find suspicious texts: errors, dates, invisible characters, encodings, placeholders."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def cells(text: Any, special_kinds: Mapping[int, CellKind]) -> Cells:
 
 
 def explain_error(value: str) -> tuple[str, str]:
-    """Return the problem of a cell with this error, and a suggestion; each is "" if the text of the
-    rule is enough.
+    """Return the problem of a cell with this error, and a suggestion; each is "" if the rule's text
+    is specific enough.
     """
     cause = _error_cause(value)
     if not cause:
@@ -177,7 +177,7 @@ def find_converted(text: Any) -> Iterator[int]:
 
 
 def suggest_typed(shown: str) -> str:
-    """Return a suggestion with the texts that may have been typed for a date in a cell; "" if
+    """Return a suggestion with the texts that a program may have converted to this date; "" if
     `shown` is not a date.
     """
     day = _day(shown)
@@ -190,8 +190,9 @@ def suggest_typed(shown: str) -> str:
 
 
 def date_serial(shown: str, *, since_1904: bool = False) -> int | None:
-    """Return the serial number of a date in a workbook, which counts from 1904 on if `since_1904`;
-    None if the text has a time, or is not a date from March 1900 or January 2, 1904 on.
+    """Return the serial number of a date in a workbook, which uses the 1904 date system if
+    `since_1904`. None if the text has a time, is not a date, or is a date before March 1900 (before
+    January 2, 1904 in the 1904 date system).
     """
     day = _day(shown) if len(shown) == len("2026-05-01") else None
     first, zero = (1, _DAY_ZERO_1904) if since_1904 else (61, _DAY_ZERO)
@@ -289,7 +290,9 @@ def _hidden_characters(text: str) -> Iterator[str]:
 
 
 def _is_joined(text: str, at: int) -> bool:
-    """Return true if a joiner is between characters of emoji, or of a script that uses joiners."""
+    """Return true if the joiner may be between parts of an emoji, or letters of a script that uses
+    joiners.
+    """
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     return before >= "\u0600" and after >= "\u0600"
 
@@ -305,7 +308,7 @@ _MISREAD_RUN = re.compile(f"([^\\x00-\\x7f{re.escape(''.join(_BYTES))}]+)")
 
 
 def repair_misread(text: str) -> str:
-    """Return the original text; "" if `text` was not decoded wrongly.
+    """Return the text before it was decoded wrongly; "" if it does not look wrong.
 
     Each part between characters that Windows-1252 does not have is repaired separately.
     """
@@ -320,7 +323,7 @@ def _decode_part(part: str) -> str:
         return part
 
 
-# Placeholders: texts that people write instead of leaving a cell blank.
+# Placeholders: texts that people or programs write instead of leaving a cell blank.
 
 
 _SIGNS = ("-", "--", "---", "–", "—", ".", "..", "...", "…", "_", "?", "??", "???")
@@ -332,14 +335,14 @@ _PLACEHOLDERS = frozenset(
 _MISSING_VALUES = pa.array(
     ["nan", "NaN", "None", "NULL", "<NA>", "NaT", "(null)", "undefined", "\\N"], pa.large_string()
 )
-"""The texts that programs write for a missing value, in exact spelling: a pet may be called Null or
-N/A.
+"""The texts that programs write for a missing value. The spelling must be exact: a pet may be
+called Null or N/A.
 """
 _PLACEHOLDER_SET = pa.array(sorted(_PLACEHOLDERS), pa.large_string())
 
 
 def is_placeholder(text: str) -> bool:
-    """Return true if the text is one that people write for "nothing" or "not known"."""
+    """Return true if people or programs write this text for "nothing" or "not known"."""
     return trim(text).casefold() in _PLACEHOLDERS
 
 
@@ -350,9 +353,7 @@ def are_placeholders(trimmed: Any) -> Bools:
 
 
 def are_missing_values(trimmed: Any) -> Bools:
-    """Return a mask of the texts in the Arrow array that other programs write for a missing
-    value.
-    """
+    """Return a mask of the texts in an Arrow array that programs write for a missing value."""
     result: Bools = np.asarray(pc.is_in(trimmed, value_set=_MISSING_VALUES))
     return result
 
@@ -371,8 +372,8 @@ _LATIN_LOOKALIKES = dict(
 
 
 def nearest_choice(word: str, choices: Collection[str]) -> tuple[str, str]:
-    """Return the choice that a case-folded word may mean, and the reason if the word only looks the
-    same; two empty texts if no choice is similar.
+    """Return the choice that a case-folded word may mean; and, if the word only looks the same, the
+    difference in words. Return two empty texts if no choice is similar.
     """
     plain = _fold_lookalikes(word)
     if plain in choices:
