@@ -128,12 +128,12 @@ BROKEN = {
                 HEADER + f'<row r="2">{text_cell("B2", "x")}{text_cell("B2", "y")}</row>'
             )
         ),
-        "the cell B2 is there twice",
+        "the cell B2 occurs twice",
     ),
     "a formatted cell in the place of another one": (
         "pets.xlsx",
         workbook(sheet=worksheet(HEADER + f'<row r="2">{text_cell("B2", "x")}<c r="B2"/></row>')),
-        "the cell B2 is there twice",
+        "the cell B2 occurs twice",
     ),
     "one place in two rows of one number": (
         "pets.xlsx",
@@ -143,7 +143,7 @@ BROKEN = {
                 f'<row r="2">{text_cell("A2", "7")}{text_cell("B2", "y")}</row>'
             )
         ),
-        "the cell B2 is there twice",
+        "the cell B2 occurs twice",
     ),
     "one place in two rows of one number of a sheet with errors": (
         "pets.xlsx",
@@ -153,7 +153,7 @@ BROKEN = {
                 '<row r="2"><c r="C2"/><c r="A2" t="e"><v>x</v></c><c><v>7</v></c></row>'
             )
         ),
-        "the cell B2 is there twice",
+        "the cell B2 occurs twice",
     ),
     "no place at all": (
         "pets.xlsx",
@@ -196,7 +196,7 @@ BROKEN = {
     "another packing": (
         "pets.xlsx",
         workbook(packing=zipfile.ZIP_BZIP2),
-        "packed in a way that no spreadsheet program uses",
+        "compressed with a method that no spreadsheet program uses",
     ),
     "a locked archive": ("pets.xlsx", locked(), "the file is encrypted"),
     "missing text": (
@@ -504,7 +504,7 @@ def test_cells_in_any_order_are_read(tmp_path_factory, case):
     path = tmp_path_factory.mktemp("order") / "pets.xlsx"
     path.write_bytes(workbook(sheet=worksheet(rows)))
     if is_repeated:
-        with pytest.raises(SheetError, match=r"the cell [ABC][1-9] is there twice"):
+        with pytest.raises(SheetError, match=r"the cell [ABC][1-9] occurs twice"):
             read_sheet(path)
         return
     grid = read.read_grid(load(path), Mapper.of("", None), None)

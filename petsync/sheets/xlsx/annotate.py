@@ -1,4 +1,4 @@
-"""Mark findings in a copy of a sheet: colours and comments at the cells."""
+"""Mark findings in a copy of a sheet, with colours and comments in the cells."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def convert_to_workbook(source: Source, sheet: Sheet) -> Source:
         raise SheetError(
             f"{source.path}: line {records[-1].number:,} is beyond the last row of a worksheet "
             f"({MAX_ROWS:,})",
-            hint="Split the file; petsync check lists the findings of all of it.",
+            hint="Split the file. petsync check lists all findings of the file as it is.",
         )
     rows = [(each.number, _texts(each, source)) for each in records]
     with bulk_workbook() as bulk:
@@ -123,8 +123,9 @@ def _has_content(line: Line) -> bool:
 
 
 def _texts(line: Line, source: Source) -> list[str]:
-    """Return the unescaped cells of a line; if it cannot be parsed, the whole record is one
-    cell.
+    """Return the unescaped cells of a record; if it cannot be parsed, one cell with its text.
+
+    Raises SheetError if a cell is too long for a workbook.
     """
     record_text = [line.body.decode("utf-8", "replace")]
     texts = record_text if line.cells is None else list(map(unescape_formula, line.cells))
@@ -132,7 +133,7 @@ def _texts(line: Line, source: Source) -> list[str]:
         raise SheetError(
             f"{source.path}: line {line.number} has a cell of more than the {MAX_CELL:,} "
             "characters that a workbook's cell holds",
-            hint="Shorten it; petsync check lists the findings of the file as it is.",
+            hint="Shorten it. petsync check lists all findings of the file as it is.",
         )
     return texts
 
@@ -155,7 +156,7 @@ def _lay_out(sheet: Worksheet, rows: _Rows, header_row: int) -> tuple[int, int]:
     return styles
 
 
-# A worksheet's comments: petsync's are added or removed, all others stay.
+# A worksheet's comments: those of petsync are added or removed, all others stay.
 
 
 AUTHOR = "petsync"
@@ -164,7 +165,8 @@ _FONT = (
     '<{0}rPr><{0}sz val="9"/><{0}color indexed="81"/><{0}rFont val="Tahoma"/>'
     '<{0}family val="2"/></{0}rPr>'
 )
-# One finding in a comment: the problem in one line, the suggestion and the code in the next.
+# One finding in a comment: the problem, the suggestion on the next line if there is one, and the
+# code at the end.
 _OWN_TEXT = re.compile(r"(?:\A|(?<=\n))petsync: [^\n]+(?:\n[^\n]+)?? \([a-z0-9-]+\)(?:\n+|\Z)")
 _ILLEGAL = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -242,7 +244,7 @@ class Comments:
     def _section(self, name: str) -> Element:
         section = self._root.one(name)
         if section is None:
-            raise MarkupError(f"it has no {name}")
+            raise MarkupError(f"the part with the comments has no element {name}")
         return section
 
     def _read_comment(self, comment: Element) -> None:
@@ -323,15 +325,15 @@ _PIXELS_A_POINT = 4 / 3
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """The columns or the rows of a worksheet, in ranges of one size in pixels; the size of hidden
-    ones is 0.
+    """The columns or the rows of a worksheet, in ranges of the same size in pixels; a hidden column
+    or row has the size 0.
     """
 
     last: int
     firsts: list[int] = field(default_factory=list)
     """The first column or row of each range, from 0."""
     starts: list[int] = field(default_factory=list)
-    """The distance of each range from the start of the worksheet."""
+    """The distance in pixels of each range from the start of the worksheet."""
     sizes: list[int] = field(default_factory=list)
 
     @classmethod
@@ -377,7 +379,7 @@ class _Axis:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The places of a worksheet's columns and rows in pixels."""
+    """The positions of a worksheet's columns and rows in pixels."""
 
     columns: _Axis
     rows: _Axis
@@ -407,8 +409,8 @@ class Layout:
         return cls(_Axis.of(columns, width, _LAST_COLUMN), _Axis.of(rows, height, _LAST_ROW))
 
     def box(self, row: int, column: int, lines: int) -> Box:
-        """Return a box for `lines` lines beside a cell; as in spreadsheet programs, it starts a
-        little above the cell.
+        """Return a box for `lines` lines beside a cell (row and column from 0); as in spreadsheet
+        programs, it starts a little above the cell.
         """
         left = column + 1 if column < _LAST_COLUMN - 8 else max(column - 8, 0)
         top, into = (row - 1, min(_MARGIN, self.rows.size(row - 1))) if row else (0, 2)
@@ -423,7 +425,7 @@ class Layout:
 
 
 def count_lines(text: str) -> int:
-    """Return the number of lines of a text in a box."""
+    """Return the number of lines that a text needs in a box, approximately."""
     return sum(max(1, ceil(len(line) / _LETTERS)) for line in text.split("\n"))
 
 
@@ -572,7 +574,9 @@ def new_shapes() -> bytes:
 
 
 def highest_block(data: bytes) -> int:
-    """Return the highest number of the blocks of 1,024 shape ids that a part uses."""
+    """Return the highest number of a block of 1,024 shape ids that the VML part uses; 0 if there is
+    none.
+    """
     numbers = re.findall(rb"\b[0-9]{1,9}\b", b",".join(_BLOCKS.findall(data)))
     return max(map(int, numbers), default=0)
 
@@ -671,7 +675,7 @@ def _with_blocks(data: bytes, blocks: str) -> bytes:
     return data[:position] + layout.encode() + data[position:]
 
 
-# Update of the part with the boxes of a worksheet's comments.
+# Update the VML part with the boxes of a worksheet's comments.
 
 
 _KIND = "application/vnd.openxmlformats-officedocument.vmlDrawing"
@@ -756,8 +760,8 @@ def file_losses(*, signed: bool, macros: bool) -> Iterator[str]:
 
 
 def sheet_losses(root: Element, cells: Collection[tuple[int, int]]) -> Iterator[str]:
-    """Yield sentences about the marks that the worksheet's settings may hide, and about its
-    protection. Cells are (row from 1, column from 0).
+    """Yield sentences about marks that conditional formats may hide, and about the protection of
+    the worksheet. Cells are (row from 1, column from 0).
     """
     areas = list(_conditional(root))
     if covered_cells := sum(any(_is_in(cell, area) for area in areas) for cell in cells):
@@ -775,13 +779,13 @@ def cell_losses(
     threaded: int = 0,
     only_coloured: int = 0,
 ) -> Iterator[str]:
-    """Yield sentences about the limitations of marked cells, each with the number of cells."""
+    """Yield sentences about marks that are incomplete or not visible, with the number of cells."""
     if patterned:
         yield (
             f"{_cells(patterned, 'has', 'have')} a pattern or gradient, which the colour replaces."
         )
     if hidden:
-        yield f"{_cells(hidden, 'is', 'are')} in hidden rows; show all rows to see them."
+        yield f"{_cells(hidden, 'is', 'are')} in hidden rows; show all rows to see every mark."
     if commented:
         cells = _cells(commented, "has", "have")
         yield f"{cells} a comment already; petsync's text is below it."
@@ -791,7 +795,7 @@ def cell_losses(
     if only_coloured:
         why = "more comments would make the workbook slow to open."
         cells = _cells(only_coloured, "is", "are")
-        yield f"{cells} only coloured: {why} petsync check lists everything."
+        yield f"{cells} only coloured: {why} petsync check lists all findings."
 
 
 def _conditional(root: Element) -> Iterator[_Area]:
@@ -822,7 +826,7 @@ def _cells(number: int, one: str, many: str) -> str:
 
 ERROR, WARNING = "FFB9BE", "FFE985"
 """The colours of errors and warnings. Spreadsheet programs do not offer these colours, so petsync
-recognises its own marks.
+recognises its own marks by them.
 """
 
 
@@ -834,13 +838,13 @@ class Painter:
     marks: Mapping[int, Mapping[int, Mark]]
     had_marks: bool
     patterned: int = 0
-    """The number of cells whose pattern the colour replaced."""
+    """The number of marked cells whose pattern or gradient the colour replaced."""
     hidden: int = 0
-    """The number of cells in hidden rows."""
+    """The number of marked cells in hidden rows."""
     _stripped: dict[int, int] = field(default_factory=dict)
 
     def change(self, row: Row) -> dict[int, NewCell]:
-        """Return the styles of the cells that change in a row."""
+        """Return the new styles of the cells of a row."""
         marks = self.marks.get(row.number, {})
         new = (
             {at: NewCell(self._unmarked_style(row.style(at))) for at in row.cells}
@@ -881,7 +885,7 @@ _COMMENTS = "application/vnd.openxmlformats-officedocument.spreadsheetml.comment
 
 
 class AnnotatedBytes(NamedTuple):
-    """An annotated copy: its bytes, the number of marked cells, and what is lost, as sentences."""
+    """The bytes of an annotated copy, and the other fields of `AnnotatedCopy`."""
 
     data: bytes
     cells: int
@@ -967,7 +971,9 @@ def _by_row(marks: Iterable[Mark]) -> dict[int, dict[int, Mark]]:
 
 
 def _find_merged(data: bytes) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return, for each cell of a merged range, the first cell of that range."""
+    """Return, for each cell of a merged range, the first cell of the range. The rest of very large
+    ranges is left out.
+    """
     firsts: dict[tuple[int, int], tuple[int, int]] = {}
     for reference in _MERGED.findall(data):
         area = corners(reference.decode())

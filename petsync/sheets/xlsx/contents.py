@@ -120,14 +120,14 @@ def _iter_columns(
 def replace_texts(
     texts: pa.LargeStringArray, rows: Positions, others: Sequence[str]
 ) -> pa.LargeStringArray:
-    """Return the texts with others in these rows."""
+    """Return the texts, with `others` at the positions `rows`."""
     mask = np.zeros(len(texts), dtype=bool)
     mask[rows] = True
     return pc.replace_with_mask(texts, pa.array(mask), pa.array(others, _TEXT))
 
 
-# A cell is plain if it needs no quotes and no escape, and is not the marker. Other cells may be
-# plain, too: these expressions match the usual ones.
+# A cell is plain if it needs no quotes and no escape, and is not the marker. These patterns match
+# only the usual plain cells.
 _LETTERS = (
     r"A-Za-z0-9\x{c0}-\x{24f}\x{370}-\x{3ff}\x{400}-\x{52f}\x{3041}-\x{30ff}"
     r"\x{4e00}-\x{9fff}\x{ac00}-\x{d7a3}"
@@ -145,8 +145,8 @@ Positions = npt.NDArray[np.intp]
 
 
 def _are_plain(texts: pa.LargeStringArray, pattern: str) -> npt.NDArray[np.bool_]:
-    """Return a mask of the texts that match the pattern and do not contain the word of the marker,
-    or part of an escaped line break. A missing text is plain in a column, and not in a list.
+    """Return a mask of the texts that match the pattern and contain neither the marker's word nor
+    part of an escaped line break. A missing text is plain in a column, but not in a list.
     """
     is_special = pc.match_substring_regex(texts, rf"{_CLEAR_WORD}|_x000", ignore_case=True)
     is_plain = pc.and_not(pc.match_substring_regex(texts, pattern), is_special)
@@ -172,7 +172,6 @@ def _join_tags(
 
 
 def _values(frame: pd.DataFrame, name: str) -> Sequence[Any]:
-    """Return the column's values, None for each that is missing."""
     return plain_values(frame[name].array) if name in frame else [None] * len(frame)
 
 

@@ -1,4 +1,4 @@
-"""Edit a workbook: new values, columns and rows; all other bytes are unchanged."""
+"""Edit the parts of a workbook: change cells, add columns and rows, and remove rows."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _Columns = dict[str, str]
 def widen_columns(root: Element, widths: Mapping[int, float]) -> list[_Columns]:
     """Return the attributes of each `col`, in order, with these widths by column from 0.
 
-    A range with some of the columns is split; if any of these columns is hidden, it is shown.
+    A range that includes such a column is split; a hidden column is shown.
     """
     columns = [dict(each.attributes) for each in root.all("cols", "col")]
     for column, width in sorted(widths.items()):
@@ -77,7 +77,7 @@ def widen_columns(root: Element, widths: Mapping[int, float]) -> list[_Columns]:
 
 
 def _split_range(columns: _Columns, number: int) -> Iterator[_Columns]:
-    """Yield the parts of a range without one of its columns."""
+    """Yield the parts of a range without the column `number`."""
     if not _covers(columns, number):
         yield columns
         return
@@ -166,12 +166,12 @@ class WorksheetPart:
     every: bool = False
     """Whether `change` is also applied to all other rows."""
     min_heights: Mapping[int, float] = field(default_factory=dict)
-    """The minimum heights of rows without a fixed height, by number. They apply to rows that have a
-    height, and to new rows if the row `like` has one.
+    """The minimum heights in points of rows without a fixed height, by number. They apply to rows
+    that have a height, and to new rows if the row `like` has one.
     """
     like: int = 0
     root: Element = field(init=False)
-    """Everything except the rows."""
+    """The elements of the part, without the rows."""
     splices: Splices = field(default_factory=Splices)
     heights: dict[int, float] = field(default_factory=dict)
     hidden: set[int] = field(default_factory=set)
@@ -221,8 +221,8 @@ class WorksheetPart:
         self._set(Row(number, row, cells, lambda at: _column_style(root, at)))
 
     def add_drawing(self, relation: str, namespace: str) -> None:
-        """Set the worksheet's reference to the part with the comments' boxes, at its place in the
-        schema.
+        """Refer to the VML part with the boxes of the comments; the schema sets the place of the
+        element.
         """
         prefix = self.root.prefix
         name = f"{prefix}legacyDrawing"
@@ -235,7 +235,7 @@ class WorksheetPart:
             self.splices.insert(following.start if following else self.root.close, tag)
 
     def set_widths(self, widths: Mapping[int, float]) -> None:
-        """Set the width of columns (from 0) that had no cells, and show them."""
+        """Set the widths of columns (from 0), and show these columns."""
         existing, data = self.root.one("cols"), self.root.one("sheetData")
         name = f"{self._prefix}col"
         tags = [start_tag(name, each, empty=True) for each in widen_columns(self.root, widths)]
@@ -317,7 +317,7 @@ class WorksheetPart:
         existing = Counter(number for number, _ in self._rows)
         for number, count in existing.most_common(1):
             if count > 1:
-                raise MarkupError(f"the row {number} is there twice")
+                raise MarkupError(f"the row {number} occurs twice")
         for number in sorted(set(self.numbers) - existing.keys()):
             self._set(Row(number, None, {}, lambda at: _column_style(self.root, at)))
         data = self.root.one("sheetData")
@@ -442,8 +442,8 @@ class RangeExtension(NamedTuple):
 
 
 def stretch_ranges(worksheet: WorksheetPart, extension: RangeExtension) -> str:
-    """Extend the filter, drop-downs and formats of the worksheet; return the filter's new range,
-    "" if there is none or it is unchanged.
+    """Extend the filter, the drop-downs and the conditional formats of the worksheet; return the
+    filter's new range, "" if there is no filter or it is unchanged.
     """
     splices = worksheet.splices
     for each in worksheet.root.walk():
@@ -461,7 +461,6 @@ def stretch_ranges(worksheet: WorksheetPart, extension: RangeExtension) -> str:
 
 
 def stretch_tables(parts: WorkbookParts, part: str, extension: RangeExtension) -> None:
-    """Extend the worksheet's tables."""
     for name in _tables(parts, part):
         root, splices = parts.outline(name), Splices()
         # Replace the filter's range first, because the filter is inside the table's element.
@@ -473,8 +472,8 @@ def stretch_tables(parts: WorkbookParts, part: str, extension: RangeExtension) -
 
 
 def find_totals_table(parts: WorkbookParts, part: str, extension: RangeExtension) -> str:
-    """Return the name of the first table that has a row of totals and would get more rows; "" if
-    there is none.
+    """Return the name of the first table that has a total row and would get more rows; "" if there
+    is none.
     """
     for name in _tables(parts, part):
         root = parts.outline(name)
@@ -485,8 +484,8 @@ def find_totals_table(parts: WorkbookParts, part: str, extension: RangeExtension
 
 
 def name_ranges(parts: WorkbookParts, part: str, extension: RangeExtension, filtered: str) -> None:
-    """Extend the ranges of two defined names of the worksheet: the filter's hidden name, to the
-    range `filtered`, and the print area.
+    """Extend the ranges of two defined names of the worksheet: the print area, and the hidden name
+    of the filter, which gets the range `filtered`.
     """
     book = parts.package.workbook
     root, splices = parts.outline(book), Splices()
@@ -532,7 +531,7 @@ def _tables(parts: WorkbookParts, part: str) -> Iterator[str]:
             yield each.target
 
 
-# A workbook with the results beside its rows; everything else is unchanged.
+# Write the results of a run beside the rows of a workbook.
 #
 # Formats, widths, formulas with their values, charts and other sheets are copied unchanged, which a
 # library that loads and saves the workbook would not do.
@@ -563,9 +562,9 @@ def patch_workbook(
 ) -> bytes:
     """Return the workbook with `edits` (texts by row and column name) in the sheet's worksheet.
 
-    The columns `new` are added after the last one with a value, with a header. Formulas are kept,
+    The columns `new` are added with headers after the last column with a value. Formulas are kept,
     except in the `replaceable` cells (by row and column). A formula that other cells share is kept
-    even there; with `strict`, SheetError is raised. `lines` are those of a new base. If there is a
+    even there; with `strict`, SheetError is raised. `lines` are the lines of a new base. With a
     `suffix`, the workbook gets the format of files with this suffix: macros are kept only with
     `.xlsm`. Also raises SheetError if the workbook is damaged.
     """
@@ -582,7 +581,7 @@ def patch_workbook(
 
 @contextmanager
 def damage_named(source: Source) -> Iterator[None]:
-    """Raise SheetError, which names the file, if a part of it is not well-formed."""
+    """Convert a MarkupError in the context to a SheetError that names the file."""
     try:
         yield
     except MarkupError as error:
@@ -632,7 +631,7 @@ def _patch(
 
 
 def hide(parts: WorkbookParts, lines: Sequence[str], tab: str = BASE_TAB) -> None:
-    """Write the lines into a hidden worksheet, by default the one with the base."""
+    """Write the lines into an existing hidden worksheet, by default that of the base."""
     part = parts.worksheet(tab)
     texts = dict(enumerate(lines, 1))
     worksheet = WorksheetPart(
@@ -695,8 +694,7 @@ class _CellPatch:
         return self.styles.paint(plain, colour) if colour else plain
 
 
-# A user's own workbook with new values, and with rows added and removed; everything else is
-# unchanged.
+# Write the store's changes into a user's own workbook: new values, and rows added and removed.
 #
 # Formats, formulas, charts, other sheets and the user's own columns are copied byte by byte, which
 # a library that loads and saves the workbook would not do.
@@ -720,8 +718,8 @@ def amend_workbook(
 
     Added rows have the format of the last row; table objects, the filter, drop-downs, conditional
     formats and the print area that end there are extended. The cells of a removed row become blank,
-    so no cell moves. Formulas are kept, except in removed rows. `lines` are those of a new base.
-    Raises SheetError if the workbook is damaged.
+    so no cell moves. Formulas are kept, except in removed rows. `lines` are the lines of a new
+    base. Raises SheetError if the workbook is damaged.
     """
     parts = WorkbookParts(source)
     with damage_named(source):
@@ -736,8 +734,8 @@ def amend_workbook(
 
 
 def is_free(source: Source, sheet: Sheet) -> bool:
-    """Return true if the sheet's worksheet has nothing that can prevent an edit: no formula, and no
-    table.
+    """Return true if the sheet's worksheet has neither formulas nor tables, which can prevent an
+    edit.
     """
     parts = WorkbookParts(source)
     part = parts.worksheet(sheet.tab)
@@ -778,7 +776,7 @@ def _amend(parts: WorkbookParts, sheet: Sheet, edits: SheetEdits) -> tuple[Obsta
 
 
 def _model_row(sheet: Sheet, edits: SheetEdits) -> int:
-    """Return the last row that is not removed: new rows get its format."""
+    """Return the last usable row that is not removed: new rows get its format."""
     removed = set(edits.removed)
     return max((row for row in sheet.rows.index.tolist() if row not in removed), default=0)
 
@@ -793,7 +791,7 @@ def _list_edited_cells(sheet: Sheet, edits: SheetEdits) -> set[tuple[str, str]]:
 
 
 def _heights(edits: SheetEdits, added: Mapping[int, Mapping[str, str]]) -> dict[int, float]:
-    """Return the heights that rows need for the lines of their texts."""
+    """Return the heights in points that the rows need for the lines of their new texts."""
     lines = {
         row: max((text.count("\n") for text in texts.values()), default=0) + 1
         for row, texts in {**edits.cells, **added}.items()
@@ -810,8 +808,8 @@ def _below_totals(sheet: Sheet, row: int, table: str) -> Obstacle:
         row=None,
         column="",
         address=cell_address(sheet.tab, "A", row),
-        problem=f"the table {table} ends with a row of totals, and no row can be added below it",
-        suggestion="Switch its row of totals off, or move the totals above the table.",
+        problem=f"the table {table} has a total row, and no row can be added below it",
+        suggestion="Turn off the total row of the table, or move the totals above the table.",
     )
 
 
@@ -888,7 +886,7 @@ class _CellAmendment:
         return row.style(at) if cell is None or not cell.style.isdigit() else int(cell.style)
 
     def _is_number(self, at: int, text: str) -> bool:
-        """Return true if an id is written as a number, as in the model row."""
+        """Return true if the text is an id, and the model row has its id as a number."""
         cell = self.scan.cells.get(at)
         is_number_cell = cell is not None and cell.kind in ("", "n") and bool(cell.value)
         return is_number_cell and at in self._ids and _NUMBER.fullmatch(text) is not None
@@ -944,8 +942,8 @@ class _CellAmendment:
 
 
 def _request_calculation(parts: WorkbookParts) -> None:
-    """Make programs recalculate the formulas when they open the workbook, if it has any. Excel
-    follows a setting; LibreOffice recalculates because the workbook names another application.
+    """Make programs recalculate the formulas, if there are any, when they open the workbook. Excel
+    does so because of a setting, LibreOffice because another application wrote the workbook.
     """
     if not any(_FORMULA.search(parts.read(tab.part)) for tab in parts.package.tabs):
         return

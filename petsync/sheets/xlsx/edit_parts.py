@@ -1,4 +1,4 @@
-"""Edit single parts of a workbook: XML with positions, styles, and the copied package."""
+"""The parts of a workbook's copy, the positions of their XML elements, and the cell styles."""
 
 from __future__ import annotations
 
@@ -162,10 +162,10 @@ class RowIterator(Protocol):
 
 
 def outline(data: bytes, rows: RowIterator | None = None) -> Element:
-    """Return the part's root element with all its descendants, except rows that are passed to
-    `rows`; their cells contain only formulas.
+    """Return the part's root element with all its descendants. With `rows`, rows are passed to it
+    instead; the only elements in their cells are formulas.
 
-    Raises MarkupError if the part is not well-formed or has a DTD.
+    Raises MarkupError if the part is not well-formed, too large or has a DTD.
     """
     builder = _Builder(data, rows)
     builder.run()
@@ -173,7 +173,7 @@ def outline(data: bytes, rows: RowIterator | None = None) -> Element:
 
 
 def start_tag(name: str, attributes: Mapping[str, str], *, empty: bool = False) -> str:
-    """Return a start tag; with `empty`, one without an end tag (`<a/>`)."""
+    """Return a start tag; with `empty`, an empty-element tag (`<a/>`)."""
     pairs = "".join(f' {key}="{xml_text(value)}"' for key, value in attributes.items())
     return f"<{name}{pairs}{'/' * empty}>"
 
@@ -230,7 +230,7 @@ class _Builder:
         element = Element(name, attributes, self._parser.CurrentByteIndex)
         tag = _TAG.match(self._data, element.start)
         if tag is None:
-            raise MarkupError("its encoding is not one in which tags can be found")
+            raise MarkupError("its encoding is not supported")
         element.inside = tag.end()
         element.empty = self._data[element.inside - 2] == _SLASH
         self._open[-1].children.append(element)
@@ -315,8 +315,8 @@ class WorkbookParts:
         return _STRICT if _STRICT.encode() in self.read(_ROOT) else _OFFICE
 
     def set_kind(self, suffix: str) -> bool:
-        """Set the kind of the copy to that of the file name's suffix, because Excel does not open
-        it otherwise; return true if the macros were removed for that.
+        """Give the copy the content type of files with this suffix, because Excel does not open it
+        otherwise. Return true if this removed macros.
         """
         before, after = (_MACROS, _PLAIN) if suffix.casefold() != ".xlsm" else (_PLAIN, _MACROS)
         types = self.read(_CONTENT_TYPES)
@@ -437,7 +437,7 @@ class WorkbookParts:
         return bool(signed)
 
     def drop_calculation_order(self) -> None:
-        """Remove the list of the cells with formulas."""
+        """Remove the calculation chain, which lists the cells with formulas."""
         part = self.find_related(self.package.workbook, "calcChain")
         if part:
             self._drop([part], _relations(self.package.workbook))
@@ -482,7 +482,7 @@ def _relations(part: str) -> str:
 
 
 def _copy_entry(info: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """Return a copy of the entry without the extra data of its archive."""
+    """Return a copy of the entry without the extra fields of its archive."""
     fresh = zipfile.ZipInfo(info.filename, info.date_time)
     fresh.external_attr = info.external_attr
     fresh.compress_type = info.compress_type if info.compress_type in _KEPT else _KEPT[-1]
@@ -530,9 +530,9 @@ class _Format(NamedTuple):
 class Styles:
     """The cell formats of one `styles.xml`, and the added ones.
 
-    A colour (RGB, six hexadecimal digits) that replaces a plain fill keeps the old colour as the
-    fill's second one, which is not visible. So the old colour can be restored. Raises MarkupError
-    if the part is not well-formed.
+    If a colour (RGB, six hexadecimal digits) replaces a plain fill, the old colour becomes the
+    background colour of the new fill, which is not visible, so that it can be restored. Raises
+    MarkupError if the part is not well-formed.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -557,7 +557,9 @@ class Styles:
         return self._paint[style, colour]
 
     def strip_paint(self, style: int, *colours: str) -> int:
-        """Return the style before it got a fill with one of these colours."""
+        """Return the style without its fill if this has one of these colours; the old fill is
+        restored.
+        """
         fill = self._fill_of(style)
         if not self.is_painted(style, *colours):
             return style
@@ -578,8 +580,8 @@ class Styles:
         return self._fill_of(style).pattern not in ("", "none", "solid")
 
     def text(self, style: int, colour: str = "", *, wrapped: bool = False) -> int:
-        """Return the style for a text beside a cell of `style`: with a colour, or without any
-        fill.
+        """Return the style for a text beside a cell of `style`: with a fill of the colour, or
+        without a fill.
         """
         old = self._formats[self._known_style(style)]
         attributes = {**old.attributes, "numFmtId": _TEXT, "applyNumberFormat": "1"}
@@ -682,7 +684,7 @@ class Styles:
 
 
 def _complete_sections(data: bytes) -> bytes:
-    """Return the part with all sections to which a style refers."""
+    """Return the part, completed with the sections to which a style refers."""
     root, splices = outline(data), Splices()
     existing = {each.local: each for each in root.children}
     names, missing = list(_SECTIONS), ""

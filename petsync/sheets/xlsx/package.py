@@ -1,5 +1,5 @@
-"""The package of a workbook: ZIP parts with limits, shared texts, and markup that calamine
-misreads.
+"""The package of a workbook: its ZIP parts with limits, its shared strings, and checks for markup
+that calamine misreads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xml.sax.saxutils import unescape
 import numpy as np
 
 from petsync.errors import SheetError
-from petsync.sheets.files import AS_WORKBOOK, Source, identify_zip
+from petsync.sheets.files import Source, identify_zip
 from petsync.sheets.xlsx.xml import (
     MAX_ELEMENTS,
     MarkupError,
@@ -84,7 +84,8 @@ def _tables(data: bytes) -> int:
     return data.count(b"<sheetData")
 
 
-# A workbook's shared texts, measured before they are copied to the cells that refer to them.
+# The size of a workbook's shared strings, measured before they are copied to the cells that refer
+# to them.
 #
 # A cell takes 30 bytes in the file, whatever the size of the text that it refers to: 100,000
 # cells with one text of 30 MB would need three terabytes.
@@ -101,12 +102,12 @@ _MIN_CELL_BYTES = 16
 
 
 def strip_count(strings: bytes) -> bytes:
-    """Return the part without its stated number of texts, for which calamine allocates memory."""
+    """Return the part without the stated number of strings, for which calamine allocates memory."""
     return _STRING_TABLE.sub(lambda tag: tag[0].replace(_COUNT, b"was"), strings)
 
 
 def shared_size(sheet: bytes, strings: bytes, limit: int) -> int:
-    """Return an upper bound of the bytes of shared text in a worksheet's cells.
+    """Return an upper bound of the bytes of shared strings in a worksheet's cells.
 
     Above `limit` it is nearly exact; below it, the bound is rough but fast to compute.
     """
@@ -184,11 +185,11 @@ cell that repeats a text of the workbook takes 30 bytes, whatever the text's siz
 """
 MAX_STRINGS = 20_000_000
 MAX_CELLS = 60_000_000
-"""The maximum number of elements of the shared texts, and of one worksheet. A worksheet with a
-million pets has about twenty million.
+"""The maximum number of elements of the shared strings, and of one worksheet. A worksheet with a
+million pets has about twenty million elements.
 """
 MAX_SEARCHED = 1 << 26
-"""The maximum number of bytes of worksheets that are searched for a header."""
+"""The maximum number of bytes of the worksheets that are searched for a header."""
 MAX_TABS = 1_000
 MAX_PARTS = 10_000
 """The maximum number of parts of a workbook. A workbook with a picture in each row has a few
@@ -200,7 +201,7 @@ _DAMAGED = (
     "restore it from a backup."
 )
 _AS_CSV = "If it is genuine, save the sheet as CSV (UTF-8) and read that."
-_UNZIPPED = "Unpack it, and pack it again without a password; or save the sheet again as .xlsx."
+_UNZIPPED = "Unzip it, and zip it again without a password; or save the sheet again as .xlsx."
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENTRY, _END_OF_ARCHIVE = b"PK\x01\x02", b"PK\x05\x06"
 # The archive's last record may be followed by a comment of up to 65,535 bytes.
@@ -280,7 +281,9 @@ class Package:
         if info.flag_bits & 1:
             raise SheetError(f"{self.path}: the file is encrypted", hint=_UNZIPPED)
         if info.compress_type not in _METHODS:
-            raise self._damage_error(f"{name} is packed in a way that no spreadsheet program uses")
+            raise self._damage_error(
+                f"{name} is compressed with a method that no spreadsheet program uses"
+            )
         try:
             with self._zip.open(info) as part:
                 # Read at most the measured size: without a size, everything is unpacked before it
@@ -338,8 +341,8 @@ class Package:
         return (exact + similar)[0]
 
     def texts(self) -> Mapping[str, bytes]:
-        """Return the parts that every worksheet refers to, the styles and the texts, by their
-        names. They are read once.
+        """Return the parts to which every worksheet refers, the styles and the shared strings, by
+        name. They are read only once.
         """
         with self._texts_lock:
             if self._texts is None:
@@ -377,8 +380,8 @@ class Package:
         return 0 if info is None else info.file_size
 
     def shared_texts(self, indexes: Collection[int]) -> dict[int, str]:
-        """Return the shared texts with these indexes; if there are very many texts, only from the
-        first ones.
+        """Return the shared strings with these indexes, by index; of very many strings, only the
+        first ones are searched.
         """
         texts: dict[int, str] = {}
         for part in self._of_kind("sharedStrings"):
@@ -390,8 +393,8 @@ class Package:
         return texts
 
     def extract_sheet(self, sheet: bytes, texts: Mapping[str, bytes] | None = None) -> io.BytesIO:
-        """Return a workbook with one worksheet, which has these bytes, and with the parts `texts`,
-        by default the styles and texts of this workbook. `check_texts` must have passed.
+        """Return a workbook whose only worksheet has these bytes. `texts` are the parts to which it
+        refers, by default those of this workbook. `check_texts` must have passed.
         """
         parts = self.texts() if texts is None else texts
         frame = _frame(self.since_1904, parts)
@@ -415,7 +418,7 @@ class Package:
             )
 
     def check_texts(self, sheet: bytes) -> None:
-        """Raise SheetError if the cells of a worksheet's part would hold too much shared text."""
+        """Raise SheetError if the cells of a worksheet's part would hold too much text."""
         strings = self.texts().get(_STRINGS)
         if strings is None:
             return
@@ -460,7 +463,10 @@ class Package:
                 hint=_AS_CSV,
             )
         if not tabs:
-            raise SheetError(f"{self.path}: there is no worksheet in this file", hint=AS_WORKBOOK)
+            raise SheetError(
+                f"{self.path}: there is no worksheet in this file",
+                hint="Use a workbook that has the table in a worksheet.",
+            )
         return tabs
 
     def _of_kind(self, kind: str) -> list[str]:
@@ -469,7 +475,7 @@ class Package:
 
     @property
     def since_1904(self) -> bool:
-        """True if the workbook counts the days from 1904 on."""
+        """True if the workbook uses the 1904 date system."""
         properties = [attributes for name, attributes in self._book if name == "workbookPr"]
         return any(each.get("date1904") in ("1", "true") for each in properties)
 
@@ -496,8 +502,8 @@ def part_key(name: str) -> str:
 
 
 def resolve_target(folder: str, target: str) -> str:
-    """Return the name of the part to which a relation of a part in the folder refers; "" if there
-    is none.
+    """Return the name of the part that is the target of a relation, given the folder of the
+    relation's source part; "" without a target.
     """
     target = target.replace("\\", "/")
     if target.startswith("/"):

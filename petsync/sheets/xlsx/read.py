@@ -55,12 +55,12 @@ _PROLOG = 4
 
 
 def blocks(data: bytes, size: int) -> Iterator[bytes]:
-    """Yield the worksheet's part as several parts with about `size` bytes of its rows each; as one
-    if it is unknown where a row starts.
+    """Yield the worksheet's part as several parts with about `size` bytes of rows each; as a single
+    part if it is not certain where a row starts.
 
     The rows must be in order, and each cell must have its reference: see `extent`.
     """
-    # Text in a comment, in CDATA or in an instruction that looks like a tag is not a tag.
+    # Text that looks like a tag may be in a comment, in CDATA or in a processing instruction.
     is_plain = not contains_pair(data, b"<!") and not contains_pair(data, b"<?", _PROLOG)
     end = data.rfind(_END_OF_DATA) if is_plain else -1
     view, start, done = memoryview(data), b"", 0
@@ -77,7 +77,8 @@ def blocks(data: bytes, size: int) -> Iterator[bytes]:
 
 _KINDS = {str: CellKind.TEXT, float: CellKind.NUMBER, int: CellKind.NUMBER, bool: CellKind.BOOLEAN}
 _BLOCK, _AHEAD = 1 << 21, 3
-"""The number of bytes of a block, and the number of blocks that are parsed or wait for their use.
+"""The number of bytes of a block, and the number of blocks that are being parsed or are waiting to
+be used.
 """
 _TOGETHER = 1000
 _TOP = 20
@@ -138,7 +139,7 @@ def read_grid(
 
 
 def own_tab(source: Source, mapper: Mapper, base: Base | None) -> str | None:
-    """Return the name of the base's worksheet; None if there is no base, or if it does not name a
+    """Return the name of the base's worksheet; None if there is no base, or if the base names no
     worksheet. Raises SheetError if that worksheet is hidden, or if it is missing and cannot be
     identified by its ids.
     """
@@ -147,8 +148,8 @@ def own_tab(source: Source, mapper: Mapper, base: Base | None) -> str | None:
 
 
 def ids_elsewhere(source: Source, mapper: Mapper, tab: str) -> Mapping[str, frozenset[int] | None]:
-    """Return the ids in each of the other visible worksheets with a column for ids, by the
-    worksheet's name; None if the worksheet is too large or cannot be read.
+    """Return the ids in the other visible worksheets that have an id column, by the name of the
+    worksheet; None for a worksheet that is too large or cannot be read.
     """
     package = Package(source)
     chosen = package.tab(tab).part
@@ -167,8 +168,8 @@ def ids_elsewhere(source: Source, mapper: Mapper, tab: str) -> Mapping[str, froz
 def first_rows_of(
     source: Source, tab: str | None, base: Base | None = None
 ) -> tuple[str, list[str], list[list[str]]]:
-    """Return a worksheet's name, the names of all visible ones without petsync's own, and the texts
-    of the worksheet's first rows.
+    """Return a worksheet's name, the names of the visible worksheets without petsync's own, and the
+    texts of the worksheet's first rows.
 
     Without `tab`, the worksheet is that of the file's `base`, else the first visible one. Raises
     SheetError if the worksheet cannot be read.
@@ -243,9 +244,9 @@ def _read_tab(package: Package, tab: Tab, mapper: Mapper, block: int) -> Grid:
 
 
 def _find_base_tab(package: Package, mapper: Mapper, base: Base | None) -> Tab | None:
-    """Return the worksheet of the base: the one whose name is recorded in the base. If that name no
-    longer exists, the worksheet may have been renamed: then return the only worksheet with ids, if
-    it has all ids of the base. Return None if the base names no worksheet.
+    """Return the worksheet that the base names; None if the base names none. If no worksheet has
+    this name, it may have been renamed: then return the only worksheet with ids, if it has all ids
+    of the base. Raises SheetError if the worksheet is hidden or cannot be identified.
     """
     if base is None or not base.tab:
         return None
@@ -271,8 +272,8 @@ def _find_base_tab(package: Package, mapper: Mapper, base: Base | None) -> Tab |
 
 
 def _with_ids(package: Package, mapper: Mapper) -> list[Tab]:
-    """Return the visible tabs with a header for ids in their first rows, each part once. If there
-    are very many, the last ones are included without a check.
+    """Return the visible tabs with an id header in their first rows, each part once. If there are
+    very many tabs, the last ones are included without a check.
     """
     other_tabs = list({each.part: each for each in package.tabs if _is_user_tab(each)}.values())
     heads = [first_rows(package.head(each, _TAB_HEAD), _TOP) for each in other_tabs[:_MAX_TABS]]
@@ -291,7 +292,7 @@ def _with_ids(package: Package, mapper: Mapper) -> list[Tab]:
 
 
 def _ids_or_none(package: Package, tab: Tab, mapper: Mapper) -> frozenset[int] | None:
-    """Return the numbers below a header for ids; None if the tab cannot be read."""
+    """Return the numbers in the columns with an id header; None if the tab cannot be read."""
     try:
         with _open_tab(package, tab, f"{package.path}, sheet {tab.name!r}") as worksheet:
             head = _read_head(worksheet.blocks)
@@ -351,9 +352,9 @@ def _is_user_tab(tab: Tab) -> bool:
 
 @contextmanager
 def _open_tab(package: Package, tab: Tab, where: str, block: int = _BLOCK) -> Iterator[_Worksheet]:
-    """Open a worksheet; its blocks can be read until the end of the context. Unpacking and calamine
-    release the interpreter lock, so they run in other threads. calamine reads the cells only after
-    a check that none is too far away.
+    """Open a worksheet; its blocks can be read until the end of the context. Decompression and
+    calamine release the GIL, so they run in other threads. calamine reads the cells only after a
+    check that none is too far away.
     """
     with ThreadPoolExecutor(2) as pool:
         future_texts = pool.submit(package.texts)
@@ -383,8 +384,8 @@ def _open_tab(package: Package, tab: Tab, where: str, block: int = _BLOCK) -> It
 
 
 def _block_size(size: int, texts: Mapping[str, bytes], block: int) -> int:
-    """Return the size of the blocks of a worksheet. Each block is parsed with all shared texts, so
-    blocks are not smaller than these, except that there are always two.
+    """Return the size of the blocks of a worksheet. All shared strings are parsed with each block,
+    so blocks are larger if the strings are large, up to half of the worksheet.
     """
     shared = sum(map(len, texts.values()))
     return max(block, min(shared, size // 2 + 1))
@@ -393,8 +394,8 @@ def _block_size(size: int, texts: Mapping[str, bytes], block: int) -> int:
 def _map_ahead(
     pool: ThreadPoolExecutor, parse: Callable[[bytes], CalamineSheet], parts: Iterator[bytes]
 ) -> Iterator[CalamineSheet]:
-    """Start to parse the first parts, and return the sheets in order. The next part is started when
-    a sheet is taken.
+    """Start to parse the first parts, and return the sheets in order. When a sheet is taken, the
+    next part is started.
     """
     pending = deque(pool.submit(parse, part) for part in itertools.islice(parts, _AHEAD))
 
@@ -424,14 +425,14 @@ class _Head(NamedTuple):
     top: int
     """The first row, counted from 0."""
     left: int
-    """The column of the first text of each row, counted from 0."""
+    """The column of the first text in each list of `rows`, counted from 0."""
     rows: list[list[str]]
     blocks: Iterator[_Block]
     """The worksheet's blocks, including the first rows."""
 
 
 def _read_head(worksheet_blocks: Iterator[_Block]) -> _Head:
-    """Return up to 20 rows from the first one with a value on, as texts."""
+    """Return up to 20 rows as texts, starting with the first row that has a value."""
     opened: list[_Block] = []
     values: dict[int, tuple[int, list[Any]]] = {}
     for block in worksheet_blocks:

@@ -1,4 +1,4 @@
-"""Parts of a worksheet that calamine does not report: errors, formulas, hidden rows and columns."""
+"""Find what calamine does not report: errors, formulas, merged cells, hidden rows and columns."""
 
 from __future__ import annotations
 
@@ -60,15 +60,12 @@ class Extent(NamedTuple):
     columns: int
     """The last column in which there may be cells, counted from 1."""
     ordered: bool
-    """Whether each row has a number and is after the rows and cells before it, and each cell is
-    after those before it.
-    """
+    """Whether all rows have a number, and rows and cells are in order."""
 
 
 def extent(data: bytes, *, part: int = _PART) -> Extent | None:
     """Return the extent of a worksheet part, including formatted cells; None if it can only be
-    determined by parsing. No parsing is needed if each cell begins with `<c r="`, a column of one
-    letter and a row, no other cell has this reference, and the row has this number or none. The
+    determined by parsing, for example because a cell is beyond column Z or has no reference. The
     part is searched `part` bytes at a time.
     """
     if b"<sheetData" not in data or b"<c" in data[-_BEHIND:]:
@@ -144,7 +141,7 @@ def _numbers(raw: _Bytes, positions: _Positions) -> _Tags:
 # Parts of a worksheet that calamine does not report: error cells (it reads them as blank), formulas
 # without a value, hidden rows, merged cells, and cells that are extremely far away.
 #
-# A sheet is first searched for the markup of these, and parsed only if it has any.
+# A sheet is first searched for such markup, and parsed only if it has any.
 
 
 MAX_ROW, MAX_COLUMN = 1 << 20, 1 << 14
@@ -166,7 +163,7 @@ _HIDDEN_MARK = re.compile(rb"hidden(?: |='|=\"[1t])")
 
 @dataclass(slots=True)
 class Survey:
-    """The parts of a worksheet that calamine does not report."""
+    """What calamine does not report about a worksheet."""
 
     special: dict[tuple[int, int], tuple[CellKind, str]] = field(default_factory=dict)
     """By row (from 1) and column (from 0), the cells whose value calamine does not return."""
@@ -323,8 +320,8 @@ def _check_extent(survey: Survey, where: str) -> None:
 
 
 def lines_of(package: Package, name: str) -> list[str] | None:
-    """Return the first column of the worksheet of that name; None if there is none. The worksheet
-    may also be visible.
+    """Return the first column of the worksheet with this name, hidden or visible; None if there is
+    no such worksheet.
 
     Raises SheetError if it is damaged.
     """
@@ -349,7 +346,7 @@ def _rows_of_workbook(workbook: io.BytesIO, where: str) -> list[list[Any]]:
 
 @contextmanager
 def translate_damage(where: str) -> Iterator[None]:
-    """Convert errors of calamine to SheetError, which names the worksheet."""
+    """Convert errors of calamine to a SheetError that names the worksheet."""
     try:
         yield
     except SheetError:
@@ -408,8 +405,8 @@ def _hidden_columns(head: bytes) -> Iterator[range]:
 
 
 def _iter_filtered_columns(tail: bytes) -> Iterator[str]:
-    """Yield the columns that the sheet's own filter filters; a column without criteria, which only
-    has the button, is left out.
+    """Yield the columns with criteria in the worksheet's own filter. A column that only has the
+    filter button is left out.
     """
     before = _END_OF_VIEW.split(tail, maxsplit=1)[0]
     match = _FILTER.search(before)

@@ -168,8 +168,8 @@ OWN_RULE = re.compile(
     rf'TRIM\(\$[A-Z]+[0-9]+\)="(?:{"|".join(_ROW_COLOURS)})"|'
     r"COUNTA\(\$[A-Z]+[0-9]+:\$[A-Z]+[0-9]+\)>0"
 )
-"""Matches the formulas of the conditional formats that `_colour` adds, even if their columns have
-been moved.
+"""Matches the formulas of the conditional formats that `_colour` adds, even if columns were moved
+later.
 """
 
 
@@ -428,7 +428,8 @@ def _checked_name(tab: str) -> str:
     if not _TAB.fullmatch(tab):
         raise SheetError(
             f"{tab!r} cannot be the name of a worksheet",
-            hint="Use 1 to 31 characters without \\ / * ? : [ ] and no apostrophe at its ends.",
+            hint="Use 1 to 31 characters without \\ / * ? : [ ], and no apostrophe at either end. "
+            "Excel reserves the name History.",
         )
     if tab.casefold() in _TAKEN:
         raise SheetError(
@@ -445,8 +446,8 @@ def _rows(columns: Sequence[Sequence[str]], styles: Sequence[CellStyle]) -> Iter
 
 
 def _heights(columns: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the heights of the rows, in whole lines, so that photo URLs are visible and no row
-    fills the screen.
+    """Yield the XML attributes for the height of each row, so that photo URLs are visible and no
+    row fills the screen.
     """
     marks = ["", *(height_xml(height_of(n), is_fixed=False) for n in range(1, _TALLEST + 1))]
     marks.append(height_xml(height_of(_TALLEST), is_fixed=True))

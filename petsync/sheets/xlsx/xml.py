@@ -49,8 +49,8 @@ _LONG = re.compile(rb"<[^<]{%d,}" % _SPAN)
 
 
 class MarkupError(ValueError):
-    """A part that is not well-formed, has a DTD, is too large, or has two cells of one reference, a
-    cell of another row, or two rows of one number.
+    """The XML of a part is not well-formed, is too large, has a DTD, or contradicts itself: for
+    example, two cells have the same reference.
     """
 
 
@@ -61,7 +61,7 @@ class CellMark:
     column: int
     """The number of the column, from 0."""
     start: int
-    """The element has the bytes from `start` to `end`."""
+    """The position of the element's first byte; `end` is the position after its last one."""
     kind: str
     style: str
     formula: bool = False
@@ -91,7 +91,7 @@ class Walk:
     """Parses a worksheet part and passes each row to `on_row` at its end. Rows and cells may be in
     any order.
 
-    Afterwards `merged` has the merged ranges, `prefix` the namespace prefix of the elements.
+    After `run`, `merged` has the merged ranges, and `prefix` the namespace prefix of the rows.
     """
 
     def __init__(self, on_row: Callable[[RowMark], None]) -> None:
@@ -143,7 +143,7 @@ class Walk:
     def _start_row(self, attributes: Mapping[str, str]) -> None:
         given = attributes.get("r", "").strip()
         if given and not _ROW.fullmatch(given):
-            raise MarkupError(f"a row has the number {given[:20]!r}")
+            raise MarkupError(f"a row has the invalid number {given[:20]!r}")
         self._number = int(given) if given else self._number + 1
         hidden = attributes.get("hidden", "") in ("1", "true")
         self._row = RowMark(self._number, [], hidden)
@@ -176,7 +176,7 @@ class Walk:
         repeated = places[1:][places[1:] == places[:-1]]
         if len(repeated):
             number, column = divmod(int(repeated[0]), _COLUMNS)
-            raise MarkupError(f"the cell {letter(column)}{number} is there twice")
+            raise MarkupError(f"the cell {letter(column)}{number} occurs twice")
 
     def _mark_formula(self) -> None:
         if self._row is not None and self._row.cells:
@@ -221,8 +221,8 @@ class Walk:
         return self._data.startswith(tag, at) and after in b"> \t\r\n"
 
 
-# Bytes of a large part. numpy finds a frequent one, or two together, several times faster than the
-# methods of `bytes` and regular expressions do.
+# Searches in the bytes of a large part. numpy finds a frequent byte, or a pair of bytes, several
+# times as fast as the methods of `bytes` and regular expressions.
 
 
 _PIECE = 1 << 20
@@ -263,7 +263,7 @@ def check_form(data: bytes) -> None:
 
 def first_rows(data: bytes, most: int) -> list[list[str | int]]:
     """Return the texts of the first rows of a worksheet part, which may be truncated; for a cell
-    with a shared text, the index of that text.
+    with a shared string, the index of the string.
     """
     rows: list[list[str | int]] = []
 
