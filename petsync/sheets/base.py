@@ -32,7 +32,7 @@ BASE_TAB = "petsync base"
 """The worksheet that holds the base."""
 
 BASE_NAME = "petsync_base"
-"""The defined name of a workbook with a base. It stays if somebody deletes the worksheet."""
+"""A defined name in a workbook with a base. It stays if somebody deletes the worksheet."""
 
 BaseChoice = Base | Snapshot | Literal[False] | None
 """A base or a snapshot; False for no base; None for the base that the data itself has."""

@@ -75,8 +75,8 @@ class SheetEdits:
 def cells_of(
     pet: Pet, columns: Iterable[str], *, separator: Literal["\n", " | "] = "\n"
 ) -> dict[str, str]:
-    """Return the texts of the pet's cells in these columns, "" for an empty field. `separator` is
-    between photo URLs. A text that could be read as the marker of a cleared cell is escaped.
+    """Return the texts of the pet's cells in these columns, "" for an empty field. `separator`
+    separates photo URLs. A text that could be read as the marker of a cleared cell is escaped.
     """
     return _pet_texts([pet], columns, separator)[0]
 

@@ -57,7 +57,7 @@ class TextBytes(NamedTuple):
         return np.concatenate(positions)
 
     def find(self, marks: bytes) -> Rows:
-        """Return the positions of the bytes that are one of `marks`."""
+        """Return the positions of the bytes that are in `marks`."""
         if len(marks) == 1:
             return self.places(lambda data: data == marks[0])
         table = _table_of(marks)
@@ -255,7 +255,7 @@ class Grid:
     worksheet.
     """
     heads: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
-    """The first rows of the worksheets in `tabs` without such headers."""
+    """The first rows of the worksheets in `tabs` without such headers, under the same condition."""
     emptied: Sequence[int] = ()
     """The positions of a DataFrame's rows whose category is an empty text."""
     since_1904: bool = False

@@ -32,7 +32,7 @@ ACTION = "action"
 RESULTS = ("outcome", "message", "assigned_id", "row")
 """The columns that a result sheet has in addition to the user's own."""
 RESULT_PREFIX = "petsync "
-"""The prefix of a result column's name if the user has a column of that name."""
+"""The prefix of the result columns if columns of the user have some of their names."""
 
 _ALL_COLUMNS = (*COLUMNS, ACTION)
 _IGNORED_CHARACTERS = re.compile(f"[{re.escape(BLANKS)}_-]+")
@@ -138,7 +138,7 @@ class Mapper:
         return scores.index(best) if best else None
 
     def match(self, header: Sequence[str], places: Sequence[str]) -> Headers:
-        """Return the column of each header. Raises SheetError if two name the same column."""
+        """Return the column of each header. Raises SheetError if two headers name one column."""
         found_positions: dict[str, list[int]] = {}
         others: dict[str, list[int]] = {}
         for position, text in enumerate(header):

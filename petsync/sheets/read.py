@@ -294,7 +294,7 @@ def read_sheet(path: str | Path, **options: Unpack[SheetKeywords]) -> Sheet:
 
     Without a `tab`, petsync reads the exported worksheet of a file with a base, else the first
     visible worksheet with a known header. Raises SheetError if the exported worksheet is hidden, or
-    if it was renamed and cannot be identified by its ids.
+    if it was deleted or renamed and its ids do not identify it.
 
     `mapping` maps headers that must exist in the file to columns, `defaults` headers that may be
     missing. A status must be one of `statuses`, of `known_statuses` or of the file's base; a
@@ -570,7 +570,7 @@ class _SheetReader:
             "name",
             Note("name-missing", ""),
         )
-        # A blank or cleared status gets a finding of its own.
+        # A blank or cleared status is a finding of its own, unless the row already has an error.
         without_status = self._mask(self.blank, "status", missing=True) | self._mask(
             self.cleared, "status"
         )
@@ -1023,8 +1023,8 @@ class Peek:
 def peek(path: str | Path, *, tab: str | None = None, encoding: str | None = None) -> Peek:
     """Return the headers of the file; in a workbook, of the worksheet `tab`, else of the exported
     worksheet, else of the first visible one. The header is the row with the most known or similar
-    headers among the first 20 rows; of rows with equally many, the one with the most cells. Raises
-    SheetError if the file cannot be read.
+    headers among the first 20 rows, and if several rows have as many, the one with the most cells.
+    Raises SheetError if the file cannot be read.
     """
     source = load(Path(path), encoding)
     mapper = Mapper.of(str(source.path), None)

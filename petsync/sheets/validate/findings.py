@@ -122,7 +122,7 @@ def _cells_like_marker(text: Any, marker: str) -> Iterator[tuple[int, str]]:
         return
     rows = np.arange(len(text))
     if core[0].isascii() and not core[0].isalpha():
-        # No other character becomes an ASCII character that is not a letter when case is ignored.
+        # Without regard to case, no other character equals an ASCII character that is not a letter.
         word = marker_word(core)[:1]
         marks = _first_bytes(core[0], word, word.upper(), *_brackets(core))
         rows = rows_starting_with(text, _SKIPPED_BYTES + marks)

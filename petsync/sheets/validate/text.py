@@ -82,8 +82,8 @@ def errors(text: Any) -> Iterator[int]:
 
 
 def kinds(raw: Any) -> Iterator[tuple[int, CellKind]]:
-    """Yield the positions and kinds of cells of a CSV file's column that are errors, begin like a
-    formula or with spaces and a quote, or contain a NUL.
+    """Yield the position and the kind of each special cell in a column of a CSV file: an error, or
+    a text that begins like a formula or with spaces and a quote, or contains a NUL.
 
     An apostrophe before a text means that the text is intended; `raw` must still have the
     apostrophe.

@@ -182,7 +182,7 @@ class Comments:
     `removed_addresses` has the addresses of the comments that had only petsync's text; these are
     removed. `removed` has, by address, the text of petsync that is removed from a comment that
     stays. `threaded` has the addresses of threaded comments, to which nothing can be added. Raises
-    MarkupError if the part is not well-formed or has no list of comments.
+    MarkupError if the part is not well-formed, or has no list of comments or authors.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -720,9 +720,7 @@ def update_boxes(
 
 
 def _name(parts: WorkbookParts, part: str, sheet: WorksheetPart) -> str:
-    """Return the part with the comments' boxes to which the worksheet refers, "" if there is
-    none.
-    """
+    """Return the VML part to which the worksheet refers, "" if there is none."""
     drawing = sheet.root.one("legacyDrawing")
     targets = {each.id: each.target for each in parts.relations(part)}
     return targets.get(drawing.get("id"), "") if drawing is not None else ""
@@ -752,7 +750,7 @@ _Area = tuple[int, int, int, int]
 
 
 def file_losses(*, signed: bool, macros: bool) -> Iterator[str]:
-    """Yield sentences about the parts that the copy of the file loses."""
+    """Yield sentences about the parts of the file that the copy does not have."""
     if signed:
         yield "The digital signature is left out: it is not valid for a changed copy."
     if macros:

@@ -98,7 +98,7 @@ def _bounds(columns: Mapping[str, str]) -> tuple[int, int]:
     return parse_whole(columns.get("min", "")) or 0, parse_whole(columns.get("max", "")) or 0
 
 
-# A worksheet's part with some of its cells replaced; every other byte is unchanged.
+# A worksheet's part with some of its cells replaced; the rest of the part stays as it is.
 
 
 _REFERENCE = re.compile(r"\$?([A-Za-z]{1,3})\$?([0-9]{1,7})")
@@ -113,7 +113,7 @@ class NewCell(NamedTuple):
 
     style: int
     text: str | None = None
-    """None: the content stays."""
+    """The new text; None if the content stays."""
     is_number: bool = False
 
 
@@ -184,7 +184,7 @@ class WorksheetPart:
     def __post_init__(self) -> None:
         """Apply `change` to the rows.
 
-        Raises MarkupError if the part is not well-formed, or has two rows of one number.
+        Raises MarkupError if the part is not well-formed, or has two rows with the same number.
         """
         self.root = outline(self.data, self)
         self._prefix = self.root.prefix
@@ -221,9 +221,7 @@ class WorksheetPart:
         self._set(Row(number, row, cells, lambda at: _column_style(root, at)))
 
     def add_drawing(self, relation: str, namespace: str) -> None:
-        """Refer to the VML part with the boxes of the comments; the schema sets the place of the
-        element.
-        """
+        """Add or replace the reference to the VML part with the boxes of the comments."""
         prefix = self.root.prefix
         name = f"{prefix}legacyDrawing"
         tag = start_tag(name, {"xmlns:r": namespace, "r:id": relation}, empty=True)

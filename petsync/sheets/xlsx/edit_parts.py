@@ -290,7 +290,7 @@ _KEPT = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class Relation(NamedTuple):
-    """One relation of a part: its id, the last word of its type, and the related part."""
+    """One relation of a part: its id, the last segment of its type, and the related part."""
 
     id: str
     kind: str

@@ -241,7 +241,7 @@ class Tab:
 
 
 class Package:
-    """The parts of one workbook. Raises SheetError if the file is not a workbook."""
+    """The parts of one workbook. Raises SheetError if the file is not a readable workbook."""
 
     def __init__(self, source: Source) -> None:
         self.path = source.path

@@ -59,9 +59,9 @@ _LONGEST = 255
 _ESCAPE = re.compile(r"_x[0-9A-Fa-f]{1,4}_")
 _ACTION_HELP = (
     "Blank (or merge): change the pet, or add it if it is new.\n"
-    "add: only if it is new.\n"
-    "add-another: add one with the same values as another.\n"
-    "update: only if it exists.\n"
+    "add: add it only if it is new.\n"
+    "add-another: add it even if an equal pet exists.\n"
+    "update: change it only if it exists.\n"
     "delete: remove it from the store.\n"
     "ignore: skip this row."
 )
@@ -361,7 +361,7 @@ _ACTIONS = {
 _TAB = re.compile(r"(?i)(?!'|history$)[^\\/*?:\[\]\x00-\x1f]{1,31}(?<!')")
 _TAKEN = (BASE_TAB, exact.TEXTS_TAB, LISTS, GUIDE.casefold())
 # For a line of text, Excel needs 12.75 points and LibreOffice 11.5. With this height, a row
-# that is cut ends after seven lines in Excel and eight in LibreOffice.
+# that is cut off ends after seven lines in Excel and eight in LibreOffice.
 _TALLEST, _LINE_HEIGHT, _AROUND = 7, 12.75, 3
 
 
@@ -417,7 +417,7 @@ def _describe(book: Workbook, base: Base | None) -> None:
 
 
 def hide_lines(book: Workbook, name: str, lines: Iterable[str]) -> None:
-    """Add the lines as texts of a worksheet that programs do not show."""
+    """Add a very hidden worksheet with the lines as texts."""
     hidden = book.create_sheet(name)
     hidden.sheet_state = "veryHidden"
     for number, line in enumerate(lines, 1):
