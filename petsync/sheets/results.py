@@ -174,8 +174,8 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
     `results` is the report of a run, or a DataFrame indexed by row number with the columns
     `outcome`, `message` and `assigned_id`. For a blocked row, the message has its findings.
 
-    The copy can be read and applied again. A row gets the assigned id, or the id of the pet that it
-    was recognised as if it has no id, unless another row has that id. The action `add` or
+    The copy can be read and applied again. A row gets its assigned id; a row without an id gets the
+    id of the pet that it was recognised as. No row gets the id of another row. The action `add` or
     `add-another` becomes `merge` if the row's pet now exists. The sheet's base is updated with the
     results of the report. The sheet's corrections are written into the copy, except over formulas
     that other cells share. The rest of the file is kept, except a digital signature, and macros

@@ -31,8 +31,8 @@ INTERRUPTED = "the last write of the file was interrupted"
 
 
 def sidecar_path(path: Path) -> Path:
-    """Return the path of the sidecar of the file at `path`: `catalogue.csv.petsync-base`. Links are
-    followed, so a file has the same sidecar under each of its paths.
+    """Return the path of the sidecar of the file at `path`: `catalogue.csv.petsync-base`. Symbolic
+    links are followed, so a file has the same sidecar under each of its paths.
     """
     file = Path(os.path.realpath(path))
     return file.with_name(file.name + _SUFFIX)

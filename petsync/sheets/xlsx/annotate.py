@@ -903,7 +903,7 @@ def annotate_workbook(
     except MarkupError as error:
         raise SheetError(
             f"{source.path}: the workbook is damaged: {error}",
-            hint="Save it again, or take it from a backup.",
+            hint="Save it again in Excel or LibreOffice, or restore it from a backup.",
         ) from None
 
 

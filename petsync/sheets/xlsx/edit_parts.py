@@ -382,7 +382,7 @@ class WorkbookParts:
         except MarkupError as error:
             raise SheetError(
                 f"{self._source.path}: the workbook is damaged: {name}: {error}",
-                hint="Save the workbook again, or take it from a backup.",
+                hint="Save it again in Excel or LibreOffice, or restore it from a backup.",
             ) from None
 
     def put(self, name: str, data: bytes) -> None:

@@ -250,8 +250,8 @@ def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
     except MarkupError as error:
         raise SheetError(
             f"{where}: the worksheet is damaged: {error}",
-            hint="Open it in Excel or LibreOffice, check the values, and save it again; or take it "
-            "from a backup.",
+            hint="Open it in Excel or LibreOffice, check the values, and save it again; or restore "
+            "it from a backup.",
         ) from None
     found_survey.hidden.sort()
     found_survey.merged = walk.merged
@@ -305,7 +305,7 @@ def _check_extent(survey: Survey, where: str) -> None:
     if survey.last_row > MAX_ROW or survey.last_column >= MAX_COLUMN:
         raise SheetError(
             f"{where}: the worksheet is damaged: it has a cell beyond the limits of a sheet",
-            hint="Save the workbook again, or take it from a backup.",
+            hint="Save it again in Excel or LibreOffice, or restore it from a backup.",
         )
     if _is_too_large(survey.last_row + 1, survey.last_column + 1, survey.cells):
         raise SheetError(
@@ -357,7 +357,7 @@ def translate_damage(where: str) -> Iterator[None]:
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
             raise SheetError(
                 f"{where}: the worksheet is damaged: {error}",
-                hint="Save the workbook again, or take it from a backup.",
+                hint="Save it again in Excel or LibreOffice, or restore it from a backup.",
             ) from None
         raise
 
