@@ -9,11 +9,12 @@ __all__ = ["run"]
 
 
 def run() -> None:
-    """Run the command line, and import nothing from the folder where it is started.
+    """Run the command line without importing modules from the current folder.
 
-    `python -m` puts that folder first on the module path, so that a `keyring.py` in it would run.
+    `python -m` puts the current folder first on the module path: a `keyring.py` in it would be
+    imported.
     """
-    here = os.getcwd()  # noqa: PTH109 - pathlib would be imported from that folder
+    here = os.getcwd()  # noqa: PTH109 - pathlib could be imported from this folder
     if not sys.flags.safe_path and sys.path[:1] == [here]:
         del sys.path[0]
     from petsync.cli import main

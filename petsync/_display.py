@@ -24,13 +24,13 @@ _FILES = "petsync.apply.planfile"
 
 @singledispatch
 def as_html(value: object) -> str:
-    """Return the value as an HTML fragment, escaped."""
+    """Return the value as an HTML fragment, with its text escaped."""
     return f"<pre>{escape(as_text(value))}</pre>"
 
 
 @singledispatch
 def as_text(value: object) -> str:
-    """Return the value as plain text of at most 80 columns, without colour."""
+    """Return the value as plain text for a width of 80 columns, without colour."""
     return f"<petsync.{type(value).__name__}>"
 
 

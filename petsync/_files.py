@@ -39,8 +39,6 @@ __all__ = [
 ]
 
 
-# Write files atomically, with safe permissions, and treat links safely.
-#
 # Only the owner can write to a new file, whatever the umask, and only users who can read a file can
 # read its copy.
 #
@@ -50,18 +48,18 @@ __all__ = [
 
 
 STATE = ".petsync"
-"""The default name of a state folder, which petsync chooses."""
+"""The name of the default state folder."""
 _PRIVATE = 0o600
 _NEW = 0o644
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _MAX_BYTES = 16_000_000
-_IS_LINK = "it is a symbolic link, which is not followed for a name that petsync chooses"
+_IS_LINK = "it is a symbolic link, which petsync does not follow here"
 
 
 def landing(path: Path, *, follow: bool = True) -> Path:
-    """Return the target of the path's symbolic links, so that a write keeps the links.
+    """Return the file to replace: the target of the path's symbolic links, which then stay.
 
-    With `follow` False, return the path itself. Raises OSError if the path exists and is not a
+    Without `follow`, return the path itself. Raises OSError if the path exists and is not a
     regular file.
     """
     try:
@@ -86,13 +84,13 @@ def write_atomically(
     like: str | Path | None = None,
     error: type[PetsyncError] | None = None,
 ) -> None:
-    """Put a file at `path` in one step, when it is completely on disk. `content` is its bytes, or
-    writes them into the open file.
+    """Write a file completely to disk, then give it the name `path` in one step. `content` is its
+    bytes, or a function that writes them into the open file.
 
     The file gets the mode and the owner of the file that it replaces; if there is none, only its
     owner can write to it. Only the owner can read a `private` file; with `like`, only users who can
-    read that file can read the new one, whatever the umask. Without `follow`, for a path that
-    petsync chose, a symbolic link is an error.
+    read that file can read the new one, whatever the umask. Without `follow`, a symbolic link is an
+    error.
 
     A `new` file replaces nothing, and gets the mode and the timestamps of the file `like`, if
     given, but not the rights of its group if the new file has another group. If the path exists,
@@ -134,7 +132,7 @@ def write_atomically(
 
 
 def check_name(path: Path) -> None:
-    """Raise OSError if no file can have the name."""
+    """Raise OSError if the path contains a character that no file name can have."""
     try:
         is_name = b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
@@ -247,7 +245,7 @@ def _take_after(new: Path, before: os.stat_result, *, private: bool) -> None:
 
 
 def _settle(folder: Path) -> None:
-    """Flush the folder's entries to disk too, if the system supports it."""
+    """Flush the folder's entries to disk, if the system supports it."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     with suppress(OSError):
@@ -262,7 +260,7 @@ def open_private(path: str | Path, flags: int) -> int:
     """Return a descriptor of the file, which is created if it is missing. Only the owner can access
     a created file.
 
-    Raises OSError, also if the path is a symbolic link.
+    Raises OSError, also for a symbolic link (except on Windows).
     """
     try:
         return os.open(path, flags | os.O_CREAT | _NO_LINK, _PRIVATE)
@@ -273,18 +271,18 @@ def open_private(path: str | Path, flags: int) -> int:
 
 
 def open_own(name: str, flags: int) -> int:
-    """Return a descriptor of the file, as the `opener` of `open`. Only the owner can write to a new
-    file, with any umask.
+    """Open the file, as the `opener` argument of `open`. Only the owner can write to a new file,
+    whatever the umask.
     """
     return os.open(name, flags, _NEW)
 
 
 def try_lock(path: Path) -> BaseFileLock | None:
     """Lock the file and return the lock, which lasts until it is released or this process ends;
-    return None if another process has the lock.
+    return None if it is already locked.
 
-    Only the owner can access the file, which stays after the release. Any thread may release the
-    lock. Raises OSError, also if the path is a symbolic link.
+    The file is created if it is missing, and stays after the release. Any thread may release the
+    lock. Raises OSError.
     """
     # Import filelock only for commands that lock something.
     from filelock import FileLock, Timeout
@@ -299,22 +297,22 @@ def try_lock(path: Path) -> BaseFileLock | None:
 
 
 def no_link(path: Path) -> None:
-    """Raise OSError if the path, which petsync chose, is a symbolic link."""
+    """Raise OSError if the path is a symbolic link."""
     if path.is_symlink():
         raise OSError(errno.ELOOP, _IS_LINK, str(path))
 
 
 def must_be_regular(path: Path) -> None:
-    """Raise OSError if the path is not a regular file: opening a pipe blocks, and a device may
-    never end. A missing file is not an error.
+    """Raise OSError if the path is not a regular file: opening a pipe may block, and the content of
+    a device may never end. A missing file is not an error.
     """
     with suppress(FileNotFoundError):
         _check_regular(path.stat().st_mode)
 
 
 def read_regular(path: Path) -> bytes:
-    """Return the content of a small file. Raises OSError, also for a device or a pipe, which may
-    never end, and for a file of more than 16 MB.
+    """Return the content of a file of at most 16 MB. Raises OSError, also for a larger file, a
+    device or a pipe.
     """
     with open(path, "rb", opener=_without_waiting) as file:
         _check_regular(os.fstat(file.fileno()).st_mode)
@@ -334,9 +332,9 @@ def _without_waiting(name: str, flags: int) -> int:
 
 
 def user_folder(variable: str, on_windows: str, default: str) -> Path:
-    """Return a folder of the user's own: the one that the environment variable names (on Windows
-    `on_windows`, elsewhere `variable`), or `default` in the home folder. Raises RuntimeError if the
-    user has no home folder.
+    """Return the absolute path in the environment variable (on Windows `on_windows`, elsewhere
+    `variable`), or else `default` in the home folder. Raises RuntimeError if the user has no home
+    folder.
     """
     given = Path(os.environ.get(on_windows if os.name == "nt" else variable, ""))
     # As the XDG specification requires, ignore a relative path.
@@ -377,10 +375,10 @@ def make_state_folder(state: Path) -> None:
 
 
 def check_state_folder(state: Path) -> None:
-    """Raise OSError, which names the file, if a symbolic link, a pipe or a device is in the state
-    folder.
+    """Raise OSError if the state folder contains anything but folders and regular files, such as a
+    symbolic link.
 
-    `--state` may be a link to a folder; the default `.petsync` may not.
+    The state folder itself may be a link, unless its name is `.petsync`.
     """
     if state.name == STATE and state.is_symlink():
         raise OSError(errno.ELOOP, f"{_IS_LINK}. Name the intended folder with --state")

@@ -62,7 +62,7 @@ def iter_keywords(keywords: type) -> Iterator[Keyword]:
 
 
 def reject_unknown(given: Mapping[str, object], function: str, keywords: type) -> None:
-    """Raise TypeError, as Python does, for a keyword that the TypedDict does not have."""
+    """Raise TypeError, as Python does, for a keyword that is not in the TypedDict."""
     for name in given:
         if name not in keywords.__annotations__:
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")

@@ -62,8 +62,8 @@ class _Promise(Future[R]):
         self._settle()
 
     def wait(self) -> R:
-        """Wait for the end without missing interrupts, and return the result. One thread may
-        wait.
+        """Wait for the end without missing interrupts, and return the result or raise the error.
+        Only one thread may wait.
         """
         while not self._is_settled:
             self._end.acquire(timeout=_LOOK_S)
@@ -89,9 +89,7 @@ class Task(Generic[R]):
         self._loop.call_soon_threadsafe(self._begin)
 
     def cancel(self) -> None:
-        """Request cancellation; the clean-up still decides the result of `done`. Returns at
-        once.
-        """
+        """Request cancellation, and return at once. `done` gets its result after the clean-up."""
         self._loop.call_soon_threadsafe(self._cancel)
 
     def _begin(self) -> None:
@@ -119,9 +117,9 @@ class LoopThread:
     def run(self, work: Coroutine[Any, Any, R]) -> R:
         """Run the coroutine, and return its result.
 
-        KeyboardInterrupt cancels the task and waits for its clean-up. The caller then gets the
-        task's result or error, or KeyboardInterrupt if the task was cancelled. After a second
-        interrupt, the call returns at once.
+        An interrupt (KeyboardInterrupt) cancels the task, and the call waits for its clean-up. It
+        then returns the result or raises the error of the task, or KeyboardInterrupt if the task
+        was cancelled. A second interrupt raises KeyboardInterrupt at once.
         """
         task = self._make_task(work)
         try:
@@ -138,7 +136,7 @@ class LoopThread:
         return task
 
     def close(self) -> None:
-        """End the loop and its thread; the next use starts new ones."""
+        """Cancel all tasks, and end the loop and its thread; the next use starts new ones."""
         with self._starting:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None and thread is not None:
@@ -158,8 +156,8 @@ class LoopThread:
     def _ensure_started(self) -> asyncio.AbstractEventLoop:
         with self._starting:
             if self._loop is None:
-                # Make the loop in that thread, because a signal interrupts only the main thread. A
-                # loop whose creation is interrupted prints a traceback when it is freed.
+                # Make the loop in the new thread: a signal interrupts only the main thread. A loop
+                # whose creation is interrupted prints a traceback when it is freed.
                 made: _Promise[asyncio.AbstractEventLoop] = _Promise()
                 self._thread = threading.Thread(
                     target=_run_loop, args=(made,), name=self._name, daemon=True
@@ -194,9 +192,9 @@ def _stop_loop(made: Future[asyncio.AbstractEventLoop]) -> None:
 
 
 async def in_thread(work: Callable[[], R]) -> R:
-    """Call the function in a thread, which cannot be cancelled, and return its result. If the task
-    is cancelled in the meantime, its first `await` after the return raises the cancellation, so
-    that the caller can close the result first.
+    """Call the function in a thread, and return its result even if the task is cancelled in the
+    meantime. The next `await` of the task then raises the cancellation, so that the caller can
+    close the result first.
     """
     task = asyncio.ensure_future(asyncio.to_thread(work))
     is_cancelled = False
@@ -244,7 +242,7 @@ class SyncFacade(Protocol[A_co]):
 
     @property
     def aio(self) -> A_co:
-        """The asynchronous object of the facade."""
+        """The asynchronous object behind the facade."""
 
     @property
     def _loop(self) -> LoopThread: ...
@@ -267,8 +265,8 @@ def make_synchronous(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
     wrap: Callable[[R, LoopThread], S] | None = None,
 ) -> Callable[Concatenate[SyncFacade[A], P], R | S]:
-    """Return a synchronous method for a facade that runs the asynchronous method, with the same
-    name, signature and docstring. `wrap`, a class, makes a facade of an asynchronous result.
+    """Return a method of a synchronous facade, with the name, signature and docstring of the
+    asynchronous `method`, which it runs. `wrap` is a class that makes a facade of the result.
 
     Write `find = make_synchronous(AsyncThing.find)` in a class that has `aio` and `_loop`.
     """
@@ -322,7 +320,7 @@ def delegate(part: str, method: Callable[Concatenate[A, P], R]) -> Callable[Conc
 
 
 def _caller(method: Callable[..., R]) -> Callable[[object, object, Any, Any], R]:
-    """Return a function that calls the method of a part of `whole`.
+    """Return a function that calls the method of a part of an object, `whole`.
 
     A TypeError about the arguments names the method of `whole`, which the caller knows. No frame
     keeps the arguments: a verbose traceback shows them, and a secret may be among them.

@@ -1,7 +1,8 @@
-"""Every error that petsync raises.
+"""The error classes of petsync.
 
-Each error says what happened and where, and what to do (`hint`). Most are also the builtin error
-that Python programmers catch in such a case. `exit_code` is the exit code of the command.
+`message` says what happened and where, and `hint` what to do. Most classes are also subclasses of
+the builtin error that Python programmers expect in this case. `exit_code` is the exit code of a
+command that ends with the error.
 
     PetsyncError                        exit code
     ├── ApiError                        1   the service, one request
@@ -22,9 +23,9 @@ that Python programmers catch in such a case. `exit_code` is the exit code of th
     │   └── FindingsError                   3   a sheet with findings, where none is allowed
     ├── PlanError              ValueError   1   a plan or a run that cannot be used
     │   ├── GuardError                      4   the guard refuses the plan
-    │   └── StalePlanError                  5   the plan has already been applied
+    │   └── StalePlanError                  5   the plan has already been applied, or is outdated
     ├── LockedError                         6   another run or process holds a lock
-    └── InterruptedRunError                 7   stopped between two changes
+    └── InterruptedRunError                 7   the run was stopped
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ __all__ = [
 
 
 class PetsyncError(Exception):
-    """The base of all errors: `message` describes the problem and its place, `hint` describes what
-    to do (or is empty).
+    """The base class of petsync's errors: `message` describes the problem and its place, and `hint`
+    says what to do, or is empty.
     """
 
     exit_code: ClassVar[int] = 1
@@ -77,8 +78,8 @@ class PetsyncError(Exception):
 class ApiError(PetsyncError):
     """One request failed.
 
-    `operation` is its name in the interface (`"addPet"`), `pet_id` the pet's id, `status` the HTTP
-    status (None without a response), and `service_message` the service's message.
+    `operation` is the operation's name in the API (`"addPet"`), `pet_id` the pet's id or None,
+    `status` the HTTP status (None without a response), and `service_message` the service's message.
     `may_have_happened` is true if the service may have executed the request.
     """
 
@@ -110,7 +111,9 @@ class InvalidInputError(ApiError, ValueError):
 
 
 class AuthError(ApiError, PermissionError):
-    """The token is missing, wrong or expired, or lacks the scope that the operation needs."""
+    """The token is missing, invalid or expired, or lacks a scope that the operation needs; or a
+    sign-in failed.
+    """
 
 
 class DuplicateError(ApiError, ValueError):
@@ -118,13 +121,13 @@ class DuplicateError(ApiError, ValueError):
 
 
 class RateLimitedError(ApiError):
-    """There were too many requests. `retry_after` is in seconds, None if the service sent none."""
+    """There were too many requests. `retry_after` is in seconds, or None."""
 
     retry_after: float | None = None
 
 
 class ServiceError(ApiError):
-    """The service failed (5xx). `retry_after` is in seconds, None if the service sent none."""
+    """The service failed (5xx). `retry_after` is in seconds, or None."""
 
     retry_after: float | None = None
 
@@ -147,11 +150,11 @@ class RedirectError(ApiError):
 
 
 class ResponseError(ApiError, ValueError):
-    """The response is not what the operation promises."""
+    """The response is not valid for the operation, so petsync cannot read it."""
 
 
 class SettingsError(PetsyncError, ValueError):
-    """An option, an environment variable or petsync.toml has an invalid value."""
+    """A setting is invalid or missing: an option, an environment variable or petsync.toml."""
 
     exit_code = 64
 
@@ -179,7 +182,9 @@ class Problem(NamedTuple):
 
 
 class ConfigurationError(SettingsError):
-    """petsync.toml has mistakes; `problems` lists all of them in the order of the file."""
+    """petsync.toml has mistakes, which `problems` lists in the order of the file, or cannot be
+    used.
+    """
 
     def __init__(self, message: str, problems: Sequence[Problem] = (), *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -187,11 +192,13 @@ class ConfigurationError(SettingsError):
 
 
 class SheetError(PetsyncError, ValueError):
-    """A spreadsheet cannot be read or written. Problems in single rows are findings instead."""
+    """A spreadsheet or another output file cannot be read or written. Problems in single rows are
+    findings instead.
+    """
 
 
 class FindingsError(SheetError):
-    """The sheet has findings, and the caller accepts none; or a value of an edit is invalid."""
+    """The sheet has findings, and `strict` is set; or a value of `Store.edit` is invalid."""
 
     exit_code = 3
 
@@ -201,27 +208,31 @@ class PlanError(PetsyncError, ValueError):
 
 
 class GuardError(PlanError):
-    """The guard refuses the plan, or an export has lost ids or a header. Nothing was changed."""
+    """The guard refuses the plan, or the sheet has lost its ids or the header of a column. Nothing
+    was changed by this call.
+    """
 
     exit_code = 4
 
 
 class StalePlanError(PlanError):
-    """The plan has already been applied; a plan can be applied only once."""
+    """The plan has already been applied, or the sheet that it changes was edited after the plan was
+    made.
+    """
 
     exit_code = 5
 
 
 class LockedError(PetsyncError):
-    """Another run or process is using the store, the job or the stored sign-in."""
+    """Another run or process is using the store, the job or the stored sign-in, or a run is still
+    active.
+    """
 
     exit_code = 6
 
 
 class InterruptedRunError(PetsyncError):
-    """The run was stopped between two changes; its journal and `report` contain the changes that it
-    made.
-    """
+    """The run was stopped. `report` contains the results so far, or is None."""
 
     exit_code = 7
     report: object = None

@@ -30,7 +30,7 @@ __all__ = [
 # The service's resources, as frozen values.
 #
 # Source: the schemas in sandbox/openapi.json. An absent field and a null field are both None here;
-# an absent list is an empty list. Unknown fields are stored in `extra` and sent back by a PUT.
+# an absent list is empty. Unknown fields are stored in `extra` and sent back by a PUT.
 
 
 MAX_ID = 2**63 - 1
@@ -45,7 +45,9 @@ _NOT_ON_THE_WIRE = "extra (kept by petsync)"
 
 
 class Category(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A pet's group: `id` (int64), `name`, and `extra` fields or None."""
+    """A pet's category: `id` (int64), `name`, and in `extra` the fields that petsync does not know;
+    each can be None.
+    """
 
     id: Id | None = None
     name: str | None = None
@@ -56,7 +58,9 @@ class Category(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
 
 
 class Tag(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A label: `id` (int64), `name`, and `extra` fields or None. `str(tag)` is its name."""
+    """A pet's tag: `id` (int64), `name`, and in `extra` the fields that petsync does not know; each
+    can be None. `str(tag)` is the name, or "" if it is None.
+    """
 
     id: Id | None = None
     name: str | None = None
@@ -73,9 +77,9 @@ class Tag(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 class Pet(msgspec.Struct, frozen=True, kw_only=True):
-    """One record of the store.
+    """One pet of the store.
 
-    Lists are converted to tuples; two pets are equal if all fields are.
+    Lists are converted to tuples. Two pets are equal if all their fields are equal.
     """
 
     id: Id | None = None
@@ -84,7 +88,7 @@ class Pet(msgspec.Struct, frozen=True, kw_only=True):
     photo_urls: tuple[str, ...] = ()
     """The URLs of the photos, in order."""
     category: Category | None = None
-    """A category without id, name and extra is None."""
+    """A category in which all fields are None is converted to None."""
     tags: tuple[Tag, ...] = ()
     status: str | None = None
     extra: Mapping[str, Any] | None = None
@@ -124,7 +128,7 @@ Kind = Literal["none", "token", "client credentials", "code", "implicit", "api k
 """The kind of a sign-in."""
 
 Kept = Literal["none", "memory", "keyring", "environment", "file", "argument"]
-"""Where the sign-in is stored or came from; "none" without one."""
+"""Where the sign-in is stored or comes from; "none" without a sign-in."""
 
 NOBODY = "there was no sign-in"
 """The problem that a sign-out reports if there is no sign-in."""
@@ -132,9 +136,7 @@ NOBODY = "there was no sign-in"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """An account at a service, as the service last reported it. It contains no secret, and can be
-    displayed.
-    """
+    """The sign-in at a service and its account, as far as they are known. It contains no secret."""
 
     url: str
     signed_in: bool = False
@@ -149,7 +151,7 @@ class Account:
     can_write: bool | None = None
     """None if unknown."""
     expires: datetime | None = None
-    """In UTC; None if unknown, or without an expiry."""
+    """In UTC; None if it is unknown or if there is no expiry."""
     renews: bool = False
     """Whether petsync renews the token."""
     kept: Kept = "none"

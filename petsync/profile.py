@@ -1,6 +1,6 @@
-"""ServiceProfile: how a service behaves where the interface leaves a choice.
+"""ServiceProfile: how a service behaves where the definition of the API leaves a choice.
 
-docs/profiles.md explains each field: the choice and the possible values.
+docs/profiles.md explains each field and its values.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ __all__ = ["LIVE", "PROFILES", "STANDARD", "ServiceProfile", "profile_from"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceProfile:
-    """The behaviour of one service where the interface leaves a choice. `STANDARD` is the default,
-    `LIVE` the public reference server. petsync.toml can set each field under `[service]`.
+    """The behaviour of one service where the definition of the API leaves a choice. `STANDARD` is
+    the default, `LIVE` describes the public reference server. petsync.toml can set fields under
+    `[service]`.
     """
 
     name: str = "standard"
     update_unknown: Literal["not_found", "creates"] = "not_found"
     """What updatePet does with an id that the store does not have."""
     add_existing: Literal["conflict", "replaces"] = "conflict"
-    """What addPet does with an id that the store has. The client never relies on it."""
+    """What addPet does with an id that the store has. petsync does not rely on it."""
     assigns_unique_ids: bool = True
     """Whether addPet assigns a unique id to each pet without an id, also in parallel requests."""
     capacity: int | None = None
@@ -40,23 +41,23 @@ class ServiceProfile:
     unknown_status: Literal["invalid", "empty"] = "invalid"
     """The response of findPetsByStatus for a status that is not one of `statuses`."""
     statuses: tuple[str, ...] = ("available", "pending", "sold")
-    """The status values that a snapshot queries, and that a sheet offers."""
+    """The statuses that a snapshot queries by default, and that an exported workbook offers."""
     any_status: bool = False
     """Whether a status outside `statuses` can be stored."""
     required: tuple[str, ...] = ("name", "photo_urls")
     """The fields without which the service refuses a pet."""
     form_clears: bool = False
-    """Whether an empty value in updatePetWithForm clears the field. petsync never relies on it."""
+    """Whether an empty value in updatePetWithForm clears the field. petsync does not rely on it."""
     upload_needs_pet: bool = True
     """Whether the response of uploadFile is 404 for an unknown pet."""
     upload_adds_photo: bool = True
-    """Whether uploadFile appends the image's address to photoUrls."""
+    """Whether uploadFile appends the image's URL to photoUrls."""
     xml_tag_item: Literal["tags", "tag"] = "tags"
     """The element of one tag inside `<tags>` in the XML that is sent."""
     xml_photo_item: Literal["photoUrls", "photoUrl"] = "photoUrls"
     """The element of one URL inside `<photoUrls>` in the XML that is sent."""
     media: Literal["json", "xml"] = "json"
-    """The representation of pets in requests and responses."""
+    """The format of pets in requests and responses."""
     api_key_header: str = "api_key"
     """The header with the API key."""
     max_answer_mb: int = 512

@@ -1,4 +1,4 @@
-"""Mask secrets in a text, however they are encoded in it."""
+"""Mask secrets in a text, also in the usual encodings."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _SHORT = 4
 _PREFIX, _LONG = 12, 16
 _LEVELS = 5
 _PACKED = 4
-"""The number of levels of encoded digits that are decoded, besides the innermost one."""
+"""The greatest depth at which digits are decoded; the given text has the depth 0."""
 _SEGMENT = 8
-"""The minimum length of a run of decoded characters; shorter runs may be text by chance."""
+"""The minimum length of a run of decoded characters; shorter runs may be readable by chance."""
 _APART = re.compile(
     r"(?<![0-9A-Za-z])(?:0[xX])?[0-9a-fA-F]{2}"
     r"(?:[\s:,;.-]{1,2}(?:0[xX])?[0-9a-fA-F]{2}(?![0-9a-fA-F])){3,}"
@@ -66,7 +66,7 @@ class Redactor:
 
     A secret of fewer than four characters is replaced only as a whole word. A prefix of at least
     twelve characters of a long secret is replaced too, because messages are truncated. The
-    passwords of the environment's proxies are always secrets.
+    credentials of proxies in the environment are also secrets.
     """
 
     __slots__ = ("_base32", "_base64", "_hex", "_long", "_part", "_plus", "_secrets", "_stars")
@@ -106,7 +106,6 @@ class Redactor:
         return "Redactor(***)"
 
     def _find_all(self, text: str, depth: int = 0) -> list[_Span]:
-        """Return the spans of secrets in the text."""
         found: list[_Span] = []
         parts: dict[str, list[tuple[_Level, _EncodedText]]] = {}
         for level in _readings(text):
@@ -168,8 +167,8 @@ def _readings(text: str) -> Iterator[_Level]:
 
 
 def proxy_secrets() -> tuple[Secret, ...]:
-    """Return the secrets of the environment's proxies: the password, or the user if there is no
-    password, and the header with both.
+    """Return the secrets in the addresses of proxies: the password, or the user name if there is no
+    password, and its encoded forms in the address and in a header.
     """
     found: list[Secret] = []
     for address in _proxy_addresses():
@@ -278,7 +277,6 @@ def _levels(text: str) -> set[str]:
 
 
 def _plain_pattern(text: str, is_long: bool) -> str:
-    """Return a regular expression for the text itself."""
     if len(text) < _SHORT:
         return rf"(?<!\w)(?i:{re.escape(text)})(?!\w)"
     return rf"(?i:{re.escape(text[:_PREFIX] if is_long else text)})"
@@ -305,7 +303,6 @@ def _cores(data: bytes, encode: Callable[[bytes], bytes], bits: int) -> Iterator
 
 
 def _find(text: str, needles: Iterable[str]) -> Iterator[_Span]:
-    """Yield the spans of the needles in the text."""
     for needle in needles:
         at = text.find(needle)
         while at >= 0:

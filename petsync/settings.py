@@ -1,4 +1,4 @@
-"""Settings: argument > PETSYNC_* > petsync.toml > default, resolved once and frozen.
+"""Settings, in this order of precedence: arguments, PETSYNC_* variables, petsync.toml, defaults.
 
 `resolve` does not read the environment or a file: it gets both as arguments, and
 config/settings.py reads the file.
@@ -52,7 +52,7 @@ AUTH = (
 """The keys under `[auth]` in petsync.toml, for signing in; docs/sign-in.md explains them."""
 _SECRET = ("token", "api_key", "client_secret")
 _NO_FILES = ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "unicode-escape")
-"""Codecs that Python lists as encodings, but that no file is written in."""
+"""Encodings of Python that are not used for files."""
 
 
 MAPPED = ("id", "name", "status", "category", "category_id", "tags", "photo_urls", "action")
@@ -88,8 +88,8 @@ class Secret:
 
 
 def as_secret(value: Any) -> Any:
-    """Return a string as a secret, a secret, a type or None unchanged, and only the type of any
-    other value: a verbose traceback shows the arguments of a function that refuses them.
+    """Return a string as a Secret, and a Secret, a type or None unchanged. For any other value,
+    which is invalid, return only its type: a verbose traceback would show the value.
     """
     if value is None or isinstance(value, Secret | type):
         return value
@@ -167,7 +167,7 @@ def resolve(
     """Return the settings; an argument that is None is ignored. Raises SettingsError, which
     names the key with an invalid value.
 
-    `file` takes the settings of arguments and environment, and returns the others.
+    `file` takes the settings of arguments and environment, and returns those of petsync.toml.
     """
     explicit = _from_environment(HiddenEnvironment(environ))
     explicit |= {name: value for name, value in arguments.items() if value is not None}
@@ -192,13 +192,13 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 OF_THE_URL = frozenset({"auth", "allow_http"})
-"""Settings of petsync.toml that apply only to its own url."""
+"""Settings of petsync.toml that apply only to the url in the same file."""
 
 
 def hide_userinfo(url: Any) -> Any:
-    """Return the address with `***` as user and password, query and fragment, which may be secret;
-    `checked_base` refuses each of them. Any other address stays unchanged, unless it has no host or
-    cannot be read: then `***` replaces everything before its last @.
+    """Return the address with `***` in place of the user and password, the query and the fragment,
+    which may be secret; `checked_base` refuses each of them. If the address has no host or cannot
+    be parsed, `***` replaces everything between its scheme and its last @.
     """
     if not isinstance(url, str):
         return url
@@ -241,7 +241,7 @@ def checked_encoding(name: str) -> str:
         found = ""
     if not found or found in _NO_FILES:
         raise SettingsError(
-            f"there is no encoding {name!r}", hint="Name one such as utf-16 or cp1252."
+            f"there is no text encoding {name!r}", hint="Examples are utf-16 and cp1252."
         ) from None
     return found
 
@@ -276,8 +276,8 @@ _SHORT = 3
 
 
 def as_written(text: str, expanded: Mapping[str, str]) -> str:
-    """Return the text with the values of variables replaced by `${NAME}`, because they may be
-    secret.
+    """Return the text with the values of variables, except very short ones, replaced by `${NAME}`,
+    because they may be secret.
 
     `expanded` has the values by `${NAME}`.
     """
@@ -295,8 +295,8 @@ def expand_variables(
 ) -> str:
     """Return the text with the environment's values instead of `${NAME}`, and `$` instead of `$$`.
 
-    Raises SettingsError, which names the variable, if it is not set, is empty, or is not one of the
-    `names` that may be used (None: all).
+    Raises SettingsError for a variable that is not set, is empty, has an invalid name, or is not
+    one of the `names` that may be used (None: all).
     """
     return _VARIABLE.sub(lambda found: _variable(found[1], environ, names), text)
 
@@ -307,7 +307,8 @@ def _variable(name: str | None, environ: Mapping[str, str], names: Collection[st
     if not _NAME.fullmatch(name):
         raise SettingsError(
             f"${{{name}}} names no environment variable",
-            hint="A name has letters, digits and _. Write $$ for a dollar sign.",
+            hint="A name has letters, digits and _, and does not begin with a digit. Write $$ for "
+            "a dollar sign.",
         )
     if names is not None and name not in names and name in environ:
         raise build_unlisted_error(name)
@@ -321,7 +322,7 @@ def _variable(name: str | None, environ: Mapping[str, str], names: Collection[st
 
 
 def find_nearest(text: str, choices: Iterable[str]) -> str:
-    """Return the most similar of the known names; "" if none is similar."""
+    """Return the most similar of the choices; "" if none is similar."""
     plain = {name.casefold().replace("-", "_"): name for name in choices}
     near = difflib.get_close_matches(text.casefold().replace("-", "_"), plain, n=1)
     return plain[near[0]] if near else ""

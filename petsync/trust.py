@@ -87,8 +87,8 @@ def allowed_names(
 ) -> frozenset[str]:
     """Return the variables that an unconfirmed file may use: those in `also`, those that the
     environment lists in PETSYNC_VARIABLES, and PETSYNC_* if the user has named the file
-    (`is_named`). SECRETS are left out, but any of the others may be a secret, such as the address
-    with a password in PETSYNC_NOTIFY.
+    (`is_named`). The SECRETS are left out; the others may be secret too, such as an address with a
+    password in PETSYNC_NOTIFY.
     """
     own = {name for name in environ if is_named and name.startswith("PETSYNC_")}
     return frozenset({*own, *also, *re.findall(r"\w+", environ.get(LISTED, ""))} - SECRETS)

@@ -57,7 +57,7 @@ __all__ = [
 
 ACCENT, LINE = "1F5B66", "D5DDE0"
 FACE, SIZE = "Arial", 10
-"""A font that every system has, or replaces with one of the same width."""
+"""A font that every system has, or replaces by a font with characters of the same width."""
 HEADER = PatternFill("solid", fgColor=ACCENT)
 PLAIN = Font(name=FACE, size=SIZE)
 UNDERLINE = Border(bottom=Side("thin", color=LINE))
@@ -114,7 +114,9 @@ _RUNS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class MarkedText:
-    """A text in pieces. The marked pieces are `removed`, `added`, or represent an `empty` value."""
+    """A text in pieces. The marked pieces are removed text, added text, or stand for an empty
+    value.
+    """
 
     pieces: Sequence[tuple[str, bool]]
     """The texts of the pieces, and whether each is marked."""
@@ -139,10 +141,10 @@ class CellStyle(NamedTuple):
 def row_xml(
     number: int, values: Iterable[Value], styles: Iterable[CellStyle], height: str = ""
 ) -> str:
-    """Return the row as XML; `height` is its attributes for the height, with a space before them.
-    Raises SheetError for a text that a cell cannot hold.
+    """Return the row as XML; `height` is the result of `height_xml`, or "". Raises SheetError for a
+    text that is too long for a cell.
     """
-    # Most cells are plain texts, which a function call for each would make much slower.
+    # Most cells are plain texts, and a function call for each cell would take much longer.
     cells = [
         f'<c r="{letters}{number}" s="{plain}" t="inlineStr"><is><t>{value}</t></is></c>'
         if value.__class__ is str and len(value) < _SHORT and _is_plain_cell(value)
@@ -154,8 +156,8 @@ def row_xml(
 
 
 def height_xml(points: float, *, is_fixed: bool) -> str:
-    """Return the attributes of a row with this height. Unless it is fixed, programs increase it
-    when the row gets more text.
+    """Return the attributes of a row with this height, with a space before them. Programs increase
+    the height when the row gets more text, unless it is fixed.
     """
     return f' ht="{points:g}"' + (' customHeight="1"' if is_fixed else "")
 
@@ -167,8 +169,8 @@ def _cell_xml(number: int, value: Value, letters: str, plain: int, quoted: int) 
     if len(text) > _SHORT and len(text.encode("utf-16-le")) // 2 > MAX_CELL:
         raise SheetError(
             f"the cell {letters}{number} would have more than the {MAX_CELL:,} characters that "
-            f"Excel keeps: {text[:40]!r}…",
-            hint="Export .json or .parquet, or shorten the text.",
+            f"Excel allows: {text[:40]!r}…",
+            hint="Shorten the text, or write another format than .xlsx, such as .json.",
         )
     style = quoted if text.startswith(_LIKE_FORMULA) else plain
     content = _runs(value) if isinstance(value, MarkedText) else _text(text)
@@ -183,7 +185,7 @@ def _runs(value: MarkedText) -> str:
 
 
 def inline(text: str, prefix: str = "") -> str:
-    """Return the text as the content of an inline string, which reads back exactly.
+    """Return the text as an inline string, from which programs read exactly the same text.
 
     `prefix` is the prefix of the elements' names. Characters that are illegal in XML are escaped as
     in OOXML (`_x0000_`).
@@ -255,7 +257,7 @@ class BulkWorkbook:
         last_row: int | None = None,
         texts: str = "",
     ) -> int:
-        """Add rows from `row_xml` to the worksheet, below the rows that it has; return how many.
+        """Add rows from `row_xml` to the worksheet, below its rows, and return their number.
 
         `last_row` is the number of the last row, for rows whose numbers have gaps; `texts` are the
         cells in which Excel shows no warning for a number stored as text. Raises SheetError if the
@@ -312,7 +314,7 @@ class BulkWorkbook:
             ).encode()
             tail = tail.replace(_FOOTER_END, _FOOTER_END + ignored, 1)
         size = len(head) + body.end - body.start + len(end + tail)
-        # zipfile uses its own level only for a part that it gets by name.
+        # zipfile uses the archive's compression level only for a part that is opened by its name.
         with target.open(info.filename, "w", force_zip64=size > zipfile.ZIP64_LIMIT) as out:
             out.write(head)
             self._rows.seek(body.start)
@@ -334,18 +336,14 @@ def _translate_errors() -> Iterator[None]:
 
 
 def is_sealed(archive: zipfile.ZipFile) -> bool:
-    """Return true if the workbook is as petsync wrote it, and no other program has saved it
-    since.
-    """
+    """Return true if the workbook has a seal, and no program has changed the workbook since."""
     if _CORE not in archive.namelist():
         return False
     return seal(archive) in archive.read(_CORE)
 
 
 def seal(archive: zipfile.ZipFile) -> bytes:
-    """Return the seal: the element of the document properties that has the checksum of all other
-    parts.
-    """
+    """Return the seal: an element of the document properties with a checksum of all other parts."""
     parts = sorted(
         f"{each.filename}:{each.CRC:08x}:{each.file_size}"
         for each in archive.infolist()

@@ -269,7 +269,7 @@ def test_an_unknown_encoding_is_a_mistake_in_the_call(tmp_path, name, content):
     path = tmp_path / "pets.csv"
     if content:
         path.write_bytes(content)
-    with pytest.raises(SettingsError, match="there is no encoding") as caught:
+    with pytest.raises(SettingsError, match="there is no text encoding") as caught:
         read_sheet(path, encoding=name)
     assert caught.value.hint
 

@@ -96,7 +96,7 @@ def test_an_unknown_encoding_is_a_usage_error(shell: Shell) -> None:
     for command in (["check"], ["plan"], ["apply"], ["upload", "--column", "picture"]):
         done = shell(*command, "pets.csv", "--encoding", "klingon")
         assert done.code == 64
-        assert "there is no encoding 'klingon'" in done.err
+        assert "there is no text encoding 'klingon'" in done.err
 
 
 def test_an_encoding_that_the_file_contradicts_is_an_error(shell: Shell) -> None:
