@@ -55,29 +55,30 @@ petsync login --token
 @click.option(
     "--no-browser",
     is_flag=True,
-    help="Print the address to open on any computer, and ask for the final address in that "
-    "browser.",
+    help="Print an address to open in any browser, and ask for the address to which that browser "
+    "is redirected.",
 )
 @click.option(
     "--token",
     is_flag=True,
-    help="With an access token, which petsync asks for or reads from --token-file.",
+    help="Sign in with an access token, which petsync asks for or reads from --token-file.",
 )
 @click.option(
     "--client-credentials",
     "client",
     is_flag=True,
-    help="With a client id and its secret, which petsync asks for.",
+    help="Sign in with a client id and its secret; petsync asks for what is not set.",
 )
 @click.option(
     "--implicit",
     is_flag=True,
-    help="In the browser, for a service that offers only the implicit flow.",
+    help="Sign in in the browser at a service that offers only the implicit flow.",
 )
 @click.option(
     "--api-key",
     is_flag=True,
-    help="With an API key, which petsync asks for; alone, or beside a token or a client secret.",
+    help="Sign in with an API key, which petsync asks for; alone, or with --token or "
+    "--client-credentials.",
 )
 @click.option("--client-id", metavar="ID", help="The client id, if the service assigned you one.")
 @click.option(
@@ -85,14 +86,14 @@ petsync login --token
     "scopes",
     multiple=True,
     metavar="SCOPE",
-    help="A permission to ask for; repeatable.  [read:pets and write:pets]",
+    help="A scope to request; repeatable.  [read:pets and write:pets]",
 )
 @click.option(
     "--wait",
     type=click.FloatRange(1, 3600),
     default=300,
     metavar="SECONDS",
-    help="How long to wait for you to agree in the browser.  [300]",
+    help="How long to wait for your consent in the browser.  [300]",
 )
 @click.pass_context
 def login_command(
@@ -113,9 +114,9 @@ def login_command(
     everything that uses the same --state folder: commands, scripts, notebooks. It renews the
     sign-in as long as the service permits it.
 
-    Secrets are not shown while you type them. If standard input is not a terminal, each is read as
-    one line from it, in this order: token or client secret, API key. A client id that is needed and
-    not given is read first.
+    Secrets are not shown while you type them. If standard input is not a terminal, petsync reads
+    each missing value from one line of it, in this order: client id, token or client secret, API
+    key.
 
     Exit codes: 0 if you are signed in, else 1.
     """
@@ -148,7 +149,7 @@ def _choose_sign_in(
     ctx: click.Context, *, token: bool, client: bool, implicit: bool, api_key: bool
 ) -> str:
     """Return the kind of sign-in that the options name. Raises UsageError for more than one kind,
-    or for an argument, which may be a secret.
+    and for any argument, because it may be a secret.
     """
     context: Context = ctx.obj
     if ctx.args:
@@ -170,7 +171,7 @@ def _choose_sign_in(
 
 @dataclass(frozen=True, slots=True)
 class _SignInInputs:
-    """The values for a sign-in from options and environment; petsync asks for the others."""
+    """The values for a sign-in that options and settings contain; petsync asks for the others."""
 
     settings: Settings
     token: Secret | None
@@ -179,7 +180,6 @@ class _SignInInputs:
     api_key: bool = field(kw_only=True)
 
     def credentials(self, kind: str) -> Credentials:
-        """Return the credentials, and ask for missing values. Raises SettingsError."""
         import petsync as ps
 
         if kind == "token":
@@ -198,7 +198,6 @@ class _SignInInputs:
 
 
 def _await_consent(context: Context, pending: PendingSignIn, wait: float) -> Account:
-    """Wait until the user agrees in the browser or pastes the address, and return the account."""
     if pending.is_listening:
         # A text browser in the terminal blocks until it is closed, so do not wait for it.
         threading.Thread(target=webbrowser.open, args=[pending.url], daemon=True).start()
@@ -216,7 +215,7 @@ def _await_consent(context: Context, pending: PendingSignIn, wait: float) -> Acc
 
 
 def _paste_address(context: Context, pending: PendingSignIn) -> Account:
-    """Ask for the address until it is right, at most five times, and return the account. Without a
+    """Ask for the address until it is valid, at most five times, and return the account. Without a
     terminal, read it only once.
     """
     for _ in range(_MAX_ATTEMPTS - 1):
@@ -231,7 +230,6 @@ def _paste_address(context: Context, pending: PendingSignIn) -> Account:
 
 
 def _has_browser() -> bool:
-    """Return true if a browser can be opened on this machine."""
     if sys.platform.startswith("linux"):
         screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
         if not any(os.environ.get(name) for name in screens):
@@ -276,10 +274,11 @@ petsync logout --url https://shop.example/v2
 @as_command("logout", examples=_LOGOUT_EXAMPLES)
 @click.pass_obj
 def logout_command(context: Context) -> int:
-    """Sign out: end the tokens of `petsync login`, and delete them.
+    """Sign out: end the sign-in of `petsync login`, and delete it.
 
-    The service ends them if it can, and petsync removes them from the computer's keyring.
-    PETSYNC_TOKEN and token files stay.
+    petsync deletes the sign-in from this computer's keyring, and asks the service to revoke its
+    tokens; a token that you entered yourself is not revoked. PETSYNC_TOKEN and token files stay as
+    they are.
 
     Exit codes: 0, also if there was no sign-in.
     """
@@ -309,13 +308,13 @@ petsync trust --withdraw
 
 @as_command("trust", examples=_TRUST_EXAMPLES)
 @click.argument("file", type=click.Path(path_type=Path), default=_NAME)
-@click.option("--yes", "-y", "is_sure", is_flag=True, help="Confirm without a question.")
+@click.option("--yes", "-y", "is_sure", is_flag=True, help="Confirm without asking.")
 @click.option("--withdraw", "is_withdrawn", is_flag=True, help="Remove the confirmation.")
 @click.pass_obj
 def trust_command(context: Context, file: Path, is_sure: bool, is_withdrawn: bool) -> int:
     """Confirm that FILE (petsync.toml) may decide where secrets and data go.
 
-    Shows the addresses, files and environment variables that FILE names, and asks. petsync records
+    Shows the settings of FILE that decide this, and asks. petsync records
     the confirmation in your own configuration folder; if one of these settings changes, confirm the
     file again. Without a confirmation, no token, sign-in or password goes to an address that only
     FILE names. A FILE on the command line of `petsync reconcile` needs no confirmation.
@@ -343,7 +342,7 @@ def trust_command(context: Context, file: Path, is_sure: bool, is_withdrawn: boo
         context.say(f"{path} is not confirmed.", "yellow")
         return 1
     confirm(path, content)
-    context.say(f"{path} is confirmed: {record_path()} has the record.")
+    context.say(f"{path} is confirmed; this is recorded in {record_path()}.")
     return 0
 
 
@@ -360,8 +359,8 @@ def _read_content(path: Path) -> Mapping[str, Any]:
 
 
 def _collect_settings(content: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the settings to confirm, each as its dotted key and its value, and the variables that
-    the file uses.
+    """Return the settings to confirm, each as its dotted key and its value. The last one lists the
+    variables that the file uses.
     """
     names = [f"${{{name}}}" for name in sorted(set(names_in(content)))]
     found = relevant_settings(content)
@@ -382,7 +381,7 @@ def _confirm(path: Path) -> bool:
     if not is_interactive():
         raise SettingsError(
             "the confirmation needs a terminal",
-            hint=f"`petsync trust {shlex.quote(str(path))} --yes` confirms without a question.",
+            hint=f"`petsync trust {shlex.quote(str(path))} --yes` confirms without asking.",
         )
     return click.confirm("Is that right?", default=False, err=True)
 
@@ -401,10 +400,10 @@ petsync whoami --url https://shop.example/v2 --json
 def whoami_command(context: Context) -> int:
     """Show who you are at the service, and what you may do there.
 
-    Sends only requests that change nothing. Shows who you are, your permissions, when the sign-in
-    expires, whether petsync renews it, and where it is stored. The first of these that is set is
-    used: --token-file, then the environment (PETSYNC_TOKEN, PETSYNC_CLIENT_ID with
-    PETSYNC_CLIENT_SECRET, PETSYNC_API_KEY), then `petsync login`.
+    Shows your account, your permissions, when the sign-in expires, whether petsync renews it, and
+    where it is stored. petsync uses the first of these that is set: --token-file, then the
+    environment (PETSYNC_TOKEN, PETSYNC_CLIENT_ID with PETSYNC_CLIENT_SECRET, PETSYNC_API_KEY), then
+    `petsync login`.
 
     Exit codes: 0 if you are signed in, else 1.
     """

@@ -11,7 +11,7 @@ __all__ = ["PlainConsole", "console", "fold_text"]
 
 
 class PlainConsole(Console):
-    """A console for which a closed pipe is an error, not the end of the process."""
+    """A console that raises an error for a closed pipe, instead of ending the process."""
 
     def on_broken_pipe(self) -> None:
         """Raise BrokenPipeError, because rich would end the process before results are saved."""

@@ -1,4 +1,4 @@
-"""Shared parts of all commands: common options, console, streams, errors, exit codes, progress."""
+"""Shared parts of the commands: common options, console, streams, errors, exit codes, progress."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ _INPUT_HINT = "Type it when petsync asks for it, or pass it on standard input, a
 
 
 def is_interactive() -> bool:
-    """Return true if standard input is a terminal: then petsync can ask the user."""
+    """Return true if standard input is a terminal, on which petsync can ask the user."""
     return sys.stdin.isatty()
 
 
@@ -269,7 +269,7 @@ class Context:
             if source == "-":
                 auth = ps.auth.bearer(environ["PETSYNC_TOKEN"], api_key=key)
             else:
-                # Another program may renew the token: the file is read again after a 401.
+                # Another program may renew the token, so the file is read again after a 401.
                 auth = ps.auth.from_file(source, api_key=key)
         return ps.connect(environ=environ, auth=auth, **self._arguments())
 
@@ -326,9 +326,9 @@ class _SafeFormatter(logging.Formatter):
 def _check_token(text: str, where: str) -> str:
     token = text.strip()
     if not token or len(token.split()) > 1:
-        problem = "empty" if not token else "more than one word"
+        problem = "is empty" if not token else "contains more than one word"
         raise SettingsError(
-            f"--token-file: {where} is {problem}",
+            f"--token-file: {where} {problem}",
             hint="It must contain the access token and nothing else.",
         )
     return token
@@ -435,8 +435,8 @@ class Command(_Sections):
 
 
 class Group(_Sections, click.Group):
-    """A group of commands, which are listed in the order in which they were added. `places` has the
-    places of further commands (`module:attribute`), each imported when it is first used.
+    """A group of commands. `places` has the places of commands (`module:attribute`) that are
+    imported when they are first used.
     """
 
     def __init__(self, *args: Any, places: Mapping[str, str] | None = None, **kwargs: Any) -> None:
@@ -445,11 +445,11 @@ class Group(_Sections, click.Group):
         self._places = places or {}
 
     def list_commands(self, _: click.Context) -> list[str]:
-        """Return the names of the commands in the order in which they were added."""
+        """Return the names of the commands in the order in which the help lists them."""
         return list(dict.fromkeys([*self._places, *self.commands]))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command; None if there is none of this name."""
+        """Return the command of this name, or None."""
         place = self._places.get(cmd_name)
         if place is not None and cmd_name not in self.commands:
             module, _, attribute = place.partition(":")
@@ -558,7 +558,9 @@ def must_differ(target: Path, source: Path) -> None:
 
 
 def must_be_writable(target: Path) -> None:
-    """Raise UsageError if the folder of the file does not exist or cannot be written."""
+    """Raise UsageError if the file cannot be written, for example because its folder does not
+    exist.
+    """
     try:
         folder = landing(target).parent
     except OSError as error:
@@ -749,7 +751,7 @@ _OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def prepare_streams() -> None:
-    """Configure the streams: text that a terminal cannot show must not end a command.
+    """Configure the standard streams, so that characters that they cannot encode cause no error.
 
     Raises PetsyncError if standard output is closed (`>&-`).
     """
@@ -768,7 +770,8 @@ def prepare_streams() -> None:
             reconfigure(errors="backslashreplace")
     if is_closed:
         raise PetsyncError(
-            "standard output is closed; nothing was done", hint="Use >/dev/null to hide it."
+            "standard output is closed; nothing was done",
+            hint="Use >/dev/null to discard it.",
         )
 
 
@@ -782,7 +785,7 @@ def flush_output() -> OSError | None:
 
 
 def as_output_error(error: BaseException) -> OSError | None:
-    """Return the error if it can only come from writing to a standard stream, else None."""
+    """Return the error if it probably comes from writing to a standard stream, else None."""
     if not isinstance(error, OSError) or isinstance(error, PetsyncError):
         return None
     if error.filename is None and error.errno in _OUTPUT:
@@ -810,10 +813,10 @@ env_file_option = click.option(
     "--env-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Read variables from lines NAME=value, as in petsync.env; the environment takes "
-    "precedence.",
+    help="Read environment variables from the lines NAME=value of a file such as petsync.env; the "
+    "process's own variables take precedence.",
 )
-"""The decorator that gives a command the option `--env-file`."""
+"""The decorator that adds the option `--env-file` to a command."""
 
 
 def find_allowed_names(
@@ -839,8 +842,8 @@ def find_allowed_names(
 
 
 def read_environment(context: Context, file: Path | None) -> Mapping[str, str]:
-    """Return the environment variables of the process, and those variables of the file that the
-    environment does not set. Raises SettingsError.
+    """Return the environment variables of the process, and those variables of the file that are
+    not set, or empty, in the process. Raises SettingsError.
     """
     if file is None:
         return os.environ

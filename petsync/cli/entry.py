@@ -93,7 +93,9 @@ def cli() -> None:
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line (the process's, if none is given) and exit with its code."""
+    """Run the command with `args`, by default the arguments of the process, and exit with its
+    code.
+    """
     arguments = sys.argv[1:] if args is None else list(args)
     context = Context()
     code = None
@@ -126,7 +128,7 @@ def _report_error(
             return report_error(error, context, given)
         except OSError as error_:
             output_error = flush_output() or error_
-    # A closed pipe (`petsync plan … | head`) is not an error.
+    # A closed pipe (`petsync plan … | head`) needs no message.
     if output_error is not None and not isinstance(output_error, BrokenPipeError):
         with suppress(OSError):
             context.say(

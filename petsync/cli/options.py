@@ -76,7 +76,7 @@ _PAGES = (".html", ".htm")
 
 
 def find_rounds(state: Path, job: str = "", store: str | None = None) -> list[Round]:
-    """Return the rounds in a state folder, or only those of a job or on a store, the oldest first.
+    """Return the rounds in a state folder, the oldest first: all, or those of a job or a store.
 
     Raises PlanError if the job has no round.
     """
@@ -88,8 +88,8 @@ def find_rounds(state: Path, job: str = "", store: str | None = None) -> list[Ro
     if job and not job_rounds:
         names = ", ".join(dict.fromkeys(each.job for each in found))
         raise PlanError(
-            f"no round of a job {job!r} is known",
-            hint=f"There are rounds of: {names}." if names else "No round of any job is known.",
+            f"there are no rounds of a job {job!r}",
+            hint=f"There are rounds of: {names}." if names else "There are no rounds at all.",
         )
     return job_rounds
 
@@ -144,7 +144,7 @@ def without_missing_files(round_: Round) -> Round:
     from msgspec.structs import replace
 
     if round_.waiting and not Path(round_.waiting).exists():
-        hint = "It no longer waits: it was released, or the reason for it no longer applies."
+        hint = "The plan no longer waits: it was released, or is no longer needed."
         round_ = replace(round_, waiting="", hint=hint)
     if round_.report and not Path(round_.report).exists():
         round_ = replace(round_, report="")
@@ -232,9 +232,9 @@ def keyword_options(
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Return a decorator that adds the keywords of a TypedDict to a command as options.
 
-    The command's function gets a dict of those that the user gives, as `argument`. With
-    `other_help`, only the keywords that it names become options, with its texts as their help; for
-    "", with the documented help.
+    The command's function gets the given options as a dict, in the parameter `argument`. With
+    `other_help`, only the keywords that it names become options; its texts replace the documented
+    help, unless they are empty.
     """
     known = [each for each in iter_keywords(keywords) if not other_help or each.name in other_help]
 
@@ -349,7 +349,7 @@ _TYPES: Mapping[str, type[click.ParamType[Any]]] = {
     "mapping": _ColumnMapping,
     "max_bytes": _Size,
 }
-"""The types of options whose text needs more than its Python type says."""
+"""The types of options whose texts need a parser of their own."""
 
 
 def _check_encoding(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -364,9 +364,7 @@ def _parse_limit(_: click.Context, parameter: click.Parameter, value: str | None
 
 
 def run_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options for runs to a command; its function gets, as `pacing`, the options that the
-    user gives.
-    """
+    """Add the options for runs to a command; its function gets the given ones as `pacing`."""
     return keyword_options(ApplyKeywords, "pacing")(function)
 
 
@@ -392,14 +390,14 @@ class CompareOptions:
 
     @property
     def flags(self) -> str:
-        """The options as they are named on the command line, separated by commas."""
+        """The names of the options on the command line, separated by commas."""
         keywords = (*iter_keywords(ReadKeywords), *iter_keywords(PlanKeywords))
         flags = {each.name: _flag(each) for each in keywords} | {"strict": "--strict"}
         return ", ".join(flags[name] for name in (*self.reading, *self.planning))
 
 
 _STRICT = click.option(
-    "--strict", is_flag=True, default=None, help="Make no plan if the sheet has any finding."
+    "--strict", is_flag=True, default=None, help="Make no plan if the sheet has errors or warnings."
 )
 
 
@@ -420,8 +418,8 @@ def plan_options(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def sheet_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options for reading a sheet to a command; its function gets, as `reading`, the
-    keywords of `Store.read` that the user gives.
+    """Add the options for reading a sheet to a command; its function gets the given ones as
+    `reading`, the keywords of `Store.read`.
     """
     return keyword_options(ReadKeywords, "reading", tab="", mapping="", encoding="")(function)
 
@@ -464,7 +462,7 @@ def read_inputs(
 
 @contextmanager
 def as_usage_error(reading: Mapping[str, Any]) -> Iterator[None]:
-    """In the block, raise UsageError for a header that --column maps and the sheet lacks."""
+    """In the block, raise UsageError if the sheet lacks a header that --column maps."""
     # Import the sheet reader only when it is needed.
     from petsync.sheets import HeaderNotFoundError
 

@@ -81,8 +81,10 @@ petsync check arrivals.csv --json
     help="Write a copy of the sheet (.xlsx) in which each cell with a finding is marked; if FILE "
     "exists, the copy gets another name in the same folder.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 3 for warnings too.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), help="[text]")
+@click.option("--strict", is_flag=True, help="Also end with exit code 3 for warnings.")
+@click.option(
+    "--format", "form", type=click.Choice(("text", "json")), help="What to print.  [text]"
+)
 @click.pass_obj
 def check_command(
     context: Context,
@@ -94,11 +96,12 @@ def check_command(
 ) -> int:
     """List the mistakes in SHEET.
 
-    They are grouped by kind, each with its cell and a suggestion. This needs no store and changes
-    nothing. `petsync plan` finds what only the store can show, such as an id that no pet has.
+    The mistakes are grouped by kind, each with its cell and a suggestion. The check needs no store,
+    and does not change SHEET. `petsync plan` also finds mistakes that only a comparison with the
+    store shows, such as an id that no pet has.
 
     Exit codes: 0 if every row can be used, 3 if errors block rows or the sheet, 1 if the file
-    cannot be read.
+    cannot be read. With --strict, 3 for warnings too.
     """
     if marked is not None:
         must_differ(marked, sheet)
@@ -147,7 +150,7 @@ petsync export friendly.xlsx --tag friendly
 @click.option(
     "--no-base",
     is_flag=True,
-    help="Omit the base, with which a plan distinguishes your changes from other people's.",
+    help="Omit the base, by which a plan distinguishes your changes from those of others.",
 )
 @click.option(
     "--force",
@@ -180,7 +183,7 @@ def export_command(
     if not len(base) and out.is_file() and out.stat().st_size:
         raise PetsyncError(
             f"{base.store} has no pet to export, and {out} is not empty: it was not replaced",
-            hint="Delete the file first if that is intended.",
+            hint="If you want to replace it, delete the file first.",
         )
     settings = context.settings
     default_statuses = profile_from(settings.profile, settings.service).statuses
@@ -282,7 +285,7 @@ petsync plan catalogue.xlsx --why 4711
     type=int,
     multiple=True,
     metavar="ID",
-    help="Instead of the plan, print which rules decide about this pet; repeatable.",
+    help="Print which rules decide about this pet, instead of the plan; repeatable.",
 )
 @plan_options
 @click.option(
@@ -299,7 +302,7 @@ def plan_command(
     compare_options: CompareOptions,
     exit_code: bool,
 ) -> int:
-    """Show what would bring the store into agreement with SHEET.
+    """Show the changes that SHEET would make in the store.
 
     SHEET is an .xlsx, .xlsm, .csv, .tsv or .txt file. petsync only reads from the store. A missing
     column or a blank cell changes nothing; [clear] empties a field; a row without an id is a new
@@ -333,8 +336,8 @@ def plan_command(
 def save_and_print(
     context: Context, plan: Plan, outputs: Sequence[Path], form: str, limit: int | None
 ) -> None:
-    """Save the plan in the files, and print it. A format other than text and JSON is not printed if
-    a file has it.
+    """Save the plan in the files, and print it. HTML and Markdown are not printed if a file has the
+    same format.
     """
     kinds = [save(plan, path, form, limit) for path in outputs]
     if context.as_json or form not in kinds or form in ("text", "json"):
@@ -412,7 +415,7 @@ def choose_format(context: Context, form: str | None, outputs: Sequence[Path]) -
 def _check_why_options(form: str | None, outputs: Sequence[Path], *, exit_code: bool) -> None:
     given = "-o" if outputs else "--exit-code" if exit_code else f"--format {form}"
     if outputs or exit_code or form not in (None, "text", "json"):
-        raise click.UsageError(f"--why explains a plan but does not show it: leave {given} out.")
+        raise click.UsageError(f"--why prints an explanation instead of a plan: leave {given} out.")
 
 
 def _explain(
@@ -490,19 +493,19 @@ petsync rehearse plan.json --faults 429=0.05,drop_after=0.02 --seed 7
     metavar="SPEC",
     help="Make requests to the copy fail, as `petsync serve` does: see the example.",
 )
-@click.option("--seed", type=int, metavar="N", help="Choose which requests fail.  [0]")
+@click.option("--seed", type=int, metavar="N", help="Decides which requests fail.  [0]")
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 64),
     default=16,
     metavar="N",
-    help="The maximum number of changes at the same time; with 1, the same requests fail each "
-    "time.  [16]",
+    help="The maximum number of changes at the same time; with 1, the same --seed makes the same "
+    "requests fail.  [16]",
 )
 @file_option(
     "-o",
     "--output",
-    help="Write the resulting store: .xlsx, .csv, .tsv, .json, .jsonl or .parquet.",
+    help="Write the pets of the resulting store: .xlsx, .csv, .tsv, .json, .jsonl or .parquet.",
 )
 @file_option(
     "--keep",
@@ -528,11 +531,11 @@ def rehearse_command(
 ) -> int:
     """Apply a plan, or the plan of a sheet, to a copy of the store, and show the result.
 
-    petsync copies the store to this machine and applies the plan there as `petsync apply` does. It
-    changes nothing in the store, and the plan stays unused. Then it makes a second plan from the
-    same sheet, which should be empty.
+    petsync copies the store to this machine and applies the plan to the copy as `petsync apply`
+    does. The store stays as it is, and the plan can still be applied to it. Then petsync makes a
+    second plan from the same sheet, which should be empty.
 
-    Exit codes: 0 if everything went as planned, 2 if a second plan would send something, 3 if
+    Exit codes: 0 if everything went as planned, 2 if the second plan is not empty, 3 if
     rows failed, errors block rows, or a pet differs from the plan, 4 if the guard refuses the plan
     (petsync rehearses it anyway), 5 for conflicts or a plan that was applied before, 7 if the run
     would stop early or was interrupted.
@@ -542,7 +545,7 @@ def rehearse_command(
     _check_faults(faults, seed)
     if is_plan and compare_options:
         raise click.UsageError(
-            f"A saved plan is rehearsed as it is; only for a SHEET: {compare_options.flags}."
+            f"A saved plan is rehearsed as it is: leave out {compare_options.flags}."
         )
     options: dict[str, Any] = {
         "faults": faults,
@@ -595,7 +598,7 @@ def _rehearse(
 
 def _protect_sheet(plan: Plan, written: Iterable[Path | None]) -> None:
     """Raise UsageError if a file would replace the sheet of the plan, and SheetError if it would
-    replace a sheet that the user edited.
+    replace another sheet that must not be replaced.
     """
     from petsync.sheets.results import check_replaceable
 
@@ -617,7 +620,6 @@ def _load_plan(store: Store, path: Path) -> Plan:
 def _write_results(
     context: Context, rehearsal: Rehearsal, output: Path | None, page: Path | None
 ) -> None:
-    """Write the requested files, then print the rehearsal."""
     if output is not None:
         from petsync.sheets import write_sheet
 

@@ -68,10 +68,10 @@ petsync config check --env-file petsync.env
 @env_file
 @click.pass_obj
 def check(context: Context, file: Path, env_file: Path | None) -> int:
-    """List every mistake in FILE (petsync.toml), or, if there is none, show what FILE means.
+    """List every mistake in FILE, or show what FILE means.
 
-    Each mistake has its line, the problem, and what to write instead. petsync sends no request, and
-    does not test whether sheets and folders exist.
+    FILE is petsync.toml by default. Each mistake is listed with its line and, if possible, what to
+    write instead. petsync sends no request, and does not test whether sheets and folders exist.
 
     Exit codes: 0 if there is no mistake, else 64.
     """
@@ -147,7 +147,8 @@ petsync config schema > petsync.schema.json
 def schema(context: Context) -> int:
     """Print the JSON Schema of petsync.toml.
 
-    An editor that supports TOML completes and checks the file with it. --json prints the same.
+    An editor that supports such schemas for TOML uses it to complete and check the file. --json
+    prints the same.
     """
     with exiting_on_signal():
         from petsync.config.tools import schema_text
@@ -228,7 +229,7 @@ def _write(context: Context, files: dict[str, str], folder: Path) -> None:
     except OSError as error:
         raise SettingsError(f"{folder} cannot be written: {error.strerror}") from None
     timers = " ".join(name for name in files if name.endswith(".timer"))
-    context.say(f"{len(files)} files are in {folder}. Then:")
+    context.say(f"{len(files)} files were written into {folder}. Then run:")
     user = "--user " if os.environ.get("HOME") and folder.is_relative_to(Path.home()) else ""
     context.say(f"systemctl {user}daemon-reload", fold=False)
     context.say(f"systemctl {user}enable --now {timers}", fold=False)
@@ -260,8 +261,8 @@ petsync init nightly
 def init_command(context: Context, folder: Path) -> int:
     """Write a petsync.toml that explains every option into FOLDER (by default the current one).
 
-    It has one job, `catalogue`; set url and sheet, and it can run. An existing petsync.toml stays
-    as it is.
+    The file has one job, `catalogue`, which can run when you have set url and sheet. An existing
+    petsync.toml stays as it is.
 
     Exit codes: 0, or 64 if the file exists.
     """
@@ -282,7 +283,7 @@ def init_command(context: Context, folder: Path) -> int:
     if context.as_json:
         context.show_json({"file": str(path)})
     else:
-        context.say(f"{path} was written. Set url and sheet in it; then:")
+        context.say(f"{path} was written. Set url and sheet in it. Then run:")
         where = "" if folder == Path() else f" {shlex.quote(str(path))}"
         context.say(f"petsync config check{where}", fold=False)
         context.say(f"petsync reconcile{where} --dry-run", fold=False)
@@ -359,13 +360,13 @@ def reconcile_command(
     and sends notifications. It does not ask: a plan that exceeds a limit waits in a file, and
     `petsync apply` of that file releases it. docs/reconcile.md explains each step.
 
-    With --dry-run petsync sends nothing and writes only --report. It ends with the exit code of the
-    round, or 2 if there are changes.
+    With --dry-run petsync changes nothing, and writes only the page of --report. The exit code is
+    that of the round, or 2 if there are changes.
 
     Exit codes: 0, 1 for an error, such as a store that does not answer, 2 if differences remain, 3
     for findings or failed rows, 4 if a plan waits or is refused, 5 for conflicts, 6 if the job is
     already running, 7 if stopped (the next round continues), 64 for a mistake in the configuration.
-    Of several rounds, the most urgent code counts.
+    If several jobs run, the most urgent code counts.
     """
     context: Context = ctx.obj
     if context.allow_http:
@@ -416,7 +417,7 @@ def _with_log_options(
 
 
 def _save(rounds: Rounds, page: Path) -> None:
-    """Write all rounds as a page; a single round as its own page. Raises SheetError."""
+    """Write the rounds as a page. Raises SheetError."""
     from petsync.report.views.round import round_page_view, rounds_page_view
 
     if len(rounds) == 1:

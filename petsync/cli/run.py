@@ -230,7 +230,7 @@ petsync apply plan.json --yes --rate 20 --report report.html
     "--write-back",
     "into_sheet",
     flag_value="results",
-    help="Write the new ids and the outcome of each row into the sheet, with a backup.",
+    help="Write the new ids and the outcome of each row into the sheet itself, with a backup.",
 )
 @click.option(
     "--no-write-ids",
@@ -263,9 +263,9 @@ def apply_command(
 ) -> int:
     """Bring the store into agreement with a plan, or with a sheet.
 
-    Shows the plan and asks. Without --yes and without a terminal, it sends nothing. It reads each
-    pet again just before the change; a pet that somebody else changed since the plan stays as it is
-    and is listed. Ctrl-C stops the run: `petsync resume` continues, `petsync undo` restores the
+    Shows the plan and asks. Without --yes and without a terminal, petsync sends nothing. It reads
+    each pet again before the change; a pet that was changed since the plan was made stays as it is
+    and is listed. Ctrl-C stops the run: `petsync resume` continues it, `petsync undo` restores the
     former values. A plan can be applied once. The command also releases a waiting plan of
     `petsync reconcile`, for the store or for the sheet.
 
@@ -276,13 +276,14 @@ def apply_command(
     is_plan = source.suffix.lower() == ".json"
     if is_plan and compare_options:
         raise click.UsageError(
-            f"A saved plan is applied as it is; only for a SHEET: {compare_options.flags}."
+            f"A saved plan is applied as it is: leave out {compare_options.flags}."
         )
     check_outputs(source, results, page)
     if is_plan and is_sheet_plan(source):
         if results or page or into_sheet:
             raise click.UsageError(
-                "This plan changes a sheet: it has no results file and no report."
+                "This plan changes a sheet: leave out --results, --report, --write-ids and "
+                "--write-back."
             )
         return apply_sheet_plan(context, source, yes=yes, limit=limit or None)
     with interruptible_run(context):
@@ -305,7 +306,7 @@ def apply_command(
             if into_sheet is None:
                 into_sheet = _ask_for_ids(context, plan, sheet, yes=yes)
             outputs = build_outputs(store)
-            store.check(plan)  # The record of a run that has started meanwhile must stay.
+            store.check(plan)  # Keep the record of a run of this plan that has started meanwhile.
             outputs.remember(plan, _build_request(into_sheet, results))
             report, error = apply_plan(context, store, plan, **pacing)
         return conclude(context, report, error, sheet, page, outputs=outputs)
@@ -325,8 +326,8 @@ def _offer_to_finish(
     left = left_in(past)
     when = datetime.fromisoformat(past.started).astimezone()
     context.say(
-        f"Run {past.run_id} of this sheet, of {when:%Y-%m-%d %H:%M}, was stopped with {left:,} of "
-        f"{past.total:,} changes left.",
+        f"Run {past.run_id} of this sheet, started {when:%Y-%m-%d %H:%M}, was stopped with "
+        f"{left:,} of {past.total:,} changes left.",
         "bold",
     )
     if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -407,7 +408,7 @@ def run_with_progress(
 
 def confirm_plan(context: Context, plan: Plan, yes: bool, limit: int | None = 20) -> bool:
     """Show the plan, and return true if it is to be sent: `yes` is set, the plan is empty, or the
-    user agrees. Without a terminal, nobody is asked and the result is false. Raises GuardError.
+    user agrees. Without a terminal, the user cannot agree. Raises GuardError.
     """
     from petsync.report.text import show
     from petsync.report.views.plan import plan_view
@@ -458,7 +459,7 @@ def _write_outputs(
     lines: Lines = []
     code = 0
     request = outputs.read_request(report.plan)
-    # Write the results file first: it is a copy of the sheet before anything is written into it.
+    # Write the results file first: it is a copy of the sheet as it is now.
     results = Path(request.results) if request.results else None
     if results is None and sheet is not None and report.plan.changes:
         results = None if request.into_sheet == "results" else default_results_path(sheet)
@@ -466,9 +467,7 @@ def _write_outputs(
         is_named = bool(request.results)
         code |= _write_results(report, sheet, results, outputs, lines, is_named=is_named)
     elif sheet is None and not report.plan.undoes:
-        lines.append(
-            ("No results file: the sheet is missing, or was changed since the plan was made.", "")
-        )
+        lines.append(("No results file was written: the sheet is missing or was changed.", ""))
     if request.into_sheet and not report.plan.undoes:
         code |= not _write_into_sheet(report, sheet, request.into_sheet, outputs, lines)
     if page is not None:
@@ -486,7 +485,7 @@ def _write_results(
     is_named: bool,
 ) -> int:
     """Write the results file, add messages, and return the exit code. A symbolic link is followed
-    only if the user has named it.
+    only if the user has named the path.
     """
     from petsync.cli.context import find_free_path
     from petsync.sheets.files import must_be_closed
@@ -495,12 +494,12 @@ def _write_results(
     try:
         must_be_closed(path)
     except PetsyncError as error:
-        lines.append((f"{error.message}, so the results get another name.", "bold"))
+        lines.append((f"{error.message}, so the results go to another file.", "bold"))
         path = find_free_path(path)
 
     if path.is_symlink() and not is_named:
         lines.append(
-            (f"{_shorten_path(path)} is a symbolic link: the results get another name.", "bold")
+            (f"{_shorten_path(path)} is a symbolic link: the results go to another file.", "bold")
         )
         path = find_free_path(path)
 
@@ -553,7 +552,7 @@ def _check_into_sheet(sheet: Sheet | None, option: str) -> None:
 
     if sheet is None:
         raise click.UsageError(
-            f"{option}: the sheet of this plan is missing, or was changed after the plan."
+            f"{option}: the sheet of this plan is missing or was changed since the plan was made."
         )
     must_take_results(sheet)
 
@@ -592,7 +591,6 @@ def _build_request(into_sheet: IntoSheet, results: Path | None) -> OutputRequest
 
 
 def build_outputs(store: Store) -> Outputs:
-    """Return the writer of the files of runs on the store."""
     from petsync.store.runs import Outputs
 
     return Outputs(store.aio.history)
@@ -609,7 +607,9 @@ def _write(lines: Lines, message: str, save: Callable[[], None]) -> int:
 
 
 def check_outputs(source: Path | None, results: Path | None, page: Path | None) -> None:
-    """Raise UsageError, before any request is sent, if an output file is not writable."""
+    """Raise UsageError if an output file cannot be written, or would replace another file of the
+    command.
+    """
     for path in (results, page):
         if path is not None:
             if source is not None:
@@ -621,7 +621,9 @@ def check_outputs(source: Path | None, results: Path | None, page: Path | None) 
 
 
 def _check_fit(plan: Plan, sheet: Sheet | None, results: Path | None, page: Path | None) -> None:
-    """Raise UsageError, before anything is sent, if the files do not fit the sheet."""
+    """Raise UsageError if a file would replace the sheet or its base, or if the results file has
+    the wrong extension.
+    """
     for path in (results, page):
         if path is not None:
             must_differ(path, Path(plan.source))
@@ -666,10 +668,10 @@ def resume_command(
 ) -> int:
     """Finish a run that was stopped or killed, or that has failures.
 
-    RUN is the id of a run or its beginning; the default is the store's newest run that is not
-    complete. petsync asks the store about each request that was under way when the run ended, then
-    sends the rest of the plan, without another question. It sends nothing twice. The report covers
-    the whole run. An option that you do not give has the value that it had in the run.
+    RUN is the id of a run or the beginning of an id; the default is the store's newest run that is
+    not complete. petsync determines the outcome of each request that was under way when the run
+    ended, then sends the remaining changes without asking. No change is made twice. The report
+    covers the whole run. An option that you do not give has the value that it had in the run.
 
     Exit codes: 0, 3 if rows failed, 4 if a sentinel has changed, 5 for conflicts, 6 if a run uses
     this store, 7 if interrupted again.
@@ -706,13 +708,13 @@ def resume_command(
 
 _PUSH_NOTE = (
     "Job {job} made this run, and its sheet has priority: the next round sends all changes again. "
-    "Fix the sheet first, or write enabled = false into the job's table."
+    "To prevent this, fix the sheet first, or set enabled = false in the job's table."
 )
 _SYNC_NOTE = (
     "Job {job} made this run. Its next round writes the undone values into the sheet too, except "
     "cells that are edited there before then. The row of a pet that the undo deletes stays, with a "
-    "note, unless delete_missing is on. To keep the sheet as it is: enabled = false in the job's "
-    "table."
+    "note, unless delete_missing is on. To keep the sheet as it is, set enabled = false in the "
+    "job's table."
 )
 _NOTES_BY_MODE = {
     "push": _PUSH_NOTE,
@@ -720,7 +722,7 @@ _NOTES_BY_MODE = {
     "pull": _SYNC_NOTE,
     "check": _SYNC_NOTE,
 }
-"""The effect of a job's next round on the undo of its run, by the job's mode."""
+"""What the next round of a job does after an undo of its run, by the job's mode."""
 _UNDO_EXAMPLES = """
 petsync undo
 petsync undo 20261121-0930 --max-delete 400
@@ -745,12 +747,13 @@ petsync undo 20261121-0930 -o undo.json -o undo.html
     "kinds",
     type=click.Choice(("add", "update", "delete")),
     multiple=True,
-    help="Only the pets that the undo adds, updates or deletes; repeatable.",
+    help="Undo only by adding, updating or deleting pets; repeatable.",
 )
 @click.option(
     "--query",
     metavar="QUERY",
-    help="Only what this query selects, such as \"name == 'Max'\"; docs/undo.md lists the names.",
+    help="Undo only the changes that this query selects, such as \"name == 'Max'\"; docs/undo.md "
+    "lists the names.",
 )
 @keyword_options(UndoKeywords, "limits")
 @file_option(
@@ -793,14 +796,14 @@ def undo_command(
 ) -> int:
     """Restore what a run changed.
 
-    RUN is the id of a run or its beginning; the default is the store's newest run that changed
-    something and is not completely undone. The undo is a plan: petsync shows it, the guard checks
-    it, and you confirm it. A pet that somebody changed since the run stays as it is and is listed.
-    An undo is a run too: its id undoes it.
+    RUN is the id of a run or the beginning of an id; the default is the store's newest run that
+    changed something and is not completely undone. The undo is a plan: petsync shows it, the guard
+    checks it, and you confirm it. A pet that was changed since the run stays as it is and is
+    listed. An undo is a run too, which you can undo by its id.
 
-    Without --yes and without a terminal, it sends nothing. Exit codes: 0, 2 if there are changes
-    that you did not confirm, 3 if rows failed, 4 if the guard refuses the undo, 5 for conflicts, 6
-    if a run uses this store, 7 if stopped.
+    Without --yes and without a terminal, petsync sends nothing. Exit codes: 0, 2 if there are
+    changes that you did not confirm, 3 if rows failed, 4 if the guard refuses the undo, 5 for
+    conflicts, 6 if a run uses this store, 7 if stopped.
     """
     is_preview = form is not None or bool(outputs)
     output_format = choose_format(context, form, outputs) if is_preview else ""
@@ -828,7 +831,7 @@ def undo_command(
 
 
 def _show_undone_run(context: Context, store: Store, plan: Plan) -> None:
-    """Print the run that is undone and, if a job made it, the effect of the job's next round."""
+    """Print the run to undo and, if it is a job's, what the next round of the job does."""
     from petsync.reconcile.state import History
     from petsync.report.views.run import run_line
 

@@ -93,13 +93,15 @@ def command(
     Also lists the rounds of `petsync reconcile`; --html plots their changes, open differences,
     drift and duration for each job.
 
-    RUN is the id of a run or a round, or its beginning. All data come from the state folder:
-    petsync sends no request. If no url is set, the runs on all stores are listed.
+    RUN is the id of a run or a round, or the beginning of an id. All data come from the state
+    folder: petsync sends no request. If no url is set, the runs on all stores are listed.
     """
     if (results or page) and (not run_id or pet is not None):
-        raise click.UsageError("--results and --report are about a run: name it, without --pet.")
+        raise click.UsageError(
+            "--results and --report are for one run: name it, and leave out --pet."
+        )
     if (job or history_page) and (run_id or pet is not None):
-        raise click.UsageError("--job and --html are about all runs: leave out RUN and --pet.")
+        raise click.UsageError("--job and --html are for lists of runs: leave out RUN and --pet.")
     check_outputs(None, results, page)
     if history_page is not None:
         must_be_writable(history_page)
@@ -136,9 +138,7 @@ def _history(context: Context) -> History:
 
 
 def _store(context: Context) -> str | None:
-    """Return the base URL of the settings, in the normalised form in which runs record it; None for
-    all stores.
-    """
+    """Return the base URL in the settings, as runs record it; None for all stores."""
     url = context.settings.url
     if url is None:
         return None
@@ -306,7 +306,9 @@ def _show_upload(
 
 
 def _load_upload(history: History, past: PastRun) -> UploadReport | None:
-    """Return the upload's report; None if another petsync version listed its files."""
+    """Return the upload's report; None if the journal has no list of its files that this petsync
+    can read.
+    """
     try:
         return history.upload(past.run_id)
     except PlanError:

@@ -86,7 +86,7 @@ def announcing_stop(text: str) -> Iterator[None]:
 
 @contextmanager
 def ignore_signals() -> Iterator[None]:
-    """In the block, ignore signals, because the command is already ending."""
+    """In the block, ignore signals: the command is already ending."""
     with _handle_signals(
         [n for n in _stop_signals() if callable(signal.getsignal(n))], lambda *_: None
     ):
@@ -110,8 +110,8 @@ def exit_if_interrupted() -> None:
 
 def finish(code: int, *, is_interrupted: bool = False) -> None:
     """From now on, make a signal end the process at once with this code: the command is over, and
-    an exception during Python's shutdown would print a traceback. `is_interrupted`: the user has
-    interrupted the command, and is waiting for it to end.
+    an exception during Python's shutdown would print a traceback. With `is_interrupted`,
+    `exit_if_interrupted` then ends the process.
     """
     global _early_exit_code
     _early_exit_code = code if is_interrupted else None

@@ -70,7 +70,8 @@ def app_command(context: Context, port: int, no_browser: bool, theme: str) -> in
     """Do everything in the browser: sign in, open a sheet, review, apply, see the report.
 
     Listens on this machine only, and serves only browsers that have opened the link, which contains
-    a new token at each start. Works in the current folder, until Ctrl-C. Needs the extra `app`.
+    a new token at each start. Uses the files of the current folder, and runs until Ctrl-C. Needs
+    the extra `app`.
     """
     if find_spec("voila") is None:
         raise SettingsError(
@@ -78,8 +79,8 @@ def app_command(context: Context, port: int, no_browser: bool, theme: str) -> in
             hint="In petsync's source folder: pip install -c .ci/constraints.txt '.[app]'",
         )
     context.settings  # noqa: B018 - report errors here, not on the page
-    # Voilà loads jsonschema, which builds a grammar of IRIs if this module is available. It takes
-    # most of a second, and no schema of Voilà needs it.
+    # Voilà loads jsonschema, which builds a grammar for IRIs if this module is available. That
+    # takes most of a second, and no schema of Voilà needs the grammar.
     cast("dict[str, object]", sys.modules).setdefault("rfc3987_syntax", None)
     with exiting_on_signal():
         from petsync.widgets.app import AppConfig
@@ -99,7 +100,7 @@ def app_command(context: Context, port: int, no_browser: bool, theme: str) -> in
     finally:
         for file in files:
             file.unlink(missing_ok=True)
-    context.say("Ended.")
+    context.say("The page has ended.")
     return 0
 
 
@@ -136,11 +137,11 @@ _COMPLETION_VARIABLE = "_PETSYNC_COMPLETE"
 @click.argument("shell", metavar="bash|zsh|fish", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_obj
 def completion_command(context: Context, shell: str) -> int:
-    """Print the script with which a shell completes petsync's commands, options and files.
+    """Print the script that completes petsync's commands in a shell.
 
-    Save it where the shell looks, as below, and open a new shell. For the current shell only: eval
-    "$(petsync completion bash)". zsh looks in the folders of fpath, which ~/.zshrc sets before it
-    calls compinit. bash must be 4.4 or newer, with the package bash-completion.
+    Save it where the shell finds it, as below, and open a new shell. For the current bash only:
+    eval "$(petsync completion bash)". zsh looks in the folders of fpath, which ~/.zshrc sets before
+    it calls compinit. bash must be 4.4 or newer, with the package bash-completion.
     """
     kind = get_completion_class(shell)
     assert kind is not None
@@ -251,7 +252,7 @@ class _Demo:
         if stopped is not None:
             raise stopped
         show(report_view(report, limit=2), self.context.text_console)
-        self._note("That is for a store of your own: this one ends with the demo.")
+        self._note("Such commands are for a store of your own: this one ends with the demo.")
         save_results(report, sheet, self.folder / "catalogue.results.xlsx", is_named=False)
         save_report(report, self.folder / "report.html")
         return report
@@ -336,8 +337,8 @@ The files are in {folder}:
   report.html, plan.html    to open in a browser
   plan.json                 the plan, as `petsync apply` reads it
 
-Next: start such a store to play with; in another window export its catalogue,
-edit my.xlsx in Excel, and see what would change.
+Next: start a pet store to try things out. In another window, export its
+catalogue, edit my.xlsx in Excel, and see what would change.
   petsync serve --no-auth
   petsync export my.xlsx --url http://127.0.0.1:8080/v2
   petsync plan my.xlsx --url http://127.0.0.1:8080/v2
@@ -366,9 +367,9 @@ petsync doctor --url http://127.0.0.1:8080/v2 --profile live --json
 def doctor_command(context: Context) -> int:
     """Show what the service supports, without writing anything.
 
-    Sends GET requests only. Tests the connection, the token, and each unspecified detail of the
-    interface that GET requests can show, compares the results with --profile, and prints the lines
-    for petsync.toml where they differ.
+    Sends GET requests only. Tests the connection, the token, and what the definition of the API
+    leaves open, as far as GET requests show it. Compares the results with --profile, and prints
+    lines for petsync.toml where they differ.
 
     Exit codes: 0 if petsync can work with the service as configured, else 1.
     """
@@ -476,7 +477,7 @@ petsync serve --no-auth --faults limit=200,latency=0.05
     type=click.IntRange(0, 65535),
     default=8080,
     metavar="N",
-    help="The port; 0: a free one.  [8080]",
+    help="The port to listen on; 0 for a free one.  [8080]",
 )
 @file_option(
     "--db",
@@ -502,11 +503,11 @@ def serve_command(
 ) -> int:
     """Run a pet store on this machine, to try things out.
 
-    It answers all eight operations in JSON and XML under /v2 until Ctrl-C, and behaves as --profile
-    specifies. Its data survive kill -9, and are there at the next start. A new store contains the
-    sample catalogue. With the profile live, which keeps 1,000 pets, a new store contains only the
-    first 500 pets of the catalogue. Each start creates a new client secret and API key and, unless
-    --no-auth is given, prints them.
+    It serves all eight operations in JSON and XML under /v2 until Ctrl-C, and behaves as --profile
+    specifies. Its data survive kill -9, and are there at the next start. Without --seed, a new
+    store contains the sample catalogue; with the profile live, which keeps 1,000 pets, only the
+    first 500 pets of it. Each start creates a new client secret and API key and, unless --no-auth
+    is given, prints them.
     """
     from petsync.sandbox.app import serve
 
@@ -553,7 +554,7 @@ def _show_service(context: Context, info: ServedInfo) -> None:
     for warning in info.warnings:
         context.say(f"warning: {warning}", "bold yellow")
     context.say(f"A pet store with {count(info.pets, 'pet')} answers at {info.url}", "bold green")
-    context.say(f"  profile {info.profile}, kept in {info.db}")
+    context.say(f"  profile {info.profile}, data in {info.db}")
     context.say(f"  {info.openapi_url} describes it")
     if info.auth:
         _show_secrets(context, info)

@@ -90,12 +90,12 @@ def command(
 ) -> int:
     """Upload pictures to their pets.
 
-    The files in FOLDER are named after pet ids: 7.jpg, 7_2.png. In a SHEET, a column names the
-    files. petsync decodes every file completely and looks up its pet; then it shows everything that
-    it would send, and asks. Without --yes and without a terminal, it sends nothing.
+    The files in FOLDER are named after pet ids: 7.jpg, 7_2.png. In a SHEET, the column of --column
+    names the files. petsync decodes every file completely and looks up its pet; then it shows what
+    it would send, and asks. Without --yes and without a terminal, it uploads nothing.
 
-    A picture that was uploaded to the same pet before is not sent again; after Ctrl-C or a failure,
-    the same command continues. A pet's pictures are sent in order.
+    Without --again, a picture that was uploaded to the same pet before is not sent again: after
+    Ctrl-C or a failure, the same command continues. A pet's pictures are sent in order.
 
     Exit codes: 0, 2 if there are pictures that you did not confirm, 3 if some files were not
     uploaded, 6 if another run uses this store, 7 if stopped.
@@ -154,7 +154,7 @@ def _check(
         raise click.UsageError(f"{source} is a folder; --column is for a SHEET.")
     if column is None and source.is_file():
         raise click.UsageError(
-            f"{source} is a file: use --column to give the column with the file names."
+            f"{source} is a file: name its column with the file names, with --column."
         )
     if column is None and any(each is not None for each in of_sheet):
         raise click.UsageError(

@@ -174,7 +174,7 @@ def test_plan_options_belong_to_a_sheet(shell: Shell, box: Sandbox) -> None:
     for command in (("apply", "--yes"), ("rehearse",)):
         done = shell(*command, "plan.json", *to(box), *options)
         assert done.code == 64
-        named = "only for a SHEET: --sheet, --column, --delete-missing, --strict."
+        named = "leave out --sheet, --column, --delete-missing, --strict."
         assert named in " ".join(done.err.split())
 
 

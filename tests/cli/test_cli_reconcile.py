@@ -126,7 +126,7 @@ def test_a_round_is_found_by_its_id(shell: Shell, config: Path) -> None:
     Path(output["waiting"]).unlink()
     shell("runs", "--html", "h.html")
     page = Path("h.html").read_text("utf-8")
-    assert "It no longer waits" in page
+    assert "The plan no longer waits" in page
     assert "petsync apply" not in page
     assert output["report"] in page
     assert "2 runs outside rounds, 2 changes for the store; the last" in page
