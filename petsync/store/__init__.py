@@ -1,4 +1,4 @@
-"""The class Store, which represents one service, and the functions that build a Store."""
+"""The class Store, which represents one service, and the functions that create a Store."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ __all__ = [
 
 
 class Store:
-    """One service: a Store loads pets, makes and applies plans, and has the service's eight
-    operations as `api`.
+    """One service: a Store loads pets, and makes and applies plans. `api` has the service's eight
+    operations.
 
-    `aio` has the same methods as coroutines, except `read`, `serves` and `check`, which are plain
-    methods there too. A `with` block closes the store at its end.
+    `aio` has the same methods as coroutines, except `read`, `serves` and `check`, which are not
+    coroutines there either. A `with` block closes the Store at its end.
     """
 
     def __init__(self, aio: AsyncStore, *, owned: ExitStack | None = None) -> None:
@@ -55,8 +55,8 @@ class Store:
         self._loop = LoopThread()
         self._owned = owned or ExitStack()
         self.api = Api(aio.api, self._loop)
-        # Close the connections of a store that a script does not close. Its `aio` may live longer,
-        # as in `async with ps.connect(url).aio`.
+        # Close the connections of a Store that a script does not close. Its `aio` may be used
+        # longer, as in `async with ps.connect(url).aio`.
         self._close_loop = weakref.finalize(self, _release, aio, self._loop, self._owned)
 
     read = delegate("aio", AsyncStore.read)
@@ -136,11 +136,11 @@ def connect(
     environ: Mapping[str, str] | None = None,
     retry: RetryPolicy | None = None,
 ) -> Store:
-    """Return a Store for the service at `url`, without a request.
+    """Return a Store for the service at `url`. Sends no request.
 
-    Missing arguments come from PETSYNC_* and petsync.toml. `timeout` is in seconds; `environ`
-    replaces the process's environment. Raises SettingsError if no service is given or a setting is
-    invalid.
+    Missing arguments come from PETSYNC_* variables and petsync.toml. `timeout` is in seconds;
+    `environ` replaces the process's environment. Raises SettingsError if no service is given or a
+    setting is invalid.
     """
     url, auth = hide_userinfo(url), hide_other(auth)
     environ = HiddenEnvironment(os.environ if environ is None else environ)
@@ -155,7 +155,7 @@ def connect(
     if settings.url is None:
         raise MissingServiceError(
             "no service is given",
-            hint="Give its address (--url, in Python ps.connect(url), or PETSYNC_URL), or try "
+            hint="Give its URL (--url, in Python ps.connect(url), or PETSYNC_URL), or try "
             "`petsync demo`.",
         )
     given = profile if isinstance(profile, ServiceProfile) else None
@@ -171,8 +171,8 @@ def store_of(
 ) -> Store:
     """Return a Store for exactly these settings, which must have a `url`.
 
-    The environment and petsync.toml are not read. Without `auth`, the sign-in is that of the
-    settings, else the stored one for the service. Raises SettingsError.
+    The environment and petsync.toml are not read. Without `auth`, the credentials are those in the
+    settings, or else the stored ones for the service. Raises SettingsError.
     """
     auth = hide_other(auth)
     try:
@@ -206,13 +206,15 @@ def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store
     """Return a Store on an embedded pet store with the sample catalogue.
 
     The embedded store ends when the Store is closed, and listens on this machine only. It has room
-    for any number of pets and assigns unique ids, even with the profile `live`: the sample
-    catalogue has more pets than the reference server keeps, and an id close to the maximum.
+    for any number of pets and assigns unique ids, also with the profile `live`. Raises
+    SettingsError for an unknown profile.
     """
     from petsync.sandbox import Sandbox
     from petsync.sandbox.http import behaviour_named
 
     owned = ExitStack()
+    # The sample catalogue has more pets than the reference server keeps, and an id close to the
+    # maximum.
     behaviour = behaviour_named(profile)
     behaviour = replace(behaviour, capacity=None, unique_ids=True, reuses_ids=False)
     sandbox = owned.enter_context(Sandbox(profile=behaviour, seed=sample_data() / "store.json"))
@@ -227,7 +229,7 @@ def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store
 
 
 def _credentials(settings: Settings) -> Credentials:
-    """Return the credentials of the environment, else the stored ones for this service."""
+    """Return the credentials in the settings, or else the stored ones for this service."""
     found = _credentials_from_environment(settings)
     if found:
         return replace(found, grant=found.grant.keep("environment"))

@@ -43,8 +43,8 @@ __all__ = ["AsyncStore"]
 
 
 class AsyncStore:
-    """One service, with asynchronous methods: an AsyncStore loads pets, makes and applies plans,
-    and has the service's eight operations as `api`.
+    """One service, with asynchronous methods: an AsyncStore loads pets, and makes and applies
+    plans. `api` has the service's eight operations.
     """
 
     def __init__(self, session: Session, settings: Settings) -> None:
@@ -75,7 +75,7 @@ class AsyncStore:
     sign_out = delegate("_sign_in", SignIn.sign_out)
 
     async def find_by_status(self, *statuses: str) -> pd.DataFrame:
-        """Return the pets with one of the statuses, by default with one of the profile's."""
+        """Return the pets with one of the statuses, by default those of the profile."""
         return await loaders.find_by_status(self.api, self._statuses(statuses))
 
     async def find_by_tags(self, *tags: str) -> pd.DataFrame:
@@ -83,9 +83,10 @@ class AsyncStore:
         return await loaders.find_by_tags(self.api, tags)
 
     async def snapshot(self, *, statuses: Sequence[str] = ()) -> Snapshot:
-        """Return the store's pets now: the result of all status queries, sorted by id.
+        """Return the store's current pets with one of the statuses, by default those of the
+        profile, sorted by id.
 
-        If the query of a status fails, the status is in `coverage.failed`, and its pets are
+        If the query for a status fails, the status is in `coverage.failed`, and its pets are
         missing. Raises ApiError if all queries fail, or for an error that concerns all of them.
         """
         queried = (statuses,) if isinstance(statuses, str) else statuses
@@ -117,9 +118,9 @@ class AsyncStore:
         shows nothing; `progress=True` also writes a line every five seconds where no bar is
         possible.
 
-        Raises PlanError for a plan of another store, GuardError, StalePlanError or LockedError,
-        all before it changes anything, and InterruptedRunError with the `report` so far if the run
-        was stopped; `resume` continues it.
+        Raises PlanError for a plan for another store, GuardError, StalePlanError or LockedError
+        before it changes anything. Raises InterruptedRunError, whose `report` has the results so
+        far, if the run was stopped; `resume` continues the run.
         """
         check_keywords(options, "apply")
         chosen = ApplyOptions.of({"settle": self.settings.timeout}, options)
@@ -141,13 +142,14 @@ class AsyncStore:
         on_progress: Callable[[Progress], None] | None = None,
         **options: Unpack[ApplyKeywords],
     ) -> Report:
-        """Finish a run that was stopped or killed, or that has failures; return its whole report.
+        """Finish a run that was stopped or killed, or that has failures; return the report of the
+        whole run.
 
-        petsync determines from the store the outcome of requests without a response, sends what is
-        left, and repeats nothing that is done. `run_id` is the id of a run or its unique beginning;
-        "" is this store's newest run that is not complete. An option that is not given keeps its
-        value from the run. Raises PlanError if there is no such run, LockedError while it is
-        working, and the same errors as `apply`.
+        petsync determines the outcome of requests that got no response, and sends the remaining
+        changes; no change is made twice. `run_id` is the id of a run or the unique beginning of an
+        id; "" is this store's newest run that is not complete. An option that is not given has the
+        value that it had in the run. Raises PlanError if there is no such run, LockedError while a
+        run is working on the store, and the same errors as `apply`.
         """
         check_keywords(options, "resume")
         past, plan = self.to_resume(arguments.run_name(run_id))
@@ -157,8 +159,8 @@ class AsyncStore:
     async def settle(self, run_id: str) -> Report:
         """Determine the outcomes of all changes that a stopped run started, and give up the rest.
 
-        Sends only GET requests; a new plan makes the remaining changes. Returns the report of the
-        whole run. Raises the same errors as `resume`.
+        Sends only GET requests; a new plan can make the remaining changes. Returns the report of
+        the whole run. Raises the same errors as `resume`.
         """
         past, plan = self.to_resume(run_id)
         return await self._runs.resume(past, plan, {}, None, gives_up=True)
@@ -189,10 +191,10 @@ class AsyncStore:
         """Return the plan that restores what a run changed, for `apply`. Sends only GET requests.
 
         A pet that was changed since the run stays as it is, and is listed as a conflict. `run_id`
-        is the id of a run or its unique beginning; "" is this store's newest run that changed
-        something and is not completely undone. Raises PlanError if there is none, LockedError while
-        it is working. `on_progress` gets the number of pets that petsync looks up because no query
-        lists them.
+        is the id of a run or the unique beginning of an id; "" is this store's newest run that
+        changed something and is not completely undone. Raises PlanError if there is no such run,
+        and LockedError while this run is working. `on_progress` reports the look-ups of pets that
+        no query lists.
         """
         name = arguments.run_name(run_id)
         guard = guard_from(limits, guard, known=UndoKeywords, function="undo")
@@ -207,7 +209,7 @@ class AsyncStore:
         return runs_frame(await asyncio.to_thread(self.history.runs, self._session.base_url))
 
     async def run(self, run_id: str) -> Report:
-        """Return the outcome of every row of a run, as far as the run has progressed.
+        """Return the report of a run, with the outcomes so far.
 
         Raises PlanError if this store has no such run, and for uploads.
         """
@@ -221,9 +223,8 @@ class AsyncStore:
         return History(self.settings.state)
 
     def check(self, plan: Plan) -> None:
-        """Raise PlanError if the plan is for another store, or StalePlanError if it was applied.
-
-        `apply` makes the same check.
+        """Raise PlanError if the plan is for another store, or StalePlanError if a run of it has
+        started. `apply` makes the same check.
         """
         if plan.store != self._session.base_url:
             raise PlanError(
@@ -253,7 +254,7 @@ class AsyncStore:
     async def close(self, *, for_good: bool = False) -> None:
         """Close the connections, and end the sign-ins that wait for the user.
 
-        The next request opens new connections or, with `for_good`, is an error.
+        The next request opens new connections or, with `for_good`, raises an error.
         """
         await self._sign_in.service.close()
         await self._session.close(for_good=for_good)
@@ -283,7 +284,7 @@ class AsyncStore:
 
 
 def _check_effect(sheet: object, options: ReadKeywords) -> None:
-    """Raise SettingsError for an option that does not apply to a sheet that is no file."""
+    """Raise SettingsError for an option that does not apply to a Sheet or a DataFrame."""
     if not isinstance(sheet, Sheet | pd.DataFrame):
         return
     is_read = isinstance(sheet, Sheet)
@@ -298,7 +299,6 @@ def _check_effect(sheet: object, options: ReadKeywords) -> None:
 
 
 def _read(sheet: Sheet | pd.DataFrame | str | Path, options: ReadOptions) -> Sheet:
-    """Return the sheet as read with the options. Raises SheetError if it cannot be read."""
     if isinstance(sheet, Sheet):
         sheet = sheet.as_edited()
         if options.corrections:
@@ -327,7 +327,7 @@ def _read(sheet: Sheet | pd.DataFrame | str | Path, options: ReadOptions) -> She
 
 
 def _read_again(sheet: Sheet, options: ReadOptions) -> Sheet:
-    """Return the sheet, read again from its file with further corrections.
+    """Return the sheet, read again from its file with its corrections and those in `options`.
 
     Raises SheetError if the file has changed.
     """

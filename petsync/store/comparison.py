@@ -48,7 +48,7 @@ __all__ = ["SheetComparer"]
 @dataclass(frozen=True, slots=True)
 class SheetComparer:
     """Compares sheets with one store; `read` and `snapshot` are the store's methods, and
-    `load_uploads` returns the photos that uploads added for a sheet.
+    `load_uploads` returns the uploads to consider for a sheet.
     """
 
     api: AsyncApi
@@ -75,18 +75,18 @@ class SheetComparer:
     ) -> Plan:
         """Return the plan that brings the store into agreement with the sheet.
 
-        Sends only GET requests. `sheet` is a Sheet, a file or a DataFrame with the canonical
-        columns; a missing value in it changes nothing. A limit is a number of pets or a share, such
-        as `max_delete=25` or `max_update="10%"`; `guard` has all limits as one value.
+        Sends only GET requests. `sheet` is a Sheet, the path of a file, or a DataFrame; a missing
+        value in it changes nothing. A limit is a number of pets or a share, such as `max_delete=25`
+        or `max_update="10%"`; `guard` has all limits as one value.
 
         An exported sheet contains a base, the store's values at the time of the export: a cell that
-        has not been edited since then changes nothing. If the sheet and the store changed a field
-        to different values, the plan lists a conflict, and the store's value stays unless an option
-        sends the sheet's. Raises SheetError if the sheet cannot be read, PlanError if the base
-        cannot be used, GuardError if an export has lost its ids or the header of a column, and
-        FindingsError if `strict` and the sheet has findings.
+        has not been edited since then changes nothing. If a field was changed in both the sheet and
+        the store, to different values, the plan lists a conflict, and the store's value stays
+        unless `on_conflict="sheet"`. Raises SheetError if the sheet cannot be read, PlanError if
+        the base cannot be used, GuardError if an export has lost its ids or the header of a column,
+        and FindingsError if `strict` is set and the sheet has findings.
 
-        petsync looks up the ids that the snapshot lacks; `on_progress` gets their number.
+        petsync looks up ids that the snapshot lacks; `on_progress` reports these look-ups.
         """
         request = plan_options_from(options, guard)
         return (await self._decide(request, sheet, snapshot, strict, on_progress)).plan
@@ -103,10 +103,10 @@ class SheetComparer:
         on_progress: Callable[[Lookups], None] | None = None,
         **options: Unpack[PlanKeywords],
     ) -> Explanations:
-        """Explain what `plan` with these arguments does with the pet, or with each of several.
+        """Explain what `plan` with these arguments decides about one pet or several pets.
 
-        For each row about the pet, or once if no row is about it, the result has the values of
-        export, sheet and store, the decision, and the rules. Raises the same errors as `plan`.
+        For each row about a pet, or once if no row is about it, the result has the values of
+        export, sheet and store, the decision, and its rules. Raises the same errors as `plan`.
         """
         request = plan_options_from(options, guard, function="why")
         ids = arguments.pet_ids(pet_id)
@@ -117,8 +117,8 @@ class SheetComparer:
     async def read_with_snapshot(
         self, sheet: Sheet | pd.DataFrame | str | Path, **options: Unpack[ReadKeywords]
     ) -> tuple[Snapshot, Sheet]:
-        """Return the store's pets now, and the sheet as `read` returns it with the store's statuses
-        as known. Both are read at the same time.
+        """Return a snapshot of the store, and the sheet as `read` returns it if the statuses of the
+        store's pets are known. Both are read at the same time.
 
         Raises the errors of `snapshot` and `read`, whichever comes first.
         """
@@ -144,8 +144,8 @@ class SheetComparer:
         ids: Iterable[int] = (),
         with_undone: bool = False,
     ) -> SheetComparison:
-        """Return the store and the sheet, with all look-ups that a plan needs, and look-ups of
-        `ids`.
+        """Return the snapshot and the sheet, with the results of all look-ups that a plan needs,
+        and of `ids`.
 
         If an undo removed the pet of a row without an id, the row counts as new, unless
         `with_undone` is set. Raises the same errors as `plan`.
@@ -207,7 +207,6 @@ class SheetComparer:
         on_progress: Callable[[Lookups], None] | None,
         ids: Iterable[int] = (),
     ) -> Decided:
-        """Return the plan with its decisions. Raises the same errors as `plan`."""
         options, guard = request
         compared = await self.compare(
             sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
@@ -231,10 +230,10 @@ class SheetComparer:
         return replace(compared, sheet=sheet)
 
     async def _with_vocabulary(self, now: Snapshot, sheet: Sheet, found: FoundPets) -> Snapshot:
-        """Return the snapshot, with a snapshot of the whole store if one is needed.
+        """Return the snapshot, with a snapshot of the whole store in `whole` if one is needed.
 
-        It is needed if the snapshot covers a part of the store and the sheet names categories or
-        tags that this part does not have.
+        One is needed if this snapshot covers only a part of the store, and the sheet names
+        categories or tags that this part does not have.
         """
         failed = {each.query for each in now.coverage.failed}
         usual = {*self.api.session.profile.statuses}

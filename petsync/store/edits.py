@@ -56,17 +56,16 @@ class PetEditor:
         snapshot: Snapshot | None = None,
         **limits: Unpack[UpdateKeywords],
     ) -> Plan:
-        """Return the plan that changes this one pet, for `apply`. Sends only GET requests.
+        """Return a plan that changes only this pet, for `apply`. Sends only GET requests.
 
         A field that is None stays as it is. An empty `category`, `tags` or `photo_urls` empties the
         field; an empty status is a conflict, because no query would find the pet. `tags` and
         `photo_urls` are lists, or text as in a cell of a sheet. `seen` is the pet as it was when
-        the change was decided: later changes by other users stay, and a field that both the edit
-        and another user changed is a conflict. With a `snapshot`, petsync does not read the whole
-        store again; it always reads the pet itself again.
+        you decided on the change: later changes by other users stay, and a field that another user
+        has changed too is a conflict. With a `snapshot`, petsync reads only the pet itself again.
 
-        Raises NotFoundError if the pet does not exist, and FindingsError for a value that is an
-        error in a sheet too, such as an empty name.
+        Raises NotFoundError if the pet does not exist, and FindingsError for a value that is also
+        an error in a sheet, such as an empty name.
         """
         (number,) = arguments.pet_ids(pet_id)
         guard = guard_from(limits, guard, known=UpdateKeywords, function="edit")
@@ -89,7 +88,6 @@ def _collect_fields(
     tags: str | Iterable[str | Tag] | None,
     photo_urls: str | Iterable[str] | None,
 ) -> dict[str, Any]:
-    """Return the wanted values, by column."""
     values = {
         "name": _check_text("name", name),
         "status": _check_text("status", status),
@@ -131,7 +129,7 @@ def _base(pet_id: int, seen: Pet | None, store: str) -> Base | None:
 
 
 def _with_pet(snapshot: Snapshot, pet: Pet) -> Snapshot:
-    """Return the snapshot with the current pet instead of the one that was read before."""
+    """Return the snapshot with this current pet instead of its earlier state."""
     others = snapshot.rows[snapshot.rows["id"] != pet.id]
     frame = pd.concat([others, rows_from_pets([pet])], ignore_index=True)
     frame = frame.sort_values("id", kind="stable", ignore_index=True)
@@ -139,7 +137,6 @@ def _with_pet(snapshot: Snapshot, pet: Pet) -> Snapshot:
 
 
 def _check_values(sheet: Sheet) -> None:
-    """Raise FindingsError for a value with an error."""
     for each in sheet.problems:
         if each.severity == "error":
             value = "" if each.value in ("", CLEAR) else f"{each.value[:60]!r}: "

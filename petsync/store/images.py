@@ -93,15 +93,15 @@ class StoreImages:
     ) -> Pictures:
         """Return the images that `upload` would send. Sends only GET requests.
 
-        These are the images in the folder `source`, found by their names, or those that the
-        `column` of a sheet names. Each is decoded completely, and its pet is looked up. In a
-        folder, a name must match a `pattern` of {id}, {n} and *, such as `{id}_{n}`. Paths in a
-        sheet are relative to its folder, or to `folder`. `metadata` is for every image for which
+        The images are those in the folder `source`, or those that the `column` of a sheet names.
+        Each is decoded completely, and its pet is looked up. In a folder, a name must match a
+        `pattern` of {id}, {n} and *, such as `{id}_{n}`. Paths in a sheet are relative to its
+        folder, or to `folder`. `metadata` is the additionalMetadata of every image for which
         neither the `metadata_column` nor metadata.csv in the folder has a text.
 
         Embedded metadata (place, time, camera, comments) is removed by default. Raises SheetError
-        if folder, sheet or column cannot be read, SettingsError for invalid options and for those
-        that cannot apply to the source, and ApiError if the store does not answer.
+        if the folder, sheet or column cannot be read, SettingsError for invalid options and for
+        those that cannot apply to the source, and ApiError if the store does not answer.
         """
         chosen = PictureOptions(**options)
         if column is not None:
@@ -141,7 +141,7 @@ class StoreImages:
     ) -> Pictures:
         """Return the images that `upload` would send to one pet.
 
-        The images are these files in the given order; their names do not matter. `row` of a picture
+        The images are these files in the given order, whatever their names are. `row` of a picture
         or problem is the index of its file.
         """
         (number,) = arguments.pet_ids(pet_id)
@@ -166,13 +166,14 @@ class StoreImages:
     ) -> UploadReport:
         """Upload the images, and return the outcome of every file.
 
-        Images of one pet are sent one after the other. The journal records the run, so a later run
-        uploads the same image again only with the option `again`. `on_progress` is called for all
-        images together, `on_file` for each; `cancelling` cancels single images.
+        Images of one pet are sent one after the other. The journal records the run, so `pictures`
+        later leaves out images that were uploaded, unless its option `again` is set. `on_progress`
+        is called for all images together, `on_file` for each; `cancelling` cancels single images.
 
-        Raises PlanError for images of another store and LockedError if another run uses this store,
-        both before it sends anything, and InterruptedRunError with the `report` so far if the run
-        was stopped; the same folder or sheet, read and uploaded again, completes it.
+        Raises PlanError for images for another store, and LockedError if another run uses this
+        store, before it sends anything. Raises InterruptedRunError, whose `report` has the results
+        so far, if the run was stopped; to complete it, read the same folder or sheet again and
+        upload the rest.
         """
         arguments.checked_pictures(pictures)
         chosen = UploadOptions.of({"settle": self.settings.timeout}, options)
@@ -220,7 +221,7 @@ class StoreImages:
         return report
 
     async def photo(self, url: str) -> bytes:
-        """Return the content of a photo below the service's base URL.
+        """Return the content of a photo whose URL is below the service's base URL.
 
         Raises InvalidInputError for any other URL, without a request, and ApiError if the service
         does not return the photo.

@@ -1,4 +1,4 @@
-"""Runs of a store: apply, resume, undo, their history, and the files that they write."""
+"""Runs on a store: apply, resume, undo, their history, and the files that they write."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ __all__ = [
 ]
 
 
-# History: the runs of a state folder, as tables, reports, and entries of one pet.
+# History: the runs of a state folder, as tables, reports, and journal entries of one pet.
 
 
 _COLUMNS = ["id", "kind", "state", "started", "seconds", "source", "total", *OUTCOMES, "undoes"]
@@ -103,7 +103,7 @@ _UNSEEN = frozenset({"not-looked-up", "not-settled"})
 class History:
     """Reads the journal of a state folder, and writes notes to it.
 
-    All methods raise PetsyncError if the journal cannot be read.
+    The methods raise PetsyncError if the journal cannot be read.
     """
 
     state: Path
@@ -125,7 +125,7 @@ class History:
         return self.journal.runs(store)
 
     def find(self, name: str, store: str | None = None) -> PastRun:
-        """Return the run whose id is the name or begins with it.
+        """Return the run whose id is `name` or begins with it.
 
         Raises PlanError if there is none or several, or if it was on another store; the error names
         the matching runs, or else the newest ones.
@@ -179,7 +179,7 @@ class History:
     def read_row_records(
         self, store: str, sheet: Sheet, *, with_undone: bool = False
     ) -> list[RowRecord]:
-        """Return the records that runs on the store made of rows without an id, the newest first.
+        """Return the records of rows without an id that runs on the store made, the newest first.
         Records of this sheet get its `source`, even if the run used another path to the same file.
         Rows whose pets an undo removed are included only with `with_undone`.
         """
@@ -194,9 +194,9 @@ class History:
         ]
 
     def find_readded(self, run_id: str) -> dict[int, tuple[str, int]]:
-        """Return, by the id of a pet that the run added, the later run that added another pet for
-        the same row, and the id of that pet. Both runs are of the same sheet, and the row has no
-        id. Empty if the run's plan cannot be read.
+        """Return the pets that the run added and that a later run of the same sheet added again for
+        the same row, which has no id. The result maps the id of each of these pets to the later run
+        and the new id. It is empty if the run's plan cannot be read.
         """
         journal = self.journal
         try:
@@ -218,8 +218,8 @@ class History:
 
     def continue_base(self, sheet: Sheet, now: pd.DataFrame | None = None) -> Sheet:
         """Return the sheet, with its base updated by the changes that the sheet's runs sent. `now`
-        has the store's current pets. See `petsync.plan.base.continue_base`. Runs of a missing file
-        count as the sheet's own if the sheet results from them: in that case the file was renamed.
+        has the store's current pets. See `petsync.plan.base.continue_base`. Runs of a file that no
+        longer exists count too if the sheet results from them: the file was then renamed.
         """
         if sheet.base is None or not sheet.digest:
             return sheet
@@ -242,8 +242,8 @@ class History:
         return dataclasses.replace(sheet, base=continue_base(sheet, sheet.base, own, copies, now))
 
     def find_id_writers(self, runs: Iterable[str]) -> set[str]:
-        """Return those of the given runs that wrote, or may have written, ids into a sheet. Runs of
-        other state folders are left out.
+        """Return those of the given runs that wrote, or may have written, ids into their sheet.
+        Runs of other state folders are left out.
         """
         found = set[str]()
         journal = self.journal
@@ -259,7 +259,7 @@ class History:
         return found
 
     def find_entries(self, pet_id: int, store: str | None = None) -> list[tuple[PastRun, Entry]]:
-        """Return the entries of all runs for a pet, the newest first."""
+        """Return the journal entries about a pet, each with its run, the newest first."""
         journal = self.journal
         return [
             (past, entry)
@@ -274,7 +274,7 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def runs_frame(runs: Iterable[PastRun]) -> pd.DataFrame:
-    """Return the runs in the given order, as a table.
+    """Return a table of the runs, in the given order.
 
     The columns are id, kind, state, started (UTC), seconds, source, total, applied, unchanged, not
     sent, conflict, needs fixing, failed, unknown, undoes. A started change without an outcome
@@ -365,14 +365,14 @@ class Outputs:
         """Record what the plan's run must write, in place of an earlier record; the record is on
         disk when this returns.
 
-        Before a run starts, the caller checks that no other run has started with the plan.
+        Before a run starts, the caller must check that no other run has started with the plan.
         """
         if request != self.read_request(plan):
             text = msgspec.json.encode(request).decode()
             self.history.set_note(_plan_note_name(plan), text)
 
     def read_request(self, plan: Plan) -> OutputRequest:
-        """Return what the plan's run must write."""
+        """Return what was recorded with `remember`, by default an empty request."""
         text = self.history.journal.note(_plan_note_name(plan))
         return msgspec.json.decode(text, type=OutputRequest) if text else OutputRequest()
 
@@ -433,17 +433,17 @@ def default_results_path(sheet: Sheet) -> Path:
     It is in the current folder if the sheet's folder is read-only.
     """
     source = Path(sheet.source)
-    # The copy of a workbook with macros has the macros too.
+    # The results file of a workbook with macros has the macros too.
     keeps = sheet.tab == "" or source.suffix.casefold() == ".xlsm"
     suffix = source.suffix if keeps else ".xlsx"
     folder = source.parent if os.access(source.parent, os.W_OK) else Path()
-    # A file name has at most 255 bytes, with the suffixes of a sidecar and a backup.
+    # A file name has at most 255 bytes, including the suffixes of a sidecar and a backup.
     stem = source.stem.encode()[:200].decode(errors="ignore")
     return folder / f"{stem}.results{suffix}"
 
 
 def assigns_ids(plan: Plan) -> bool:
-    """Return true if rows of the sheet get ids from this plan."""
+    """Return true if the plan gives ids to rows of the sheet."""
     return bool(plan.recognised) or any(change.pet_id is None for change in plan.adds)
 
 
@@ -546,10 +546,11 @@ class Runs:
         *,
         gives_up: bool = False,
     ) -> Report:
-        """Resume the run, and return its report; if nothing is left, return the report as it is.
+        """Resume the run, and return its report.
 
-        Run and plan are those of `to_resume`; given options (not None) replace those of the run.
-        With `gives_up`, only GET requests are sent. Raises the same errors as AsyncStore.resume.
+        `past` and `plan` are the result of `to_resume`; options in `given` that are not None
+        replace those of the run. With `gives_up`, only GET requests are sent. Raises the same
+        errors as AsyncStore.resume.
         """
         journal = await in_thread(partial(Journal.open, self.state, create=False))
         _check_startable(past, journal)
@@ -570,9 +571,9 @@ class Runs:
     def to_resume(self, run_id: str, *, startable: bool = False) -> tuple[PastRun, Plan]:
         """Return the run that `resume` would finish, and its plan.
 
-        `run_id` "" is the newest run with something left. Raises PlanError if there is none. With
-        `startable`, also raises PlanError if the run was undone and has no unknown outcomes, and
-        LockedError while a run is working on the store.
+        If `run_id` is "", this is the newest run that is not complete. Raises PlanError if there is
+        none. With `startable`, also raises PlanError if the run was undone and has no unknown
+        outcomes, and LockedError while a run is working on the store.
         """
         journal = Journal.open(self.state, create=False)
         past = self._find_resumable(journal, run_id)
@@ -679,16 +680,13 @@ def _check_not_undone(past: PastRun, undoing_runs: Mapping[str, PastRun]) -> Non
         raise PlanError(
             f"run {past.run_id} was undone by run {undo_run.run_id}, so its remaining changes are "
             "not sent",
-            hint="Plan again from its sheet to make its changes.",
+            hint="Make a new plan if you want these changes.",
         )
 
 
 def _find_overtaken(plan: Plan, journal: Journal, run_session: RunSession) -> EarlierResults:
-    """Return the results that a new run already has before it starts, and record them in the
-    journal.
-
-    A row without an id is not added again if another run of the sheet added it after the plan was
-    made.
+    """Return the results for rows without an id that another run of the sheet has added since the
+    plan was made, and record them in the journal: the new run does not add these rows again.
     """
     if plan.undoes or not any(map(is_unassigned, plan.changes)):
         return NO_EARLIER_RESULTS
@@ -728,8 +726,8 @@ def _update_earlier(
     *,
     gives_up: bool,
 ) -> EarlierResults:
-    """Return the earlier results of a resumed run, updated by its undo or by later runs on the
-    store. Records the new results in the journal.
+    """Return the earlier results of a resumed run, and results for changes that are no longer sent
+    because of its undo or of later runs on the store. Record the new ones in the journal.
     """
     undo_run = find_undoing_runs(journal.runs(past.store)).get(past.run_id)
     if undo_run is not None:
@@ -852,10 +850,9 @@ class UndoPlanner:
         return past, self.history.entries(past.run_id)
 
     def _find_newest(self, store: str) -> PastRun | None:
-        """Return the newest run that changed something and is not completely undone.
+        """Return the newest run that changed something, is not completely undone, and is no undo.
 
-        Undos themselves do not count. A run whose undo was stopped or partial is not completely
-        undone.
+        A run whose undo was stopped or partial is not completely undone.
         """
         runs = self.history.runs(store)
         undone = find_undoing_runs(runs)
@@ -869,8 +866,8 @@ class UndoPlanner:
     def _has_changed(self, run: PastRun) -> bool:
         """Return true if the run changed any pet.
 
-        A failed change may also have changed a pet: an add that replaced a pet, or a change that
-        the service stored differently.
+        A change that failed may also have changed a pet, for example if the service stored other
+        values.
         """
         if run.counts.get("applied"):
             return True
@@ -881,7 +878,7 @@ class UndoPlanner:
     async def _find_present(
         self, effects: list[Effect], now: Snapshot, on_progress: Callable[[Lookups], None] | None
     ) -> dict[int, CurrentPet]:
-        """Return the current pets; those that no query lists are looked up one by one."""
+        """Return the current pets by id; those that no query lists are looked up one by one."""
         ids = [
             effect.pet_id for effect in effects if effect.pet_id is not None and effect.is_settled
         ]
@@ -892,8 +889,8 @@ class UndoPlanner:
     async def _find_readded(
         self, past: PastRun, adds: Collection[Add], now: Snapshot
     ) -> dict[int, LaterAdd]:
-        """Return, by the id of a pet that the undo would add, the later run that added this pet
-        under another id, and that id. The run added it for the same row, or with the same values,
+        """Return, by the id of a pet that the undo would add, a later run that added the same pet
+        under another id, and this id. The run added it for the same row, or with the same values,
         and the store still has it.
         """
         of_rows = await asyncio.to_thread(self._find_readded_rows, past)
@@ -914,10 +911,8 @@ class UndoPlanner:
         return found
 
     def _find_readded_rows(self, past: PastRun) -> dict[int, LaterAdd]:
-        """Return the pets that later runs added for rows of the run that `past` undoes, directly or
-        through other undos.
-
-        Empty if `past` is not an undo.
+        """Return the pets that later runs added for rows of the first run that `past` undoes,
+        possibly through other undos. The result is empty if `past` is not an undo.
         """
         first = past
         while first.undoes:

@@ -31,7 +31,6 @@ class SignIn:
 
     @classmethod
     def of(cls, session: Session, settings: Settings) -> Self:
-        """Return the sign-in of the session, with the settings."""
         authority = Authority(
             session.base_url,
             auth=settings.auth,
@@ -64,11 +63,11 @@ class SignIn:
     ) -> AsyncPendingSignIn:
         """Return a sign-in that waits for the user in a browser: open its `url`.
 
-        It uses a code with PKCE; `implicit=True` is for a service that offers only the implicit
-        grant. `listen=False` is for a browser on another machine: then pass the final URL in the
-        browser to `paste`. Raises SettingsError if the service does not offer this kind of sign-in
-        or does not name the endpoints for it, or if petsync cannot listen or use the keyring;
-        ApiError if the service does not answer.
+        The sign-in uses the authorization code grant with PKCE; `implicit=True` is for a service
+        that offers only the implicit grant. `listen=False` is for a browser on another machine:
+        then pass the URL to which the browser is redirected to `paste`. Raises SettingsError if the
+        service does not offer this kind of sign-in or does not name the endpoints for it, or if
+        petsync cannot listen or use the keyring; ApiError if the service does not answer.
         """
         self.settings.require_confirmed()
         question = make_sign_in_request(scopes, client_id, implicit=implicit, listen=listen)
@@ -77,15 +76,17 @@ class SignIn:
     async def who(self) -> Account:
         """Return the account at the service: who is signed in, with which permissions.
 
-        Sends requests that change nothing. Raises AuthError if the service no longer accepts the
-        sign-in.
+        Raises AuthError if the service does not accept the credentials, and ApiError if it does not
+        answer.
         """
         return await self.service.who()
 
     async def sign_out(self) -> Account:
-        """Delete the sign-in, in the keyring too; return an account without a sign-in, whose
-        `problem` has notices for the user. The service revokes it first, if it supports that.
-        PETSYNC_TOKEN and token files stay.
+        """End the sign-in, and delete it from the keyring. Returns an account without a sign-in,
+        whose `problem` has notices for the user.
+
+        petsync asks the service to revoke the tokens that it requested itself, but not a token that
+        the user provided. PETSYNC_TOKEN and token files stay as they are.
         """
         return await self.service.sign_out()
 
@@ -93,7 +94,7 @@ class SignIn:
 class PendingSignIn:
     """A sign-in that waits for the user in a browser.
 
-    Open `url`, then `wait` for the browser, or `paste` the final URL in the browser.
+    Open `url`, then `wait` for the browser, or `paste` the URL to which it is redirected.
     """
 
     def __init__(self, aio: AsyncPendingSignIn, loop: LoopThread) -> None:
@@ -112,14 +113,14 @@ class PendingSignIn:
 
     @property
     def is_open(self) -> bool:
-        """True until a response for this sign-in arrives or the store is closed."""
+        """True until a response for this sign-in arrives, or the sign-in or the store is closed."""
         return self.aio.is_open
 
     wait = make_synchronous(AsyncPendingSignIn.wait)
     close = make_synchronous(AsyncPendingSignIn.close)
 
     def paste(self, text: str | Secret) -> Account:
-        """Return the account for the final URL in the browser.
+        """Sign in with the URL to which the browser is redirected, and return the account.
 
         An implicit sign-in also accepts the token alone. Raises PetsyncErrors, such as AuthError
         and SettingsError, which do not show the text.

@@ -276,7 +276,7 @@ def test_export_of_nothing_replaces_nothing(shell: Shell, box: Sandbox) -> None:
     box.reset([])
     done = shell("export", "a.csv", *to(box), "--force")
     assert done.code == 1
-    assert "Delete the file first" in done.err
+    assert "delete the file first" in done.err
     assert Path("a.csv").read_bytes() == before
     assert shell("export", "new.csv", *to(box)).code == 0
 
