@@ -58,8 +58,8 @@ _ESCAPE = re.compile(
 class Redactor:
     """Replaces secrets in a text with `***`, or `stars`: call `redactor(text)`.
 
-    A secret is found as is, in upper or lower case; as JSON, JavaScript, Python, C, URLs (`%2B`,
-    `%2b`, `%252B`, `%u002B`), forms and HTML write it, nested up to five times; in base64 and
+    A secret is found in upper and lower case; with the escapes of JSON, JavaScript, Python, C, URLs
+    (`%2B`, `%2b`, `%252B`, `%u002B`), forms and HTML, nested up to five times; in base64 and
     base32, at any offset and broken into lines; and in hexadecimal digits, joined or separated
     (`5a 6b`, `5a:6b`, `0x5a, 0x6b`), of UTF-8 and UTF-16. Base64 and hexadecimal digits may
     contain any of these again, up to five levels deep.

@@ -261,13 +261,13 @@ def _describe_requirement(key: str, value: Any) -> str:
     ):
         return "a number of seconds above 0"
     if key == "state" and not (isinstance(value, str | Path) and str(value)):
-        return "a folder"
+        return "the path of a folder"
     if key == "allow_http" and not (
         isinstance(value, Collection)
         and not isinstance(value, str)
         and all(isinstance(host, str) and host for host in value)
     ):
-        return "a list of hosts, as text"
+        return "a list of host names"
     return ""
 
 

@@ -134,7 +134,7 @@ def record_path() -> Path:
     """Return the path of the file with the confirmations, in the user's own configuration
     folder.
     """
-    # A relative path is ignored: the checked folder itself could contain the file.
+    # A relative path in the variable is ignored: it could be in the folder with petsync.toml.
     return user_folder("XDG_CONFIG_HOME", "APPDATA", ".config") / "petsync" / "trusted.json"
 
 

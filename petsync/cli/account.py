@@ -201,7 +201,7 @@ def _await_consent(context: Context, pending: PendingSignIn, wait: float) -> Acc
     if pending.is_listening:
         # A text browser in the terminal blocks until it is closed, so do not wait for it.
         threading.Thread(target=webbrowser.open, args=[pending.url], daemon=True).start()
-        context.say("Your browser opens a page of the service: agree there. If it does not, open:")
+        context.say("Agree on the page that your browser opens. If no page opens, open:")
         context.say(pending.url, fold=False)
         with context.busy("Waiting for you to agree"):
             return pending.wait(wait)

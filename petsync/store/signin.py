@@ -82,8 +82,8 @@ class SignIn:
         return await self.service.who()
 
     async def sign_out(self) -> Account:
-        """End the sign-in, and delete it from the keyring. Returns an account without a sign-in,
-        whose `problem` has notices for the user.
+        """End the sign-in, and delete it if it is in the keyring. Returns an account without a
+        sign-in, whose `problem` has notices for the user.
 
         petsync asks the service to revoke the tokens that it requested itself, but not a token that
         the user provided. PETSYNC_TOKEN and token files stay as they are.
