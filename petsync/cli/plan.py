@@ -532,7 +532,7 @@ def rehearse_command(
     """Apply a plan, or the plan of a sheet, to a copy of the store, and show the result.
 
     petsync copies the store to this machine and applies the plan to the copy as `petsync apply`
-    does. The store stays as it is, and the plan can still be applied to it. Then petsync makes a
+    does. The store stays as it is, and the plan does not count as applied. Then petsync makes a
     second plan from the same sheet, which should be empty.
 
     Exit codes: 0 if everything went as planned, 2 if the second plan is not empty, 3 if

@@ -117,8 +117,8 @@ class SheetComparer:
     async def read_with_snapshot(
         self, sheet: Sheet | pd.DataFrame | str | Path, **options: Unpack[ReadKeywords]
     ) -> tuple[Snapshot, Sheet]:
-        """Return a snapshot of the store, and the sheet as `read` returns it if the statuses of the
-        store's pets are known. Both are read at the same time.
+        """Return a snapshot of the store, and the sheet as `read` returns it with the statuses of
+        the store's pets as `known_statuses`. Both are read at the same time.
 
         Raises the errors of `snapshot` and `read`, whichever comes first.
         """

@@ -166,9 +166,10 @@ class StoreImages:
     ) -> UploadReport:
         """Upload the images, and return the outcome of every file.
 
-        Images of one pet are sent one after the other. The journal records the run, so `pictures`
-        later leaves out images that were uploaded, unless its option `again` is set. `on_progress`
-        is called for all images together, `on_file` for each; `cancelling` cancels single images.
+        Images of one pet are sent one after the other. The journal records the run: a later run
+        does not send the same image again, unless the option `again` of `pictures` is set.
+        `on_progress` is called for all images together, `on_file` for each; `cancelling` cancels
+        single images.
 
         Raises PlanError for images for another store, and LockedError if another run uses this
         store, before it sends anything. Raises InterruptedRunError, whose `report` has the results
