@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -64,6 +64,7 @@ from petsync.table.frame import (
     has_action,
     has_id_in,
     ids_of,
+    is_blank,
     lacks_id,
     pets_at,
     pets_from_frame,
@@ -71,7 +72,7 @@ from petsync.table.frame import (
     select,
     unique_texts,
 )
-from petsync.table.lists import ListArray, count_items
+from petsync.table.lists import Items, ListArray, count_items
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = [
@@ -209,12 +210,13 @@ def _find_misplaced(
     Without a base, the values of misplaced rows may be intended: unless the sheet must list all
     pets (`is_all`), they are conflicts only if there is such an add.
     """
-    updates = {
-        each.row: each
+    renamed = [
+        each
         for each in changes
-        if isinstance(each, Update) and len(each.fields) >= _MIN_DIFFERING
-        if each.row is not None and "name" in each.fields and _is_merged(each, sheet)
-    }
+        if isinstance(each, Update) and len(each.fields) >= _MIN_DIFFERING and "name" in each.fields
+    ]
+    merged = _select_merged(renamed, sheet)
+    updates = {each.row: each for each in merged if each.row is not None}
     if not updates or "id" not in sheet.rows:
         return []
     before = pets
@@ -226,7 +228,7 @@ def _find_misplaced(
         sheet, before, updates, select(unnamed, ~has_id_in(unnamed, taken_ids))
     )
     exchanges = [*_find_others(sheet, before, updates), *unnamed_twins] if unnamed_twins else []
-    owners = {each.before.id or 0: row for row, each in updates.items() if row is not None}
+    owners = {each.before.id or 0: row for row, each in updates.items()}
     adds = [each.row for each in _open_adds(changes, sheet)]
     at = find_twins(sheet.rows.loc[adds], before, is_sole=True).tolist()
     ids = [int(before["id"].iloc[n]) if n >= 0 else 0 for n in at]
@@ -623,7 +625,8 @@ def _find_renumbered(
     the row's other values are enough, but not the status alone. Each pet is assigned to at most one
     row, the one that agrees in most columns.
     """
-    adds = [each for each in changes if isinstance(each, Add) and _has_new_id(each, sheet)]
+    numbered = [each for each in changes if isinstance(each, Add) and (each.pet_id or 0) >= 1]
+    adds = _select_merged(numbered, sheet)
     free = {*plain_values(pets["id"].array[unnamed]), *displaced} if adds else set()
     if not free:
         return []
@@ -679,11 +682,12 @@ def _note_namesakes(changes: list[Change], pets: pd.DataFrame, sheet: Sheet) -> 
 
     The namesake is the first of the `pets`, which no row names, with the same name.
     """
-    adds = [
+    proper = [
         each
         for each in changes
-        if isinstance(each, Add) and (_is_open(each, sheet) or _has_new_id(each, sheet))
+        if isinstance(each, Add) and (each.pet_id is None or each.pet_id >= 1)
     ]
+    adds = _select_merged(proper, sheet)
     if not adds or pets.empty:
         return changes
     there: dict[str, int] = {}
@@ -722,21 +726,20 @@ def find_open_rows(sheet: Sheet) -> frozenset[int]:
 
 def _open_adds(changes: Iterable[Change], sheet: Sheet) -> list[Add]:
     """Return the adds whose row has no id and whose pet may exist."""
-    return [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
+    without_id = [each for each in changes if isinstance(each, Add) and each.pet_id is None]
+    return _select_merged(without_id, sheet)
 
 
-def _is_open(add: Add, sheet: Sheet) -> bool:
-    """Return true if the row of an add has no id and its pet may exist."""
-    return add.pet_id is None and _is_merged(add, sheet)
+_AddOrUpdate = TypeVar("_AddOrUpdate", Add, Update)
 
 
-def _has_new_id(add: Add, sheet: Sheet) -> bool:
-    """Return true if the row of an add has an unknown id and its pet may exist under another id."""
-    return (add.pet_id or 0) >= 1 and _is_merged(add, sheet)
-
-
-def _is_merged(change: Change, sheet: Sheet) -> bool:
-    return change.row in sheet.rows.index and bool(sheet.rows.at[change.row, "action"] == "merge")
+def _select_merged(changes: Sequence[_AddOrUpdate], sheet: Sheet) -> list[_AddOrUpdate]:
+    """Return the changes whose row leaves open whether its pet exists: its action is `merge`."""
+    rows = np.array([each.row for each in changes if each.row is not None], dtype=np.int64)
+    at = sheet.rows.index.get_indexer(pd.Index(rows))
+    there: pd.DataFrame = sheet.rows[["action"]].iloc[at[at >= 0]]
+    merged = {*there.index[has_action(there, "merge")].tolist()}
+    return [each for each in changes if each.row in merged]
 
 
 def _index_pets(
@@ -1283,8 +1286,22 @@ _PASSES = 20
 _FIRST_ROWS = 100
 """The number of rows that are read first, to see if the column may be sorted."""
 
-Values = Mapping[int, Hashable]
-"""The values of a column, by row number."""
+
+class _Column(NamedTuple):
+    """A unit of the exported rows, in the order of the sheet, as numbers: equal keys have the same
+    number, and the numbers of texts are in the order of the texts.
+    """
+
+    keys: match.Positions
+    """The keys at the export."""
+    before: match.Positions
+    """The texts at the export."""
+    after: match.Positions
+    """The texts with the edits."""
+    edited: match.Positions
+    """The positions of the edited rows."""
+    new: match.Positions
+    """The keys of the edited rows with the edits."""
 
 
 class ShiftedColumns(tuple[Column, ...]):
@@ -1303,106 +1320,142 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
     updates = [each for each in changes if isinstance(each, Update) and each.row is not None]
     if base is None or len(updates) < _MIN_SHIFTED or "id" not in sheet.rows:
         return ShiftedColumns()
-    ids = sheet.rows["id"]
-    at = match.positions(ids.array, base.rows)
-    exported, at = ids.index[at >= 0].tolist(), at[at >= 0]
-    has_base = frozenset(exported)
+    at = match.positions(sheet.rows["id"].array, base.rows)
+    exported = np.flatnonzero(at >= 0)
+    at, new = at[exported], len(at) - len(exported)
+    places = _find_places(
+        sheet.rows.index.get_indexer(pd.Index([each.row for each in updates])), exported
+    )
     found: list[Column] = []
-    places: list[str] = []
+    addresses: list[str] = []
     for unit in UNITS:
         edits = {
-            row: unit_key(update.after, unit)
-            for update in updates
-            if (row := update.row or 0) in has_base
-            and not {*COLUMNS_OF[unit]}.isdisjoint(update.fields)
+            place: update.after
+            for place, update in zip(places, updates, strict=True)
+            if place >= 0 and not {*COLUMNS_OF[unit]}.isdisjoint(update.fields)
         }
         if len(edits) < _MIN_SHIFTED:
             continue
-        edited = {u.row: _text(u.after, unit) for u in updates if u.row in edits}
-        new = len(sheet.rows) - len(exported)
-        known = _count_known([u.after for u in updates if u.row in edits], base.rows, unit)
-        blanks = int(sheet.rows[unit].isna().sum()) if unit in sheet.rows else 0
-        if known + blanks < _MIN_SHIFTED and (
-            len(edits) - known > new or not _may_be_sorted(base.rows, at, exported, unit, edited)
+        blanks = np.zeros(len(exported), dtype=bool)
+        if unit in sheet.rows:
+            blanks = is_blank(sheet.rows[unit].array)[exported]
+        known = _count_known([*edits.values()], base.rows, unit)
+        if known + int(blanks.sum()) < _MIN_SHIFTED and (
+            len(edits) - known > new or not _may_be_sorted(base.rows, at, unit, edits)
         ):
             continue
-        was, texts = _read_unit(base.rows, at, exported, unit)
-        after = {**texts, **edited}
-        there = {*was.values()}
+        column, blank = _read_unit(base.rows, at, unit, edits)
         # A value with another spelling has not moved.
-        others = {row: text for row, text in edited.items() if text != texts[row]}
+        others = column.edited[column.after[column.edited] != column.before[column.edited]]
         if (
-            _is_moved(edits, was)
-            or _is_moved(others, texts)
-            or _is_sorted(edits, was, texts, after, new)
+            _is_moved(column.edited, column.new, column.keys)
+            or _is_moved(others, column.after[others], column.before)
+            or _is_sorted(column, new)
         ):
-            first = next((row for row, value in edits.items() if value in there), min(edits))
+            moved = column.edited[np.isin(column.new, column.keys)]
+            first = int(moved[0]) if len(moved) else int(column.edited.min())
         else:
-            start = _find_rearranged(texts, after | _blanks(sheet, unit, after))
+            start = _find_rearranged(column.before, np.where(blanks, blank, column.after))
             if start is None:
                 continue
             first = start
+        row = int(sheet.rows.index[exported[first]])
         found += [column for column in COLUMNS_OF[unit] if column in sheet.rows]
-        places.append(f"{sheet.address(first, unit)} ({unit})")
-    return _build_shifted(found, places)
+        addresses.append(f"{sheet.address(row, unit)} ({unit})")
+    return _build_shifted(found, addresses)
+
+
+def _find_places(rows: match.Positions, exported: match.Positions) -> list[int]:
+    """Return the position of each row among the exported ones, -1 if it is none of them."""
+    places = np.searchsorted(exported, rows)
+    places[~np.isin(rows, exported)] = -1
+    found: list[int] = places.tolist()
+    return found
 
 
 def _count_known(pets: Sequence[Pet], frame: pd.DataFrame, unit: Unit) -> int:
     """Return how many of the pets may have the value of a pet in the frame in this unit: only such
-    a value may have moved. For tags and photos, all pets are counted, without a check.
+    a value may have moved.
     """
-    if unit in ("tags", "photo_urls"):
-        return len(pets)
-    texts = [pet.category.name if pet.category else None for pet in pets]
-    if unit != "category":
-        texts = [getattr(pet, unit) for pet in pets]
-    wanted = {form for text in texts for form in folded_forms(text or "")}
-    there = select(frame[[unit]], folded_among(frame[unit], wanted))
-    known = {form for text in unique_texts(there, unit) for form in folded_forms(text)} | {""}
-    return sum(not known.isdisjoint(folded_forms(text or "")) for text in texts)
-
-
-def _may_be_sorted(
-    frame: pd.DataFrame,
-    at: match.Positions,
-    rows: Sequence[int],
-    unit: Unit,
-    edited: Mapping[int, str],
-) -> bool:
-    """Return false if the first rows already show that the edited column is not sorted."""
-    pets = pets_at(frame, at[:_FIRST_ROWS])
-    texts = [
-        edited.get(row, _text(pet, unit)) for row, pet in zip(rows[:_FIRST_ROWS], pets, strict=True)
-    ]
-    return any(_is_in_order(texts, compare) for compare in (operator.le, operator.ge))
-
-
-def _read_unit(
-    frame: pd.DataFrame, at: match.Positions, rows: Sequence[int], unit: Unit
-) -> tuple[Values, Mapping[int, str]]:
-    """Return the keys and the texts of a unit, by row, for the pets at these positions. Few values
-    are distinct, so the key and the text of each distinct value are computed only once.
-    """
-    columns = [_values(frame[column].array.take(at)) for column in COLUMNS_OF[unit]]
-    values: list[Hashable] = columns[0] if len(columns) == 1 else [*zip(*columns, strict=True)]
-    # The place of one pet for each value.
-    places = dict(zip(values, at.tolist(), strict=True))
-    pets = pets_at(frame, [*places.values()])
-    keys = dict(zip(places, (unit_key(pet, unit) for pet in pets), strict=True))
-    texts = dict(zip(places, (_text(pet, unit) for pet in pets), strict=True))
-    return (
-        dict(zip(rows, map(keys.__getitem__, values), strict=True)),
-        dict(zip(rows, map(texts.__getitem__, values), strict=True)),
+    parts = [_parts(pet, unit) for pet in pets]
+    wanted = {form for texts in parts for text in texts or () for form in folded_forms(text)}
+    items = _items(frame[unit].array, unit)
+    texts = frame[unit] if items is None else pd.Series(items.texts)
+    there = texts[folded_among(texts, wanted)].dropna().unique()
+    known = {form for text in there for form in folded_forms(text)} | {""}
+    return sum(
+        each is None or not any(known.isdisjoint(folded_forms(text)) for text in each)
+        for each in parts
     )
 
 
-def _values(column: pd.api.extensions.ExtensionArray) -> list[Hashable]:
-    """Return hashable values that are equal if the column's values are equal."""
+def _parts(pet: Pet, unit: Unit) -> list[str] | None:
+    """Return the texts that a pet needs to have the same value; None if this is not known, because
+    a tag has no name, or a text may be several items.
+    """
+    if unit == "tags":
+        names = [tag.name or "" for tag in pet.tags]
+        return None if any(";" in name or not name for name in names) else names
+    if unit == "photo_urls":
+        return None if any("\n" in url for url in pet.photo_urls) else [*pet.photo_urls]
+    if unit == "category":
+        return [(pet.category.name if pet.category else None) or ""]
+    return [getattr(pet, unit) or ""]
+
+
+def _may_be_sorted(
+    frame: pd.DataFrame, at: match.Positions, unit: Unit, edits: Mapping[int, Pet]
+) -> bool:
+    """Return false if the first rows already show that the edited column is not sorted."""
+    pets = enumerate(pets_at(frame, at[:_FIRST_ROWS]))
+    texts = [_text(edits.get(place, pet), unit) for place, pet in pets]
+    return any(
+        all(itertools.starmap(compare, itertools.pairwise(texts)))
+        for compare in (operator.le, operator.ge)
+    )
+
+
+def _read_unit(
+    frame: pd.DataFrame, at: match.Positions, unit: Unit, edits: Mapping[int, Pet]
+) -> tuple[_Column, int]:
+    """Return the unit of the pets at these positions, with the edits; and the number of an empty
+    text. The key and the text of each distinct value are computed only once.
+    """
+    columns = [_encode(frame[name].array.take(at), name) for name in COLUMNS_OF[unit]]
+    values = columns[0]
+    for more in columns[1:]:
+        values, _ = pd.factorize(values * (int(more.max(initial=0)) + 1) + more)
+    places = np.zeros(int(values.max(initial=-1)) + 1, dtype=np.intp)
+    places[values] = at
+    pets = [*pets_at(frame[[*COLUMNS_OF[unit]]], places), *edits.values()]
+    numbers: dict[Hashable, int] = {}
+    keys = np.array([numbers.setdefault(unit_key(pet, unit), len(numbers)) for pet in pets])
+    texts = [_text(pet, unit) for pet in pets]
+    order = {text: number for number, text in enumerate(sorted({*texts, ""}))}
+    ranks = np.array([order[text] for text in texts])
+    edited = np.array([*edits])
+    after = ranks[values]
+    after[edited] = ranks[len(places) :]
+    column = _Column(keys[values], ranks[values], after, edited, keys[len(places) :])
+    return column, order[""]
+
+
+def _encode(column: pd.api.extensions.ExtensionArray, name: Column) -> match.Positions:
+    """Return a number for each value, from 0 on; equal values have the same number."""
+    items = _items(column, name)
+    if items is not None:
+        return items.encode()
+    numbers: match.Positions = pd.factorize(pd.Series(column), use_na_sentinel=False)[0]
+    return numbers
+
+
+def _items(column: pd.api.extensions.ExtensionArray, name: Column) -> Items | None:
+    """Return the lists of a column; None for a column of single values."""
+    if name not in ("tags", "photo_urls"):
+        return None
     if isinstance(column, ListArray):
-        numbers: list[Hashable] = column.items.encode().tolist()
-        return numbers
-    values = plain_values(column)
-    return [tuple(each) if isinstance(each, list) else each for each in values]
+        return column.items
+    return Items.of(plain_values(column), has_ids=name == "tags")
 
 
 def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedColumns:
@@ -1416,111 +1469,109 @@ def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedCol
     return result
 
 
-def _is_moved(edits: Values, was: Values) -> bool:
+def _is_moved(edited: match.Positions, new: match.Positions, was: match.Positions) -> bool:
     """Return true if the edits are values of other rows, and too many to be a coincidence."""
-    if len(edits) < _MIN_SHIFTED:
+    if len(edited) < _MIN_SHIFTED:
         return False
-    bits = _bits(was.values())
-    if len(edits) * bits < _BITS:
+    bits = _bits(was)
+    if len(edited) * bits < _BITS:
         return False
-    return (bits >= _RARE and _is_exchanged(edits, was)) or _is_along(edits, was)
+    return (bits >= _RARE and _is_exchanged(was[edited], new)) or _is_along(edited, new, was)
 
 
-def _bits(values: Iterable[Hashable]) -> float:
+def _bits(values: match.Positions) -> float:
     """Return the collision entropy of a column's values, in bits: 3 for 8 equally frequent
     values.
     """
-    counts = Counter(values)
-    total = counts.total()
-    return -math.log2(sum((count / total) ** 2 for count in counts.values()))
+    return -math.log2(((np.bincount(values) / len(values)) ** 2).sum())
 
 
-def _is_exchanged(edits: Values, was: Values) -> bool:
+def _is_exchanged(before: match.Positions, after: match.Positions) -> bool:
     """Return true if the edited rows have exchanged their values."""
-    before = Counter(was[row] for row in edits)
-    return (before & Counter(edits.values())).total() >= _PART * len(edits)
+    return int(np.minimum(*_count_both(before, after)).sum()) >= _PART * len(after)
 
 
-def _is_along(edits: Values, was: Values) -> bool:
+def _count_both(
+    one: match.Positions, other: match.Positions
+) -> tuple[match.Positions, match.Positions]:
+    """Return how often each value occurs in both columns."""
+    size = int(max(one.max(initial=0), other.max(initial=0))) + 1
+    return np.bincount(one, minlength=size), np.bincount(other, minlength=size)
+
+
+def _is_along(edited: match.Positions, new: match.Positions, was: match.Positions) -> bool:
     """Return true if the edited rows have the values of rows at a constant distance, or at the same
     distance from the other end.
 
     The unedited rows beside them must fit, too.
     """
-    rows = [*was]
-    at = {row: n for n, row in enumerate(rows)}
+    size = len(was)
     shifts = [(1, step) for step in range(-_REACH, _REACH + 1) if step]
-    turns = [(-1, len(rows) - 1 + step) for step in range(-_REACH, _REACH + 1)]
+    turns = [(-1, size - 1 + step) for step in range(-_REACH, _REACH + 1)]
     for sign, start in (*shifts, *turns):
-        places = ((row, start + sign * at[row]) for row in edits)
-        there = ((row, rows[place]) for row, place in places if 0 <= place < len(rows))
-        matching = [row for row, other in there if was[other] == edits[row]]
-        if len(matching) < _PART * len(edits) or _improbability(matching, edits, was) < _BITS:
+        matching = _are_equal(was, start + sign * edited, new)
+        if matching.sum() < _PART * len(edited):
             continue
-        beside = {n for row in matching for n in (at[row] - 1, at[row] + 1) if 0 <= n < len(rows)}
-        quiet = [n for n in beside if rows[n] not in edits]
-        sources = ((n, start + sign * n) for n in quiet)
-        along = sum(
-            was[rows[n]] == was[rows[place]] for n, place in sources if 0 <= place < len(rows)
-        )
+        if _improbability(matching, edited, new, was) < _BITS:
+            continue
+        some = edited[matching]
+        beside = np.unique(np.concatenate([some - 1, some + 1]))
+        quiet = np.setdiff1d(beside[(beside >= 0) & (beside < size)], edited)
+        along = _are_equal(was, start + sign * quiet, was[quiet])
         # The rows beside both ends of the shifted range do not fit.
-        if along + 2 >= _PART * len(quiet):
+        if along.sum() + 2 >= _PART * len(quiet):
             return True
     return False
 
 
-def _improbability(matching: Collection[int], edits: Values, was: Values) -> float:
+def _are_equal(
+    was: match.Positions, places: match.Positions, values: match.Positions
+) -> match.Mask:
+    """Return a mask of the values that the column has at these places, which may not exist."""
+    mask: match.Mask = (places >= 0) & (places < len(was))
+    mask[mask] = was[places[mask]] == values[mask]
+    return mask
+
+
+def _improbability(
+    matching: match.Mask, edited: match.Positions, new: match.Positions, was: match.Positions
+) -> float:
     """Return how improbable it is that these edits match by chance, in bits: the negative binary
     logarithm of the probability. The frequency of each value is taken from the column and the other
     edits.
     """
-    share = Counter([*was.values(), *edits.values()])
-    total = share.total() - 1
-    bits = sum(
-        math.log2((total - share[was[row]]) / min(share[edits[row]] - 1, total - share[was[row]]))
-        for row in matching
-    )
-    return bits - _log2_choices(len(edits), len(edits) - len(matching))
+    share = np.add(*_count_both(was, new))
+    total = share.sum() - 1
+    others = total - share[was[edited[matching]]]
+    bits = np.log2(others / np.minimum(share[new[matching]] - 1, others)).sum()
+    return float(bits) - _log2_choices(len(edited), len(edited) - int(matching.sum()))
 
 
-def _is_sorted(
-    edits: Values, was: Values, before: Mapping[int, str], after: Mapping[int, str], others: int
-) -> bool:
+def _is_sorted(column: _Column, others: int) -> bool:
     """Return true if the whole column is sorted now, was not sorted in this direction before, and
     has the same values, with too many edits for a coincidence.
 
     Up to `others` values may come from rows that were not exported.
     """
-    if (Counter(edits.values()) - Counter(was[row] for row in edits)).total() > max(others, 0):
+    had, has = _count_both(column.keys[column.edited], column.new)
+    if np.maximum(has - had, 0).sum() > others:
         return False
+    before, after = np.diff(column.before), np.diff(column.after)
     is_sorted_now = any(
-        _is_in_order(after.values(), turned) and not _is_in_order(before.values(), turned)
-        for turned in (operator.le, operator.ge)
+        compare(after, 0).all() and not compare(before, 0).all()
+        for compare in (np.less_equal, np.greater_equal)
     )
-    return is_sorted_now and len(edits) * _bits(was.values()) >= _BITS
+    return is_sorted_now and len(column.edited) * _bits(column.keys) >= _BITS
 
 
-def _is_in_order(values: Iterable[str], compare: Callable[[str, str], bool]) -> bool:
-    return all(itertools.starmap(compare, itertools.pairwise(values)))
-
-
-def _blanks(sheet: Sheet, unit: Unit, rows: Collection[int]) -> dict[int, str]:
-    """Return the column's blank cells in these rows. Their old values may have moved to other
-    cells.
+def _find_rearranged(was: match.Positions, now: match.Positions) -> int | None:
+    """Return the position of the first row of a block of rows with the same values in another
+    order; None if there is no such block. The new order is sorted or reversed, or neighbours are
+    swapped. Other edits may be outside the block, and a few inside it. The first block spans all
+    edits. A block that fails the test is split at its widest gap. The largest blocks are tried
+    first.
     """
-    if unit not in sheet.rows:
-        return {}
-    blank = sheet.rows.index[sheet.rows[unit].isna().to_numpy()]
-    return {int(row): "" for row in blank if row in rows}
-
-
-def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | None:
-    """Return the first row of a block of rows with the same values in another order; None if there
-    is no such block. The new order is sorted or reversed, or neighbours are swapped. Other edits
-    may be outside the block, and a few inside it. The first block spans all edits. A block that
-    fails the test is split at its widest gap. The largest blocks are tried first.
-    """
-    codes, _ = pd.factorize(np.array([*was.values(), *now.values()], dtype=object))
+    codes, _ = pd.factorize(np.concatenate([was, now]))
     before, after = codes[: len(was)], codes[len(was) :]
     edited = np.flatnonzero(before != after)
     bounds = np.flatnonzero(np.diff(after, prepend=-1, append=-1))
@@ -1553,7 +1604,7 @@ def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | No
                 if room >= 0 and _order_improbability(before[run], after[run]) >= _SURE + math.log2(
                     tried
                 ):
-                    return [*was][run.start]
+                    return run.start
         half = int(np.argmax(np.diff(at))) + 1
         heapq.heappush(runs, (-half, start))
         heapq.heappush(runs, (half - len(at), start + half))
