@@ -50,6 +50,7 @@ from tables import Found, Inputs, Work
 
 FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("spawn")
 TWO_WAY, THREE_WAY, COPY = "petsync, two-way", "petsync, three-way", "copy of both tables"
+POLARS, DUCKDB = "polars, join", "DuckDB, join"
 DATACOMPY, MERGE, CSV_DIFF = "datacompy, pandas engine", "pandas merge + compare", "csv-diff"
 CONTENDERS: dict[str, Callable[[Inputs], Work]] = {
     TWO_WAY: tables.petsync,
@@ -59,11 +60,15 @@ CONTENDERS: dict[str, Callable[[Inputs], Work]] = {
     DATACOMPY: tables.by_datacompy,
     MERGE: tables.by_merge,
     "pandas, lists as texts": partial(tables.by_merge, with_texts=True),
+    POLARS: tables.by_polars,
+    DUCKDB: tables.by_duckdb,
     CSV_DIFF: tables.by_csv_diff,
 }
 DATACOMPY_PACKAGE = "datacompy==1.1.0"
 TRACED = (TWO_WAY, THREE_WAY, COPY)
 """Contenders whose memory is traced; the others would take minutes."""
+THREADED = (POLARS, DUCKDB)
+"""Contenders whose threads do not survive a fork; their own process measures their memory."""
 GOALS = {DATACOMPY: 1 / 5, MERGE: 1 / 5, CSV_DIFF: 1 / 15, COPY: 4.0}
 """Limits: the two-way plan's time divided by that of each contender, at the largest size."""
 THREE_TO_TWO, TABLES, GROWTH = 2.0, 1.0, 1.1
@@ -151,7 +156,10 @@ def at(
 def measure(workers: Mapping[str, Worker], rounds: int) -> Costs:
     """Return the cost of each contender."""
     peaks = {
-        name: (each.ask("resident"), each.ask("traced") if name in TRACED else 0.0)
+        name: (
+            each.ask("resident in place" if name in THREADED else "resident"),
+            each.ask("traced") if name in TRACED else 0.0,
+        )
         for name, each in workers.items()
     }
     runs = [{name: each.ask("run") for name, each in workers.items()} for _ in range(rounds)]
@@ -298,6 +306,7 @@ def _apart(measured: Callable[[Work], float], work: Work) -> float:
 ORDERS: Mapping[str, Callable[[Work], Any]] = {
     "run": _run,
     "resident": partial(_apart, _resident),
+    "resident in place": _resident,
     "traced": partial(_apart, _traced),
 }
 

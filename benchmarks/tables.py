@@ -69,6 +69,10 @@ class Inputs:
         frame.index = pd.Index(np.arange(2, 2 + len(frame)), name="row")
         return frame
 
+    def arrow(self) -> tuple[pa.Table, pa.Table]:
+        """Return both tables in Arrow, with the names and ids of the tags in two columns."""
+        return table_from_json(self.exported), table_from_json(self.sheet)
+
     def plain(self) -> Pair:
         """Return both tables in the form that other tools than petsync need."""
         store, sheet = self.store_frame(), self.sheet_frame().drop(columns="action")
@@ -237,6 +241,65 @@ def by_merge(inputs: Inputs, *, with_texts: bool = False) -> Work:
     if not with_texts:
         return Work(compared, count, lambda: (store, sheet))
     return Work(compared, count, lambda: (_with_texts(store), _with_texts(sheet)))
+
+
+def by_polars(inputs: Inputs) -> Work:
+    """Return a full join of polars that compares each pair of columns, lists as lists."""
+    import polars as pl
+
+    store, sheet = (pl.from_arrow(table) for table in inputs.arrow())
+    names = [name for name in store.columns if name not in ("id", "tag_ids", "extra")]
+
+    def differs(name: str) -> pl.Expr:
+        test = pl.col(name).ne_missing(pl.col(f"{name}_sheet"))
+        return test | differs("tag_ids") if name == "tags" else test
+
+    def compared(_: object) -> tuple[pl.DataFrame, pl.DataFrame, list[pl.DataFrame]]:
+        joined = store.join(sheet, on="id", how="full", suffix="_sheet")
+        both = joined.filter(pl.col("id").is_not_null() & pl.col("id_sheet").is_not_null())
+        cells = [both.filter(differs(each)).select("id", each, f"{each}_sheet") for each in names]
+        adds = joined.filter(pl.col("id").is_null())
+        return adds, joined.filter(pl.col("id_sheet").is_null()), cells
+
+    def count(result: tuple[pl.DataFrame, pl.DataFrame, list[pl.DataFrame]]) -> Found:
+        adds, deletes, cells = result
+        updates = pl.concat([each["id"] for each in cells]).n_unique()
+        return len(adds), updates, len(deletes), sum(map(len, cells))
+
+    return Work(compared, count)
+
+
+def by_duckdb(inputs: Inputs) -> Work:
+    """Return a full join of DuckDB that keeps the rows with a difference, lists as lists."""
+    import duckdb
+
+    store, sheet = inputs.arrow()
+    names = [name for name in store.column_names if name not in ("id", "tag_ids", "extra")]
+    tests = {name: f"store.{name} IS DISTINCT FROM sheet.{name}" for name in names}
+    tests["tags"] += " OR store.tag_ids IS DISTINCT FROM sheet.tag_ids"
+    marks = ", ".join(f"({test}) AS {name}_differs" for name, test in tests.items())
+    sides = ("store", "sheet")
+    values = ", ".join(
+        f"{side}.{name} AS {name}_{side}" for name in ("id", *names) for side in sides
+    )
+    where = " OR ".join(tests.values())
+    query = (
+        f"SELECT {values}, {marks} FROM store FULL JOIN sheet ON store.id = sheet.id "
+        f"WHERE store.id IS NULL OR sheet.id IS NULL OR {where}"
+    )
+    connection = duckdb.connect()
+    connection.register("store", store).register("sheet", sheet)
+
+    def compared(_: object) -> pa.Table:
+        return connection.sql(query).to_arrow_table()
+
+    def count(result: pa.Table) -> Found:
+        frame = result.to_pandas()
+        adds, deletes = frame["id_store"].isna(), frame["id_sheet"].isna()
+        marked = frame[~adds & ~deletes].filter(like="_differs")
+        return int(adds.sum()), len(marked), int(deletes.sum()), int(marked.to_numpy().sum())
+
+    return Work(compared, count)
 
 
 def by_csv_diff(inputs: Inputs) -> Work:
