@@ -307,7 +307,7 @@ def test_a_refused_file_shows_no_secret_of_its_own(
     path = toml(tmp_path, 'url = "https://me:s3cret@h/v2"\nstate = "/elsewhere"')
     given = {"url": "https://h/v2"}
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    for says in ("outside of this folder", "cannot be read"):
+    for says in ("outside of the file's folder", "cannot be read"):
         with pytest.raises(SettingsError, match=says) as caught:
             read_settings(given, {}, path)
         for frame, _ in traceback.walk_tb(caught.value.__traceback__):

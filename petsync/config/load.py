@@ -42,7 +42,7 @@ __all__ = ["ENVIRONMENT_TOO", "NEEDS", "READ", "SOURCES", "load", "timetable"]
 
 
 _NAME = "petsync.toml"
-_ENV_FILE = "--env-file FILE (in Python: environ) gives variables too."
+_ENV_FILE = "Variables may also come from --env-file FILE (in Python: environ)."
 _FROM_ENVIRON = ("url", "profile", "state")
 _CREDENTIALS = ("token", "api_key", "client_id", "client_secret")
 
@@ -54,15 +54,15 @@ def load(
     names: Collection[str] | None = None,
     is_named: bool = True,
 ) -> Configuration:
-    """Return the configuration of the file, or of the folder's petsync.toml.
+    """Return the configuration in the file, or in the folder's petsync.toml.
 
     It is read with the variables in `environ`. `names` are the variables that `${NAME}` may use;
-    None for all. A confirmed file (`petsync trust`) may use all. If a file is neither named by the
-    user (`is_named`) nor confirmed, there must be no secret, not even in `environ` (PETSYNC_TOKEN
-    etc.), no saved sign-in for a job's service, and no path outside of the file's folder.
+    None for all. A confirmed file (`petsync trust`) may use all. A file that the user has neither
+    named (`is_named`) nor confirmed is refused if it or `environ` (PETSYNC_TOKEN etc.) contains a
+    secret, if a sign-in for a job's service is saved, or if a path is outside of the file's folder.
 
-    Raises ConfigurationError. Its `problems` are all mistakes, each with file, line, key and
-    suggestion; none shows a secret.
+    Raises ConfigurationError. Its `problems` are the mistakes in the file, each with file, line,
+    key and suggestion; none shows a secret.
     """
     environ = HiddenEnvironment(environ)
     reader = Reader(environ, names=names, unset_hint=_ENV_FILE)
@@ -75,11 +75,6 @@ def load(
 
 
 def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
-    """Raise ConfigurationError if the file or the environment provides a secret, if a sign-in is
-    saved for a job's service, or if a path is outside of the file's folder.
-
-    Called for a file that the user has neither named nor confirmed.
-    """
     file = read.document.named
     folder = found.path.parent.resolve()
     paths = [found.state, found.report.folder, found.log.file, found.metrics.textfile]
@@ -97,7 +92,7 @@ def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
             does = f"uses {read.reader.as_written(str(away[0]))}"
         raise ConfigurationError(
             f"{file} {does}, and is not confirmed",
-            hint=f"Look at it; then confirm it once (`petsync trust {file}`), or name it: "
+            hint=f"Check the file; then confirm it once (`petsync trust {file}`), or name it: "
             f"`petsync reconcile {file}`.",
         )
 
@@ -125,7 +120,7 @@ class _ConfigFile(NamedTuple):
     document: Document
     path: Path
     file: ConfigurationFile
-    """The options without the invalid ones; those of the environment replace the top's."""
+    """The valid options; values from the environment replace those at the top."""
     drafts: list[_Draft]
     reader: Reader
     variables: tuple[str, ...]
@@ -309,7 +304,7 @@ def _source(draft: _Draft) -> Iterator[ConfigMistake]:
     for key in given[1:]:
         yield draft.mistake(
             key,
-            f"the job has {given[0]} too, and can have only one of them",
+            f"the job also has {given[0]}, but can have only one of them",
             f"Keep {given[0]} or {key}, and make another job for the other.",
         )
 
@@ -340,7 +335,7 @@ def _query_file(draft: _Draft) -> Iterator[ConfigMistake]:
     yield draft.mistake(
         "query_file",
         f"{path} cannot be used: {reason}",
-        "Write the SELECT into it, or name the file that has it.",
+        "Write the SELECT statement into it, or name the file that contains it.",
     )
 
 
@@ -349,13 +344,13 @@ def _of_mode(draft: _Draft) -> Iterator[ConfigMistake]:
         if key in draft.raw and draft.mode in ("pull", "two-way"):
             yield draft.mistake(
                 key,
-                f'mode "{draft.mode}" writes to the sheet, and nothing is written to a database',
+                f'mode "{draft.mode}" writes to the sheet, but petsync never writes to a database',
                 'Write mode = "push" or mode = "check", or name a sheet.',
             )
     if "on_conflict" in draft.raw and draft.mode and draft.mode != "two-way":
         yield draft.mistake(
             "on_conflict",
-            f'in mode "{draft.mode}" there are no conflicts to resolve',
+            f'it has no effect in mode "{draft.mode}"',
             'Remove it, or write mode = "two-way".',
         )
 
@@ -402,7 +397,7 @@ def _columns(draft: _Draft) -> Iterator[ConfigMistake]:
         if column in seen:
             yield draft.mistake(
                 "columns",
-                f'"{seen[column]}" and "{header}" are both the column {column}',
+                f'"{seen[column]}" and "{header}" are both mapped to the column {column}',
                 "Keep the header that the sheet has.",
             )
         seen[column] = header
@@ -411,7 +406,9 @@ def _columns(draft: _Draft) -> Iterator[ConfigMistake]:
 def _ways_in(draft: _Draft) -> Iterator[ConfigMistake]:
     if "token" in draft.raw and "client_secret" in draft.raw:
         yield draft.mistake(
-            "client_secret", "the job has a token too: two ways to sign in", "Keep one of them."
+            "client_secret",
+            "the job also has a token, which is another way to sign in",
+            "Keep one of them.",
         )
 
 
@@ -432,7 +429,7 @@ def _address(draft: _Draft) -> Iterator[ConfigMistake]:
     if parts.scheme == "http" and not is_loopback(host) and host not in draft.job.allow_http:
         yield draft.mistake(
             "url" if "url" in draft.raw else "",
-            f"a secret for {host} would travel unencrypted over http",
+            f"a secret for {host} would be sent unencrypted over http",
             f'Use https, or write allow_http = ["{host}"].',
         )
 
@@ -461,7 +458,7 @@ def _check_jobs(
 ) -> Iterator[ConfigMistake]:
     if not raw.get("jobs"):
         yield ConfigMistake(
-            (), "there is no job", "Write [jobs.catalogue]; `petsync init` shows how."
+            (), "there is no job", "Write [jobs.catalogue]; `petsync init` writes an example."
         )
     for first, second in combinations(drafts, 2):
         yield from _pair(first, second)
@@ -481,7 +478,7 @@ def _pair(first: _Draft, second: _Draft) -> Iterator[ConfigMistake]:
     if first.name.casefold() == second.name.casefold():
         yield second.mistake(
             "",
-            f'its name differs from "{first.name}" only in letter case; files are named after it',
+            f'its name differs from "{first.name}" only in letter case; files are named after jobs',
             "Give one of the jobs another name.",
         )
     for owner, other in ((first, second), (second, first)):
@@ -613,7 +610,7 @@ def _metrics(metrics: Metrics) -> Iterator[ConfigMistake]:
     if textfile is not None and textfile.suffix != ".prom":
         yield ConfigMistake(
             ("metrics", "textfile"),
-            f'is "{textfile}", and node_exporter reads only names that end in .prom',
+            f'is "{textfile}", but node_exporter reads only files whose names end in .prom',
             f'Write textfile = "{textfile.with_suffix(".prom")}".',
         )
     listen = metrics.listen
@@ -625,7 +622,7 @@ def _metrics(metrics: Metrics) -> Iterator[ConfigMistake]:
     if not is_loopback(host.strip("[]")):
         yield ConfigMistake(
             ("metrics", "listen"),
-            f'at "{host}" other machines can read the metrics too',
+            f'at "{host}", other machines can read the metrics',
             f'Write listen = "127.0.0.1:{port}", or, if this is intended, public = true.',
         )
 
@@ -634,7 +631,6 @@ def _metrics(metrics: Metrics) -> Iterator[ConfigMistake]:
 
 
 def _build(read: _ConfigFile) -> Configuration:
-    """Return the configuration of a file without mistakes."""
     file, folder = read.file, read.path.parent
     state = folder / file.state.expanduser()
     reports = _place(file.report.folder, folder)

@@ -151,7 +151,7 @@ def toml_value(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """The metadata of a value that is made from a table."""
+    """Metadata of an option whose value is made from a table."""
 
     table: type[Table]
     make: Callable[[Any], Any] = field(repr=False)
@@ -246,7 +246,7 @@ class StoreOptions(Table):
     profile: Annotated[str, choice(*PROFILES)] = option('"live"', "standard")
     """How the service behaves (profiles.md)."""
     allow_http: Hosts = option('["shop.internal"]', (), usual="[]")
-    """Hosts that may receive a token over plain http."""
+    """Hosts that may receive secrets over plain http."""
     timeout: Seconds = option("60", 30.0)
     """How many seconds to wait for an answer."""
     service: Annotated[dict[str, Any], Inner(Service, given)] = option(
@@ -260,11 +260,11 @@ class StoreOptions(Table):
     auth: Annotated[dict[str, str], Inner(Auth, given)] = option(
         '{ token_url = "https://login.example/token" }', {}, usual=""
     )
-    """Where to sign in, if the service does not publish it (sign-in.md)."""
+    """Where to sign in, if the service does not publish this (sign-in.md)."""
 
 
 class TopOptions(StoreOptions):
-    """Every command reads these options. They are also the defaults of each job."""
+    """Every command reads these options. Except for `state`, they are also defaults of the jobs."""
 
     state: FilePath = option('"/var/lib/petsync"', Path(".petsync"), also="state_dir state_folder")
     """The state folder: the journal, and in `reconcile/` the values both sides last agreed on, the
@@ -273,7 +273,7 @@ class TopOptions(StoreOptions):
 
 
 class GuardOptions(Table, title="jobs.NAME.guard"):
-    """The limits of one round, on each side. A plan that exceeds a limit waits for a person."""
+    """A round's limits on each side. A plan that exceeds one waits for approval or is refused."""
 
     max_delete: Maximum = option("25", Guard().max_delete, usual='"10%"', also="max_deletes delete")
     """The maximum number of deletions."""
@@ -316,7 +316,7 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
     encoding: Encoding | None = option('"cp1252"', usual="utf-8", also="charset codepage")
     """The encoding of CSV files without a byte order mark; only with `sheet` or `folder`."""
     folder: FilePath | None = option('"inbox"', also="dir directory")
-    """A folder. Each sheet in it is reconciled by itself."""
+    """A folder of sheets. Each sheet is reconciled separately."""
     files: Text = option('"*.csv"', "*", also="pattern glob")
     """The pattern that a file name in the folder must match."""
     query: Text = option('"SELECT id, name, status FROM pets"', "", also="sql select")
@@ -489,7 +489,7 @@ TABLES: Mapping[str, type[Table]] = {
     "tracing": Tracing,
 }
 INHERITED: Mapping[str, str] = {
-    name: "added to the top-level ones" if name in ("service", "columns") else "the top's"
+    name: "added to the top-level ones" if name in ("service", "columns") else "the top-level value"
     for name in StoreOptions.model_fields
 }
 """Top-level options that a job may override, with the text for the job's default."""

@@ -60,7 +60,7 @@ class _UnsetError(SettingsError):
 
 
 class _OpenSecretError(ValueError):
-    """A value in petsync.toml is or has a secret."""
+    """A value in petsync.toml contains a secret in plain text."""
 
 
 class Reader:
@@ -98,7 +98,7 @@ class Reader:
         self._unset_hint = unset_hint
 
     def read(self, model: type[_AnyTable], raw: Mapping[str, Any]) -> _AnyTable:
-        """Return a table without its invalid options, which are in `found`."""
+        """Return a table without its invalid options, which are reported in `found`."""
         content = deepcopy(dict(raw))
         for _ in range(_MAX_PASSES):
             try:
@@ -363,7 +363,7 @@ def _look_up(content: Any, path: KeyPath) -> Any:
 
 
 def _is_open(raw: object, kind: Kind) -> bool:
-    """Return true if a text or a list of texts has a secret that is not a variable."""
+    """Return true if a text or a list of texts contains a secret in plain text."""
     texts = [text for text in (raw if isinstance(raw, list) else [raw]) if isinstance(text, str)]
     secrets = texts if kind.hides == "whole" else [_password(text) or "${NONE}" for text in texts]
     return any(re.fullmatch(VARIABLE, secret) is None for secret in secrets)

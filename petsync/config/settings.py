@@ -33,8 +33,8 @@ def read_settings(
     The file's `auth` and `allow_http` apply only to the file's own `url`. Unless the user has
     confirmed the file, it may use only the allowed variables, its state folder must be below the
     folder, and if it decides where secrets go, the settings are `unconfirmed`: no secret is used
-    with them. Raises SettingsError for an argument, a variable or a state folder that is not below
-    the folder, and ConfigurationError for mistakes in the file.
+    with them. Raises SettingsError for an invalid argument or variable, or a state folder
+    elsewhere, and ConfigurationError for mistakes in the file.
     """
     environ = HiddenEnvironment(environ)
     path = folder / "petsync.toml"
@@ -43,7 +43,7 @@ def read_settings(
     except FileNotFoundError:
         return resolve(arguments, environ)
     except OSError:
-        pass  # Reading the file raises an error for the same reason, with a hint.
+        pass  # Reading the file raises a ConfigurationError for the same reason.
     return resolve(arguments, environ, partial(_read_file, path, environ))
 
 
@@ -66,7 +66,7 @@ def _read_file(
         found["unconfirmed"] = True
     if not confirmed and "state" in found and not _is_below(found["state"], path.parent):
         raise SettingsError(
-            f"petsync.toml: state is {document.raw['state']!r}, outside of this folder",
+            f"petsync.toml: state is {document.raw['state']!r}, outside of the file's folder",
             hint="Confirm the file (`petsync trust`), or name the folder with --state.",
         )
     return {**found, "expanded": HiddenEnvironment(reader.shown)}

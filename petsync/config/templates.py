@@ -41,7 +41,7 @@ NAMES: Mapping[str, str] = {
     "waiting": "the file of the waiting plan",
     "command": "the command that releases the waiting plan",
     "report": "the file of the round's report",
-    "since": "when a repeated problem started",
+    "since": "when the problem started, if it started before this round",
     "lines": "the lines of the digest, one per job",
 }
 """The meaning of each name. A name that does not apply to a notice is empty."""
@@ -105,7 +105,7 @@ def mistakes_in(text: str) -> tuple[str, ...]:
 
 def _describe_unknown(name: str) -> str:
     near = get_close_matches(name, NAMES, 1)
-    known = f"did you mean ${near[0]}?" if near else f"known are ${', $'.join(NAMES)}"
+    known = f"did you mean ${near[0]}?" if near else f"the names are ${', $'.join(NAMES)}"
     return f"${name} is not a name that a notice can use; {known}"
 
 

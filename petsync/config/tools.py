@@ -60,7 +60,7 @@ _CONFLICTS = {
     "store": "the store's value is used",
     "sheet": "the sheet's value is used",
 }
-_SECRETS = {"token": "a token", "api_key": "an api key", "client_secret": "a client's secret"}
+_SECRETS = {"token": "a token", "api_key": "an API key", "client_secret": "a client secret"}
 
 
 def lines(configuration: Configuration, now: datetime) -> Iterator[tuple[str, str]]:
@@ -134,7 +134,7 @@ def _guard(guard: Guard) -> str:
     least = guard.max_add.at_least if guard.max_add is not None else 0
     at_least = f" (or {least}, if that is more)" if least else ""
     added = f", {guard.max_add} added{at_least}" if guard.max_add is not None else ""
-    empty = "; an empty sheet may pass" if guard.allow_empty else ""
+    empty = "; an empty sheet is accepted" if guard.allow_empty else ""
     ids = ", ".join(map(str, guard.sentinels))
     return f"{most}{added}{empty}" + (f"; sentinels: {ids}" if ids else "")
 

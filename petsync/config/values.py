@@ -180,7 +180,7 @@ class Listed(Kind):
         if not isinstance(value, list):
             raise MisfitError(self.words, f"[{value}]" if _is_number(value) else "")
         if len(value) < self.least:
-            advice = "Write a value, or remove the line for the default."
+            advice = "Write a value, or remove the line to use the default."
             raise MisfitError(f"{self.words}, and not empty", advice=advice)
         read = check(value)
         for number, item in enumerate(read):
@@ -248,7 +248,7 @@ def _number_meant(value: object, *, least: int, most: int | None) -> str:
 def _rate(value: object) -> float:
     match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)(?:/s)?", str(value), re.ASCII)
     if match is None or not float(match[1]) or isinstance(value, bool):
-        raise MisfitError('a number of requests a second above 0, such as 20 or "20/s"', '"20/s"')
+        raise MisfitError("a number of requests per second, more than 0", '"20/s"')
     return float(match[1])
 
 
@@ -426,7 +426,7 @@ ColumnName = Annotated[str, custom("a column", _column, _STRING)]
 Rate = Annotated[
     float,
     custom(
-        "requests a second",
+        "requests per second",
         _rate,
         {
             "anyOf": [
@@ -439,11 +439,11 @@ Rate = Annotated[
 Duration = Annotated[
     float,
     Kind(
-        words="a time, such as 15m",
+        words="a duration, such as 15m",
         core=core_schema.no_info_after_validator_function(
             _duration, core_schema.str_schema(pattern=r"^\s*0*[1-9][0-9]{0,5}\s*[smhd]\s*$")
         ),
-        must="a time with its unit, s, m, h or d, such as 15m or 24h",
+        must="a duration with its unit, s, m, h or d, such as 15m or 24h",
         instead=_duration_meant,
     ),
 ]
