@@ -436,8 +436,7 @@ def test_a_status_that_no_query_asks_for(tmp_path: Path) -> None:
         rehearsal = rehearse(store, plan, snapshot=store.snapshot())
     assert _pets(rehearsal.after)[1].status == "on loan"
     assert any(
-        "No status query, and so no export, would contain pet 1." in note
-        for note in rehearsal.notes
+        "No status query, and so no export, would return pet 1." in note for note in rehearsal.notes
     )
 
 
@@ -464,7 +463,7 @@ def test_the_copy_can_be_kept(store: Store, tmp_path: Path) -> None:
     rehearsal = rehearse(store, _rows({"id": 1, "name": "Max"}), keep=file)
     with Sandbox(db=file, auth=False) as kept:
         assert {pet.id: pet for pet in kept.pets()} == _pets(rehearsal.after)
-    with pytest.raises(SettingsError, match="already exists, and the copy"):
+    with pytest.raises(SettingsError, match="already exists, but the copy"):
         rehearse(store, _rows({"id": 1, "name": "Max"}), keep=file)
 
 

@@ -562,7 +562,7 @@ def rehearse_command(
             rehearsal = _rehearse(context, store, source, sheet_options_given, written, options)
     except (KeyboardInterrupt, click.Abort):
         raise InterruptedRunError(
-            "the rehearsal was interrupted", hint="Nothing was sent to the store itself."
+            "the rehearsal was interrupted", hint="The store itself was not changed."
         ) from None
     _write_results(context, rehearsal, output, page)
     if keep is not None:

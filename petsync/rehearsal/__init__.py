@@ -1,4 +1,4 @@
-"""Rehearse a plan on a copy of the store, before anything is sent to the store itself."""
+"""Rehearse a plan on a copy of the store, without changes in the store itself."""
 
 from __future__ import annotations
 

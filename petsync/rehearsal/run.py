@@ -59,13 +59,13 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class StoreCopy:
-    """The pets of the store to copy."""
+    """The pets for the copy of the store."""
 
     snapshot: Snapshot
     outside: tuple[Pet, ...] = ()
     """Pets that the snapshot lacks, found by their ids."""
     unanswered: tuple[FailedLookup, ...] = ()
-    """The ids for which the store gave no answer."""
+    """The look-ups of further pets that failed."""
 
     @cached_property
     def pets(self) -> list[Pet]:
@@ -107,7 +107,7 @@ _STRICT = frozenset({"name", "photo_urls"})
 def build_behaviour(profile: ServiceProfile) -> tuple[Behaviour, tuple[str, ...]]:
     """Return the behaviour most similar to the profile, and notes on what it cannot imitate.
 
-    The copy never gives one id to two pets. Whether the service does depends on timing.
+    The copy never assigns the same id to two pets. Whether the service does depends on timing.
     """
     behaviour = replace(
         BEHAVIOURS.get(profile.name, STANDARD),
@@ -132,7 +132,7 @@ def _note_unsupported(profile: ServiceProfile) -> tuple[str, ...]:
     if not unasked:
         return ()
     lacking = " and ".join(unasked)
-    text = f"The copy accepts pets without {lacking}, which the service's profile says are required"
+    text = f"The service's profile requires {lacking}, but the copy does not"
     return (f"{text}: the store may refuse what the copy accepted.",)
 
 
@@ -150,16 +150,16 @@ def notes(source: StoreCopy, listed: Snapshot, after: Collection[int]) -> Iterat
     pets.
     """
     for lookup in source.snapshot.coverage.failed:
-        yield f"The copy has no pets of status {lookup.query}: {lookup.problem}."
+        yield f"The copy may lack pets of status {lookup.query}: {lookup.problem}."
     if source.unanswered:
         ids = _format_ids([int(each.query) for each in source.unanswered])
         yield (
-            f"The store gave no answer for {ids} ({source.unanswered[0].problem}). A pet without an"
-            " answer is not in the copy, so its changes could not be rehearsed."
+            f"The store gave no answer for {ids} ({source.unanswered[0].problem}). Without an "
+            "answer a pet is not in the copy, so its changes could not be rehearsed."
         )
     outside = {pet.id for pet in source.outside}
     if hidden := set(after) - set(listed.rows["id"]) - outside:
-        yield f"No status query, and so no export, would contain {_format_ids(sorted(hidden))}."
+        yield f"No status query, and so no export, would return {_format_ids(sorted(hidden))}."
 
 
 def _format_ids(ids: list[int]) -> str:
@@ -248,7 +248,7 @@ def _report_of_early_end(error: InterruptedRunError) -> Report:
     """
     if not isinstance(error.report, Report) or error.report.stopped == "interrupted":
         raise InterruptedRunError(
-            "the rehearsal was interrupted", hint="Nothing was sent to the store itself."
+            "the rehearsal was interrupted", hint="The store itself was not changed."
         ) from None
     return error.report
 
@@ -285,12 +285,10 @@ def stage(
 
 
 def must_be_new(keep: Path) -> Path:
-    """Return the path. Raises SettingsError if a file exists there, because it may be the file of a
-    store.
-    """
+    """Return the path. Raises SettingsError if a file exists there: it is never overwritten."""
     if lexists(keep):
         raise SettingsError(
-            f"{keep} already exists, and the copy needs a new file", hint="Name another one."
+            f"{keep} already exists, but the copy needs a new file", hint="Name another file."
         )
     return keep
 
