@@ -275,7 +275,7 @@ def test_a_column_that_was_away_reverts_nothing(
         scenario.paste({name: [""] * len(cells) for name, cells in columns.items()})
     first = scenario.run()
     assert first.round.exit_code == (3 if how == "renamed" else 0)
-    assert any("the column name, tags is" in each.problem for each in first.open)
+    assert any(": name, tags. Once they" in each.problem for each in first.open)
     scenario.box.put(changed(STORED, 2, name="Store 2", tags=(ps.Tag(9, "new"),))[1])
     scenario.box.put(changed(STORED, 3, name="Store 3")[2])
     scenario.run()

@@ -1028,7 +1028,7 @@ def test_a_column_that_is_away_in_the_first_round_reverts_nothing(
     report = run()
     is_finding = how == "renamed"
     assert report.round.exit_code == (3 if is_finding else 0)
-    (difference,) = (each for each in report.open if "the column name is" in each.problem)
+    (difference,) = (each for each in report.open if "columns that had values" in each.problem)
     assert difference.kind == ("finding" if is_finding else "note")
     assert ("'Rufname'" in difference.problem) is is_finding
     if mode != "two-way":

@@ -223,9 +223,7 @@ def test_a_column_that_a_moved_row_left_behind_reverts_nothing(
     stored = scenario.store_pets()
     report = scenario.rounds()
     assert report.exit_code == 0
-    assert any(
-        f"the column {column} is missing" in each.problem for one in report for each in one.open
-    )
+    assert any(f"now missing: {column}." in each.problem for one in report for each in one.open)
     grid = read_grid(new)
     grid.rows = [row for row in grid.rows if row[0] != "6"]
     grid.save()
@@ -1016,7 +1014,9 @@ def test_a_row_that_moves_to_another_job_is_not_deleted(jobs: TwoSheetScenario) 
     _sold(jobs)
     rounds = jobs.both()
     assert rounds.exit_code == 0
-    assert any("another sheet has the row: pet 3" in each.problem for each in rounds[0].open)
+    assert any(
+        "another sheet has, or may have, the row: pet 3" in each.problem for each in rounds[0].open
+    )
     pet = jobs.store_pets()[3]
     assert pet == jobs.row("b.csv", 3) == changed(PETS, 3, status="sold", photo_urls=photos)[2]
     again = jobs.both()

@@ -145,7 +145,7 @@ def test_a_row_without_an_id_gets_the_one_of_its_pet(scenario: Scenario) -> None
     scenario.write([*PETS, ps.Pet(name="Neu", status="available")])
     dry = scenario.run(dry_run=True)
     assert dry.round.to_sheet.update == 1
-    assert dry.open[0].problem == "1 row without an id is to get the id of the matching pet"
+    assert dry.open[0].problem == "1 row without an id is to get the id of the pet"
     report = scenario.run()
     assert (report.round.status, report.round.to_sheet.update, report.round.applied) == (
         "done",
@@ -188,7 +188,7 @@ def test_an_id_that_cannot_be_written_is_remembered(scenario: Scenario) -> None:
     for _ in range(2):
         report = scenario.run()
         assert report.round.exit_code == 0
-        assert "could not be given the ids" in report.open[0].problem
+        assert "could not be written into the sheet" in report.open[0].problem
         assert len(scenario.store_pets()) == 13
     lock.unlink()
     assert scenario.run().round.status == "done"

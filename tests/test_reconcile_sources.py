@@ -270,8 +270,8 @@ def test_a_pet_in_two_files_of_a_folder_is_held_in_both(store: ps.Store, tmp_pat
     assert held["b.csv"].blocked_pets == {3: 7, 4: 8}
     problems = [each.problem for each in held["b.csv"].problems]
     assert problems == [
-        "The folder has a row of this pet in a.csv (line 2, column 1) too.",
-        "The folder has a row of this pet in a.csv (line 3, column 1) too.",
+        "The pet also has a row in a.csv (line 2, column 1).",
+        "The pet also has a row in a.csv (line 3, column 1).",
     ]
     assert held["b.csv"].with_statuses(["adopted"]).blocked == (3, 4)
     assert Folder().block_twins("a.csv", read["a.csv"]).blocked == (3,)

@@ -27,7 +27,7 @@ def test_two_state_folders_take_turns_on_one_machine(tmp_path: Path) -> None:
     one, other = StatePaths(tmp_path / "one"), StatePaths(tmp_path / "other")
     with lock_store(one, "https://shop.example/v2"):
         with pytest.raises(
-            LockedError, match=r"another job has been using HTTPS://Shop\.example:443/v2/"
+            LockedError, match=r"other jobs have been using HTTPS://Shop\.example:443/v2/"
         ):
             lock_store(other, "HTTPS://Shop.example:443/v2/", timeout_s=0.0).__enter__()
         with lock_store(other, "https://shop.example/v3", timeout_s=0.0):

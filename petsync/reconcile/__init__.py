@@ -39,18 +39,18 @@ def run(
     environ: Mapping[str, str] | None = None,
     watchers: Iterable[Watcher] = (),
 ) -> Rounds:
-    """Run one round of every enabled job, or only of `job`, and return the rounds.
+    """Run one round of every enabled job, or only of `job`, and return the reports of the rounds.
 
     A named job runs even if it is not enabled. A job with a folder runs one round for each sheet.
     `config` may be the path of a petsync.toml, which is read with the variables in `environ` (by
-    default the process's environment). With `dry_run` nothing is sent or written. With `moved`, a
-    base of another URL is used, because the same store has a new URL. `watchers` observe the
-    rounds.
+    default the process's environment). With `dry_run`, neither the store nor a sheet is changed.
+    `moved` confirms that the job's store has a new URL: values agreed on under the old URL remain
+    valid. `watchers` observe the rounds.
 
-    An error in a round is in its report. So is an interrupt; it ends this round, and no further
-    rounds are run. Log, metrics, traces and notices are as configured; a dry run has none. Raises
-    ConfigurationError for an invalid configuration, SettingsError if there is no such job,
-    PetsyncError if the state folder cannot be used.
+    An error in a round is in its report. An interrupt is, too; no further rounds are run then. Log,
+    metrics, traces and notices are as configured; a dry run has none. Raises ConfigurationError for
+    an invalid configuration, SettingsError if there is no such job, PetsyncError if the state
+    folder cannot be used.
     """
     from petsync.reconcile.jobs import run_jobs
     from petsync.settings import HiddenEnvironment

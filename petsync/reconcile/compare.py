@@ -75,25 +75,26 @@ __all__ = [
 
 
 def note_copies(plan: Plan) -> Iterator[Difference]:
-    """Yield a note on each row without an id that adds another copy of an existing pet."""
+    """Yield a note on each row without an id that adds a copy of a pet in the store."""
     for change in plan.adds:
         if change.alike:
             yield Difference(
                 kind="note",
                 problem=(
-                    "has no id, and has the values of a pet in the store to which another row "
-                    "belongs: it is added as another pet"
+                    "has no id, and the same values as a pet that is already in the store: it is "
+                    "added as another pet"
                 ),
                 name=change.after.name or "",
                 row=change.row,
                 address=change.source,
-                hint="If the copy is not intended, remove the row, and the new pet from the store.",
+                hint="If the copy is not intended, remove the row; if the new pet is already in "
+                "the store, delete it there.",
             )
 
 
 def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iterator[Difference]:
-    """Yield a difference for each pet that another user added during the run with the same values
-    as a pet added by the run.
+    """Yield a difference for each pet that appeared during the run, but was not added by it, and
+    has the same values as a pet that the run added.
     """
     added = {} if report is None else _find_added_contents(report)
     if report is None or not added:
@@ -104,12 +105,12 @@ def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iter
         if content(pet) in added:
             yield Difference(
                 kind="drift",
-                problem="was added by another user during this round, and has the values of pet "
+                problem="appeared in the store during this round, and has the same values as pet "
                 f"{added[content(pet)]}, which the round added",
                 pet_id=pet.id,
                 name=pet.name or "",
-                hint="Delete one of the two in the store. Jobs that send to one store take turns "
-                "if they share a state folder, or run as one user of one machine.",
+                hint="Delete one of the two in the store. Jobs that send to the same store take "
+                "turns if they share a state folder, or run as the same user on the same machine.",
             )
 
 
@@ -135,42 +136,34 @@ class Comparison:
     snapshot: Snapshot
     """The pets of the job's scope."""
     seen: Snapshot
-    """The pets of the scope, and those outside of it that rows name, may belong to, or named
-    before.
-    """
+    """`snapshot`, extended by the pets outside of the scope that the comparison needs."""
     base: Base | None
     decided: Decided
-    """The plan of the changes for the store, and its decisions."""
+    """The plan for the store, and the decisions that led to it."""
     pet_ids: Mapping[int, int]
-    """The ids of the pets to which rows without an id belong, by row."""
+    """For rows without an id whose pet was recognised: the pet's id, by row."""
     row_comparison: RowComparison
     inbound: Inbound | None = None
-    """The changes for the sheet; None if the job never writes it."""
+    """The changes for the sheet; None if they were not planned."""
     elsewhere: frozenset[int] = frozenset()
-    """Pets of other sheets, and pets for which the store gave no answer; their agreed values stay
-    in the base.
-    """
+    """Pets whose agreed values stay in the base, for example because the store gave no answer."""
     named_elsewhere: frozenset[int] = frozenset()
-    """Pets that rows of the folder's other sheets name."""
+    """Pets whose ids are in the folder's other sheets."""
     claimed: frozenset[int] = frozenset()
     """Pets that are in no row of this sheet but do not count as missing."""
     returning: frozenset[int] = frozenset()
-    """In a job with a folder, the pets in no row that get a row in this sheet; other pets get
-    none.
-    """
+    """In a job with a folder: the only pets for which new rows are written into this sheet."""
     silence: str = ""
-    """Why the store gave no answer for any of the pets that were looked up, "" if it gave one."""
+    """Why all look-ups failed; "" if one succeeded, or nothing was looked up."""
     outside: Mapping[int, Found] = field(default_factory=dict)
-    """Pets outside of the scope whose rows were removed, by id; a failed look-up if the store gave
-    no answer about the pet.
+    """Pets outside of the scope whose rows were removed, by id; a FailedLookup for a pet that could
+    not be looked up.
     """
     records: Mapping[int, RowRecord] = field(default_factory=dict)
-    """For rows without an id: the records of the pets that runs added or recognised, by the pet's
-    id.
-    """
+    """By pet id: the records that identify the pets of rows without an id with certainty."""
     unclear_names: Mapping[str, str] = field(default_factory=dict)
-    """Addresses of rows for which it is unknown whether a run added the pet, by the pet's name in
-    that run.
+    """Addresses of rows for which it is unknown whether a run added the pet, by the normalized name
+    that the pet had in the run.
     """
 
     @property
@@ -179,20 +172,20 @@ class Comparison:
         return self.decided.plan
 
     def must_have_answers(self) -> None:
-        """Raise ServiceError if the store gave no answer for any of the pets that were looked up.
+        """Raise ServiceError if all look-ups of pets failed.
 
-        That is an outage, not a conflict that a user could resolve.
+        This is an outage, not a conflict that a user could resolve.
         """
         if self.silence:
             raise ServiceError(
-                f"the store gave no answer for any of the pets that were looked up: {self.silence}",
-                hint="Nothing was changed: pets without an answer would seem to be missing. The "
-                "next round tries again.",
+                f"all look-ups of pets in the store failed: {self.silence}",
+                hint="Nothing was changed: pets that could not be looked up would seem to be "
+                "missing. The next round tries again.",
             )
 
     def next_base(self) -> Base:
-        """Return the base after this comparison: the values on which both sides agree now or agreed
-        before.
+        """Return the base after this comparison: the values on which both sides agree now, or else
+        last agreed.
         """
         fills = self.inbound is not None
         base = self.row_comparison.base(self.seen, self.base, self.elsewhere, fills=fills)
@@ -211,28 +204,26 @@ class Comparer:
     store: Store
     folder: Folder | None = None
     is_first: bool = True
-    """True for the first sheet of a folder, to which pets in no sheet belong."""
+    """False for the other sheets of a folder. Pets in no sheet are reported with the first one."""
 
     @property
     def elsewhere(self) -> frozenset[int]:
-        """The pets that the folder's other sheets name; they do not belong to this sheet."""
+        """The ids in the folder's other sheets; their pets do not belong to this sheet."""
         return frozenset() if self.folder is None else self.folder.find_other_ids(self.source.part)
 
     @property
     def read_at(self) -> str:
-        """The time when this file of the folder was first read with its present content; "" without
-        a folder.
-        """
+        """When this file was first read with its present content; "" without a folder."""
         return "" if self.folder is None else self.folder.read_at(self.source.part)
 
     def read(self, known_statuses: Collection[str] = ()) -> Sheet:
-        """Read the sheet; `known_statuses` are accepted too."""
+        """Return the sheet; statuses in `known_statuses` are valid, too."""
         sheet = self.source.read(self.store, known_statuses)
         return sheet if self.folder is None else self.folder.block_twins(self.source.part, sheet)
 
     def snapshot(self) -> Snapshot:
-        """Return the pets of the job's scope, without those that the folder's other sheets name.
-        Raises ServiceError if the list is incomplete.
+        """Return the pets of the job's scope, without those in the folder's other sheets. Raises
+        ServiceError if the list is incomplete.
         """
         snapshot = self._list_pets(self.job.statuses)
         usual = {*self.store.api.aio.session.profile.statuses}
@@ -253,7 +244,7 @@ class Comparer:
             queries = ", ".join(each.query for each in failed)
             raise ServiceError(
                 f"the store did not list its pets of status {queries}: {failed[0].problem}",
-                hint="Nothing was changed: pets that are not listed would seem to be missing. The "
+                hint="The round ended here: pets that are not listed would seem to be missing. The "
                 "next round tries again.",
             )
         return snapshot
@@ -272,14 +263,13 @@ class Comparer:
         left: Mapping[int, Pet] | None = None,
         has_inbound: bool = True,
     ) -> Comparison:
-        """Compare both sides; ids that only the sheet has are looked up.
+        """Return the comparison of both sides; it may look up pets outside of the scope.
 
         Pets in `claimed` are not missing: another sheet may have their rows. The rows of the pets
         in `may_lack` had an id before, and may lack it again. `left` has pets that other sheets had
-        in their last round and that no row names now: a row without an id may be the row of such a
-        pet. `sibling_restored` is the time when a round last found that another sheet of the store
-        is an older copy, "" for never. Without `has_inbound` the changes for the sheet are not
-        planned.
+        in their last round and that no row names now: a row without an id may belong to such a pet.
+        `sibling_restored` is the time when a round last found an older copy of another sheet, ""
+        for never. Without `has_inbound` the changes for the sheet are not planned.
         """
         sheet = self._with_known_statuses(sheet, snapshot, base)
         own = None if base is None else base.without(self.elsewhere)
@@ -381,9 +371,9 @@ class Comparer:
         *,
         may_delete: bool,
     ) -> Inbound:
-        """Return the changes for the sheet of a comparison, given the plan and its decisions.
+        """Return the changes for the sheet.
 
-        `added` has the ids that a run of that plan assigned to pets of rows without an id, by row.
+        `added` has, by row, the ids that the store assigned to new pets in a run of the plan.
         """
         job = self.job
         pet_ids = {**comparison.pet_ids, **added}
@@ -406,10 +396,9 @@ class Comparer:
         )
 
     def _may_have_rows(self, comparison: Comparison, pet_ids: Mapping[int, int]) -> dict[int, str]:
-        """Return the pets that runs added from rows of the sheet and that no row names.
+        """Return the pets that runs added from this sheet and that no row names, by id.
 
-        Each comes with the address of a row without an id that cannot be added now: it may be the
-        row of any of these pets, edited since.
+        Each comes with the address of a row without an id, which may be the pet's edited row.
         """
         sheet = comparison.sheet
         conflict_rows = {each.row for each in comparison.plan.conflicts}
@@ -427,7 +416,7 @@ class Comparer:
         }
 
     def plan_ids(self, comparison: Comparison, pet_ids: Mapping[int, int]) -> Inbound:
-        """Return the changes for a leading sheet: only the ids that its rows get."""
+        """Return the changes for the sheet of a push job: only ids for rows without an id."""
         whole = self.plan_inbound(comparison, comparison.decided, pet_ids, may_delete=False)
         ids = tuple(each for each in whole.identified if each.lacks_id)
         return msgspec.structs.replace(
@@ -450,16 +439,16 @@ class Comparer:
         return msgspec.structs.replace(counts, update=counts.update + len(adds) + len(known))
 
     def takes_ids(self, sheet: Sheet) -> bool:
-        """Return true if the sheet leads and is a file with a column for ids."""
+        """Return true if the job is a push job, and its sheet is a file with a column for ids."""
         return self.job.mode == "push" and self.source.path is not None and "id" in sheet.columns
 
     def _find_doubts(
         self, sheet: Sheet, base: Base | None, seen: Snapshot, matches: Mapping[int, Match]
     ) -> dict[int, Match]:
-        """Return the rows without an id that may belong to a pet whose row lacked its id before.
+        """Return a doubtful match for each row without an id that may belong to a pet whose row
+        already lacked its id in the last round.
 
-        It is unknown which pet these rows belong to, and at least one possible pet is in no row
-        now. If such a row were added, that pet could be in the store twice.
+        If such a row were added, the pet could be in the store twice.
         """
         if base is None or self.job.match_on or not self._writes_ids(sheet):
             return {}
@@ -481,12 +470,11 @@ class Comparer:
         return {row: Match("doubt", records, is_edited=True) for row in free} if records else {}
 
     def find_stray_pets(self, sheet: Sheet, since: str) -> frozenset[int]:
-        """Return the pets whose row may have moved from another file into this one without its id.
+        """Return the pets whose row may have moved from another file of the folder into this one,
+        without its id and with edits.
 
-        A run that started after `since` added these pets from rows of the folder's other files, or
-        their rows lacked the id in the last round. Now no row names them. Pets with the name of a
-        row without an id in another file are omitted. A row without an id in this file may be such
-        a row after an edit.
+        No row names these pets. Runs added them after `since`, or their rows lacked the id in the
+        last round.
         """
         if self.folder is None or self.job.mode != "two-way" or not slots_of(sheet):
             return frozenset()
@@ -502,9 +490,8 @@ class Comparer:
         )
 
     def find_added(self, sheet: Sheet, ids: Collection[int]) -> dict[int, RowRecord]:
-        """Return the newest record of each of these pets that a run added, by id.
-
-        The run added it from a row of this sheet or of the folder's other files.
+        """Return, by id, the newest record of each of these pets that a run added from a row of
+        this sheet or of the folder's other files.
         """
         return {
             record.pet_id: record
@@ -518,10 +505,10 @@ class Comparer:
     def _find_doubts_of_moved_rows(
         self, sheet: Sheet, seen: Snapshot, matches: Mapping[int, Match], left: Mapping[int, Pet]
     ) -> dict[int, Match]:
-        """Return the rows that may have moved from another sheet into this one and been edited.
+        """Return a match for each row that may have moved here from another sheet, and been edited.
 
-        It is unknown which pet such a row belongs to. The row is similar to a pet that no row
-        names. That pet is in `left`, or a run added it from another file of the folder.
+        Such a row is similar to a pet that no row names and that is in `left`, or that a run added
+        from another file of the folder.
         """
         if self.job.mode not in ("push", "two-way"):
             return {}
@@ -556,11 +543,10 @@ class Comparer:
     def _find_doubts_of_older_rows(
         self, sheet: Sheet, seen: Snapshot, matches: Mapping[int, Match], *, restored: str
     ) -> dict[int, Match]:
-        """Return the rows without an id that may come from an older copy of another file.
+        """Return a match for each row without an id that may come from an older copy of another
+        file, restored at the time `restored`.
 
-        A run added a similar pet from that file, and an older copy of the file was restored after
-        the run, at the time `restored`. The row may have moved from that copy into this file, while
-        the other file has the pet's row again.
+        Before, a run had added a similar pet from that file, which has the pet's row again now.
         """
         actions = actions_of(sheet, slots_of(sheet))
         rows = [row for row, does in actions.items() if not does and is_free(matches.get(row))]
@@ -583,11 +569,10 @@ class Comparer:
         }
 
     def _writes_ids(self, sheet: Sheet) -> bool:
-        """Return true if petsync writes ids into rows without an id."""
         return self.job.mode == "two-way" or self.takes_ids(sheet)
 
     def _with_known_statuses(self, sheet: Sheet, snapshot: Snapshot, base: Base | None) -> Sheet:
-        """Return the sheet; read it again if the store or the base has unusual statuses."""
+        """Return the sheet, read again if statuses of the store or base may explain problems."""
         usual = self.store.api.aio.session.profile.statuses
         frames = [snapshot.rows] if base is None else [snapshot.rows, base.rows]
         used = frozenset[str]().union(*(unique_texts(each, "status") for each in frames))
@@ -597,10 +582,7 @@ class Comparer:
         return again if again.digest == sheet.digest else sheet
 
     def _with_namesakes(self, sheet: Sheet, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with pets outside of the scope that rows without an id may refer to.
-
-        If there are such rows, `whole` of the result has all pets of the store.
-        """
+        """Return the snapshot, with pets outside of the scope that rows without an id may mean."""
         if "name" not in sheet.rows or not (self.job.statuses or self.job.tags):
             return snapshot
         lacking = lacks_id(sheet.rows)
@@ -631,8 +613,8 @@ class Comparer:
     ) -> Mapping[int, Found]:
         """Return the pets outside of the job's scope whose rows were removed.
 
-        They are in the base, and no row names them. A pet that the store gave no answer for is
-        included, with the reason.
+        They are in the base, and no row names them. A pet that could not be looked up is included
+        as a FailedLookup.
         """
         if base is None or self.job.mode == "pull":
             return {}
@@ -663,10 +645,10 @@ class Comparer:
 
 
 def _with_open_rows(matches: Mapping[int, Match], lacking: Collection[int]) -> dict[int, Match]:
-    """Return the matches, with `was_conflict` set if the row may belong to a pet in `lacking`.
+    """Return the matches, with `was_conflict` set where a row may belong to a pet in `lacking`.
 
-    The rows of the pets in `lacking` lacked the id in the last round. If such a pet is deleted in
-    the store in the meantime, the row does not add it again.
+    The rows of these pets lacked the id in the last round. If such a pet was deleted in the store
+    since, the row does not add it again.
     """
     return {
         row: match._replace(was_conflict=True)
@@ -679,16 +661,13 @@ def _with_open_rows(matches: Mapping[int, Match], lacking: Collection[int]) -> d
 def compare_planned_rows(
     plan: Plan, sheet: Sheet, seen: Snapshot, pet_ids: Mapping[int, int], base: Base | None
 ) -> RowComparison:
-    """Compare the sheet with the pets that were seen.
-
-    A row's category is unclear if the category's number causes a conflict in the plan.
-    """
+    """Return the comparison of the rows with their pets in `seen`."""
     unclear = [each.row for each in plan.conflicts if each.rule == "no-category-name"]
     return compare_rows(sheet, seen, pet_ids, base, unclear)
 
 
 def _build_record(pet: Pet, sheet: Sheet, now: str) -> RowRecord:
-    """Return a record of a pet whose row no run has sent."""
+    """Return a record for a pet that has none from a run."""
     return RowRecord(
         run_id="",
         on=now[:10],
@@ -701,7 +680,7 @@ def _build_record(pet: Pet, sheet: Sheet, now: str) -> RowRecord:
 
 
 def _is_beside(one: str, other: str) -> bool:
-    """Return true if these are two files of one folder."""
+    """Return true if these are two different files in the same folder."""
     first, second = Path(one).resolve(), Path(other).resolve()
     return first != second and first.parent == second.parent
 
@@ -711,7 +690,7 @@ def _is_later(one: str, other: str) -> bool:
 
 
 def _find_silence(found: Collection[Pet | FailedLookup | None]) -> str:
-    """Return why the store answered no look-up; "" if it answered one, or nothing was looked up."""
+    """Return why all look-ups failed; "" if one succeeded, or nothing was looked up."""
     unanswered = [each for each in found if isinstance(each, FailedLookup)]
     if not unanswered or len(unanswered) < len(found):
         return ""
@@ -755,7 +734,7 @@ _CURES = {
 """How to resolve a conflict in a job's sheet, if that differs from the advice for a manual plan."""
 
 _LONGEST = 60
-"""The maximum number of characters of a value that are shown; the plan has all of them."""
+"""The maximum number of characters of a value in a message."""
 _TAKES = {
     "add": "is in the store, and is to get a row",
     "delete": "is no longer in the store, and its row is to be removed",
@@ -776,7 +755,7 @@ _IDENTITY = frozenset(
         "not-looked-up",
     }
 )
-"""The rules of the conflicts about which pet a row means; these conflicts count in any mode."""
+"""The rules of conflicts about a row's identity, which are reported in every mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -786,11 +765,11 @@ class Differences:
     job: Job
     comparison: Comparison
     pending: Pending = "drift"
-    """The kind for changes that are still to be made; changes that failed have their own kind."""
+    """The kind of the changes that are still to be made."""
     report: Report | None = None
-    """The results of a run, which show the changes that failed."""
+    """The report of the round's run."""
     is_before: bool = False
-    """True if the comparison is from before that run; applied changes are then resolved."""
+    """True if the comparison is from before the run: then applied changes are no differences."""
     is_refused: bool = False
     """True if the round refuses the changes, so they are not to be made."""
     is_first: bool = True
@@ -806,7 +785,7 @@ class Differences:
                 self.results[result.row, result.pet_id] = result
 
     def all(self) -> tuple[Difference, ...]:
-        """Return all differences; those of lost columns, conflicts and blocked rows come first."""
+        """Return all differences."""
         found = [*self._conflicts(), *self._blocked_rows(), *self._changes(), *self._sheet()]
         found += self._unnamed_pets(found)
         columns = [*self._columns()]
@@ -823,10 +802,10 @@ class Differences:
             return
         names = ", ".join(column for column in (*COLUMNS, "action") if column in missing)
         there = missing <= {*self.comparison.sheet.columns}
-        state = "is empty" if there else "is missing"
+        state = "empty" if there else "missing"
         problem = (
-            f"the column {names} {state}, unlike before: when the column returns, its cells are "
-            "compared with their earlier values"
+            f"columns that had values and are now {state}: {names}. Once they have values again, "
+            "these are compared with the earlier ones"
         )
         if not new:
             yield Difference(kind="note", problem=problem)
@@ -872,11 +851,11 @@ class Differences:
                     change, self.pending, result.message or self._describe_change(change)
                 )
             elif result.outcome in ("applied", "unchanged"):
-                # It was applied. If a later comparison still finds it, it has been reverted since.
+                # If a later comparison still finds the change, it has been reverted since.
                 if not self.is_before:
                     yield _of_change(change, self.pending, self._describe_change(change))
             elif result.outcome == "conflict":
-                yield _of_change(change, "drift", f"meanwhile: {result.message}")
+                yield _of_change(change, "drift", f"changed during the round: {result.message}")
             else:
                 yield _of_change(change, "failed", result.message or "it was not applied")
 
@@ -890,7 +869,7 @@ class Differences:
             kind: Kind = "failed" if self.unwritten else self.pending
             problem, hint = self.unwritten or self._describe_take(change), ""
             if "id" in change.values and change.kind == "update" and not self.unwritten:
-                problem = "its row has no id, and is to get the id of its pet"
+                problem = self._in_mode("its row has no id, and is to get the id of the pet")
             if obstacle is not None:
                 kind, problem, hint = "finding", obstacle.problem, obstacle.suggestion
             yield Difference(
@@ -908,8 +887,7 @@ class Differences:
     def _unnamed_pets(self, found: Sequence[Difference]) -> Iterator[Difference]:
         """Yield the pets of the store that no row names and that are not in `found`.
 
-        A pet whose row was removed gets its own difference. If very many never had a row, only
-        their number is given.
+        If many of them were in no row before, only their number is given.
         """
         known_ids = {each.pet_id for each in found} | self.comparison.row_comparison.named
         unnamed = [each for each in ids_of(self.comparison.snapshot.rows) if each not in known_ids]
@@ -917,8 +895,8 @@ class Differences:
         known = frozenset[int]() if base is None else base.ids
         never = [each for each in unnamed if each not in known] if self.is_first else []
         if len(never) > _LISTED:
-            problem = f"{len(never):,} pets of the store are in no row, and never were"
-            yield Difference(kind="note", problem=problem, hint="Nothing happens to them.")
+            problem = f"{len(never):,} pets of the store are in no row"
+            yield Difference(kind="note", problem=problem, hint="They stay in the store.")
             never = []
         for pet in pets_of(sorted({*unnamed} & known) + never, self.comparison.snapshot.rows):
             yield Difference(
@@ -952,9 +930,7 @@ class Differences:
                 )
 
     def _rest(self, found: Sequence[Difference]) -> Iterator[Difference]:
-        """Yield a difference for each row that differs and has none in `found`; every difference
-        must be reported.
-        """
+        """Yield a difference for each row that differs from the store and is not in `found`."""
         rows = {each.row for each in found}
         sight, kind = (
             self.comparison.row_comparison,
@@ -967,14 +943,14 @@ class Differences:
             fields = sight.columns(row)
             if row in rows or (place >= 0 and not fields):
                 continue
-            problem, name, hint = "names a pet that the store does not have", "", ""
+            problem, name, hint = "has the id of a pet that the store does not have", "", ""
             if fields:
                 pet = pets_at(self.comparison.seen.rows, [place])[0]
                 name, problem = pet.name or "", self._describe_both(row, pet, fields)
             is_unsent = self.job.mode == "push" and row in by_name
             if is_unsent:
                 problem = "has the number of a different category beside the old category's name"
-                hint = "Write the name of the intended category, or its old number again."
+                hint = "Write the name of the intended category, or restore the old number."
             yield Difference(
                 kind="drift" if kind == "drift" else "conflict" if is_unsent else "note",
                 problem=problem,
@@ -994,12 +970,9 @@ class Differences:
         texts = [(c, cell(pet, c), cell(row_pet, c)) for c in fields if c in line.values]
         other = [each for each in texts if each[1] != each[2]]
         text = "; ".join(_describe_difference(*each) for each in other or texts)
-        return text if self.job.mode == "check" else f"{text}; neither is changed"
+        return text if self.job.mode == "check" else f"{text}; neither side is changed"
 
     def _describe_take(self, change: SheetChange) -> str:
-        """Return a description of what happens to a row or, in mode pull, of the values that it
-        loses.
-        """
         if change.kind != "update":
             return self._in_mode(_TAKES[change.kind])
         if self.job.mode != "pull":
@@ -1008,16 +981,13 @@ class Differences:
         losses = (
             f"{name}: {_short(old)} is replaced by {_short(new)}"
             if old
-            else f"{name}: the empty cell takes {_short(new)}"
+            else f"{name}: the empty cell gets {_short(new)}"
             for name, (old, new) in change.values.items()
         )
         return f"{'; '.join(losses)} (the store leads)"
 
     def _describe_change(self, change: Change) -> str:
-        """Return a description of the change: for an update, the store's values before and after it
-        or, in mode check, the differences between sheet and store; for an add or a delete, the
-        action or, in mode check, the side that lacks the pet.
-        """
+        """Return a description of the change; in mode check, of how sheet and store differ."""
         is_check = self.job.mode == "check"
         if change.kind == "update" and change.before is not None and change.after is not None:
             pets = (change.before, change.after)

@@ -81,7 +81,7 @@ _LOG = logging.getLogger(__name__)
 class Watchers:
     """Calls each watcher. An error of one is logged, and the others are still called.
 
-    An interrupt is not a watcher's error and passes through.
+    An interrupt is not caught.
     """
 
     def __init__(self, watchers: Iterable[Watcher] = ()) -> None:
@@ -94,7 +94,7 @@ class Watchers:
 
     @contextmanager
     def step(self, round_: Round, name: Step) -> Iterator[None]:
-        """Wrap a step; its error reaches every watcher and then the caller."""
+        """Run a step in the watchers' context managers; an error of the step is not suppressed."""
         with ExitStack() as stack:
             for watcher in self._watchers:
                 stack.enter_context(_Step(watcher, round_, name))
@@ -175,7 +175,7 @@ _KEYS = (
     (r"--max-failures, in Python ", ""),
 )
 """Patterns of command-line options in messages, and the configuration's text for each."""
-_FAULT = "This is a fault in petsync. Please report it; the log has its traceback."
+_FAULT = "This is probably a bug in petsync. Please report it; the log has the traceback."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +208,7 @@ class Reconciliation:
 class RoundContext:
     """A round while it runs.
 
-    `round` has the facts known so far. `is_ended`: a person ended the round and all later ones.
+    `round` has the facts known so far. `is_ended`: after an interrupt, no further rounds are run.
     """
 
     owner: Reconciliation
@@ -258,7 +258,7 @@ class RoundContext:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Turn any error inside the context into the round's status."""
+        """Turn an error or interrupt inside the context into the round's status."""
         try:
             yield
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - reported, not swallowed
@@ -368,7 +368,7 @@ class RoundContext:
             self._note_error(error)
 
     def _note_error(self, error: BaseException) -> None:
-        """Set the status of a round that could not be stored, unless it is already worse."""
+        """Set the status of a round that could not be stored, unless it has a worse one already."""
         before = self.round.exit_code, self.round.status, self.round.problem, self.round.hint
         self.fail(error)
         if exit_code_of((before[0], self.round.exit_code)) == before[0]:
@@ -388,7 +388,7 @@ _ENDS: tuple[tuple[str, Status], ...] = (
     ("conflict", "conflicts"),
     ("drift", "drift"),
 )
-"""The statuses of open differences, in the order of precedence."""
+"""The status that follows from each kind of open difference, in order of precedence."""
 
 
 def _status_of(error: PetsyncError) -> Status:

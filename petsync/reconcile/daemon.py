@@ -60,7 +60,7 @@ class DueJobs:
         self._last[job.name] = datetime.now(UTC)
 
     def pause(self, jobs: Iterable[Job]) -> Iterator[float]:
-        """Yield the seconds until the next scheduled start of each job."""
+        """Yield the seconds until the next scheduled start of each enabled job with a schedule."""
         now = datetime.now(UTC)
         for job in jobs:
             due = next_due(job.schedule, now) if job.enabled else None
@@ -163,14 +163,14 @@ _INTERRUPTED = 7
 
 
 def interval(text: str) -> float:
-    """Return the seconds of a time such as `90s`, `15m`, `2h` or `1d`. Raises SettingsError if the
-    text is no such time, or if the time is shorter than a second.
+    """Return a duration such as `90s`, `15m`, `2h` or `1d` in seconds. Raises SettingsError if the
+    text is not a duration of at least one second.
     """
     found = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", text.strip().lower())
     seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
     if seconds < 1:
         raise SettingsError(
-            f"--every is {text!r}, and must be a time of a second or more",
+            f"--every is {text!r}, but must be a duration of at least one second",
             hint="For example: 90s, 15m, 2h or 1d.",
         )
     return seconds
@@ -194,13 +194,14 @@ def every(
     log_format: Literal["text", "json"] | None = None,
     served: Callable[[str], object] = lambda _: None,
 ) -> int:
-    """Run the enabled jobs when they are due, until `stop` is set or an interrupt occurs. A job
-    with a schedule is due as soon as a scheduled time has passed since its last run; all others are
-    due every `seconds`. Rounds never overlap: a round longer than `seconds` delays the next ones.
-    The configuration is read again when its file has changed. `log_format` overrides its log
-    format; `served` is called with the address of the metrics if they are served. Returns 7 if the
-    stop interrupted a round, else 0. Raises SettingsError if the configuration cannot be read at
-    the start, PetsyncError if the state folder cannot be used.
+    """Run the enabled jobs when they are due, until `stop` is set or an interrupt occurs.
+
+    A job with a schedule is due as soon as a scheduled time has passed since its last run; all
+    others are due every `seconds`. Rounds never overlap: a round longer than `seconds` delays the
+    next ones. The configuration is read again when its file has changed. `log_format` overrides its
+    log format. If metrics are served, `served` is called with their address. Returns 7 if a round
+    was interrupted, else 0. Raises SettingsError if the configuration cannot be read at the start,
+    PetsyncError if the state folder cannot be used.
     """
     environ = HiddenEnvironment(os.environ if environ is None else environ)
     run, load = run or _run(), _logging(load or _load(), log_format)
@@ -224,7 +225,7 @@ class Daemon:
     passes: int = 0
     """The number of passes in which jobs without a schedule were due."""
     errors: int = 0
-    """The number of jobs that raised an exception."""
+    """How often a job raised an exception."""
     is_ended: bool = False
     """True after the loop has ended."""
 
@@ -256,9 +257,9 @@ class Daemon:
         }
 
     def own_metrics(self) -> Mapping[str, tuple[str, float]]:
-        """Return the daemon's own metrics: help text and value, by name."""
+        """Return the help text and value of each of the daemon's own metrics, by name."""
         return {
-            "petsync_every_passes": ("Passes since the daemon was started", self.passes),
+            "petsync_every_passes": ("Passes over the jobs without a schedule", self.passes),
             "petsync_every_failed_passes": ("Jobs that raised an exception", self.errors),
             "petsync_every_configuration_valid": (
                 "0 while a changed petsync.toml is invalid",
@@ -295,7 +296,7 @@ class Daemon:
         return endpoint
 
     def _pass(self, *, all_of: bool) -> int:
-        """Reconcile the jobs that are due; return 7 if a stop interrupted a round, else 0."""
+        """Reconcile the jobs that are due; return 7 if a round was interrupted, else 0."""
         self.passes += all_of
         self.fresh.reload()
         for job in self.fresh.config.jobs:
@@ -320,13 +321,13 @@ class Daemon:
         except Exception as error:
             self.errors += 1
             with logging_to(config):
-                log.exception("%s could not be reconciled", job.name)
+                log.exception("job %s could not be reconciled", job.name)
             tell(config, job.name, error)
             return ()
 
 
 def _logging(load: Load, form: Literal["text", "json"] | None) -> Load:
-    """Return a `load` with "info" as default log level, and with the log format `form` if given."""
+    """Return a `load` with "info" as the default log level and, if given, `form` as log format."""
 
     def reload(path: Path, environ: Mapping[str, str]) -> Configuration:
         config = load(path, environ)
@@ -338,9 +339,9 @@ def _logging(load: Load, form: Literal["text", "json"] | None) -> Load:
 
 @contextmanager
 def _stopping_on_signal(stop: threading.Event) -> Iterator[None]:
-    """Set `stop` on SIGINT and SIGTERM inside the context, then call the former handler.
+    """Inside the context, set `stop` on SIGINT and SIGTERM before the existing Python handler runs.
 
-    The former handler alone only ends the current round.
+    The existing handler alone would only end the current round.
     """
     is_main = threading.current_thread() is threading.main_thread()
     names = [n for n in (signal.SIGINT, signal.SIGTERM) if callable(signal.getsignal(n))]

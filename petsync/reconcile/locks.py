@@ -1,5 +1,5 @@
-"""Locks: one round of a job at a time, and one job at a time per store. Several machines must share
-the state folder for this.
+"""Locks: a job runs one round at a time, and jobs that send to the same store take turns. Across
+machines, this requires a shared state folder.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from petsync.reconcile.state import StatePaths
 __all__ = ["Place", "find_store_lock", "lock_job", "lock_store", "place_of"]
 
 
-# Places: URLs in a normal form, to tell stores apart.
+# Places: normalized URLs, to compare stores.
 
 
 class Place(NamedTuple):
-    """A store's URL in parts: the host in lower case, a default port filled in."""
+    """A store's URL in parts, with the host in lower case and the default port added."""
 
     scheme: str
     host: str
@@ -35,22 +35,21 @@ class Place(NamedTuple):
 
 
 def place_of(url: str) -> Place:
-    """Return the place of the store with this URL."""
+    """Return the parts of a store's URL, normalized."""
     parts = urlsplit(url)
     port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     return Place(parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"))
 
 
-# The user's folder for locks on this machine, for jobs with different state folders.
+# The user's folder for locks on this machine, which jobs with different state folders share.
 
 
 _LOG = logging.getLogger(__name__)
 
 
 def find_store_lock(store: str) -> Path | None:
-    """Return the lock file of a store for all jobs of this user, with any state folder.
-
-    Returns None if there is no folder for it that only this user can write.
+    """Return the path of the lock file of a store for all jobs of this user, whatever their state
+    folder. Returns None if there is no safe folder for it.
     """
     folder = _folder()
     if folder is None:
@@ -83,20 +82,20 @@ def _folder() -> Path | None:
 
 
 _SEPARATE_STATE = (
-    "Jobs of this machine that send to the same store take turns only if they share a state folder."
+    "Jobs on this machine that send to the same store take turns only if they share a state folder."
 )
 
 
-# The lock of a job: one round at a time, whatever process starts it.
+# The lock of a job: one round at a time, whichever process starts it.
 
 
 _TIMEOUT_S = 600.0
-"""Seconds that a job waits for other jobs of the same store."""
+"""How long a job waits for other jobs of the same store."""
 
 
 @contextmanager
 def lock_job(paths: StatePaths, job: str) -> Iterator[None]:
-    """Hold the job's lock; the system releases it if the process ends in any way.
+    """Hold the job's lock; the operating system releases it if the process is killed.
 
     Raises LockedError if another process holds it, and PetsyncError if it cannot be created.
     """
@@ -112,17 +111,16 @@ def lock_job(paths: StatePaths, job: str) -> Iterator[None]:
 
 @contextmanager
 def lock_store(paths: StatePaths, store: str, *, timeout_s: float = _TIMEOUT_S) -> Iterator[None]:
-    """Hold the locks of a store: jobs that send to it run one after another.
+    """Hold the locks of a store, so that jobs that send to it run one after another.
 
-    Schedules often start several jobs at once. Jobs of this user on this machine wait for each
-    other even if their state folders differ. Raises LockedError if a lock is not free within
-    `timeout_s` seconds, and PetsyncError if it cannot be created.
+    Jobs of this user on this machine wait for each other even if their state folders differ. Raises
+    LockedError if a lock is not free within `timeout_s`, and PetsyncError if it cannot be created.
     """
     with ExitStack() as stack:
         for path in filter(None, (paths.store_lock(store), find_store_lock(store))):
             if not stack.enter_context(_hold(path, timeout_s)):
                 raise LockedError(
-                    f"another job has been using {store} for {timeout_s / 60:g} minutes",
+                    f"other jobs have been using {store} for {timeout_s / 60:g} minutes",
                     hint="`petsync runs` shows what is running. The next round tries again.",
                 )
         yield
@@ -131,7 +129,7 @@ def lock_store(paths: StatePaths, store: str, *, timeout_s: float = _TIMEOUT_S) 
 @contextmanager
 def _hold(path: Path, seconds: float) -> Iterator[bool]:
     """Yield true if the lock was acquired within `seconds`; release it at the end."""
-    # Only a reconciliation imports filelock.
+    # Imported here, because only a reconciliation needs it.
     from filelock import FileLock, Timeout
 
     try:

@@ -87,7 +87,8 @@ _STORED_NAMES = {
 
 
 class JobHealth(msgspec.Struct, rename=_STORED_NAMES):
-    """The health of a job, or of one file of a folder's job. Times are seconds since the epoch.
+    """The health of a job, or of one file if the job has a folder. Times are seconds since the
+    epoch.
 
     Some fields have other names in notify.json.
     """
@@ -209,7 +210,7 @@ class Notice:
 
     event: Event
     name: str
-    """The job, or the file of a folder's job."""
+    """The job, with the file if the job has a folder."""
     report: RoundReport
     also: tuple[str, ...] = ()
     """Names of other files of the job that have the same problem."""
@@ -352,10 +353,10 @@ def _waiting_notices(
 
 
 def _notice_missing(memory: Memory, rounds: Sequence[RoundReport]) -> Iterator[Notice]:
-    """Remove the health of files that a folder's job no longer has.
+    """Remove the health of files that are no longer in the folder of their job.
 
-    Yields a recovery notice for a missing file with an unresolved problem, once all the job's
-    other files have no problem.
+    Yields a recovery notice for a removed file with an unresolved problem, once no other file of
+    the job has a problem.
     """
     for job, each in groupby(rounds, key=lambda report: report.round.job):
         of_job = list(each)
@@ -443,7 +444,7 @@ _ENDS = re.compile(r"[/?#'\",;)\s]|[.:]?(?:\s|$)")
 
 
 def origins(urls: Collection[str]) -> tuple[str, ...]:
-    """Return scheme and host of each service URL, without duplicates.
+    """Return scheme, host and port of each service URL, without duplicates.
 
     In a notice, URLs on these hosts stay intact and can be copied.
     """
@@ -565,7 +566,7 @@ def _time(job: Job, sheets: Sequence[JobHealth], now: datetime) -> Iterator[str]
         yield f"next due {due:%Y-%m-%d %H:%M}"
 
 
-# The outbox: notices are retried for a week; it holds at most a hundred.
+# The outbox: notices that could not be sent are retried for a week. At most a hundred wait.
 
 
 Deliver = Callable[[Secret, Event, str, str, float], str]
@@ -594,7 +595,8 @@ def enqueue(memory: Memory, pending: Sequence[PendingNotice]) -> tuple[str, ...]
 def send_pending(
     memory: Memory, addresses: Sequence[Secret], now: datetime, deliver: Deliver
 ) -> Iterator[str]:
-    """Send the notices of the outbox, oldest first; yield a message for each that failed.
+    """Send the notices of the outbox, the oldest first; yield a message for each that could not be
+    sent to all its addresses.
 
     After an address fails, this pass does not use it again.
     """
@@ -647,7 +649,7 @@ def _not_sent(pending: PendingNotice, marks: Sequence[str], failed: Mapping[str,
     whys = (f"address {marks.index(m) + 1}: {failed.get(m, 'not tried')}" for m in pending.to)
     message = (
         f"the notice {pending.title!r} could not be sent ({'; '.join(whys)}); "
-        "it is tried again after the next round"
+        "petsync tries again after the next round"
     )
     log.warning("%s", message)
     return message

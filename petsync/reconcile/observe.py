@@ -188,7 +188,7 @@ class LogWatcher(logging.Filter):
 
     @contextmanager
     def step(self, round_: Round, name: Step) -> Iterator[None]:
-        """Log the duration of the step, and the exception that ended it."""
+        """Log the duration of the step and, if it fails, the exception."""
         before, self._round, self._step = self._step, round_, name
         began = time.monotonic()
         try:
@@ -251,7 +251,7 @@ def _numbers(round_: Round) -> dict[str, Any]:
 def logging_to(config: Configuration) -> Iterator[LogWatcher]:
     """Send petsync's log records to the destination in `[log]`; yield the watcher.
 
-    Each record has its round. Records about notices that failed also go to standard error.
+    Each record names its round. Warnings about notices also go to standard error.
     """
     watcher, clean = LogWatcher(), Redactor((*config.secrets, *config.notify.urls))
     token = _here.set(watcher)
@@ -341,7 +341,7 @@ def _handlers(config: Log) -> Iterator[logging.Handler]:
 
 @contextmanager
 def watching(config: Configuration) -> Iterator[list[Watcher]]:
-    """Yield the watchers that `[log]`, `[metrics]` and `[tracing]` ask for.
+    """Yield the watchers that `[log]`, `[metrics]` and `[tracing]` enable.
 
     A missing optional dependency is only logged: it does not stop a job.
     """
@@ -439,7 +439,7 @@ def _split(listen: str) -> tuple[str, int]:
     host, _, port = listen.rpartition(":")
     if not port.isdecimal() or int(port) > 0xFFFF:
         raise SettingsError(
-            f"[metrics] listen is {listen!r}, and must be an address with a port",
+            f"[metrics] listen is {listen!r}, but must be an address with a port",
             hint='For example: "127.0.0.1:9464".',
         )
     return host.strip("[]") or "127.0.0.1", int(port)
@@ -503,7 +503,7 @@ _LOCK_TIMEOUT = 30.0
 
 
 class LatestRound(msgspec.Struct):
-    """The last round of a job, or of one file of a folder's job."""
+    """The last round of a job, or of one file if the job has a folder."""
 
     round: Round
     succeeded: float = 0.0
@@ -612,7 +612,7 @@ GAUGES: Mapping[str, tuple[str, Callable[[LatestRound], float]]] = {
         lambda each: each.round.unexplained,
     ),
     "petsync_round_waiting": (
-        "1 if a plan waits to be released",
+        "1 if a plan waits for approval",
         lambda each: each.round.status == "waiting",
     ),
 }
@@ -741,7 +741,7 @@ class _Families:
         from prometheus_client.core import CounterMetricFamily
 
         family = CounterMetricFamily(
-            "petsync_rounds", "Rounds by how they ended", labels=(*_LABELS, "status")
+            "petsync_rounds", "Rounds by final status", labels=(*_LABELS, "status")
         )
         for each in self._latest:
             for status, number in sorted(each.statuses.items()):

@@ -1,4 +1,4 @@
-"""One round of a job: read both sides, plan, hold or send, write the sheet, and report."""
+"""One round of a job: read both sides, plan, check the plan, send, write the sheet, and report."""
 
 from __future__ import annotations
 
@@ -86,25 +86,26 @@ __all__ = [
 ]
 
 
-# The guard: a plan over its limits waits until it is released, or is refused.
+# The guard: a plan that exceeds a limit waits until a user releases it, or is refused.
 
 
 _CURES = {
-    "empty": "Correct the errors in its rows, or restore the sheet from one of its backups or with "
-    "`petsync export`; or set allow_empty in the guard of the job, if the sheet is to be empty.",
-    "everything": "Set allow_empty in the guard of the job, if everything is to be deleted.",
+    "empty": "Correct the errors in the sheet's rows, or restore the sheet from one of its backups "
+    "or with `petsync export`. If the sheet is meant to be empty, set allow_empty in the job's "
+    "guard.",
+    "everything": "If everything is to be deleted, set allow_empty in the job's guard.",
     "shifted": "Move the cells back to their rows, and sort whole rows only. If the cells are "
     "in the right rows, run `petsync plan SHEET` and then `petsync apply SHEET --allow-shifted`.",
-    "sentinel": "Find out what happened to the sentinels: nothing overrides them.",
+    "sentinel": "Find out what happened to the sentinels. This check cannot be overridden.",
     "capacity": CAPACITY_CURE,
 }
-_FIX_QUERY = "Fix the data that the query reads: each id belongs to the values in its row."
+_FIX_QUERY = "Fix the data that the query reads, so that each id is in the row of its pet."
 _QUERY_CURES = {
-    "empty": "Check the query, the values that it returns, and its database; or set allow_empty in "
-    "the guard of the job, if the query is to return no rows.",
+    "empty": "Check the query, the values that it returns, and its database. If the query is meant "
+    "to return no rows, set allow_empty in the job's guard.",
     "shifted": _FIX_QUERY,
 }
-"""The advice for a job with a query, where it differs from `_CURES`."""
+"""The advice for a job with a query, if it differs from `_CURES`."""
 
 _MIXED = (
     "Move the ids back to their rows, and sort whole rows only. If pets are to exchange their "
@@ -117,10 +118,8 @@ _NAMED = 5
 def is_held(
     context: RoundContext, comparer: Comparer, comparison: Comparison, start: RoundStart
 ) -> bool:
-    """Note all differences, and return true if the guard ends the round before any change.
-
-    A plan that must wait is stored, and a waiting plan that is no longer needed is removed. Raises
-    FindingsError if the job is strict and the sheet has errors.
+    """Note all differences, and return true if the guard refuses the changes or holds them for a
+    confirmation. Raises FindingsError if the job is strict and the sheet has errors.
     """
     first = Differences(context.job, comparison, is_first=comparer.is_first).all()
     context.note_plan(None if context.job.mode == "pull" else comparison.plan, comparison.inbound)
@@ -162,8 +161,8 @@ def is_held(
 def _note_new_ids(
     context: RoundContext, comparer: Comparer, comparison: Comparison
 ) -> tuple[Difference, ...]:
-    """Return a note on how many rows will get an id, in addition to those reported one by one. Also
-    note the planned changes of the sheet in the round.
+    """Note the planned changes of the sheet in the round. Return a note on the rows that will get
+    an id, apart from those that are reported one by one.
     """
     before, planned = context.round.to_sheet.update, comparer.to_sheet(comparison)
     context.note(to_sheet=planned)
@@ -171,8 +170,8 @@ def _note_new_ids(
     if not others:
         return ()
     rows = "1 row without an id is" if others == 1 else f"{others:,} rows without an id are"
-    problem = f"{rows} to get the id of the matching pet"
-    return (Difference(kind="note", problem=problem, hint="It is written into the sheet."),)
+    problem = f"{rows} to get the id of the pet"
+    return (Difference(kind="note", problem=problem, hint="Ids are written into the sheet."),)
 
 
 def _refusals_to_store(job: Job, comparison: Comparison) -> tuple[Refusal, ...]:
@@ -219,7 +218,6 @@ def _can_wait(refusals: Sequence[Refusal]) -> bool:
 
 
 def _clear_waiting(context: RoundContext, *, keep_store: bool, keep_sheet: bool) -> None:
-    """Remove waiting plans that are no longer needed."""
     if not keep_store:
         SheetFiles.of(context).waiting.clear()
     if not keep_sheet:
@@ -249,8 +247,8 @@ def _refuse(
 
 
 def _undo_of(comparer: Comparer, comparison: Comparison) -> str:
-    """Return how to restore the pets whose rows would be removed: undo the runs that deleted them,
-    or add the pets again from their rows.
+    """Return advice on how to restore the pets whose rows would be removed: undo the runs that
+    deleted them, or add the pets again from their rows.
     """
     removed_ids = (
         set[int]()
@@ -320,13 +318,13 @@ def _hold(
     context.note_open((*start.notes, *opens))
 
 
-# The sheet's side of a round: its changes are written, or a missing sheet is created.
+# The sheet's side of a round: changes are written into the sheet, or a missing sheet is created.
 
 
 def check(comparison: Comparison) -> None:
     """Raise SheetError, before anything is sent, if the sheet could not be written afterwards.
 
-    A run may lead to changes of the sheet: an id, a category's number, or a change of the store.
+    A run may lead to changes of the sheet, such as new ids, even if none are planned yet.
     """
     inbound = comparison.inbound
     if inbound is None:
@@ -338,7 +336,7 @@ def check(comparison: Comparison) -> None:
 @dataclass(frozen=True, slots=True)
 class WriteResult:
     """The result of writing a sheet: the changes that could be written, the cells that could not,
-    and the new base that the sheet carries, if any. `digest` is the digest of the new file, "" if
+    and the base that was written into the sheet, if any. `digest` is that of the new file, "" if
     nothing was written.
     """
 
@@ -355,10 +353,9 @@ def write(
     inbound: Inbound,
     start: RoundStart,
 ) -> WriteResult:
-    """Store a version of the sheet, then write the inbound changes into the sheet.
+    """Write the inbound changes into the sheet, after storing a version of it.
 
-    If the sheet carries a base, the new base replaces it. The base of `start` contains what a run
-    sent. Raises SheetError.
+    A base that the sheet carries is updated, too. Raises SheetError.
     """
     sheet, base = comparison.sheet, start.base
     edits = sheets.edits_of(inbound, sheet)
@@ -382,7 +379,7 @@ def write(
 def _build_version(
     context: RoundContext, comparison: Comparison, inbound: Inbound, start: RoundStart
 ) -> Version:
-    """Return the version of the present sheet, with all values that both sides now agree on."""
+    """Return the version of the present sheet, with the values that both sides agree on."""
     agreed = comparison.row_comparison.base(
         comparison.seen, start.base, comparison.elsewhere, fills=comparison.inbound is not None
     )
@@ -426,7 +423,7 @@ def make_sheet(comparer: Comparer, snapshot: Snapshot) -> None:
     """
     path = comparer.source.path
     if path is None:
-        raise SheetError("a query is not a sheet that can be created")
+        raise SheetError("a job with a query has no sheet that can be created")
     sheets.write_sheet(snapshot, path, tab=comparer.job.tab or "Pets")
 
 
@@ -434,7 +431,7 @@ def _is_missing(path: Path) -> bool:
     return path.parent.is_dir() and not path.exists() and not path.is_symlink()
 
 
-# The work of a round: compare both sides, hold what exceeds the guard, and do the rest.
+# The work of a round: compare both sides, check the plan with the guard, and carry it out.
 
 
 _UNNUMBERED = (
@@ -534,7 +531,7 @@ class _Execution:
         self._note_open(self.comparison, report=context.report, stuck=self.stuck)
 
     def _do_step(self, do: Callable[[], None]) -> None:
-        """Do a step; if it ends the round, report what was applied by then."""
+        """Do a step; if it ends the round, report the differences that remain."""
         try:
             do()
         except InterruptedRunError as error:
@@ -564,9 +561,7 @@ class _Execution:
         self.start = replace(self.start, runs=self.start.runs | {mark_of(report)})
 
     def _write(self) -> None:
-        """Write the store's changes into the sheet, based on the state of the store after the
-        run.
-        """
+        """Write changes into the sheet, based on the state of the store after the run."""
         sheet, start = self.comparison.sheet, self.start
         now, inbound = self.comparison, self.comparison.inbound
         if self.context.report is not None:
@@ -580,8 +575,7 @@ class _Execution:
                 left=start.left,
                 has_inbound=False,
             )
-            # Both sides agree on what the run sent: an unedited cell beside such a value gets the
-            # store's value.
+            # Both sides agree on what the run sent. Unedited cells get the store's value.
             now = now if start.base is None else replace(now, base=self.base)
         added = assigned_ids(self.context.report)
         beside = replace(now, pet_ids={**now.pet_ids, **self.comparison.pet_ids})
@@ -603,8 +597,8 @@ class _Execution:
             self._keep_base(self.base, result.digest or sheet.digest)
 
     def _write_ids(self) -> bool:
-        """Write the ids of pets into rows without an id; a failure becomes a note. Return true if
-        there were ids to write.
+        """Write the ids of pets into rows without an id; a SheetError becomes a note. Return true
+        if there were ids to write.
         """
         added = assigned_ids(self.context.report)
         if not (added or self.comparison.pet_ids):
@@ -627,7 +621,7 @@ class _Execution:
         except SheetError as error:
             why = error.message
         if why:
-            problem = f"rows could not be given the ids of their pets: {why}"
+            problem = f"ids of pets could not be written into the sheet: {why}"
             self.notes = (Difference(kind="note", problem=problem, hint=_UNNUMBERED),)
         return True
 
@@ -712,9 +706,9 @@ def reconcile_jobs(
 ) -> Rounds:
     """Run the rounds of all enabled jobs, or of the one named `job`, enabled or not.
 
-    With `moved`, the saved base of a round is accepted although it names another address of the
-    store. Errors of a round are in its report; if a user interrupts a round, no further rounds are
-    run. Raises SettingsError if no job has the name.
+    With `moved`, a base is used although it has another URL of the store. Errors of a round are in
+    its report; after an interrupt, no further rounds are run. Raises SettingsError if no job has
+    the name.
     """
     owner = Reconciliation(config=config, watchers=Watchers(watchers), dry_run=dry_run, moved=moved)
     reports: list[RoundReport] = []
@@ -741,8 +735,8 @@ def _choose_jobs(config: Configuration, name: str) -> list[Job]:
 
 
 def _run_rounds(owner: Reconciliation, job: Job) -> Iterator[RoundContext]:
-    """Yield the job's rounds, each after it ends: one for each sheet, or the one in which the job
-    failed.
+    """Yield the job's rounds, each after it ends: one for each sheet, or a single one with the
+    error if the job cannot start.
     """
     context = RoundContext.begin(owner, job)
     with ExitStack() as stack:
@@ -777,9 +771,8 @@ def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer
 def _find_former_names(owner: Reconciliation, job: Job) -> dict[str, str]:
     """Return the job's former name, by its present name; {} if it was not renamed.
 
-    It is the name of the job that ran the last round of one of this job's files with the same
-    store, if that job is no longer configured, its base of this file is still stored, and this job
-    has no base of the file yet. Raises PetsyncError.
+    A job counts as renamed if it has no base of one of its files yet, and a job that is no longer
+    configured ran that file's last round with the same store. Raises PetsyncError.
     """
     paths = owner.paths
     parts = {each.name: each.part for each in sources_of(job) if each.path is not None}
@@ -819,7 +812,6 @@ def _build_comparers(
 
 
 def _run_round(owner: Reconciliation, job: Job, comparer: Comparer) -> RoundContext:
-    """Run one round and return it."""
     context = RoundContext.begin(owner, job, part=comparer.source.part, source=comparer.source.name)
     context.note(store=comparer.store.url)
     owner.watchers.on_begin(context.round)

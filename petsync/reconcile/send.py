@@ -1,4 +1,4 @@
-"""Send texts with apprise; no other module uses it."""
+"""Send notices with apprise; no other module uses apprise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TYPES: Mapping[Event, str] = {
     "waiting": "warning",
     "digest": "info",
 }
-_UNKNOWN = "apprise does not support addresses of this form"
+_UNKNOWN = "apprise does not support this address"
 _PIECES = re.compile(r"[/:@?&=#\s]+")
 _KNOWN = 5
 
@@ -87,7 +87,7 @@ def _send_one(service: Any, address: Secret, event: Event, title: str, body: str
 
 
 def _service(address: Secret) -> Any:
-    """Return apprise's object for an address; falsy if apprise does not support its form.
+    """Return apprise's object for an address, falsy if apprise does not support the address.
 
     Raises ImportError if apprise is not installed.
     """
@@ -96,7 +96,7 @@ def _service(address: Secret) -> Any:
         warnings.simplefilter("ignore")
         import apprise
 
-        # A redirected POST becomes a GET: the response has status 200, but nothing is sent.
+        # No redirects: a POST could become a GET, and status 200 would not mean that it was sent.
         asset = apprise.AppriseAsset(
             app_id="petsync",
             app_desc="petsync",

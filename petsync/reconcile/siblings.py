@@ -1,4 +1,4 @@
-"""The other sheets of the same store: rows that moved between them, and lost files."""
+"""The other sheets of the same store: rows that moved between sheets, and lost files."""
 
 from __future__ import annotations
 
@@ -107,7 +107,10 @@ def with_claims(
         restored = [*_iter_backups_since(context, comparer, base)] if lost_ids else []
     except PetsyncError as error:
         found = dict.fromkeys(missing_pets, "")
-        problem = f"no pet is deleted as missing: another sheet may have it. {error.message}"
+        problem = (
+            "no pet is deleted as missing, because its row may be in another sheet, and not all of "
+            f"them could be checked: {error.message}"
+        )
     lost_notes = [Difference(kind="note", problem=problem)] if problem else []
     if restored:
         more = [_note_lost_row(job, pet_id, restored[0]) for pet_id in sorted(lost_ids)]
@@ -195,8 +198,8 @@ def find_left_pets(
     now, as those sheets had them.
 
     A row without an id in this sheet may be the row of such a pet, moved here and edited. A pet of
-    another job is included only if it has the same name as a row without an id; the pets in its
-    sheets that cannot be read count as being in no row.
+    another job is included only if it has the same name as a row without an id. Sheets of another
+    job that cannot be read are ignored.
     """
     slots = slots_of(sheet) if context.job.mode in ("push", "two-way") else {}
     store = comparer.store.url
@@ -308,7 +311,7 @@ def _note_lost_file(path: Path, name: str, ids: Sequence[int]) -> Difference:
 
 
 def _iter_other_sources(context: RoundContext, store: str) -> Iterator[Source]:
-    """Yield the other sheets that determine what the store has."""
+    """Yield the other sheets of jobs that send to the store."""
     own = (context.job.name, context.round.part)
     for job in _iter_leading_jobs(context, store):
         others = [each for each in sources_of(job) if (job.name, each.part) != own]
@@ -327,7 +330,7 @@ def _load_base(file: BaseFile) -> Base | None:
 
 
 def _iter_leading_jobs(context: RoundContext, store: str) -> Iterator[Job]:
-    """Yield the jobs whose sheets determine what the store has."""
+    """Yield this job and the enabled jobs, as far as they send to the store."""
     for job in context.owner.config.jobs:
         is_included = job.enabled or job.name == context.job.name
         if is_included and job.mode in ("push", "two-way") and is_same_address(job.url, store):
@@ -337,10 +340,10 @@ def _iter_leading_jobs(context: RoundContext, store: str) -> Iterator[Job]:
 def _iter_named_ids(
     sheet: Sheet, pets: Mapping[int, Pet], unnumbered: Collection[int] = frozenset()
 ) -> Iterator[int]:
-    """Yield the given pets that a row refers to: by its id or, without one, by its name or by
-    similar values.
+    """Yield the given pets to which a row refers or may refer: by its id or, without an id, by its
+    name or by similar values. A pet may be yielded several times.
 
-    Any row without an id may also be the row of a pet in `unnumbered`, whose row lacks its id.
+    A row without an id may also belong to any pet in `unnumbered`.
     """
     yield from sheet.named_ids & pets.keys()
     frame = sheet.rows
@@ -358,22 +361,21 @@ def _describe_moved(found: Mapping[int, str]) -> str:
         return ""
     some = ", ".join(f"pet {pet_id} ({name})" for pet_id, name in [*found.items()][:_LISTED])
     more = f" and {len(found) - _LISTED:,} more" if len(found) > _LISTED else ""
-    return f"not missing, because another sheet has the row: {some}{more}"
+    return f"not missing, because another sheet has, or may have, the row: {some}{more}"
 
 
-# Rows that came from another sheet: their agreed values come from that sheet's base. Without it,
-# each cell of a moved row, or of a renamed file or job, would count as an edit.
+# Rows that came from another sheet: their agreed values come from that sheet's base. Without that
+# base, each cell of a moved row, or of a renamed file or job, would count as an edit.
 
 
 def with_siblings(
     context: RoundContext, comparison: Comparison, start: RoundStart, comparer: Comparer
 ) -> RoundStart:
-    """Return the start; its base also has pets from the bases of other sheets.
+    """Return the start; its base also has pets from the bases of other sheets, if rows of this
+    sheet refer to them.
 
-    These are pets of this sheet's rows that the base lacked, and that either differ from their row
-    or are no longer in the store. If an older copy of another sheet was restored, they are marked
-    unsure in the base. A pet that was missing on both sides is added again from a row only if a
-    user requests it.
+    If an older copy of another sheet was restored, their values are marked unsure. A pet that was
+    missing on both sides is not added again from a row unless a user requests it.
     """
     if context.job.mode != "two-way":
         return start
@@ -388,8 +390,8 @@ def with_siblings(
     wanted |= sight.cells.keys() - own
     new = {*sight.ids} - own if comparer.folder is not None else set[int]()
     others = [*_iter_other_bases(context, store)] if wanted or new else []
-    # A moved row may have had values in a column that this sheet does not fill now. The row's
-    # values in it count when the column comes back.
+    # A moved row may have had values in a column that is empty or missing here. They count again
+    # once the column has values.
     left = frozenset[str]()
     for each in others:
         lacking = (each.columns or frozenset()) - sight.filled_columns - {"id", "action"}
@@ -448,9 +450,9 @@ def with_siblings(
 def _find_older_values(
     context: RoundContext, sheet: Sheet, base: Base, ids: Collection[int]
 ) -> dict[int, tuple[Unit, ...]]:
-    """Return, by pet, the units in which a row that moved here has an old value: the value from
-    before a round wrote into the row in another file of the folder. Such a row may be from an older
-    copy of that file.
+    """Return, by pet, the units in which a row that moved here has an old value, from before a
+    round wrote the row in another file of the folder. Such a row may come from an older copy of the
+    file.
     """
     found: dict[int, tuple[Unit, ...]] = {}
     for source in sources_of(context.job) if ids and context.job.folder is not None else ():
@@ -470,8 +472,8 @@ def _find_older_values(
 
 
 def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[int]) -> list[Base]:
-    """Return the other bases, limited to the wanted pets: each pet with the values that its row
-    still has, or else with the newest values.
+    """Return the other bases, limited to the wanted pets. Each pet is in only one of them: in one
+    whose values its row still has, or else in the newest.
     """
     parts: list[Base] = []
     # A pet without a status is lost in that base (see `with_lost`): the base has no agreed values
@@ -491,8 +493,8 @@ def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[in
 
 
 def _iter_other_bases(context: RoundContext, store: str) -> Iterator[Base]:
-    """Yield the bases of the store's other sheets, the newest first, then the previous bases,
-    limited to pets that no newer base has.
+    """Yield the bases of the store's other sheets, the newest first; then the previous bases,
+    limited to pets that the bases before lack.
     """
     own = context.owner.paths.base(context.job.name, context.round.part)
     there = [path for path in own.parent.glob("*.base") if path != own]

@@ -47,7 +47,7 @@ def connect_store(job: Job, state: Path) -> Store:
     """
     if not job.url:
         raise SettingsError(
-            f"job {job.name} names no service",
+            f"job {job.name} has no service",
             hint=f"Write url at the top of the configuration, or in [jobs.{job.name}].",
         )
     settings = Settings(
@@ -101,9 +101,7 @@ With an argument, most others change a setting, even on a read-only connection.
 
 
 class _Version(NamedTuple):
-    """The inputs that determine the sheet read from a file: digests, worksheet and known
-    statuses.
-    """
+    """What the result of reading a file depends on."""
 
     digest: str
     sidecar: str
@@ -130,11 +128,10 @@ class Source:
     """The sheet that was read last, by its version."""
 
     def read(self, store: Store, known_statuses: Collection[str] = ()) -> Sheet:
-        """Return the sheet as read for the store; `known_statuses` are accepted too. A round reads
-        a sheet several times: an unchanged file is not validated again.
+        """Return the sheet; statuses in `known_statuses` are valid, too. An unchanged file is not
+        validated again, because a round reads it several times.
 
-        Raises SheetError, and SettingsError if a query has no database or a package for it is
-        missing.
+        Raises SheetError, and SettingsError if a query has no database or SQLAlchemy is missing.
         """
         if self.path is None:
             return self._query(store, known_statuses)
@@ -166,16 +163,16 @@ class Source:
         return sheet
 
     def _last_tab(self, path: Path, store: Store) -> str | None:
-        """Return the worksheet of the last round; None if there was none or it is unknown.
+        """Return the worksheet of the last round, None if it is unknown.
 
-        Raises SheetError if several worksheets may be that one.
+        Raises SheetError if several worksheets may be the one of the last round.
         """
         base = None if self.last is None else self.last()
         return None if base is None else sheets.worksheet_of(path, base, store.aio.settings.columns)
 
     def _query(self, store: Store, known_statuses: Collection[str]) -> Sheet:
         if self.job.database is None:
-            raise SettingsError(f"job {self.job.name}: it has a query, and no database is named")
+            raise SettingsError(f"job {self.job.name} has a query, but no database")
         frame = _run_query(self.job.database, self.job.query, self.name)
         sheet = sheets.sheet_from_frame(
             frame,
@@ -207,15 +204,14 @@ class _New(NamedTuple):
     """The file and the address of the row."""
     row_pet: Pet
     keys: tuple[Hashable, ...]
-    """The keys by which a row of another file for the same pet is found."""
+    """Keys of the row; a row of another file with an equal key may be for the same pet."""
 
 
 class Folder:
     """The ids and the new rows of a folder's files, as each file was last read.
 
-    A row is blocked if a row of another file is about the same pet: each round, one row would
-    revert the other. `unnumbered` has the pets whose rows lacked their id in any file at the last
-    round.
+    A row is blocked if a row of another file may be for the same pet: in each round, one row would
+    revert the other. `unnumbered` has the pets whose rows lacked their ids in the last round.
     """
 
     def __init__(self, match_on: Sequence[Column] = ()) -> None:
@@ -276,9 +272,8 @@ class Folder:
             self._seen[part] = (sheet.digest, now)
 
     def block_twins(self, part: str, sheet: Sheet) -> Sheet:
-        """Return the sheet with an error in each row whose pet is also in a row of another file.
-
-        Records the sheet first; see `note`.
+        """Record the sheet, and return it with an error in each row whose pet may also be in a row
+        of another file.
         """
         self.note(part, sheet)
         found = {
@@ -363,8 +358,8 @@ def _error_of_repeated_id(sheet: Sheet, row: int, pet_id: int, places: Sequence[
         sheet,
         row,
         ("id", "duplicate-id", str(pet_id)),
-        f"The folder has a row of this pet in {_list_places(places)} too.",
-        "Leave the row in one of the files, and remove it from the others.",
+        f"The pet also has a row in {_list_places(places)}.",
+        "Keep the row in one of the files, and remove it from the others.",
     )
 
 
@@ -374,8 +369,8 @@ def _error_of_repeated_row(sheet: Sheet, row: int, new: _New, places: Sequence[s
         row,
         ("name", "row-repeated", new.row_pet.name or ""),
         f"The row has no id, and may describe the same new pet as {_list_places(places)}.",
-        "If they are one pet, leave the row in one of the files. If not, write add-another into "
-        "the action column of all these rows except one.",
+        "If they are the same pet, keep the row in one of the files. If not, write add-another "
+        "into the action column of all these rows except one.",
     )
 
 
@@ -432,7 +427,7 @@ def _files(job: Job, folder: Path) -> list[Path]:
     if not found:
         raise SheetError(
             f"no sheet in {folder} matches {job.files}, the pattern of job {job.name}",
-            hint=f"The names of sheets end in {', '.join(_ENDINGS)}. Nothing was changed.",
+            hint=f"The names of sheets end in {', '.join(_ENDINGS)}.",
         )
     for path in found:
         _check_name(path, folder)
@@ -447,12 +442,12 @@ def _check_name(path: Path, folder: Path) -> None:
         shown = os.fsencode(path.name).decode("ascii", "backslashreplace")
         raise SheetError(
             f"{folder}: the file {shown} has a name that is not UTF-8",
-            hint="Give it another name. Nothing was changed.",
+            hint="Give it another name.",
         ) from None
 
 
 def _is_sheet(path: Path) -> bool:
-    """Return true for a user's sheet: no hidden or lock file, no backup, no results."""
+    """Return true for a user's sheet: not a hidden or lock file, a backup or results."""
     is_hidden = path.name.startswith((".", "~$"))
     return not is_hidden and path.suffix.casefold() in _ENDINGS and _MADE.search(path.stem) is None
 
@@ -481,9 +476,7 @@ def _url(database: Secret) -> URL | None:
 
 
 def _run_query(database: Secret, query: str, name: str) -> pd.DataFrame:
-    """Return the rows of the query. Integers stay integers; any changes that the query makes are
-    rolled back.
-    """
+    """Return the rows of the query. Integers stay integers. Nothing is committed."""
     try:
         import sqlalchemy
     except ImportError:
@@ -526,8 +519,8 @@ def _make_read_only(connection: Connection) -> None:
 
 
 def _authorize(action: int, name: str | None, argument: str | None, *_: str | None) -> int:
-    """Return SQLITE_OK for reads, for function calls except load_extension, and for writes, which
-    the connection itself rejects; else SQLITE_DENY.
+    """Return SQLITE_OK for reads, for function calls except load_extension, and for changes of
+    rows, which the connection itself rejects; else SQLITE_DENY.
 
     Even a read-only connection can attach databases, copy one into a file (VACUUM INTO) and set
     pragmas.
@@ -560,8 +553,8 @@ def _query_error(error: Exception, name: str, database: Secret) -> SheetError:
     reason = Redactor((database, *map(Secret, _passwords(database))))(reason)
     return SheetError(
         f"the {name} failed: {reason[:300]}",
-        hint="Try it in the database's own program, and check the address and the user's "
-        "permissions. Nothing was changed.",
+        hint="Try the query in the database's own program, and check the address and the user's "
+        "permissions.",
     )
 
 

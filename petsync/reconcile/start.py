@@ -137,9 +137,9 @@ class RoundStart:
     may_delete: bool = True
     """False if the base may not be the last one: then nothing is deleted."""
     undone: tuple[Version, ...] = ()
-    """The versions that the sheet no longer has, because it is a restored older copy."""
+    """The versions that the sheet precedes, because it is a restored older copy."""
     doubts: tuple[Version, ...] = ()
-    """The versions that the sheet may no longer have."""
+    """The versions that the sheet may precede."""
     own: frozenset[int] | None = None
     """The pets of the sheet's stored base; None if they are those of `base`."""
     runs: frozenset[str] = frozenset()
@@ -157,9 +157,7 @@ class RoundStart:
     may_lack: frozenset[int] = frozenset()
     """Pets whose rows had an id and may lack it again."""
     added: tuple[RecentRun, ...] = ()
-    """Manual runs, limited to the pets that they added and that are in no row and not in the
-    base.
-    """
+    """Manual runs, limited to the pets that they added and that no row names."""
     returning: frozenset[int] = frozenset()
     """Pets of the base whose rows the sheet lacks because it is a restored older copy; their rows
     are written again.
@@ -171,7 +169,7 @@ class RoundStart:
     never.
     """
     lost: frozenset[int] = frozenset()
-    """Pets whose rows are not found by an id or a name."""
+    """Pets of the base whose rows are missing for an unknown reason."""
     lost_notes: tuple[Difference, ...] = ()
     """The notes on the pets in `lost`; a note is reported if no row of its pet is recognised
     later.
@@ -198,7 +196,6 @@ class RoundStart:
 def compare_sides(
     comparer: Comparer, sheet: Sheet, snapshot: Snapshot, start: RoundStart
 ) -> Comparison:
-    """Compare sheet and store, with the information in `start` about pets in no row."""
     return comparer.compare(
         sheet,
         snapshot,
@@ -213,7 +210,7 @@ def compare_sides(
 
 
 def settle_runs(context: RoundContext, store: Store) -> tuple[RecentRun, ...]:
-    """Return the runs that the job's base does not contain yet, the oldest first: runs of earlier
+    """Return the runs that the job's base may not contain yet, the oldest first: runs of earlier
     rounds, and of users who released a waiting plan.
 
     If the job's own run was stopped, the outcomes of its changes are determined first, except in a
@@ -246,11 +243,8 @@ def find_start(
     elsewhere: Collection[int] = (),
     folder: Folder | None = None,
 ) -> RoundStart:
-    """Return the start, see `_find_base`. In mode two-way, units are marked unsure in its base if
-    rows have older values again.
-
-    If an older copy was restored, every column is checked, else only columns that were missing in
-    the last round.
+    """Return the start, see `_find_base`. In mode two-way, its base marks values as unsure if rows
+    have older values again.
     """
     start = _find_base(context, sheet, service, past, elsewhere, folder)
     files = SheetFiles.of(context)
@@ -279,12 +273,11 @@ def _find_base(
 ) -> RoundStart:
     """Return the start with the base for this round.
 
-    In mode check, the base is the one that the sheet carries. Otherwise it is the stored base with
-    the results of later runs; or the older base if the sheet is a restored backup; or the base that
-    the sheet carries, if it is not the one from the last round, because a user exported the sheet
-    again. A restored backup is noted until a round has finished with the sheet. `elsewhere` has the
-    pets in the folder's other sheets. Raises SheetError if the base is of another store, unless
-    that store was moved.
+    In mode check, this is the base that the sheet carries. Otherwise it is the stored base with the
+    results of later runs, or an older base if the sheet is a restored backup, or the base that the
+    sheet carries if the sheet was exported again. `elsewhere` has the pets in the folder's other
+    sheets. Raises SheetError if the base belongs to another store, unless the user confirms that
+    the store was moved.
     """
     store = service.url
     own_base = None if sheet.base is None else as_exported(sheet.base)
@@ -306,7 +299,7 @@ def _find_base(
             first, carried, _build_notes(memory.problem, refused), not memory.is_older
         )
     base, moved = _check_store_of_base(
-        context, memory.base, store, f"the base of job {context.job.name} is of"
+        context, memory.base, store, f"the base of job {context.job.name} belongs to"
     )
     inbound = SheetFiles.of(context).sheet.released_edits(sheet)
     every = _load_versions(context, base, inbound)
@@ -405,8 +398,9 @@ def _with_moved_rows(
 def _find_older_copy(
     context: RoundContext, sheet: Sheet, versions: Sequence[Version], base: Base, carried: str
 ) -> OlderCopy:
-    """Return the older copy if the sheet is one; a sure result is stored until a round has finished
-    with the sheet.
+    """Return the older copy that the sheet is or may be; empty if it is none.
+
+    If it is sure, this is noted until a round has finished with the sheet, except in a dry run.
     """
     copy = find_older_copy(sheet, versions, base, carried)
     back = find_noted_backup(sheet, versions)
@@ -428,9 +422,8 @@ def _find_copy_older_than_runs(
 ) -> OlderCopy:
     """Return the given older copy; if it is empty, use the runs to find one.
 
-    The sheet may be the file that the last round left, restored after runs sent later edits. The
-    copy is not sure if the sheet only lacks rows of pets that later runs added, or has the former
-    values of pets that later runs changed. `base` contains these runs.
+    The sheet may be the file that the last round left, restored after runs sent later edits. `base`
+    contains these runs.
     """
     last = [each for each in versions[-1:] if (each.after or each.before) == sheet.digest]
     is_sent = any(
@@ -454,7 +447,6 @@ def _find_copy_older_than_runs(
 
 
 def _find_updated_pets(past: Iterable[RecentRun]) -> frozenset[int]:
-    """Return the pets that the plans of these runs update."""
     return frozenset(
         change.before.id
         for each in past
@@ -473,8 +465,8 @@ def _remember_copy(context: RoundContext, copy: OlderCopy) -> OlderCopy:
 
 
 def _is_backup(context: RoundContext, sheet: Sheet, memory: StoredBase, carried: str) -> bool:
-    """Return true if the sheet, which carries a different base than in the last round, is a
-    restored backup of this job's sheet.
+    """Return true if the sheet, which carries another base than in the last round, is or may be an
+    older copy of this job's sheet.
     """
     base = memory.base
     if base is None or sheet.base is None or not is_same_address(base.store, sheet.base.store):
@@ -491,10 +483,10 @@ def _start_from_export(
     service: Store,
     memory: StoredBase,
 ) -> RoundStart:
-    """Return the start with the base that the sheet carries and with the manual runs of this file.
+    """Return the start with the base that the sheet carries and the results of manual runs.
 
-    If that base is older than the last round, runs from before that round may be of another file.
-    Raises SheetError if it is of another store.
+    If that base is older than the last round, earlier runs are ignored: they may be of another
+    file. Raises SheetError if the base belongs to another store.
     """
     base, moved = _check_store_of_base(
         context, base, service.url, f"{sheet.source} was exported from"
@@ -526,17 +518,15 @@ def is_before(one: str, other: str) -> bool:
 
 
 def with_unnumbered(base: Base, pets: Collection[int]) -> Base:
-    """Return the base, which now records that the rows of these pets lack their id, as in a
-    backup.
-    """
+    """Return the base; it records that the rows of these pets lack their ids, as in a backup."""
     return replace(base, unnumbered=base.unnumbered.union(pets)) if pets else base
 
 
 def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base:
-    """Return the base; a pet whose row lacks its id again has the values that were agreed on when
-    the row got the id.
+    """Return the base, with older values for pets whose rows lack their ids again: the values that
+    were agreed on when the row got the id.
 
-    Such a row comes from a backup, even if the other rows do not.
+    Such a row may come from a backup, even if the other rows do not.
     """
     frame = sheet.rows
     if "name" not in frame:
@@ -571,9 +561,9 @@ def _with_doubts(
     """Return the base for a sheet that may be from before the versions, and a note on each lost
     pet.
 
-    Values that changed since the versions are marked unsure: for all pets if an older copy was
-    recognised (`is_seen`), else only for pets that the versions wrote or that have their old
-    values. The base has no agreed values for pets whose rows may have been removed.
+    Values that changed since the versions are marked unsure: for all pets if `is_seen`, else only
+    for pets that the versions wrote or that have their old values. The base has no agreed values
+    for pets whose rows may have been removed.
     """
     then = Base.from_lines(versions[0].base)
     older, written = (
@@ -607,11 +597,8 @@ def _with_doubts(
 
 
 def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
-    """Return the start after rows without an id were recognised.
-
-    If rows of lost pets were recognised, its base has the agreed values of these pets again. Its
-    notes include those on pets that remain lost. Pets of recognised rows are no longer claimed by
-    another sheet.
+    """Return the start after rows without an id were recognised: their pets are neither lost nor
+    claimed. Its notes include those on pets that remain lost.
     """
     base, before, known = start.base, start.before_loss, {*comparison.pet_ids.values()}
     if start.claimed & known:
@@ -663,13 +650,12 @@ def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
 def with_new_rows(
     context: RoundContext, start: RoundStart, comparison: Comparison, comparer: Comparer
 ) -> RoundStart:
-    """Return the start; its base also gets the pets that rows refer to and that it lacked.
+    """Return the start; its base also gets pets to which rows refer and that it lacked.
 
     A blank cell of such a row was never cleared, so it takes the store's value. If a row without an
     id agrees with the pet that was found for it, the base gets the row's values. For a row with an
     id, the base gets the values that a run sent when it added the pet from a row; they are unsure
-    if an older copy was restored since. If no run added the pet, there are no agreed values for
-    fields in which the row and the store differ.
+    if an older copy was restored since.
     """
     base = start.base
     if base is None:
@@ -728,12 +714,11 @@ def _find_runs_by_hand(
     last: Base | None = None,
 ) -> tuple[list[RecentRun], list[Difference]]:
     """Return the manual runs of the sheet since `taken_at`, except the job's `own`, and notes on
-    undone ones.
+    the runs that were undone.
 
     If `bases` are given, only runs that compared with one of these bases count. A base is given by
-    its time; "" stands for a run that compared with the store alone. Cells that the `versions`
-    wrote after a run was planned, and cells with other values in the base that a later round left
-    (`last`), do not have the values that the run sent.
+    its time; "" stands for a run that compared with the store alone. The `versions` and the base
+    `last` of a later round show which cells no longer have the values that a run sent.
     """
     past, notes = list[RecentRun](), list[Difference]()
     if context.job.mode != "two-way" or not sheet.digest:
@@ -758,12 +743,10 @@ def _find_runs_by_hand(
         by = undoing.get(report.run_id)
         if by is not None and results:
             problem = (
-                f"run {report.run_id}, which applied this sheet by hand, was undone by run "
-                f"{by.run_id}: the sheet takes the store's values"
+                f"run {report.run_id}, a manual run of this sheet, was undone by run {by.run_id}: "
+                "the sheet gets the store's values"
             )
-            hint = (
-                f"If the store is to have the undone changes after all: `petsync undo {by.run_id}`."
-            )
+            hint = f"To make the undone changes again: `petsync undo {by.run_id}`."
             notes.append(Difference(kind="note", problem=problem, hint=hint))
     return past, notes
 
@@ -771,7 +754,7 @@ def _find_runs_by_hand(
 def _find_pets_added_again(
     base: Base, sheet: Sheet, store: Store, own: Collection[str]
 ) -> set[int]:
-    """Return pets of the base that are in no row and that manual runs or undos have added since.
+    """Return the pets of the base that are in no row and that other runs have added again since.
 
     They are new in the store, and not missing in the sheet.
     """
@@ -840,8 +823,8 @@ def _find_cells_written_later(report: Report, versions: Sequence[Version]) -> fr
 
 
 def _find_cells_set_back(report: Report, last: Base | None) -> frozenset[CellKey]:
-    """Return the cells whose value in the base `last` is not the one that the run sent. This is
-    possible if a round stored `last` after the run was planned and before it was resumed.
+    """Return the cells whose value in the base `last` is not the one that the run sent. This can
+    happen if a round stored `last` after the run was planned.
     """
     if last is None or not is_before(report.plan.created, last.taken_at):
         return frozenset()
@@ -1005,7 +988,8 @@ def must_have_ids(context: RoundContext, sheet: Sheet, start: RoundStart) -> Non
     unused = ", ".join(map(repr, new))
     where = f"the worksheet {sheet.tab!r} of {sheet.source}" if sheet.tabs else sheet.source
     if "id" in sheet.columns:
-        problem = f"the column id of {where} is empty, and had the ids of {count(len(base), 'pet')}"
+        pets = count(len(base), "pet")
+        problem = f"the column id of {where} is empty, but had the ids of {pets} before"
         cure = "Restore the ids in their rows"
     else:
         problem = f"{where} no longer has the column id, which had the ids of its pets"
@@ -1031,7 +1015,6 @@ def _had_ids(context: RoundContext, sheet: Sheet, base: Base) -> bool:
 
 
 def note_former_names(context: RoundContext) -> tuple[Difference, ...]:
-    """Return a note on the job's former name."""
     return _build_notes(
         *(
             f"the job was called {former} in its last round, and continues from there"
@@ -1073,8 +1056,8 @@ def _quote(text: str) -> str:
 def _check_store_of_base(
     context: RoundContext, base: Base, store: str, what: str
 ) -> tuple[Base, str]:
-    """Return the base if it is of this store, or of the same store before it moved, and a note on
-    the move. Raises SheetError.
+    """Return the base, and a note if it belongs to the store's former URL. Raises SheetError if it
+    belongs to another store.
     """
     if is_same_address(base.store, store):
         return base, ""
@@ -1085,9 +1068,9 @@ def _check_store_of_base(
     again = f"petsync reconcile --job {shlex.quote(context.job.name)} --moved"
     raise SheetError(
         f"{what} {base.store}, and the job's store is {store}",
-        hint="Nothing was changed: a difference between two stores is not an edit. Name the "
-        f"sheet's store in the job. If it is the same store at a new address: `{again}`. If it is "
-        "another one: export the sheet from it.",
+        hint="Nothing was changed: a difference between two stores is not an edit. Set the sheet's "
+        f"store in the job. If the same store has a new address: `{again}`. To use another store: "
+        "export a sheet from it.",
     )
 
 
@@ -1161,10 +1144,10 @@ def _build_notes(*texts: str) -> tuple[Difference, ...]:
 
 
 def with_lost(base: Base, ids: Collection[int]) -> Base:
-    """Return the base; the pets with these ids are marked as lost.
+    """Return the base without agreed values for the pets with these ids.
 
-    Nothing is agreed on for them, so they stay in conflict until a row names them again or somebody
-    deletes them. Their rows are not written again: a user may have removed them.
+    So they stay in conflict until a row names them again or somebody deletes them. Their rows are
+    not written again: a user may have removed them.
     """
     return base.without(ids).with_pets([Pet(id=i) for i in sorted(ids)])
 

@@ -1,4 +1,4 @@
-"""The state folder of the jobs: bases, versions, reports, history, and pending runs."""
+"""The files that jobs store: bases, versions, waiting plans, reports and history."""
 
 from __future__ import annotations
 
@@ -159,11 +159,9 @@ class StatePaths:
 
     def bases(self, job: str) -> dict[Path, str]:
         """Return the base files of the sheets in the job's folder, each with the sheet's name, also
-        of sheets that no longer exist.
-
-        The rounds in the history complete the names that `file_name` cut off. Raises PetsyncError
-        if the history cannot be read.
+        of sheets that no longer exist. Raises PetsyncError if the history cannot be read.
         """
+        # `file_name` cuts off long names; the history has the whole names.
         name = self.formers.get(job, job)
         start = _cut(quote(f"{name}--", safe=_SAFE))
         found, is_cut = dict[Path, str](), False
@@ -235,7 +233,7 @@ def _released_path(waiting: Path) -> Path:
 
 
 def file_name(job: str, part: str = "") -> str:
-    """Return a file name that every file system accepts and that is unique to the job and part."""
+    """Return a file name for the job and part: short, and without special characters."""
     name = quote(f"{job}--{part}" if part else job, safe=_SAFE)
     if len(name) <= _LONGEST:
         return name
@@ -387,8 +385,8 @@ def _read_base(path: Path) -> StoredBase:
 def _read_error(path: Path, error: OSError) -> PetsyncError:
     return PetsyncError(
         f"{path} cannot be read: {error.strerror}",
-        hint="Make the file readable: it has the values that both sides last agreed on, and no "
-        "round runs without them.",
+        hint="Make the file readable: it has the values that both sides last agreed on, which the "
+        "round needs.",
     )
 
 
@@ -403,7 +401,7 @@ class _Note(msgspec.Struct, frozen=True):
 
     fingerprint: str
     is_own: bool = True
-    """False if the plan needs approval."""
+    """False if the plan needed an approval."""
 
 
 class _Notes(msgspec.Struct, frozen=True):
@@ -425,11 +423,11 @@ CellKey = tuple[int, Column | None]
 
 @dataclass(frozen=True, slots=True)
 class RecentRun:
-    """The results of a run that the stored base does not contain yet."""
+    """The results of a run that the stored base may not contain yet."""
 
     report: Report
     is_by_hand: bool = False
-    """True if the run is not the job's own."""
+    """True for a manual run of the sheet."""
     other_cells: frozenset[CellKey] = frozenset()
     """Cells with values other than those that the run sent.
 
@@ -500,8 +498,7 @@ def _load_run(note: _Note, store: Store) -> StartedRun | None:
         past, _ = store.aio.to_resume(run)
         is_undone = past.run_id in find_undoing_runs(store.aio.history.runs(past.store))
     except PlanError as error:
-        # Its plan is from another version of petsync, or for another store: a new plan sends the
-        # rest.
+        # A new plan sends the rest.
         _LOG.warning("run %s is not resumed: %s", run, error.message)
         return None
     is_stopped = note.is_own and past.state != "done" and not is_undone
@@ -538,11 +535,12 @@ class History:
         except OSError as error:
             raise PetsyncError(
                 f"{self.path} cannot be written: {error.strerror}",
-                hint="Check free space and permissions there; the round itself is done.",
+                hint="Check free space and permissions there; the round itself has ended.",
             ) from None
 
     def rounds(self, job: str = "", limit: int | None = None) -> list[Round]:
-        """Return the rounds of a job, or of all jobs, oldest first; `limit` selects the newest.
+        """Return the rounds of a job, or of all jobs, the oldest first; with `limit`, only that
+        many of the newest.
 
         Damaged lines are skipped. Raises PetsyncError if the file cannot be read.
         """
@@ -606,7 +604,7 @@ class _SavedReport(msgspec.Struct, frozen=True):
 def load_report(round_: Round) -> RoundReport:
     """Return the round with the differences and the sheet's changes of its report.
 
-    If the report was removed, or another version of petsync wrote it, only the round is returned.
+    If the report is missing or cannot be read, the result has only the round.
     """
     found = _SavedReport()
     if round_.report:
@@ -995,10 +993,8 @@ def _find_similar_versions(sheet: Sheet, versions: Sequence[Version], base: Base
 def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
     """Return the older copy for a sheet with the bytes from before or after the first version.
 
-    A text file gets the same bytes again if edits are reverted by hand. If only one pet differs, a
-    manual revert is assumed, unless the sheet lacks a row that came with its id from another sheet.
-    If a round wrote that pet's cells, both are possible. The base of the next version shows whether
-    a killed round wrote the sheet.
+    A text file gets the same bytes again if edits are reverted by hand, so a difference in only one
+    pet is usually no proof of an older copy.
     """
     copy = OlderCopy(tuple(versions))
     first, last = versions[0], versions[-1]
@@ -1041,8 +1037,8 @@ def judge_by_sent_values(
 def _judge_by_values(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
     """Return the older copy for a sheet with the values from before the first version.
 
-    If missing rows are the only difference, a user removed them, unless another row lacks its id
-    again. A row that lacks its id was in the older file.
+    If missing rows are the only difference, a user probably removed them, unless another row lacks
+    its id again. A row that lacks its id was in the older file.
     """
     first, older = versions[0], Base.from_lines(versions[0].base)
     pets = find_traces(sheet, older, base).older_ids
@@ -1326,7 +1322,6 @@ class _SheetTexts:
 
     @classmethod
     def of(cls, sheet: Sheet, versions: Sequence[Version], base: Base) -> _SheetTexts:
-        """Read the sheet once for all of the versions."""
         named, touches = sheet.named_ids, find_written_cells(versions)
         pets = pets_of({pet_id for pet_id, _ in touches}, base.sheet_rows)
         return cls(
@@ -1497,7 +1492,7 @@ def _cell_texts(sheet: Sheet, cells: Iterable[CellKey]) -> dict[CellKey, Text]:
     return {(pet_id, c): cell(pet, c) for pet_id, pet in row_pets for c in wanted[pet_id]}
 
 
-# Waiting: a plan that exceeds its guard, stored until it is approved or obsolete.
+# Waiting: a plan that exceeds a limit of the guard, stored until it is approved or obsolete.
 
 
 _RELEASABLE = frozenset({"add", "update", "delete"})
