@@ -145,7 +145,7 @@ def test_a_row_without_an_id_gets_the_one_of_its_pet(scenario: Scenario) -> None
     scenario.write([*PETS, ps.Pet(name="Neu", status="available")])
     dry = scenario.run(dry_run=True)
     assert dry.round.to_sheet.update == 1
-    assert dry.open[0].problem == "1 row without an id is to get the id of the pet"
+    assert dry.open[0].problem == "1 row without an id is to get the id of its pet"
     report = scenario.run()
     assert (report.round.status, report.round.to_sheet.update, report.round.applied) == (
         "done",

@@ -117,7 +117,7 @@ class Reader:
         """Return the text with `${NAME}` instead of the variables' values."""
         return as_written(text, self.shown)
 
-    # What a Kind asks of the context of a validation.
+    # The methods that a Kind calls during validation.
 
     def fill(self, raw: Any, kind: Kind) -> Any:
         """Return the value with its variables expanded. Raises a ValueError for a variable that is
@@ -178,7 +178,7 @@ class Reader:
     def _note(
         self, error: ErrorDetails, path: KeyPath, raw: Mapping[str, Any], *, is_key: bool
     ) -> None:
-        """Add the mistake for an error of pydantic at the path, in its key if `is_key`."""
+        """Add the mistake for a pydantic error at the path; with `is_key`, the key is invalid."""
         cause = error.get("ctx", {}).get("error")
         option = _option_at(path)
         if error["type"] == "missing" and option is not None:

@@ -160,7 +160,7 @@ class Comparison:
     not be looked up.
     """
     records: Mapping[int, RowRecord] = field(default_factory=dict)
-    """By pet id: the records that identify the pets of rows without an id with certainty."""
+    """By pet id: the runs' records of rows without an id whose pet is certain."""
     unclear_names: Mapping[str, str] = field(default_factory=dict)
     """Addresses of rows for which it is unknown whether a run added the pet, by the normalized name
     that the pet had in the run.
@@ -470,8 +470,8 @@ class Comparer:
         return {row: Match("doubt", records, is_edited=True) for row in free} if records else {}
 
     def find_stray_pets(self, sheet: Sheet, since: str) -> frozenset[int]:
-        """Return the pets whose row may have moved from another file of the folder into this one,
-        without its id and with edits.
+        """Return the pets whose row may have moved from another file of the folder into this one
+        without its id, and been edited.
 
         No row names these pets. Runs added them after `since`, or their rows lacked the id in the
         last round.
@@ -815,7 +815,7 @@ class Differences:
             kind="finding",
             problem=f"{problem}. New headers, which petsync does not use: {headers}",
             address=self.comparison.sheet.address(self.comparison.sheet.header_row, new[0]),
-            hint="Give the column its header again, or map the new one in the configuration "
+            hint="Give the column its header again, or map the new header in the configuration "
             "([columns]). To do without the column, keep it in the sheet with empty cells.",
         )
 

@@ -252,7 +252,6 @@ class RoundContext:
 
     @contextmanager
     def step(self, name: Step) -> Iterator[None]:
-        """Wrap a step, and tell the watchers."""
         with self.owner.watchers.step(self.round, name):
             yield
 
@@ -344,7 +343,7 @@ class RoundContext:
         return "done" if did else "in-sync"
 
     def close(self) -> RoundReport:
-        """Store the round unless it is a dry run, tell the watchers, and return its report."""
+        """Store the round, except in a dry run; notify the watchers; return the report."""
         self.note(seconds=round(time.monotonic() - self._since, 3))
         if not self.owner.dry_run:
             self._write()

@@ -30,7 +30,7 @@ from petsync.settings import HiddenEnvironment
 __all__ = ["Daemon", "DueJobs", "LiveConfiguration", "Load", "every", "interval", "tell"]
 
 
-# DueJobs: which jobs are due now, and how long until the next one is.
+# DueJobs: which jobs are due now, and when others will be due.
 
 
 class DueJobs:
@@ -260,7 +260,7 @@ class Daemon:
         """Return the help text and value of each of the daemon's own metrics, by name."""
         return {
             "petsync_every_passes": ("Passes over the jobs without a schedule", self.passes),
-            "petsync_every_failed_passes": ("Jobs that raised an exception", self.errors),
+            "petsync_every_failed_passes": ("Times that a job raised an exception", self.errors),
             "petsync_every_configuration_valid": (
                 "0 while a changed petsync.toml is invalid",
                 self.fresh.is_valid,

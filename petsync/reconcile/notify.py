@@ -187,7 +187,7 @@ def _read_memory(path: Path) -> Memory:
         return Memory()
     except msgspec.DecodeError:
         aside = path.with_suffix(".damaged")
-        log.warning("%s was damaged and is now %s; notices may be sent again", path, aside)
+        log.warning("%s is damaged, and is moved to %s; notices may be sent again", path, aside)
         with suppress(OSError):
             path.replace(aside)
         return Memory()
@@ -254,7 +254,7 @@ def _notices_of(
     was_failing = bool(health.failing)
     failures = [*_failure(health, report, now, remind)]
     violations = [*_violation(health, report, after_failure=was_failing)]
-    # A failure notice lists the open differences too.
+    # A failure notice also lists the open differences.
     notices = [replace(failures[0], new=violations[0].new)] if failures and violations else failures
     yield from notices or violations
     waits = [*_waiting_notices(health, report.round, report, now, remind)]

@@ -169,8 +169,11 @@ def _note_new_ids(
     others = planned.update - before
     if not others:
         return ()
-    rows = "1 row without an id is" if others == 1 else f"{others:,} rows without an id are"
-    problem = f"{rows} to get the id of the pet"
+    problem = (
+        "1 row without an id is to get the id of its pet"
+        if others == 1
+        else f"{others:,} rows without an id are to get the ids of their pets"
+    )
     return (Difference(kind="note", problem=problem, hint="Ids are written into the sheet."),)
 
 
@@ -771,8 +774,8 @@ def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer
 def _find_former_names(owner: Reconciliation, job: Job) -> dict[str, str]:
     """Return the job's former name, by its present name; {} if it was not renamed.
 
-    A job counts as renamed if it has no base of one of its files yet, and a job that is no longer
-    configured ran that file's last round with the same store. Raises PetsyncError.
+    A job counts as renamed if it has no base of one of its files yet, but a job that is no longer
+    configured has one, from that file's last round with the same store. Raises PetsyncError.
     """
     paths = owner.paths
     parts = {each.name: each.part for each in sources_of(job) if each.path is not None}

@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 
-# Rows that moved to another sheet: their pets are not missing, and that sheet's base has them.
+# Rows that moved to another sheet: their pets are not missing, and belong to that sheet's base.
 
 
 _LISTED = 3
@@ -108,8 +108,8 @@ def with_claims(
     except PetsyncError as error:
         found = dict.fromkeys(missing_pets, "")
         problem = (
-            "no pet is deleted as missing, because its row may be in another sheet, and not all of "
-            f"them could be checked: {error.message}"
+            "no pet is deleted as missing, because its row may be in a sheet that could not be "
+            f"read: {error.message}"
         )
     lost_notes = [Difference(kind="note", problem=problem)] if problem else []
     if restored:

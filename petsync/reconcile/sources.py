@@ -1,4 +1,4 @@
-"""Sources of a job: files, folders, URLs and databases."""
+"""The store of a job, and its sources: files, folders and database queries."""
 
 from __future__ import annotations
 
@@ -251,11 +251,11 @@ class Folder:
 
     @property
     def has_new_rows(self) -> bool:
-        """True if a row of any file has a name and no id."""
+        """True if any file has a new row."""
         return any(self._new.values())
 
     def new_names(self, part: str) -> frozenset[str]:
-        """Return the names of rows without an id in all other files."""
+        """Return the names of the new rows in all other files."""
         others = (rows.values() for other, rows in self._new.items() if other != part)
         return frozenset(normalize(new.row_pet.name) for rows in others for new in rows)
 

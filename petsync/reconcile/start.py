@@ -1064,10 +1064,10 @@ def _check_store_of_base(
     if context.owner.moved:
         return replace(
             base, store=store
-        ), f"the values agreed with {base.store} are used for this address"
+        ), f"the values agreed on with {base.store} are used for this address"
     again = f"petsync reconcile --job {shlex.quote(context.job.name)} --moved"
     raise SheetError(
-        f"{what} {base.store}, and the job's store is {store}",
+        f"{what} {base.store}, but the job's store is {store}",
         hint="Nothing was changed: a difference between two stores is not an edit. Set the sheet's "
         f"store in the job. If the same store has a new address: `{again}`. To use another store: "
         "export a sheet from it.",
@@ -1107,10 +1107,13 @@ def _note_backup(versions: Sequence[Version], mode: str) -> Difference:
         "The changes since then are written into the sheet again. To reverse them: change the "
         "store, or write delete into the rows' action column."
     )
-    if mode == "pull":  # it ignores actions
+    if mode == "pull":  # which ignores actions
         hint = "The changes since then are written into the sheet again."
     if mode == "push":
-        hint = "Its values are sent nevertheless; pets whose rows were added since are not deleted."
+        hint = (
+            "The sheet's values are sent nevertheless; pets whose rows were added since are not "
+            "deleted."
+        )
     return Difference(kind="note", problem=problem, hint=hint)
 
 
@@ -1129,7 +1132,7 @@ def _note_doubts(mixed: Sequence[Version]) -> tuple[Difference, ...]:
         Difference(
             kind="note",
             problem=f"some pets have the values that the sheet had {_format_time_of(first)}: an "
-            "older copy was restored, or these edits were undone. Neither side is changed for "
+            "older copy was restored, or later edits were undone. Neither side is changed for "
             "these pets",
             hint="To keep the store's values, write them into the sheet. If the sheet is right, "
             f'change the store, or set {JOB_WINNER} = "sheet" for one round.',

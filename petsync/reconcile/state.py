@@ -710,7 +710,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pets(self) -> int:
-        """The number of pets that were written, including rows that only got their id."""
+        """The number of pets whose rows were written, including rows that only got their id."""
         return len(
             {touch[0] for touch in _find_first_and_last_texts([self])[1]}
             | find_numbered_pets([self])
@@ -760,7 +760,7 @@ class Versions:
             self.keep(version)
 
     def agree(self, sheet: Sheet, *, has_ids_by_hand: bool = False) -> None:
-        """Mark all versions as known to the stored base.
+        """Record that the stored base reflects all versions.
 
         For a version whose round was killed, the sheet as this round read it shows whether it was
         written; see `has_arrived`. Raises PetsyncError.
@@ -889,9 +889,7 @@ def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False
 
 @dataclass(frozen=True, slots=True)
 class OlderCopy:
-    """A sheet that is a restored older copy or backup, described by the `versions` that it
-    lacks.
-    """
+    """The versions that a sheet lacks, because it is a restored older copy or backup."""
 
     versions: tuple[Version, ...] = ()
     """The oldest first; () if no copy was restored."""
