@@ -204,7 +204,7 @@ def test_the_columns_that_are_listed_are_those_of_the_file(tmp_path: Path) -> No
     """The listed columns are those of the file, so a sheet without an action column shows none."""
     assert "  columns  id, name\n" in findings_text(csv_of(tmp_path, "name,id\nBello,1\n"))
     sheet = csv_of(tmp_path, "id,Tun,Regal\n1,add,x\n", mapping={"Tun": "action"})
-    assert "  columns  id, action\n  kept     Regal\n" in findings_text(sheet)
+    assert "  columns  id, action\n  others   Regal\n" in findings_text(sheet)
 
 
 def test_tabs_that_are_not_read_are_named(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_job_that_stopped_running_is_reported() -> None:
     """
     rounds = build_rounds(10)
     late = FIRST + timedelta(days=13)
-    assert "no round ran: about 4 rounds missing" in history_page(rounds, [], now=late)
+    assert "about 4 rounds since the last one" in history_page(rounds, [], now=late)
     soon = FIRST + timedelta(days=9, hours=20)
     assert "missing" not in history_page(rounds, [], now=soon)
 

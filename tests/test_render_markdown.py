@@ -248,7 +248,7 @@ def test_what_is_left_out_is_counted() -> None:
         more = re.search(r"\n\.\.\. and ([0-9,]+) more\n", text)
         assert more is not None
         assert shown + int(more[1].replace(",", "")) == 3_000
-        assert ("To see all of them" if limit else f"{more[1]} more are not shown.") in text
+        assert ("To see all of them" if limit else f"{more[1]} rows left out.") in text
     assert "not shown" not in plan_markdown(large_plan(3))
 
 

@@ -93,9 +93,9 @@ The guard refuses this plan: nothing will be sent"""
 
 REPORT = """\
 petsync run 20261120-093100-4f2a
-  store  http://127.0.0.1:1/v2
-  sheet  edited.xlsx
-  begun  2026-11-20 09:31:00 UTC, took 3.2 s
+  store    http://127.0.0.1:1/v2
+  sheet    edited.xlsx
+  started  2026-11-20 09:31:00 UTC, took 3.2 s
 
   applied         1
   unchanged     873
@@ -140,7 +140,7 @@ SHEET = """\
 petsync sheet
   file     edited.xlsx, tab Pets
   columns  id, name, status, category, category_id, tags, photo_urls
-  kept     Shelf
+  others   Shelf
 
 4 warnings: no-break-space
   There is a no-break space. Delete it.

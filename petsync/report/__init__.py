@@ -1,7 +1,7 @@
 """Plans, reports, sheets and snapshots as text, HTML, Markdown, workbooks and JSON.
 
-Importing this package registers the display of each type; a display loads its modules when it is
-called.
+Importing this package registers how each type is displayed. The modules for a display are imported
+when it is needed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 class _View(NamedTuple):
-    """The module and the name of a view, and the number of rows of each kind that text shows."""
+    """A view, by its module and name. `rows` is the view's `limit` for text; None for the default
+    of the view.
+    """
 
     module: str
     name: str

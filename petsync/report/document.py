@@ -1,9 +1,9 @@
-"""Documents: what a view makes of a value, and what text and HTML are made from.
+"""Documents: a view turns a value into a document; a renderer turns it into text, HTML or Markdown.
 
-A view lists the blocks in the order of a terminal, where the end is seen first. HTML and Markdown
-move the summary and the alerts to the top. Texts are plain and of any length: the renderers escape,
-wrap and shorten them, and make invisible characters visible. A part between backticks is a command
-or a name.
+A view orders the blocks for a terminal, where readers see the end of the output first. HTML and
+Markdown move the summary and the alerts to the top. Texts are plain and of any length: the
+renderers escape, wrap and shorten them, and make invisible characters visible. A part between
+backticks is a command or a name.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ Role = Literal[
     "below",
     "extra",
 ]
-"""The kind of a column. `kind` has badges instead of the row's mark; in a terminal, `below` is
-shown below the row of a grid, and `extra` is not shown.
+"""What a column contains. A `kind` column has badges, which replace the marks of the rows. In a
+terminal's grid, the text of a `below` column is shown below its row, and an `extra` column is left
+out.
 """
 
 
@@ -91,7 +92,7 @@ Cell = str | Badge | Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The sentence that states the result, in the colour of `mark`."""
+    """The sentence that states the result. A terminal shows it in the colour of `mark`."""
 
     text: str
     mark: Mark | None = None
@@ -113,11 +114,11 @@ class Alert:
     title: str
     lines: Sequence[str] = ()
     is_refusal: bool = False
-    """Whether it is an error, not a warning: a long text repeats its title at the end."""
+    """Whether it is an error instead of a warning."""
     more: int = 0
     """The number of lines that are left out."""
     has_paths: bool = False
-    """Whether the lines have paths, which users copy: a terminal does not break them."""
+    """Whether the lines contain paths. Users copy paths, so a terminal avoids breaking them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,21 +130,17 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Snippets:
-    """Purposes with their commands, or "" with a path. Each command or path is on one line, because
-    users copy it.
-    """
+    """Commands, each after its purpose; or paths, each after "". Users copy them."""
 
     title: str
     lines: Sequence[tuple[str, str]]
     more: str = ""
-    """The number of lines that are left out, in words."""
+    """A text about the lines that are left out; "" for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table. Its role decides where a terminal shows its cells, and how wide it is in
-    HTML.
-    """
+    """A column of a table. Its role decides how its cells are shown."""
 
     title: str
     role: Role = "what"
@@ -157,40 +154,45 @@ class Row:
     mark: Mark | None = None
     tone: Tone = ""
     kind: str = ""
-    """The kind of the records that the row counts, if it is a total on their page; else ""."""
+    """For a total, the name of the kind that it counts, for a link to these records; else ""."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells. HTML leaves out the columns of `lines` that have no text.
+    """Rows of cells.
 
-    In a terminal, `grid` and `totals` have aligned columns. A page shows `totals` as tiles. In a
-    terminal, each row of `lines` is a sentence, `place, change of pet 7 (Rex): what`.
+    In a terminal, the layouts `grid` and `totals` have aligned columns; in the layout `lines`, each
+    row is a sentence: `place, change of pet 7 (Rex): what`. HTML leaves out empty columns of
+    `lines`, and a page can show `totals` as tiles.
     """
 
     columns: Sequence[Column]
     rows: Sequence[Row]
     layout: Layout = "lines"
     has_titles: bool = False
-    """Whether a terminal shows the titles of a grid."""
+    """Whether a terminal shows the column titles of a grid."""
     more: str = ""
-    """The number of rows that are left out, in words."""
+    """A text about the rows that are left out; "" for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """A field with its value on each side, as the items of a list or one printable text."""
+    """A field with its value on each side. A value is the items of a list, or a single text; all
+    are printable.
+    """
 
     name: str
     sides: Sequence[Sequence[str]]
     strong: int | None = None
-    """The position of the side that is emphasised."""
+    """The index of the side to emphasise."""
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Fields with their values on several sides. A side without a value has the item `-`."""
+    """Fields with their values on several sides, such as sheet and store. The value of a side that
+    has none is the item `-`.
+    """
 
     sides: Sequence[str]
     rows: Sequence[ComparisonRow]
@@ -198,25 +200,25 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """Blocks under a title, which HTML can fold."""
+    """Blocks under a title. Readers of HTML can collapse them."""
 
     title: str
     blocks: Sequence[Block]
     is_open: bool = True
     aside: str = ""
-    """A text after the title of the folded part."""
+    """A text that HTML shows after the title."""
     mark: Mark | None = None
     is_extra: bool = False
     """Whether a terminal leaves out the part."""
     is_urgent: bool = False
     """Whether HTML and Markdown show the part above the other parts."""
     badge: Badge | None = None
-    """The status of the part's subject, such as a job. With a badge, a page shows a card."""
+    """The status of a job, or of another subject of the part. HTML shows such a part as a card."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A plot, with its result in a sentence for readers who cannot see it."""
+    """A plot, and a sentence that describes it to readers who cannot see it."""
 
     name: str
     """An identifier that is unique in the document."""
@@ -230,37 +232,41 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Plots side by side, which only a page shows; other formats have their sentences."""
+    """Plots side by side. Only a page shows them; other formats show their sentences."""
 
     figures: Sequence[Figure]
 
 
 UNITS: tuple[SheetColumn, ...] = ("name", "status", "category", "tags", "photo_urls")
-"""The columns in which a change is shown. `category` includes `category_id`, which changes with the
-name.
-"""
+"""The columns under which changes are shown. `category` also stands for `category_id`."""
 
 Value = str | tuple[str | int, ...]
-"""Text; or the items of a list, followed by the number of items left out."""
+"""A text; or the items of a list and, if some are left out, their number at the end."""
 Field = (
     tuple[int, Value]
     | tuple[int, str, str]
     | tuple[int, Value, Value]
     | tuple[int, Value, Value, Value]
 )
-"""A unit's number and its value; or its values before and after, with the numbered items on
-separate lines if only the order of a list changed; or the added and the removed items of a list;
-or, for a clash, its values in export, sheet and store. An empty value is "" or ().
+"""An index in `UNITS`, followed by one of these:
+
+- the value, for a new or deleted pet
+- the values before and after
+- the added and the removed items of a list
+- for a clash, the values in the export, the sheet and the store
+
+If only the order of photo URLs changed, the values before and after are their numbered items, one
+per line. An empty value is "" or ().
 """
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True):
     """A change, a conflict, a row that needs fixing, a note, a result of a run, or a picture.
-    Invisible characters are replaced by their names. Only a conflict has a `winner`.
+    Its texts are printable. Only a conflict can have a `winner`, which is `sheet` or `store`.
     """
 
     kind: int
-    """The position of its kind in the kinds of the block."""
+    """The index of its kind in `Records.kinds`."""
     pet_id: str
     name: str
     where: str
@@ -271,8 +277,8 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RowKind(NamedTuple):
-    """A kind of rows: its name in links (`#kind=NAME`), its title, its mark, and the number of its
-    rows that a page shows without its script.
+    """A kind of records: its name in links (`#kind=NAME`), its title, its mark, and the maximum
+    number of its rows that a page shows without JavaScript.
     """
 
     name: str
@@ -286,7 +292,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class MappedRecords(Generic[T]):
-    """The records of things, each made when it is rendered."""
+    """Records that `make` creates from `things` during the iteration."""
 
     things: Sequence[T]
     make: Callable[[T], Record]
@@ -299,12 +305,12 @@ class MappedRecords(Generic[T]):
 
 
 class _SizedRecords(Sized, Iterable[Record], Protocol):
-    """Records whose number is known."""
+    """An iterable of records with a length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records, one below the other; the columns that are empty in all of them are left out."""
+    """Records, one below the other. Columns that are empty in all records may be left out."""
 
     rows: _SizedRecords
     kinds: Sequence[RowKind]
@@ -312,7 +318,7 @@ class Records:
     """The number of records that are left out."""
     kind_title: str = "Kind"
     advice: str = ""
-    """What to do to see all records: an instruction that ends a sentence."""
+    """How to see all records: an instruction that can end a sentence."""
     has_tools: bool = False
     """Whether a page shows the records with filters, sorting, search and pagination."""
 
@@ -322,8 +328,8 @@ Block = Summary | Note | Alert | Facts | Snippets | Table | Comparison | Details
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A value as blocks under a title, which may be empty. It is rendered once, and the blocks may
-    be made while it is rendered.
+    """A value as blocks under a title, which may be empty. Render a document only once: its blocks
+    may come from a generator.
     """
 
     title: str
@@ -338,19 +344,18 @@ def error_alert(error: PetsyncError) -> Alert:
 
 
 def cell_text(cell: Cell) -> str:
-    """Return the cell as one text."""
     if isinstance(cell, Badge):
         return f"{cell.sign} {cell.title}"
     return cell if isinstance(cell, str) else " ".join(filter(None, cell))
 
 
 def format_more(total: int) -> str:
-    """Return the number of things that are left out, in words; "" for 0."""
+    """Return `... and 1,240 more`; "" for 0."""
     return f"... and {number(total)} more" if total else ""
 
 
 def format_title(part: Document | Details) -> str:
-    """Return the title, with the status in brackets."""
+    """Return the title, followed by the status in brackets if there is one."""
     return f"{part.title} ({part.badge.title})" if part.badge else part.title
 
 
@@ -363,7 +368,7 @@ def fold_limit(limit: int | None) -> int:
 
 def order_blocks(document: Document) -> list[Block]:
     """Return the blocks in the order of HTML and Markdown, which are read from the start: the
-    summary, the alerts, the others, with the urgent parts above the other parts.
+    summary, the alerts, then the other blocks. Urgent parts come before other parts.
     """
     blocks = list(document.blocks)
     parts = [block for block in blocks if isinstance(block, Details)]

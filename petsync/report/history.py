@@ -1,4 +1,4 @@
-"""A job's history: its turns, the periods of a plot, and the words about them."""
+"""A job's history as turns and as the periods of a plot, and the texts about them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ __all__ = [
 ]
 
 
-# A job's history as turns, one for each time that it was reconciled, and as periods of a plot, one
-# for each turn or for each span of time, with gaps for missing rounds.
+# Each time a job runs is a turn: one round, or a round for each file if the job has a folder. A
+# period is a column of a plot: a turn, a span of time, or a gap where rounds are missing.
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SAME_TURN = timedelta(hours=1)
 _GAP_FACTOR = 1.6
-"""A pause that is longer than the usual one by this factor is a gap."""
+"""A pause of at least this many times the usual pause has missing turns."""
 _MAX_GAP_WIDTH = 4
 _MAX_YEAR = 2_200
 _HOUR = 3_600
@@ -48,7 +48,7 @@ _STEPS = [_HOUR * n for n in (1, 2, 3, 6, 12, 24, 48, 168, 336, 720, 2_160, 8_76
 
 @dataclass(frozen=True, slots=True)
 class RoundGroup:
-    """The rounds of one turn of a job: one round, or one for each file of its folder."""
+    """A turn of a job: one round, or the rounds of the files in its folder."""
 
     rounds: tuple[Round, ...]
     at: datetime
@@ -61,12 +61,10 @@ class RoundGroup:
 
     @property
     def is_well(self) -> bool:
-        """True if no round needs attention."""
         return all(each.is_well for each in self.rounds)
 
     @property
     def seconds(self) -> float:
-        """The duration of all rounds, in seconds."""
         return sum(each.seconds for each in self.rounds)
 
     @property
@@ -92,16 +90,15 @@ class Period:
     missed: int = 0
     """The approximate number of turns that are missing in a gap."""
     columns: int = 1
-    """The number of columns of normal width whose time it covers."""
+    """The number of normal columns that its time would fill."""
 
     @property
     def width(self) -> int:
-        """The width of its column, as a multiple of a normal column's width."""
+        """The width of its column, in widths of a normal column, from 1 to 4."""
         return min(max(self.columns, 1), _MAX_GAP_WIDTH)
 
     @property
     def rounds(self) -> Iterator[Round]:
-        """All rounds of the period."""
         return (each for turn in self.turns for each in turn.rounds)
 
     @property
@@ -110,7 +107,7 @@ class Period:
         return RoundGroup(tuple(turn.worst for turn in self.turns), self.since).worst
 
     def count_made(self, side: str) -> Counts:
-        """Return the changes of a side, `to_store` or `to_sheet`, in rounds that applied
+        """Return the changes planned for a side, `to_store` or `to_sheet`, in rounds that applied
         changes.
         """
         return _sum(getattr(each, side) for each in self.rounds if each.applied)
@@ -142,8 +139,9 @@ def parse_timestamp(text: str, otherwise: datetime = _EPOCH) -> datetime:
 
 
 def group_into_turns(rounds: Iterable[Round]) -> list[RoundGroup]:
-    """Return the turns of one job's rounds, the oldest first; a new turn starts with the next round
-    of the same file, or after an hour without a round.
+    """Group the rounds of one job, given from the oldest to the newest, into turns. Rounds of
+    different files belong to one turn, unless the second starts more than about an hour after the
+    first ended.
     """
     turns: list[RoundGroup] = []
     for each in rounds:
@@ -166,7 +164,7 @@ def _is_together(turn: RoundGroup, round_: Round, at: datetime) -> bool:
 
 
 def periods_by_turn(turns: Sequence[RoundGroup], now: datetime | None = None) -> list[Period]:
-    """Return a period for each turn, and one for each gap, including the one before `now`."""
+    """Return a period for each turn, and one for each gap, including a gap up to `now`."""
     pause = _usual_pause(turns)
     periods: list[Period] = []
     for turn, following in [*pairwise([*turns, None])]:
@@ -186,8 +184,8 @@ def _usual_pause(turns: Sequence[RoundGroup]) -> timedelta:
 
 
 def _count_missed(since: datetime, until: datetime, pause: timedelta, is_over: object) -> int:
-    """Return how many turns are missing, at the usual pause, between two turns or since the last
-    one.
+    """Estimate from the usual pause how many turns are missing between two turns, or since the last
+    turn.
     """
     if not pause or until - since < _GAP_FACTOR * pause:
         return 0
@@ -195,8 +193,8 @@ def _count_missed(since: datetime, until: datetime, pause: timedelta, is_over: o
 
 
 def periods_by_time(turns: Sequence[RoundGroup], limit: int) -> list[Period]:
-    """Return at most `limit` periods, all of the same length; consecutive periods
-    without a turn are one gap.
+    """Return at most `limit` periods. They have the same length, but consecutive periods without a
+    turn are merged into one gap.
     """
     ordered = sorted(turns, key=lambda turn: turn.at)
     step, pause = _period_length(ordered[-1].at - ordered[0].at, limit), _usual_pause(ordered)
@@ -234,7 +232,7 @@ def _sum(counts: Iterable[Counts]) -> Counts:
     )
 
 
-# The words of a job's history: for each period of a plot, for a plot, and for the job.
+# Texts about a job's history: about the periods of a plot, a plot, and the job.
 
 
 UNCOMPARED: Sequence[Status] = ("error", "locked")
@@ -242,9 +240,8 @@ UNCOMPARED: Sequence[Status] = ("error", "locked")
 
 
 def describe_period(period: Period) -> str:
-    """Return the tooltip of a period: its rounds, then their changes, open differences, drift and
-    duration. For several turns, changes are added up, and other values are the maximum. For a gap,
-    return the approximate number of missing rounds.
+    """Return the tooltip of a period. For several turns, changes are added up, and other values are
+    the maximum.
     """
     if not period.turns:
         until = f" until {_format_minute(period.until)}" if period.until > period.since else ""
@@ -279,15 +276,15 @@ def _format_minute(when: datetime) -> str:
 
 
 def describe_period_length(periods: Sequence[Period]) -> str:
-    """Return one sentence on the time that each column covers."""
+    """Return a sentence about the time that each column covers."""
     hours = (periods[-1].until - periods[-1].since).total_seconds() / 3_600
     length = count(round(hours), "hour") if hours < 48 else count(round(hours / 24), "day")
     return f"Each column covers {length}: changes are added up, other values are the maximum."
 
 
 def summarize_plot(periods: Sequence[Period], what: str = "ends") -> str:
-    """Return a plot in one sentence: its sum or range; for `ends` the number of rounds by status,
-    and the period.
+    """Describe a plot in one sentence. `what` is `changes`, `open`, `drift` or `took`; `ends` is
+    the plot of the statuses.
     """
     shown = [period for period in periods if period.turns]
     rounds = [each for period in shown for each in period.rounds]
@@ -319,7 +316,7 @@ def _describe_changes(rounds: Sequence[Round]) -> str:
 
 def _describe_open(rounds: Sequence[Round]) -> str:
     total = round_words.format_open_total(round_words.open_counts(each) for each in rounds)
-    return f"added up, {total}" if total else "nothing was left open"
+    return f"{total}, added up over all rounds" if total else "nothing was left open"
 
 
 def _describe_drift(rounds: Sequence[Round]) -> str:
@@ -348,15 +345,14 @@ _SUMMARIES: Mapping[str, Callable[[Sequence[Round]], str]] = {
 
 
 def rounds_to_look_at(turn: RoundGroup) -> list[Round]:
-    """Return the rounds of a turn that need attention."""
     return [each for each in turn.rounds if not each.is_well]
 
 
 def job_facts(
     turns: Sequence[RoundGroup], gap: Period | None, runs: Sequence[PastRun] = ()
 ) -> Iterator[tuple[str, str]]:
-    """Yield the job's facts: last round, last success, streak, open differences, and manual
-    runs.
+    """Yield facts about the job: names and values. `gap` is the gap after the last round, if there
+    is one.
     """
     last = turns[-1]
     files = f", {count(len(last.rounds), 'file')}" if last.rounds[0].part else ""
@@ -372,15 +368,13 @@ def job_facts(
     ):
         yield "left open", open_
     if manual_runs := _describe_manual_runs(turns, runs):
-        yield "by people", manual_runs
+        yield "manual runs", manual_runs
     if gap is not None:
-        yield "since then", f"no round ran: about {count(gap.missed, 'round')} missing"
+        yield "missing", f"about {count(gap.missed, 'round')} since the last one"
 
 
 def _describe_manual_runs(turns: Sequence[RoundGroup], runs: Sequence[PastRun]) -> str:
-    """Return the runs outside of rounds, such as a released plan or an undo, in words. No plot
-    shows them.
-    """
+    """Describe the runs outside rounds, such as a released plan or an undo. No plot shows them."""
     rounds = [each for turn in turns for each in turn.rounds]
     run_ids = {run for each in rounds for run in each.runs}
     manual_runs = [run for run in runs_of(runs, rounds) if run.run_id not in run_ids]
@@ -404,7 +398,7 @@ def _streak(turns: Sequence[RoundGroup]) -> str:
 
 
 def page_summary(jobs: Mapping[str, Sequence[RoundGroup]], total: int) -> str:
-    """Return one or two sentences on all jobs."""
+    """Summarize all jobs in one or two sentences."""
     jobs_to_look_at = [name for name, turns in jobs.items() if not turns[-1].is_well]
     rounds = count(total, "round")
     if not jobs:

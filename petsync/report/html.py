@@ -1,4 +1,4 @@
-"""HTML: documents, pages, elements, and inline assets."""
+"""Documents as HTML fragments and as pages."""
 
 from __future__ import annotations
 
@@ -62,29 +62,29 @@ __all__ = [
 
 @cache
 def asset(name: str) -> str:
-    """Return the text of a file in the `assets` folder."""
+    """Return the text of a file in the `assets` folder, after a line break."""
     return "\n" + files(__package__).joinpath("assets", name).read_text("utf-8")
 
 
 def style(name: str) -> str:
-    """Return `<style>` with this asset."""
+    """Return the asset in a `<style>` element."""
     return f"<style>{asset(name)}</style>"
 
 
 def source_hash(name: str) -> str:
-    """Return the hash that allows this asset's style or script in a content security policy."""
+    """Return the hash with which a content security policy allows this style or script."""
     digest = hashlib.sha256(asset(name).encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-# HTML elements: every text is escaped.
+# HTML elements.
 
 
 FRAGMENT_STYLE = "blocks.css"
 TABLE_SCRIPTS = ("dom.js", "table.js", "page.js")
-"""The scripts of a page with filters, sorting, search and pagination of its rows."""
+"""The scripts for filtering, sorting, searching and paginating the rows of a page."""
 _MAX_TEXT_CELLS = 2_000
-"""The maximum number of cells of one text that are shown."""
+"""The maximum length of one text, in cells of a terminal."""
 _MARK_TITLE = '<span class="ps-hidden">Kind</span>'
 
 
@@ -94,8 +94,8 @@ def text(value: str) -> str:
 
 
 def element(tag: str, inner: str, **attributes: str) -> str:
-    """Return `<tag>` around HTML. In attribute names, a trailing `_` is removed and any other `_`
-    becomes `-`. An attribute with an empty value is omitted.
+    """Return the element with this content, which must be HTML. In attribute names, a trailing `_`
+    is removed and any other `_` becomes `-`. An attribute with an empty value is omitted.
     """
     attribute_text = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(v)}"'
@@ -110,7 +110,7 @@ def bdi(value: str) -> str:
     return f"<bdi>{text(value)}</bdi>"
 
 
-# Documents as HTML, by the templates in the `assets` folder.
+# Documents as HTML, with the templates in the `assets` folder.
 
 
 def document_html(document: Document) -> str:
@@ -119,8 +119,8 @@ def document_html(document: Document) -> str:
 
 
 def blocks_html(*blocks: Block) -> str:
-    """Return the blocks as an HTML fragment, in their order. It needs the style of a document on
-    the same page.
+    """Return the blocks, in the given order, as an HTML fragment without a style. The page needs
+    `FRAGMENT_STYLE`.
     """
     return _fragment("", blocks)
 
@@ -133,11 +133,11 @@ _STYLES = (FRAGMENT_STYLE, "page.css")
 
 
 def document_page(value: Document, heading: str) -> str:
-    """Return the document as a complete HTML page under a heading (text), light or dark as the
-    reader prefers.
+    """Return the document as a complete HTML page with this heading, which is plain text. The page
+    is light or dark, as the reader prefers.
 
-    The page loads nothing. Its content security policy allows only its styles and scripts, by their
-    hashes, and prevents scripts from turning text into markup.
+    The page loads nothing. Its content security policy allows only its own styles and scripts, by
+    their hashes, and prevents scripts from turning text into markup.
     """
     blocks = order_blocks(value)
     inner = list(_flatten(blocks))
@@ -172,7 +172,6 @@ def _format_policy(scripts: Sequence[str]) -> str:
 
 
 def _flatten(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield the blocks, and those in their parts."""
     for block in blocks:
         yield block
         if isinstance(block, Details):
@@ -185,7 +184,7 @@ def _render(template: str, **values: object) -> str:
 
 @cache
 def _environment() -> Environment:
-    """Return the templates. jinja2 is imported only when HTML is made."""
+    """Return the environment of the templates. jinja2 is imported only when it is needed."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
@@ -214,7 +213,7 @@ def _visible(value: str) -> str:
 
 
 def _find_filled_columns(table: Table) -> list[int]:
-    """Return the positions of the columns that have a text in some row."""
+    """Return the indexes of the columns to show: all of a grid, else those that are not empty."""
     return [
         n
         for n in range(len(table.columns))
@@ -237,7 +236,6 @@ class _Markup(str):
 
 
 def _record_table(part: Records, has_badges: bool) -> Table:
-    """Return the records as a table, with badges if they are of different kinds."""
     has_badges = has_badges and len(part.kinds) > 1
     rows = [
         _record_row(record, part.kinds[record.kind], has_badge=has_badges) for record in part.rows
@@ -247,7 +245,6 @@ def _record_table(part: Records, has_badges: bool) -> Table:
 
 
 def _record_row(record: Record, kind: RowKind, *, has_badge: bool) -> Row:
-    """Return the record as a row, with its description as HTML."""
     badges = [Badge(SYMBOL[kind.mark], kind.title, kind.mark)] if has_badge else []
     content = _Markup(record_html(record))
     return Row((*badges, record.pet_id, record.name, content, record.where), kind.mark)
@@ -261,7 +258,7 @@ _RECORD_COLUMNS = (
 )
 
 
-# The description of a record. `assets/page.js` makes the same HTML for rows on other pages.
+# The description of a record. `assets/page.js` makes the same HTML in the browser.
 
 
 _SIDES_CELL = ("As exported", "Sheet", "Store")
@@ -370,13 +367,13 @@ def _screen_reader_text(words_: str) -> str:
     return element("span", words_, class_="ps-hidden")
 
 
-# Only these characters can end a `<script>` or start other markup; in JSON they can be escaped.
+# These characters are escaped in JSON, so that no text can end the `<script>` element.
 _SCRIPT_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def records_html(part: Records) -> str:
-    """Return the table of all rows. Its filters, sorting, search and pagination need
-    `TABLE_SCRIPTS`.
+    """Return the records as a table. Without `TABLE_SCRIPTS` it shows only the first rows of each
+    kind, and has no filters, sorting, search or pagination.
     """
     data = {
         "kinds": [[kind.name, SYMBOL[kind.mark], kind.title, kind.mark] for kind in part.kinds],
@@ -394,8 +391,8 @@ def records_html(part: Records) -> str:
 
 
 def _first_rows(part: Records) -> Iterator[tuple[Row, str]]:
-    """Yield the first rows of each kind; the first row of a kind has an id, the target of links to
-    the kind.
+    """Yield the first rows of each kind, each with its HTML id. Links to a kind lead to the id of
+    its first row; the id of other rows is "".
     """
     counts: Counter[int] = Counter()
     for record in part.rows:

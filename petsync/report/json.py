@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-# Reports, findings and explanations as JSON, for machines.
+# Reports, findings and explanations as JSON.
 
 
 def report_json(report: Report, *, exit_code: int | None = None) -> bytes:
@@ -49,7 +49,7 @@ def report_json(report: Report, *, exit_code: int | None = None) -> bytes:
 
 
 def report_values(report: Report) -> dict[str, Any]:
-    """Return the keys of `report_json` with their values, without `exit_code`."""
+    """Return the keys of `report_json` with their values; `exit_code` is the report's own."""
     left_count = words.count_left(report)
     return {
         "run_id": report.run_id,
@@ -106,13 +106,11 @@ def _json_report(value: object) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=1)
 
 
-# A rehearsal as JSON, for machines.
+# A rehearsal as JSON.
 
 
 def rehearsal_json(rehearsal: Rehearsal) -> bytes:
-    """Return one JSON object, described in docs/rehearse.md; `results` has the fields of
-    `Result`.
-    """
+    """Return the rehearsal as one JSON object, which docs/rehearse.md describes."""
     plan, report = rehearsal.plan, rehearsal.report
     value = {
         "rehearsal": True,
@@ -164,7 +162,7 @@ def _second_plan(again: Plan | None, rehearsal: Rehearsal) -> dict[str, Any] | N
     return {"in_sync": again.in_sync, **counts, "left": left}
 
 
-# Rounds as JSON, for machines: docs/history.md explains each key.
+# Rounds as JSON: docs/history.md explains the keys.
 
 
 FORMAT = 1
@@ -174,7 +172,7 @@ when a key is added.
 
 
 def round_json(round_report: RoundReport) -> bytes:
-    """Return one JSON object: `format`, and the keys of a round."""
+    """Return one JSON object: `format`, and the round's keys."""
     return _json_round({"format": FORMAT, **_describe_round(round_report)})
 
 

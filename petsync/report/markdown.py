@@ -37,11 +37,11 @@ from petsync.table.cells import make_visible
 __all__ = ["code", "document_markdown", "prose", "table"]
 
 
-# Text that stays text in Markdown: no name becomes a link, an image, HTML, a mention, the edge of a
-# table or a fence, in CommonMark, on GitHub or in a chat.
+# Text that stays text in Markdown: no value becomes a link, an image, HTML, a mention, the edge of
+# a table or a fence, in CommonMark, on GitHub or in a chat.
 #
 # Backslashes are not enough: GitHub turns `@team`, `#12` and URLs into links after it has removed
-# them. In code spans it does not.
+# the backslashes. Text in code spans does not become a link.
 
 
 _PLAIN = re.compile(
@@ -56,7 +56,7 @@ _MAX_CELLS = 300
 
 
 def code(text: str, width: int = _MAX_CELLS, *, in_table: bool = True) -> str:
-    """Return the text as a code span, shortened to `width` cells; "" for no text."""
+    """Return the text as a code span, shortened to `width` cells of a terminal; "" for ""."""
     shown = shorten(make_visible(text), width)
     if not shown:
         return ""
@@ -68,8 +68,9 @@ def code(text: str, width: int = _MAX_CELLS, *, in_table: bool = True) -> str:
 
 
 def prose(text: str, *, in_table: bool = True) -> str:
-    """Return a sentence, shortened to 300 cells: plain words stay, other parts become code spans. A
-    part between backticks is one span; brackets and punctuation around it stay outside.
+    """Return a text, shortened to 300 cells of a terminal: plain words stay, other parts become
+    code spans. A part between backticks is one span; brackets and punctuation around it stay
+    outside.
     """
     pieces = _CODE_SPAN.split(shorten(make_visible(text), _MAX_CELLS))
     return "".join(
@@ -90,7 +91,9 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _mark_words(text: str, in_table: bool, *, is_first: bool) -> Iterator[str]:
-    """Yield the words of the text; consecutive words that are not plain become one span."""
+    """Yield the words of the text. Consecutive words that are not plain share a code span, unless
+    punctuation separates them.
+    """
     words = text.split(" ")
     marked_words = [
         (word, _is_plain(word, is_first=is_first and n == 0)) for n, word in enumerate(words)
@@ -112,7 +115,7 @@ def _mark_words(text: str, in_table: bool, *, is_first: bool) -> Iterator[str]:
 
 
 def _span(text: str, in_table: bool) -> str:
-    """Return the text as a code span, without the punctuation around it."""
+    """Return the text as a code span; punctuation around the text stays outside the span."""
     lead, core, trail = _split_punctuation(text)
     if len(core) > 2 and core[0] == core[-1] == "`" and "`" not in core[1:-1]:
         core = core[1:-1]
@@ -120,7 +123,7 @@ def _span(text: str, in_table: bool) -> str:
 
 
 def _split_punctuation(text: str) -> tuple[str, str, str]:
-    """Return the opening quotes and brackets, the text, and the closing ones with punctuation."""
+    """Split off the quotes, brackets and punctuation before and after the text."""
     match = _PUNCTUATION.fullmatch(text)
     lead, core, trail = match.groups() if match else ("", text, "")
     if not core:
@@ -137,17 +140,17 @@ def _is_plain(word: str, *, is_first: bool) -> bool:
 
 
 def _escape_bars(shown: str) -> str:
-    r"""Return the text with its bars escaped for a table. Markdown readers disagree on a bar after
-    a backslash, `\\|`, so that bar is written as [U+007C].
+    r"""Return the text with its bars escaped for a table. Markdown renderers disagree on a bar
+    after a backslash, `\|`, so that bar is written as [U+007C].
     """
     return shown.replace("\\|", "\\[U+007C]").replace("|", "\\|")
 
 
-# Documents as Markdown, for a pull request or a chat.
+# Documents as Markdown, for example for a pull request.
 
 
 LONGEST = 60_000
-"""The maximum number of characters: a comment on GitHub holds 65,536."""
+"""The maximum number of characters; a comment on GitHub has at most 65,536."""
 _FOLD_OVER = 10
 _NAME, _VALUE, _WHERE = 60, 100, 40
 _MAX_ITEMS = 8
@@ -157,8 +160,8 @@ Lines = Sequence[str]
 
 
 def document_markdown(document: Document) -> str:
-    """Return the document in at most 60,000 characters. A table that does not fit is cut, and a
-    line below it says how many rows are missing.
+    """Return the document as Markdown. If it would be longer than 60,000 characters, tables are
+    cut, and a line below a cut table says how many rows are missing.
     """
     blocks: list[Block] = [*([Summary(format_title(document))] if document.title else [])]
     blocks += order_blocks(document)
@@ -172,7 +175,7 @@ def document_markdown(document: Document) -> str:
     if left_out:
         advice = next(filter(None, map(_find_advice, blocks)), "show it in parts.")
         texts.append(
-            f"A GitHub comment cannot be longer: {words.number(left_out)} more are not shown. "
+            f"Shortened to fit in a GitHub comment: {words.count(left_out, 'row')} left out. "
             f"To see all, {prose(advice, in_table=False)}"
         )
     return "\n\n".join(filter(None, texts)) + "\n"
@@ -259,8 +262,8 @@ _FOLD = "<details>\n<summary>{}</summary>\n\n{}\n\n</details>"
 def _format_rows(
     titles: Lines, groups: Iterable[Sequence[Lines]], total: int, more: int, room: int
 ) -> tuple[str, int]:
-    """Return a table of the first groups of rows that fit, and the number of the others among the
-    `total`.
+    """Return a table of the first groups of rows that fit in `room` characters, and the number of
+    groups left out of the `total`.
     """
     lines, shown = list(table(titles, ())), 0
     room -= sum(map(len, lines)) + _FOOTER_LENGTH
@@ -283,7 +286,6 @@ def _format_table(part: Table, room: int) -> tuple[str, int]:
 
 
 def _format_records(records: Records, room: int) -> tuple[str, int]:
-    """Return a table of the records, without columns that are empty."""
     # More records do not fit: each takes more than 20 characters.
     rows = list(islice(records.rows, max(room, 0) // 20 + 1))
     longest = max((len(field) for record in rows for field in record.fields), default=0)
@@ -305,7 +307,7 @@ _FIELD_COLUMNS = {
     3: ("field", "before", "after"),
     4: ("field", "exported", "sheet", "store"),
 }
-"""The titles of the columns between the pet and its place, by the longest field of a record."""
+"""The titles of the columns between the pet and its place, by the length of the longest field."""
 
 
 def _record_rows(record: Record, width: int) -> Iterator[Lines]:
@@ -320,8 +322,8 @@ def _record_rows(record: Record, width: int) -> Iterator[Lines]:
 
 
 def _contents(record: Record) -> Iterator[Lines]:
-    """Yield the fields, each as its cells, then the message. The fields of a whole pet share one
-    cell with the message.
+    """Yield the cells of each field, then those of the message. The fields of a new or deleted pet
+    share one cell with the message.
     """
     whole = [field for field in record.fields if len(field) == 2]
     for field in record.fields:

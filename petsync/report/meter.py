@@ -28,11 +28,9 @@ class Meter:
     text: str
     unit: str
     done: int
-    """The number of items that are done."""
     total: int
-    """The number of all items."""
     sent: int = 0
-    """The number of bytes that are sent."""
+    """The number of bytes sent so far."""
     size: int = 0
     """The number of all bytes; 0 if the progress is measured in items."""
     rate: float = 0.0
@@ -42,7 +40,7 @@ class Meter:
     retries: int = 0
     problems: int = 0
     waiting: float = 0.0
-    """The seconds for which nothing is sent, because the service asked for it."""
+    """The remaining seconds of a pause that the service asked for."""
 
     @property
     def share(self) -> float:
@@ -51,9 +49,8 @@ class Meter:
         return min(done, total) / total if total else 0.0
 
     def sides(self, width: int | None) -> tuple[str, str]:
-        """Return the texts left and right of the bar in a line of `width` cells. In a narrow line,
-        the title, the unit and the parts with the highest ranks are left out. Without a width,
-        nothing is left out.
+        """Return the texts left and right of the bar in a line of `width` cells. If the line is
+        narrow, less important parts are left out. Without a width, nothing is left out.
         """
         percent = f"{math.floor(100 * self.share):3}%" if self.total else ""
         # A title that appears and disappears would make the bar jump.
@@ -72,7 +69,7 @@ class Meter:
         return percent, right
 
     def line(self) -> str:
-        """Return the progress as a separate line."""
+        """Return the most important parts as a line without a bar."""
         return self._join_parts(_LINE_RANK).replace("/", " of ", 1).replace("\0", f" {self.unit}")
 
     def _join_parts(self, max_rank: int = 10) -> str:

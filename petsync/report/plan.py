@@ -1,4 +1,4 @@
-"""The rows of a plan as records, and its numbers."""
+"""The rows of a plan as records, and the counts of its summary."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-# The rows of a plan as records: compact, visible, of limited length.
+# The rows of a plan as records, whose texts are printable and of limited length.
 
 
 Kind = words.Mark
@@ -63,8 +63,8 @@ _NUMBER = {unit: n for n, unit in enumerate(UNITS)}
 _MAX_CELLS = 500
 _NARROW_LENGTH = _MAX_CELLS // 2
 _MAX_CHARACTERS = 2 * _MAX_CELLS
-"""The maximum number of characters that are shown: thousands of combining accents take seconds to
-draw.
+"""The maximum number of characters of a text that is short in cells: thousands of combining accents
+take seconds to draw.
 """
 _MAX_VALUE_ITEMS, _MAX_ORDER_ITEMS = 50, 12
 _BOTH_CHANGED = "Changed in the sheet and in the store since the export."
@@ -80,7 +80,7 @@ def records(plan: Plan) -> Iterator[Record]:
 
 
 def of_change(change: Change, clash: Conflict | None = None) -> Record:
-    """Return the record of a change; `clash` is a conflict of its row."""
+    """Return the record of a change; `clash` is the conflict of the same row, if any."""
     pet, is_update = words.pet_of(change), change.kind == "update"
     return Record(
         KINDS.index(change.kind),
@@ -93,7 +93,6 @@ def of_change(change: Change, clash: Conflict | None = None) -> Record:
 
 
 def of_conflict(conflict: Conflict) -> Record:
-    """Return the record of a conflict."""
     return Record(
         KINDS.index("conflict"),
         "" if conflict.pet_id is None else str(conflict.pet_id),
@@ -107,7 +106,6 @@ def of_conflict(conflict: Conflict) -> Record:
 
 
 def of_blocked(row: Blocked) -> Record:
-    """Return the record of a blocked row."""
     return Record(
         KINDS.index("blocked"),
         "" if row.pet_id is None else str(row.pet_id),
@@ -123,7 +121,6 @@ def of_note(note: str) -> Record:
 
 
 def of_sheet_change(change: SheetChange) -> Record:
-    """Return the record of a change for the sheet."""
     fields = {_unit(column): texts for column, texts in change.values.items() if column != "id"}
     is_update = change.kind == "update"
     return Record(
@@ -195,7 +192,7 @@ def _photo_field(unit: int, before: tuple[str, ...], after: tuple[str, ...]) -> 
 
 
 def _number_items(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[list[str]]:
-    """Yield the numbered items in the order before, then in the order after. Of a list with more
+    """Yield the numbered items in their old order, then in their new order. Of a list with more
     than 12 items, only the range from the first to the last moved item is included: its first 12
     items, and the number of its other items.
     """
@@ -224,7 +221,7 @@ def _tag_values(tags: tuple[Sequence[Tag], Sequence[Tag]]) -> tuple[Value, Value
 
 
 def _labels(tags: Sequence[Tag]) -> list[str]:
-    """Return the tags by name, with their id if two have the same name."""
+    """Return the names of the tags, with the id if the name is empty or not unique."""
     uses = Counter(normalize(tag.name) for tag in tags)
     return [
         tag.name if tag.name and uses[normalize(tag.name)] == 1 else format_tags((tag,))
@@ -260,12 +257,12 @@ def _text_value(text: str) -> str:
 
 
 def _quote_visible(text: str) -> str:
-    """Return the visible value, in quotes if its whitespace could mislead; "" stays ""."""
+    """Return the value as printable text, in quotes if it could be misread; "" stays ""."""
     return quote_text(text) if text else ""
 
 
 def record_text(text: str) -> str:
-    """Return the visible text of a record, shortened so that a page with many rows stays small."""
+    """Return the text as printable text, shortened so that a page with many rows stays small."""
     return _shorten(make_visible(text))
 
 
@@ -282,7 +279,7 @@ def _unit(column: Column) -> int:
     return _NUMBER["category" if column == "category_id" else column]
 
 
-# What stands above the rows of a plan.
+# The alerts and notes above the rows of a plan.
 
 
 RELEASED = "Over the limits of its job"
@@ -290,7 +287,7 @@ RELEASED = "Over the limits of its job"
 
 def plan_alerts(plan: Plan, limit: int | None) -> Iterator[Alert | Note]:
     """Yield the guard's verdict or the release of the plan, and the first `limit` queries that
-    failed.
+    failed; None shows all.
     """
     if not plan.verdict.ok:
         refusals = list(map(words.describe_refusal, plan.verdict.refusals))
@@ -305,7 +302,7 @@ def plan_alerts(plan: Plan, limit: int | None) -> Iterator[Alert | Note]:
         yield Alert(words.UNANSWERED_TITLE, lines, more=failed.more)
 
 
-# A plan's numbers.
+# The counts of a plan.
 
 
 def summary_rows(summary: Summary) -> Iterator[tuple[str, int, str]]:

@@ -26,7 +26,7 @@ __all__ = [
 
 # The frame of a plot as SVG: axes, labels, gaps and tooltips.
 #
-# A plot is drawn for a fixed width and scales with the page. Colours are classes of
+# A plot is drawn for a fixed width and scales with the page. Colours come from the classes in
 # `assets/page.css`, because the page's content security policy forbids inline styles; the patterns
 # are in `assets/page.html`.
 
@@ -88,7 +88,7 @@ class _PlotArea:
 
 
 def _tooltip(description: str) -> str:
-    """Return the tooltip of an SVG element, with the line breaks of its description."""
+    """Return a tooltip for an SVG element. Line breaks in the description are kept."""
     return element("title", "\n".join(map(text, description.split("\n"))))
 
 
@@ -99,13 +99,13 @@ def _svg_element(tag: str, inner: str = "", **attributes: str | float) -> str:
 
 
 def _rectangle(place: tuple[float, float, float, float], kind: str, *, fill: str = "") -> str:
-    """Return a rectangle: its left edge, top, width and height, its class, and its pattern."""
+    """Return a rectangle. `place` is its left edge, top, width and height; `kind` is its class."""
     x, y, width, height = place
     return _svg_element("rect", x=x, y=y, width=width, height=height, class_=kind, fill=fill)
 
 
 def _date_labels(frame: _PlotArea) -> list[tuple[float, str]]:
-    """Return positions and labels of a few columns, including the newest."""
+    """Return the positions and labels of a few columns, including the newest turn."""
     shown = [(x + wide / 2, period) for period, x, wide in frame.places() if period.turns]
     if not shown:
         return []
@@ -133,7 +133,9 @@ def _figure(
 def _image(
     name: str, title: str, parts: Iterable[str], size: tuple[float, float], **attributes: str
 ) -> str:
-    """Return an image of SVG elements; its description is elsewhere in the document."""
+    """Return an image of SVG elements. The document must contain its description, under the id
+    `NAME-said`.
+    """
     labels = {"role": "img", "aria_label": title, "aria_describedby": f"{name}-said"}
     view = f"0 0 {size[0]:.0f} {size[1]:.0f}"
     return element("svg", "".join(parts), viewBox=view, **labels, **attributes)
@@ -160,8 +162,8 @@ def axis_limit(values: Iterable[float]) -> float:
 
 
 def steps(top: float, limit: int = 4) -> list[float]:
-    """Return the ticks of an axis: round numbers (integers) from 0 up to `top` or a little less, at
-    most `limit` of them above 0.
+    """Return the ticks of an axis: round integers from 0 to at most `top`, with at most `limit` of
+    them above 0.
     """
     needed = max(top / limit, 1)
     size = 10 ** math.floor(math.log10(needed))
@@ -170,7 +172,9 @@ def steps(top: float, limit: int = 4) -> list[float]:
 
 
 def steps_in_time(top: float, limit: int = 4) -> list[float]:
-    """Return common durations in seconds, from 0 up to `top` or a little less."""
+    """Return the ticks of a time axis: multiples of a common duration, in seconds, from 0 to at
+    most `top`.
+    """
     needed = top / limit
     days = [86_400 * step for step in steps(top / 86_400, limit)]
     step = next((n for n in (*_TIMES, *_HOURS) if n >= needed), 0)
@@ -178,7 +182,7 @@ def steps_in_time(top: float, limit: int = 4) -> list[float]:
 
 
 def round_up_to_mark(top: float, marks: Sequence[float]) -> float:
-    """Return the first tick at or above `top`, because an axis ends with a tick."""
+    """Return the first tick at or above `top`, so that the axis can end with a tick."""
     step = marks[1] if len(marks) > 1 else top
     return step * math.ceil(top / step - 1e-9) if step else top
 
@@ -189,11 +193,11 @@ _UNITS: Sequence[tuple[float, float, str]] = (
     (999_500, 1e6, "M"),
     (9_999.5, 1e3, "k"),
 )
-"""The least value that is shown in a unit, the unit's size, and its sign."""
+"""Units: the smallest value that is shown in the unit, the unit's size, and its symbol."""
 
 
 def short_number(value: float) -> str:
-    """Format a number in at most five characters: `950`, `9,500`, `12k`, `1.5M`."""
+    """Format a number briefly: `950`, `9,500`, `12k`, `1.5M`."""
     for least, size, unit in _UNITS:
         if value >= least:
             scaled = value / size
@@ -218,7 +222,7 @@ _MARK_DISTANCE = 34.0
 _SIDES = ("\u2191 store", "\u2193 sheet")
 Legend = Sequence[tuple[str, str]]
 Stack = Sequence[tuple[str, float]]
-"""The parts of a stacked bar, the lowest first: the CSS class and the value of each."""
+"""The parts of a stacked bar, from the zero line outwards: the CSS class and the value of each."""
 _PATTERNS = dict.fromkeys(("update", "finding"), "url(#ps-changed)")
 _PATTERNS |= dict.fromkeys(("delete", "failed"), "url(#ps-deleted)")
 _CHANGES: Mapping[str, str] = {
@@ -258,7 +262,7 @@ def plots(periods: Sequence[Period], name: str) -> Iterator[Figure]:
 
 
 def status_strip(periods: Sequence[Period], name: str) -> Figure:
-    """Return the status of each turn as a shape and a sign, the newest at the right."""
+    """Return the status of each period as a shape and a sign, the newest at the right."""
     title = "How each round ended"
     width, height = _CELL * max(len(periods), 1), _CELL + 4
     svg = _image(
@@ -304,7 +308,6 @@ def _draw_sign(end: Badge, x: float, y: float, size: float) -> str:
 
 
 def _swatch(kind: str) -> str:
-    """Return the legend's key for a kind of change."""
     return _key(_block((1, 1, 12, 12), kind))
 
 
@@ -446,7 +449,7 @@ def _cut_marks(
 
 
 def _known_value(period: Period, statuses: Sequence[str], value: float) -> float | None:
-    """Return the value; None if all rounds of the period ended before it was known."""
+    """Return the value; None if all rounds of the period have one of these statuses."""
     is_known = any(each.status not in statuses for each in period.rounds)
     return value if is_known else None
 

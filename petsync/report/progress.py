@@ -1,7 +1,7 @@
 """A run's progress: a bar in a terminal or a notebook; elsewhere, on request, a line at intervals.
 
-A separate thread draws it. If the terminal is stopped or closed, a run waits for at most a second,
-at its end.
+A separate thread draws it. If the terminal blocks, the run waits for it at most one second, at the
+end.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["ProgressDisplay", "Step", "run_bar"]
 
 
 _JOIN_TIMEOUT_S = 1.0
-"""Seconds to wait for the terminal to draw the last change of a bar."""
+"""Seconds to wait at the end of a run until the thread has removed the bar."""
 _RATE_WINDOW = 100
 """The number of updates from which the rate is computed."""
 
 
 class Step(Protocol):
-    """A step of a run: a Progress, an UploadProgress, or the state of look-ups or of a scan."""
+    """A step of a run: a Progress, an UploadProgress, or the progress of lookups or of a scan."""
 
     @property
     def done(self) -> int:
@@ -56,7 +56,7 @@ class ProgressDisplay(Protocol):
         """Show the meter."""
 
     def end(self) -> None:
-        """Remove the display."""
+        """End the display; a bar is removed."""
 
 
 @contextmanager
@@ -73,17 +73,16 @@ def run_bar(
 ) -> Iterator[Callable[[Step], None]]:
     """Yield a function to call with each step of a run, from any thread.
 
-    `total` is the number of items, 0 if only the steps have it. The function calls `on_step`; it
-    draws nothing itself, and raises only what `on_step` raises.
+    `total` is the number of items, or 0 if it is known only from the steps. The function calls
+    `on_step`; it draws nothing itself, and raises only what `on_step` raises.
 
-    The bar is shown in a notebook, or on `file` (stderr) if that is a terminal. Elsewhere nothing
-    is shown; with `show=True`, `file` gets a line every five seconds. With `show=False`, or with
-    `on_step` and without `show`, nothing is shown at all, and no bar is shown if TQDM_DISABLE is
-    set. The bar disappears at the end of the block; a block that is shorter than `delay` seconds
-    has no bar.
+    A bar is shown on `file` (by default stderr) if that is a terminal, or in a notebook; not if
+    TQDM_DISABLE is set. Elsewhere `show=True` writes a line to `file` every five seconds. Nothing
+    is shown with `show=False`, or by default if there is an `on_step`. The bar appears after
+    `delay` seconds, and disappears at the end of the block.
 
     `traffic` returns the current state of the requests, so that a pause is shown immediately.
-    Without it, the newest step's traffic is shown.
+    Without it, the state in the newest step is shown.
     """
     state = _State(text, unit, total, traffic)
     is_shown = on_step is None if show is None else show
@@ -117,7 +116,6 @@ def _ignore_step(_: Step) -> None:
 
 
 def _choose_display(file: IO[str] | None, *, is_asked_for: bool) -> ProgressDisplay | None:
-    """Return the display for the terminal, the notebook or the file; None if nothing is shown."""
     is_terminal = False
     with suppress(AttributeError, ValueError, OSError):
         is_terminal = file is not None and file.isatty()
@@ -129,7 +127,7 @@ def _choose_display(file: IO[str] | None, *, is_asked_for: bool) -> ProgressDisp
 
 
 def _is_disabled() -> bool:
-    # The variable with which users of Python turn off the bars of many programs.
+    # This variable turns off the progress bars of tqdm, which many programs use.
     return bool(os.environ.get("TQDM_DISABLE"))
 
 
@@ -261,7 +259,7 @@ class _State:
         self._past: deque[tuple[float, int]] = deque(maxlen=_RATE_WINDOW)
 
     def record(self, step: Step) -> None:
-        """Record the step. This is the only method that runs in the run's thread."""
+        """Record the step. Only this method is called by the threads of the run."""
         now = time.monotonic()
         if not self._past:
             self._past.append((now, _amount(step)))

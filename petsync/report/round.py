@@ -1,4 +1,4 @@
-"""The words of rounds, for every format."""
+"""Texts about rounds, for every output format."""
 
 from __future__ import annotations
 
@@ -63,19 +63,19 @@ __all__ = [
 ]
 
 
-# The words of rounds, for every format: status, open differences, commands.
+# The status, the open differences and the commands of a round.
 
 
 Level = Literal["well", "look", "bad"]
 LEVELS: Mapping[Level, Mark] = {"well": "applied", "look": "warning", "bad": "blocked"}
-"""The mark of each level: `well` needs no action, `look` may need attention, `bad` needs
-attention.
+"""The mark of each level. `well` needs no action; `bad` needs attention more urgently than
+`look`.
 """
 Kind = Literal["conflict", "waiting", "failed", "finding", "drift", "note"]
 
 
 class StatusWords(NamedTuple):
-    """A status in words: its name, its importance, and its sign for a display without colours."""
+    """The texts of a status: its title, its level, and a sign that is clear without colours."""
 
     title: str
     level: Level
@@ -110,8 +110,8 @@ KIND_NAMES: Mapping[Kind, tuple[str, str]] = {
     "drift": ("difference", "differences"),
     "note": ("note", "notes"),
 }
-"""The names, singular and plural, of the differences that a round leaves; kinds that need attention
-come first.
+"""The names, singular and plural, of the kinds of difference that a round leaves. Kinds that need
+attention come first.
 """
 MARKS: Mapping[Kind, Mark] = {
     "conflict": "conflict",
@@ -137,7 +137,7 @@ _KIND_CURE: Mapping[Kind, str] = {
     "waiting": "Look at the plan, and release it or fix the sheet: the next round removes a plan "
     "that is no longer needed.",
     "failed": "The next round tries again.",
-    "finding": "Fix the cell; `petsync check` names each cell, with a suggestion.",
+    "finding": "Fix the cell; `petsync check` shows the errors with their cells.",
     "drift": "The next round handles this.",
     "note": "Nothing needs to be done, unless the line says so.",
 }
@@ -162,7 +162,6 @@ _QUERY_CURE = "Fix the data in the database that the query reads."
 
 
 def status_badge(round_: Round) -> Badge:
-    """Return the status of the round."""
     end = STATUS_WORDS[round_.status]
     return Badge(end.sign, end.title, LEVELS[end.level])
 
@@ -179,7 +178,7 @@ def headline(round_: Round) -> str:
     dry_run_note = "This was a dry run: nothing was changed." if round_.dry_run else ""
     own_kind = _KIND_OF_STATUS.get(round_.status)
     others = format_open_total([[(kind, n) for kind, n in open_counts(round_) if kind != own_kind]])
-    others_text = f"Besides: {others}" if others else ""
+    others_text = f"Also open: {others}" if others else ""
     return sentences(
         f"{STATUS_WORDS[round_.status].title}: {_describe_end(round_)}", others_text, dry_run_note
     )
@@ -219,9 +218,7 @@ def _except_notes(notes: int) -> str:
 
 
 def reason(round_: Round) -> str:
-    """Return the reason why the round ended this way, and a hint; "" if the round has no
-    problem.
-    """
+    """Return why the round ended this way, and a hint; "" if the round has no problem."""
     problem, hint = make_visible(round_.problem, keep="\n"), make_visible(round_.hint, keep="\n")
     return sentences(capital(problem), capital(hint))
 
@@ -235,7 +232,7 @@ def facts(round_report: RoundReport) -> Iterator[tuple[str, str]]:
         yield "store", f"{make_visible(round_.store)}{_size(round_.pets, 'pet')}"
     if round_.source:
         yield "sheet", f"{make_visible(round_.source)}{_size(round_.rows, 'row')}"
-    yield "begun", f"{format_timestamp(round_.started)}, took {duration(round_.seconds)}"
+    yield "started", f"{format_timestamp(round_.started)}, took {duration(round_.seconds)}"
     if round_.resumed:
         yield "settled", f"{count(round_.resumed, 'run')} that an earlier round left unfinished"
     if round_.backup:
@@ -244,9 +241,7 @@ def facts(round_report: RoundReport) -> Iterator[tuple[str, str]]:
 
 
 def _size(total: int, noun: str) -> str:
-    """Format a number in brackets: ` (1,240 pets)`; "" if the round ended before the number was
-    known.
-    """
+    """Format a number in brackets: ` (1,240 pets)`; "" for 0, because it may not be known."""
     return f" ({count(total, noun)})" if total else ""
 
 
@@ -257,9 +252,7 @@ def format_counts(counts: Counts) -> str:
 
 
 def format_planned(round_: Round, counts: Counts) -> str:
-    """Return the counts of one side of a round, in brackets if nothing was applied; "0" for a
-    check.
-    """
+    """Format the counts of one side, in brackets if the round applied nothing; "0" for a check."""
     text = format_counts(Counts() if round_.mode == "check" else counts)
     return text if text == "0" or round_.applied else f"({text})"
 
@@ -315,7 +308,6 @@ def _format_total(kind: Kind, total: int) -> str:
 
 
 def open_title(kind: Kind, total: int) -> str:
-    """Format a number of differences: `2 conflicts`."""
     return _format_total(kind, total)
 
 
@@ -325,7 +317,7 @@ def kind_meaning(kind: Kind) -> str:
 
 
 def fields_of(each: Difference) -> str:
-    """Return the fields of the difference; "" if its problem already begins with them."""
+    """Return the fields of the difference; "" if its problem begins with the first field."""
     if each.fields and each.problem.startswith(f"{each.fields[0]}:"):
         return ""
     return ", ".join(each.fields)
@@ -342,7 +334,7 @@ def by_kind(differences: Sequence[Difference]) -> dict[Kind, list[Difference]]:
 
 
 def cure_of_kind(kind: Kind, round_: Round) -> str:
-    """Return the cure for a kind of difference that this round left."""
+    """Return what to do about a kind of difference that this round left."""
     special_cases: tuple[tuple[Kind, bool, str], ...] = (
         ("drift", round_.mode == "check", _CHECK_CURE),
         ("drift", round_.status == "refused", _REFUSED_CURE),
@@ -362,7 +354,6 @@ def is_from_query(round_: Round) -> bool:
 
 
 def describe_store_result(round_report: RoundReport) -> str:
-    """Return the result of the plan for the store, in one sentence."""
     plan, report = round_report.plan, round_report.report
     if plan is None or not plan.changes:
         return "There was nothing to send to the store."
@@ -377,7 +368,6 @@ def describe_store_result(round_report: RoundReport) -> str:
 
 
 def describe_sheet_result(round_report: RoundReport) -> str:
-    """Return the result of the changes for the sheet, in one sentence."""
     if round_report.round.backup:
         backup = make_visible(round_report.round.backup)
         return (
@@ -436,7 +426,7 @@ def _quote_argument(text: str) -> str:
     return shlex.quote(make_visible(text))
 
 
-# Open differences, grouped by equal problems.
+# Open differences, grouped by problem.
 
 
 _EXAMPLES = 3

@@ -1,8 +1,7 @@
-"""Documents as text: lines of a terminal.
+"""Documents as lines of text.
 
-A line is a rich Text that fits the width; only a path or a command may be longer, because users
-copy it. A terminal shows the line with its styles; without them it is plain text. Nothing in it is
-interpreted as markup.
+A line is a rich Text that fits the width; only paths and commands may be longer, because users copy
+them. A terminal shows a line with its styles. Nothing in a line is interpreted as markup.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ _OLD_STYLE, _NEW_STYLE = "red", "green"
 _INDENT = "  "
 _MAX_PATH_CELLS = 250
 _MAX_CELLS = 1_200
-"""The maximum number of cells of one paragraph that are shown."""
+"""The maximum length of a paragraph, in cells."""
 
 
 def _paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> Iterator[Text]:
@@ -96,8 +95,8 @@ def _paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> It
 def wrap_keeping_paths(
     text: str, width: int, *, indent: int = 0, style: str = ""
 ) -> Iterator[Text]:
-    """Yield the printable text, wrapped, without breaking a path, which users copy. A path that is
-    too long for an indented line is not indented.
+    """Yield the printable text, wrapped. Paths are not broken, because users copy them, unless they
+    are very long. A path that is too long for an indented line is not indented.
     """
     line = ""
     for word in shorten(text, _MAX_CELLS).split(" "):
@@ -112,9 +111,7 @@ def wrap_keeping_paths(
 
 
 def log_text(lines: Iterable[str], stream: TextIO | None) -> str:
-    """Return the lines of a log, without control characters, wrapped if the stream is a
-    terminal.
-    """
+    """Return the lines of a log as printable text, wrapped if the stream is a terminal."""
     shown = map(make_visible, lines)
     if stream is None or not stream.isatty():
         return "\n".join(shown)
@@ -134,7 +131,7 @@ def _item(mark: Mark, text: str, width: int) -> Iterator[Text]:
 
 
 def _facts(rows: Iterable[tuple[str, str]], width: int) -> Iterator[Text]:
-    """Yield printable names and values in two columns, each value in one line."""
+    """Yield printable names and values in two columns, each value shortened to one line."""
     rows = list(rows)
     column = max(cell_len(name) for name, _ in rows) + 4
     for name, value in rows:
@@ -153,16 +150,16 @@ def _more(left_out: int) -> Iterator[Text]:
 
 _NARROW, _WIDE = 60, 100
 _NAME = 30
-"""The maximum number of cells of a pet's name within a line."""
+"""The maximum length of a pet's name within a line, in cells."""
 _LABEL = 13
 """The width of `category_id` and a gap."""
 _MAX_LINES, _MAX_ITEMS = 6, 60
-"""The approximate number of lines of a long value, and the number of items of a list that are
-shown.
+"""The approximate maximum number of lines of a long value, and the maximum number of shown items of
+a list.
 """
 _GAP = 2
 _INNER = 6
-"""The indent of what is below a line with a sign."""
+"""The indent of the lines below a line with a symbol."""
 _NO_VALUE = "-"
 _SCREEN_LINES = 28
 """If there are more lines than this, a summary at the top is repeated at the end."""
@@ -176,7 +173,7 @@ def show(document: Document, console: Console) -> None:
 
 
 def terminal_svg(show: Callable[[Console], None], *, title: str, width: int = 80) -> str:
-    """Return an SVG image, which loads nothing, of the text that `show` prints on its console."""
+    """Return an SVG image of the text that `show` prints. The image loads nothing."""
     from rich._export_format import CONSOLE_SVG_FORMAT
     from rich.console import Console
 
@@ -210,7 +207,7 @@ def document_lines(document: Document, width: int = 80) -> Iterator[Text]:
 
 
 def _lines(document: Document, width: int, ending: list[Block]) -> Iterator[Text]:
-    """Yield the document in lines, and append to `ending` what is repeated at the end."""
+    """Yield the document in lines, and append to `ending` the blocks to repeat at the end."""
     previous: Block | None = None
     if document.title:
         previous = Summary(document.title)
@@ -393,7 +390,7 @@ def _grid_lines(table: Table, width: int) -> Iterator[Text]:
     if not shown:
         return
     widths = [max(map(cell_len, texts)) for texts in zip(*shown, strict=True)]
-    # Narrow notes first, then titles, then the others; ids and numbers stay whole if possible.
+    # Shorten notes first, then titles, then the others; ids and numbers stay whole if possible.
     order = {"what": 2, "head": 1, "id": -1, "number": -1}
     keys = [(order.get(column.role, 0), each) for column, each in zip(columns, widths, strict=True)]
     excess = len(_INDENT) + sum(widths) + _GAP * (len(widths) - 1) - width
@@ -457,7 +454,9 @@ def _label_lines(label: str, lines: Iterable[Text], indent: int) -> Iterator[Tex
 
 
 def _common_value(row: ComparisonRow) -> Sequence[str] | None:
-    """Return the value that all sides with a value have; None if the sides differ."""
+    """Return the value if the sides that have one agree; None if they differ, or if one side is
+    emphasised.
+    """
     values = {tuple(side) for side in row.sides} - {(_NO_VALUE,)}
     if row.strong is not None or len(values) > 1:
         return None
@@ -536,8 +535,8 @@ def _sides(clash: Field) -> list[Sequence[str]]:
 
 
 def _field_lines(fields: Sequence[Field], width: int) -> Iterator[Text]:
-    """Yield the changed fields, each in one or more lines; the fields of a whole pet as one
-    paragraph. Clashes are left out.
+    """Yield the changed fields, each in one or more lines. The fields of a new or deleted pet are
+    one paragraph. Clashes are left out.
     """
     if whole := [field for field in fields if len(field) == 2]:
         yield from _paragraph(traits(whole), width, indent=_INNER)

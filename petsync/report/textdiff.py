@@ -45,22 +45,24 @@ __all__ = [
 
 # Differences between two texts, by words and characters.
 #
-# `assets/table.js` does the same in the browser, for rows that a page's script makes.
+# `assets/table.js` does the same in the browser.
 
 
 Piece = tuple[str, bool]
 """A part of a text, and whether it is marked."""
 _MAX_STEPS = 40_000
 _MIN_SHARE = 2
-"""Single characters of a word are marked only if at least one in `_MIN_SHARE` is unchanged."""
+"""Single characters of a word are marked only if at least one character in this many is
+unchanged.
+"""
 _CONTEXT = 24
 _CUT = "..."
 
 
 def mark_differences(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
-    """Return both texts in pieces, marked where they differ: by words, and by characters inside a
-    word that is mostly unchanged; the whole texts if they have no common word. Joined, the pieces
-    of a text are that text.
+    """Return both texts in pieces, marked where they differ: whole words, or only characters if
+    most of the word is unchanged. Texts without a common word are compared as if they were one
+    word. The joined pieces of a text are the text.
     """
     old, new = _words(before), _words(after)
     common = _find_common_words(old, new)
@@ -80,8 +82,8 @@ def mark_differences(before: str, after: str) -> tuple[list[Piece], list[Piece]]
 
 
 def shorten_common(before: str, after: str, longest: int) -> tuple[str, str]:
-    """Return both texts, shortened if one is over `longest` characters: most of their common start
-    and end is left out, and the part that differs stays.
+    """Return both texts. If one is over `longest` characters, most of their common start and end is
+    left out; the part that differs stays.
     """
     if max(len(before), len(after)) <= longest:
         return before, after
@@ -128,9 +130,7 @@ def _find_common_words(old: Sequence[str], new: Sequence[str]) -> list[tuple[int
 
 
 def _longest_common(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Return a longest common subsequence, as positions; if there are several, the one with the
-    earliest words.
-    """
+    """Return a longest common subsequence, as pairs of positions."""
     best = [[0] * (len(new) + 1) for _ in range(len(old) + 1)]
     for i in range(len(old) - 1, -1, -1):
         for j in range(len(new) - 1, -1, -1):
@@ -149,8 +149,8 @@ def _longest_common(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, i
 
 
 def _mark_inside(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
-    """Return the replaced and the new part of a text, in pieces; a common start and end are not
-    marked if they make up at least half of the longer part.
+    """Return both parts in pieces. A common start and end are not marked if they make up at least
+    half of the longer part.
     """
     old, new = ([text[a:b] for a, b, _ in split_graphemes(text)[0]] for text in (before, after))
     head = _common_items(old, new)
@@ -179,13 +179,13 @@ def _joined_pieces(pieces: list[Piece]) -> list[Piece]:
     return [("".join(text for text, _ in group), is_marked) for is_marked, group in groups]
 
 
-# A field's cell before and after, with the differences marked.
+# The cell of a field before and after a change, with the differences marked.
 
 
 Pieces = Sequence[Piece]
 _MAX_LENGTH = 1_000
 _MAX_WORDS = 40
-"""Texts that are longer, or have more words, are marked as a whole."""
+"""Texts that are longer than `_MAX_LENGTH`, or have more words, are marked as a whole."""
 _MAX_COMPARED_ITEMS = 200
 
 _ITEMS: Mapping[str, tuple[Callable[[Pet], Sequence[str]], str]] = {
@@ -207,7 +207,7 @@ def compare_cells(before: Pet | None, after: Pet, column: Column) -> tuple[Piece
 
 
 def compare_texts(before: str, after: str) -> tuple[Pieces, Pieces]:
-    """Return both texts, with the words or characters marked that the other text does not have."""
+    """Return both texts with their differences marked; a long text is marked as a whole."""
     if max(len(before), len(after)) > _MAX_LENGTH or (
         max(before.count(" "), after.count(" ")) > _MAX_WORDS
     ):
@@ -218,8 +218,8 @@ def compare_texts(before: str, after: str) -> tuple[Pieces, Pieces]:
 def _compare_lists(
     before: Sequence[str], after: Sequence[str], separator: str
 ) -> tuple[Pieces, Pieces]:
-    """Return two lists; the items that the other list does not have are marked, or, if both have
-    the same items, the moved ones.
+    """Return both lists with their differences marked: the items that only one list has; or, if
+    both have the same items, the moved items.
     """
     both = set(before) & set(after)
     left, right = ({n for n, item in enumerate(items) if item in both} for items in (before, after))
@@ -278,7 +278,7 @@ def quote_item(item: str, separators: str) -> str:
     return item if is_unambiguous else f'"{item}"'
 
 
-# Compared texts, shortened so that their differences stay visible.
+# Several texts, shortened so that their differences stay visible.
 
 
 _CONTEXT_BEFORE = 6
@@ -346,8 +346,8 @@ def items(column: Column, text: str) -> list[str]:
 
 
 def fold_items(cell: Cell, room: int) -> Iterator[str]:
-    """Yield the items in lines of at most `room` cells; if there are several items, the further
-    lines of an item are indented.
+    """Yield the items in lines of at most `room` cells. If there are several items, an item's lines
+    after the first are indented.
     """
     hanging = _HANGING if len(cell) > 1 else ""
     for item in cell:
@@ -369,7 +369,7 @@ class SideBySide:
         self._column = max(map(cell_len, titles)) + len(_GAP)
         self._widths = [cell_len(title) for title in titles]
         space = room - (len(titles) - 1) * len(_GAP)
-        # Narrow rows first: one wide field must not exclude the others.
+        # Begin with the narrowest rows: one wide field must not exclude the others.
         shown = map(limit_items, rows)
         for needed in sorted(map(_measure_widths, shown), key=sum):
             widths = list(map(max, self._widths, needed))
@@ -418,7 +418,7 @@ def _measure_widths(row: Sequence[Cell]) -> list[int]:
 
 
 def _shorten_cells(row: Sequence[Cell], room: int) -> list[Cell]:
-    """Return the cells, with texts that are too long cut before their difference."""
+    """Return the cells with long texts shortened, so that their differences stay visible."""
     limit = _LINES * room - _LINES * len(_HANGING)
     long = list(dict.fromkeys(item for cell in row for item in cell if cell_len(item) > limit))
     short = dict(zip(long, fit_texts(long, limit), strict=True))

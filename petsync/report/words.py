@@ -1,4 +1,4 @@
-"""Wording shared by all reports: counts, places, causes, outcomes."""
+"""Texts that all reports share: counts, places, causes, outcomes."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ __all__ = [
 ]
 
 
-# Things with the same description, grouped.
+# Grouping by description.
 
 
 T = TypeVar("T")
@@ -187,11 +187,11 @@ def _count_fitting(graphemes: Iterable[tuple[int, int, int]], width: int) -> int
     return count
 
 
-# The causes of results in words: a title, the meaning, and the cure of each.
+# Texts for the causes of results.
 
 
 class CauseText(NamedTuple):
-    """A cause in words: a title, its meaning, and the cure."""
+    """The texts for a cause: a title, its meaning, and what to do."""
 
     title: str
     """The text that continues an outcome ("3 failed: ...")."""
@@ -225,8 +225,8 @@ CAUSES: Mapping[Cause, CauseText] = {
     ),
     "named-id": CauseText(
         "under an id that another row names",
-        "The pet is in the store, under an id that another row of the sheet named when no pet had "
-        "it. The new row is left without its id, and the next plan holds back both rows.",
+        "The pet is in the store, under an id that another row of the sheet already contains. The "
+        "id is not written into the new row, and the next plan holds back both rows.",
         "Remove the other row, or its id if it is a new pet; then plan again.",
     ),
     "already-so": CauseText(
@@ -430,9 +430,8 @@ _UNDO_KEPT_MEANING = (
 
 
 def describe_cause(outcome: Outcome, cause: Cause, run_id: str, undoes: str = "") -> CauseText:
-    """Return the words for results with this outcome and cause in a run's report. Without a run's
-    id there is no cure, because no action is possible any more. `undoes` is the run that an undo
-    reverses.
+    """Return the texts for results with this outcome and cause in a run's report. If `run_id` is
+    "", there is no cure. `undoes` is the run that was undone, if the report is about an undo.
     """
     words = _UNKNOWN_CAUSE[outcome] if not cause and outcome != "applied" else CAUSES[cause]
     meaning = (
@@ -459,7 +458,9 @@ _SHOWN_CELLS = 2
 
 
 def corrections_fact(source: Plan | Sheet) -> Iterator[tuple[str, str]]:
-    """Yield the corrected cells, whose text differs from the file; nothing if there are none."""
+    """Yield a fact about the cells that were corrected, but not in the file; nothing if there are
+    none.
+    """
     cells = [make_visible(each.address) for each in source.corrections]
     if cells:
         more = f" and {len(cells) - _SHOWN_CELLS:,} more" if len(cells) > _SHOWN_CELLS else ""
@@ -467,7 +468,7 @@ def corrections_fact(source: Plan | Sheet) -> Iterator[tuple[str, str]]:
         yield "corrected", f"{count(len(cells), 'cell')}, but not in the file: {shown}{more}"
 
 
-# Groups of things: the number of each kind, and the first ones, in a single pass.
+# Groups of things, each with its size and its first things.
 
 
 _MAX_BRIEF = 3
@@ -480,15 +481,15 @@ RANK: Sequence[Outcome] = (
     "applied",
     "unchanged",
 )
-"""The outcomes, those that need attention first; some applied results need it too."""
+"""The outcomes, those that usually need attention first."""
 
 ClashesByRow = Mapping[int | None, Conflict]
-"""The conflicts about single fields, by their rows."""
+"""The conflicts about single fields, by row."""
 
 
 @dataclass(slots=True)
 class Listing(Generic[T]):
-    """The first of several things, and their number in `total`."""
+    """The first of several things; `total` is the number of all of them."""
 
     shown: list[T] = field(default_factory=list)
     total: int = 0
@@ -501,7 +502,7 @@ class Listing(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ResultGroup:
-    """The results of one outcome and cause, and the words for them."""
+    """The results with one outcome and cause, and the texts for them."""
 
     outcome: Outcome
     cause: Cause
@@ -519,40 +520,43 @@ class ResultGroup:
 
     @property
     def is_plain(self) -> bool:
-        """True if only the number of results is shown, not their rows."""
+        """Whether the rows of these results need not be shown."""
         return self.outcome == "applied" and self.cause not in ("another-id", "named-id")
 
 
 def first(things: Sequence[T], limit: int | None) -> Listing[T]:
-    """Return the first `limit` things; all if it is None."""
+    """Return the first `limit` things; all if `limit` is None."""
     return Listing(list(things[:limit]), len(things))
 
 
 def changes_by_kind(plan: Plan, limit: int | None) -> Mapping[str, Listing[Change]]:
-    """Return the changes of each kind: `add`, `update`, `delete`; always all three."""
+    """Return the changes by kind: `add`, `update`, `delete`. A kind without changes is included."""
     start = {kind: Listing[Change]() for kind in ("add", "update", "delete")}
     return _group_by(plan.changes, lambda change: change.kind, limit, start)
 
 
 def conflicts_by_winner(plan: Plan, limit: int | None) -> Mapping[str, Listing[Conflict]]:
-    """Return the conflicts of each winner: none (""), `store`, `sheet`; always all three."""
+    """Return the conflicts by winner: "" for none, `store`, `sheet`. A winner without conflicts is
+    included.
+    """
     start = {winner: Listing[Conflict]() for winner in ("", "store", "sheet")}
     return _group_by(plan.conflicts, lambda conflict: conflict.winner, limit, start)
 
 
 def clashes_by_row(plan: Plan) -> ClashesByRow:
-    """Return the conflicts of single fields, by row: the row's other fields are sent."""
+    """Return the conflicts about single fields, by row. Other fields of these rows may be sent."""
     return {conflict.row: conflict for conflict in plan.conflicts if conflict.winner}
 
 
 def results_by_cause(
     report: Report, limit: int | None, *, is_over: bool = False
 ) -> list[ResultGroup]:
-    """Return the results in groups of one outcome and cause.
+    """Return the results in groups with the same outcome and cause.
 
     Outcomes that need attention come first; within an outcome the largest group is first, and
-    causes that the plan already showed are last. Each row has one result: the worst. Of the causes
-    in BRIEF_CAUSES only a few rows are shown. With `is_over` there are no cures, as in a rehearsal.
+    causes that the plan already showed are last. Only the worst result of each row counts. For
+    causes in BRIEF_CAUSES, a `limit` shows only a few rows. With `is_over`, as in a rehearsal,
+    there are no cures.
     """
     run_id = "" if is_over else report.run_id
     undoes = report.plan.undoes
@@ -585,7 +589,7 @@ def _worst_by_row(report: Report) -> Iterator[Result]:
 
 
 def findings_by_rule(sheet: Sheet, limit: int | None) -> list[Listing[Finding]]:
-    """Return the findings of each rule, the most frequent rule first; among equally frequent ones,
+    """Return the findings by rule, the most frequent rule first; among equally frequent rules,
     errors come before warnings.
     """
     groups = _group_by(sheet.problems, lambda f: (f.severity, f.rule), limit, {})
@@ -672,8 +676,8 @@ def number(value: int) -> str:
 
 
 def format_timestamp(when: str | datetime) -> str:
-    """Format a timestamp: `2026-11-20 09:30:12 UTC`; a text that is not ISO 8601 is returned
-    unchanged.
+    """Format a timestamp: `2026-11-20 09:30:12 UTC`. A text that is not ISO 8601 is returned as
+    printable text.
     """
     try:
         value = when if isinstance(when, datetime) else datetime.fromisoformat(when)
@@ -692,12 +696,12 @@ def duration(seconds: float) -> str:
 
 
 def pet_of(change: Change) -> Pet:
-    """Return the current pet; for an add, the new pet."""
+    """Return the pet before the change; for an add, the new pet."""
     return change.after if isinstance(change, Add) else change.before
 
 
 def name_of(pet: Pet) -> str:
-    """Return the pet's name as visible text; `(no name)` if it has none."""
+    """Return the pet's name as printable text; `(no name)` if it has none."""
     return make_visible(pet.name) if pet.name else "(no name)"
 
 
@@ -713,7 +717,7 @@ def result_names(plan: Plan) -> tuple[str, ...]:
 
 
 def sentences(*parts: str) -> str:
-    """Return the parts that are not empty, each with a full stop, joined by spaces."""
+    """Return the parts that are not empty, each as a sentence, joined by spaces."""
     filled = (part.strip() for part in parts)
     return " ".join(part if part[-1] in ".!?" else f"{part}." for part in filled if part)
 
@@ -725,22 +729,20 @@ def capital(value: str) -> str:
 
 
 def source_of(change: Change) -> str:
-    """Return the change's address in the sheet; without an address, a note if the pet is deleted
-    because no row names it, else "".
+    """Return the change's address in the sheet. Without an address, return `not in the sheet` if
+    the pet is deleted because it is in no row, else "".
     """
     missing = isinstance(change, Delete) and change.why == "missing"
     return change.source or ("not in the sheet" if missing else "")
 
 
 def conflicts_title(total: int, winner: Winner = "") -> str:
-    """Return the heading of `total` conflicts that have this winner."""
+    """Return the heading for `total` conflicts with this winner."""
     return f"{count(total, 'conflict')}: {_CONFLICTS[winner]}"
 
 
 def describe_clashes(conflict: Conflict) -> str:
-    """Return the clause on the clashing fields of a change's row: `in conflict, and not sent:
-    name`.
-    """
+    """Describe the conflicting fields of a change's row: `in conflict, and not sent: name`."""
     fields = ", ".join(clash.column for clash in conflict.clashes)
     return f"in conflict, and {'' if conflict.winner == 'sheet' else 'not '}sent: {fields}"
 
@@ -755,9 +757,7 @@ def refusal_cure(refusal: Refusal) -> str:
 
 
 def describe_refusal(refusal: Refusal) -> str:
-    """Return why the guard refuses a plan, and the option or the action that would allow it, or
-    that no option does.
-    """
+    """Return why the guard refuses a plan, and what would allow it, if anything does."""
     cure = refusal_cure(refusal)
     if refusal.override:
         cure = cure.replace(refusal.override, f"`{refusal.override}`")
@@ -765,12 +765,12 @@ def describe_refusal(refusal: Refusal) -> str:
 
 
 def format_changed_fields(summary: Summary) -> str:
-    """Return the number of updates of each field: `name 3, status 1`."""
+    """Return how many updates change each field: `name 3, status 1`."""
     return _join(f"{make_visible(name)} {number(total)}" for name, total in summary.fields.items())
 
 
 def iter_unanswered(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield the queries that failed, each with its problem, and the consequence."""
+    """Yield each failed query with its problem, and the consequence for the plan."""
     for failed in plan.coverage.failed:
         query = make_visible(failed.query)
         if plan.undoes:
@@ -815,14 +815,14 @@ def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def origin(plan: Plan) -> tuple[str, str]:
-    """Return the source of the plan, with its name: a sheet and its rows, or an undone run."""
+    """Return a fact about the source of the plan: the sheet, or the run to undo."""
     if plan.undoes:
         return "undo of", f"run {make_visible(plan.undoes)} ({count(plan.rows, 'pet')})"
     return "sheet", f"{make_visible(plan.source)} ({count(plan.rows, 'row')})"
 
 
 def where_to_see_all(plan: Plan) -> str:
-    """Return the way to see the rows that are left out when a plan is shown."""
+    """Return a sentence on how to see the rows that are left out when a plan is shown."""
     if release_of(plan.notes):
         return _WHERE_TO_SEE_WAITING
     if plan.undoes:
@@ -831,7 +831,7 @@ def where_to_see_all(plan: Plan) -> str:
 
 
 def scope_facts(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield the pets that the plan covers and, for a part of a plan, the number of changes left
+    """Yield facts about the pets that the plan covers, and the changes that a selection left
     out.
     """
     if plan.coverage.statuses or plan.coverage.failed:
@@ -842,8 +842,8 @@ def scope_facts(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def describe_winner(plan: Plan) -> str:
-    """Return a sentence that says whether the sheet's or the store's value is used for a field that
-    both changed since the export.
+    """Return a sentence that says whose value is used for a field that both sides changed since the
+    export.
     """
     if plan.undoes:
         return "The store: a pet that was changed since the run is kept as it is."
@@ -876,13 +876,11 @@ def report_facts(report: Report) -> Iterator[tuple[str, str]]:
     name, value = origin(report.plan)
     yield name, value if report.plan.undoes else make_visible(report.plan.source)
     yield from corrections_fact(report.plan)
-    yield "begun", f"{format_timestamp(report.started)}, took {duration(report.seconds)}"
+    yield "started", f"{format_timestamp(report.started)}, took {duration(report.seconds)}"
 
 
 def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
-    """Return a summary of the plan in one sentence; `counts` has the number of changes of each
-    kind.
-    """
+    """Summarize the plan in one sentence. `counts` are the numbers of changes by kind."""
     if plan.in_sync:
         return _describe_in_sync(plan)
     still_open = len(plan.open_conflicts)
@@ -903,8 +901,8 @@ def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
 
 
 def report_summary(report: Report) -> str:
-    """Return how the run ended and the number of rows with each outcome; for a stopped run also how
-    to resume it.
+    """Return how the run ended, the number of rows with each outcome and, for a stopped run, how to
+    resume it.
     """
     counts = format_outcomes(report)
     if report.stopped:
@@ -933,8 +931,8 @@ def count_left(report: Report) -> int:
 
 
 def undo_hint(report: Report) -> str:
-    """Return the command that undoes the run, in words; "" if there is nothing to undo or the run
-    was stopped.
+    """Return a sentence with the command that undoes the run; "" if there is nothing to undo or the
+    run was stopped.
     """
     if report.stopped or not any(result.outcome == "applied" for result in report.results):
         return ""
@@ -942,8 +940,8 @@ def undo_hint(report: Report) -> str:
 
 
 def format_outcomes(report: Report) -> str:
-    """Return the number of rows with each outcome, and the number of those that need attention and
-    were sent in part: `4 applied, 2 conflict (of these, 1 row's other edits were applied)`.
+    """Return the number of rows with each outcome, and how many of them were sent in part: `4
+    applied, 2 conflict (of these, 1 row's other edits were applied)`.
     """
     counts = report.counts
     parts = Counter(_outcomes_sent_in_part(report))
@@ -997,8 +995,8 @@ def _describe_unchanged(plan: Plan) -> list[str]:
 
 
 def replace_terms(text: str, terms: Iterable[tuple[str, str]]) -> str:
-    """Return the sentence with the terms of another front end instead of commands and options.
-    `terms` are regular expressions with their replacements.
+    """Replace commands and options in a text by the terms of another front end. `terms` are regular
+    expressions with their replacements.
     """
     for option, term in terms:
         text = re.sub(option, term, text)
@@ -1037,7 +1035,7 @@ class _Range(NamedTuple):
 
 
 def place_of(finding: Finding) -> Place:
-    """Return the place that a finding's address names."""
+    """Parse the address of a finding."""
     cell = _CELL.fullmatch(finding.address)
     if cell:
         return Place(cell[1], cell[2], int(cell[3]))
@@ -1048,8 +1046,8 @@ def place_of(finding: Finding) -> Place:
 
 
 def format_places(places: Iterable[Place]) -> str:
-    """Return the places, with consecutive rows as ranges, and the number of cells if it is not
-    obvious.
+    """Format the places, with consecutive rows as ranges, and with the number of cells if there are
+    ranges.
     """
     ranges = list(_ranges(places))
     shown = ranges[:_MAX_RANGES]
@@ -1118,10 +1116,10 @@ _VALUE = 60
 
 @dataclass(slots=True)
 class EqualFindings:
-    """Findings with the same value, problem and suggestion: their places, and these texts.
+    """Findings with the same value, problem and suggestion.
 
     A text that is shown elsewhere is "": the value if the problem quotes it, and a problem or
-    suggestion that the whole group has.
+    suggestion that the whole group shares.
     """
 
     value: str
@@ -1159,24 +1157,22 @@ class FindingGroup:
         return f"{count(self.total, self.severity)}: {make_visible(self.rule)}"
 
     def more(self, shown: int) -> str:
-        """Return the number of cells that are not among the first `shown` findings, in words; ""
-        for 0.
-        """
+        """Return a text about the cells after those of the first `shown` items; "" for none."""
         rest = self.same[shown:]
         cells = sum(len(each.places) for each in rest)
         return f"... and {number(cells)} more" if rest else ""
 
 
 def iter_findings(findings: Findings) -> Iterable[Finding]:
-    """Yield the rows of a table as findings."""
+    """Yield the rows of the frame as findings."""
     columns = (findings[name].tolist() for name in FINDING_FIELDS)
     for values in zip(*columns, strict=True):
         yield Finding(**dict(zip(FINDING_FIELDS, values, strict=True)))
 
 
 def group_findings(findings: Iterable[Finding]) -> list[FindingGroup]:
-    """Return the groups, the most frequent first; among equally frequent ones, errors come before
-    warnings.
+    """Group the findings by rule, the most frequent rule first; among equally frequent rules,
+    errors come before warnings.
     """
     groups: dict[tuple[str, str], dict[tuple[str, str, str], EqualFindings]] = {}
     for finding in findings:
@@ -1198,9 +1194,7 @@ def totals(findings: Sequence[Finding]) -> str:
 
 
 def _group(severity: str, rule: str, same: list[EqualFindings]) -> FindingGroup:
-    """Return the group. A text that all its findings share is only in the group, not in the
-    findings.
-    """
+    """Return the group. A text that all findings share is moved from the findings to the group."""
     problem, *other_problems = {each.problem for each in same}
     suggestion, *other_suggestions = {each.suggestion for each in same}
     group = FindingGroup(severity, rule, sum(len(each.places) for each in same))

@@ -1,4 +1,4 @@
-"""Reports as workbooks."""
+"""Plans and reports as Excel workbooks."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ __all__ = ["LINE_HEIGHT", "Tab", "plan_workbook", "report_workbook", "write"]
 
 LINE_HEIGHT = 13.5
 _MAX_LENGTH = 16_000
-"""The maximum number of characters: a cell holds 32,767 UTF-16 units, and a character may take
-two.
+"""The maximum length of a cell in characters. Excel allows 32,767 UTF-16 code units, and a
+character may take two.
 """
 _MAX_MARKED_LENGTH = _MAX_LENGTH // 8
 _MAX_LINES = 25
@@ -71,8 +71,8 @@ _PARTS = re.compile(r"(?<=[\s/?-])(?=[^\W\d_])")
 
 
 def _show(value: Value) -> Value:
-    """Return the value as it is shown: with visible characters only, not longer than a cell holds,
-    and marked unless it is very long.
+    """Return the value for a cell: printable, not too long for a cell, and with its marks unless it
+    is very long.
     """
     if isinstance(value, MarkedText):
         text = str(value)
@@ -92,8 +92,8 @@ def _show_text(text: str) -> str:
 
 
 def _height(values: Sequence[Value], widths: Sequence[int]) -> str:
-    """Return the attributes of a row with the height that its longest text needs, because not every
-    program computes it.
+    """Return the XML attributes for the height that the row's texts need, because not every program
+    computes it; "" for one line.
     """
     lines = max(map(_lines, values, widths), default=1)
     if lines == 1:
@@ -102,7 +102,7 @@ def _height(values: Sequence[Value], widths: Sequence[int]) -> str:
 
 
 def _lines(value: Value, width: int) -> int:
-    """Return the number of lines of the text in a column of `width` characters."""
+    """Estimate the number of lines of the text in a column of `width` characters."""
     if isinstance(value, int):
         return 1
     text = str(value)
@@ -119,8 +119,8 @@ def _count_lines(line: str, width: int) -> int:
 
 
 def _count_url_lines(line: str, room: float) -> int:
-    """Return the number of lines that a URL fills. A line can break only before a word that
-    follows punctuation.
+    """Estimate the lines of a text with URLs, which break only before a letter that follows a space
+    or punctuation.
     """
     lines, used = 1, 0.0
     for part in _PARTS.split(line):
@@ -194,8 +194,7 @@ def _rule(test: str, fill: str, font: Font | None = None) -> Rule:
 
 # Worksheets of a workbook, written into a file completely or not at all.
 #
-# Rules of the worksheet, not formats of its cells, colour the rows, which is fast even for a
-# million rows.
+# Conditional formatting colours the rows, because it is fast even for a million rows.
 
 
 _MAX_ROWS = MAX_ROWS - 1
@@ -206,14 +205,14 @@ _ALL_ROWS = f"A2:Z{MAX_ROWS}"
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """One worksheet."""
+    """The content of a worksheet; of several if there are too many rows for one."""
 
     title: str
     columns: Mapping[str, int]
     """The width of each column in characters, by title."""
     rows: Iterable[Sequence[Value]]
     colours: Mapping[str, str] = field(default_factory=dict)
-    """RGB colours for values of the first column."""
+    """RGB colours of rows, by the value in the first column."""
     repeated_columns: str = ""
     """Letters of columns. In a row that has the same values as the row above in all of them, the
     values from column A up to the first gap in these letters are pale.
@@ -221,10 +220,10 @@ class Tab:
 
 
 def write(path: Path, tabs: Iterable[Tab], *, like: str | None = None) -> None:
-    """Write the tabs into an .xlsx file, which replaces an existing one. With `like`, it gets the
-    permissions of that sheet.
+    """Write the tabs into an .xlsx file, which replaces an existing file. With `like`, only users
+    who can read that file can read the new one.
 
-    Raises SheetError if it cannot be written; an existing file is then left unchanged.
+    Raises SheetError if the file cannot be written; an existing file is then left unchanged.
     """
     write_atomically(path, partial(_write_tabs, tabs), like=like, error=SheetError)
 
@@ -256,7 +255,7 @@ def _add_tab(bulk: BulkWorkbook, tab: Tab) -> None:
         row = next(rows, None)
 
 
-# Plans and reports as Excel workbooks.
+# The worksheets of plans and reports.
 
 
 _RED, _GREEN, _AMBER = "FBE3E1", "E6F4E8", "FFF4D9"
@@ -390,7 +389,7 @@ def _sides(clash: Clash) -> tuple[Value, Value, Value]:
 
 
 def _mark_value(pieces: Sequence[Piece], mark: Literal["removed", "added"]) -> MarkedText:
-    """Return the marked value; `(empty)` if there is none."""
+    """Return the marked value; `(empty)` for an empty one."""
     return MarkedText(pieces, mark) if any(text for text, _ in pieces) else _NONE
 
 
@@ -447,7 +446,7 @@ def _width(ids: Iterable[int | None]) -> int:
 
 
 def _id(number: int | None) -> str:
-    """Return an id as text: numbers of a spreadsheet are exact only to 15 digits. The ids of an
+    """Return an id as text: numbers in a spreadsheet have only 15 exact digits. The ids of an
     export are text too, so a search finds them.
     """
     return "" if number is None else str(number)

@@ -34,7 +34,7 @@ def test_a_sheet_that_would_end_in_sync(shell: Shell, box: Sandbox) -> None:
     assert done.code == 0
     assert "nothing was sent to the store" in done.out
     assert "3 applied, 1 unchanged. A second plan would be empty." in done.out
-    assert "1 new pet, with the ids that the copy gave" in done.out
+    assert "1 new pet, with the ids that the copy assigned" in done.out
     assert max(map(len, done.out.splitlines())) <= 80
     assert done.err == ""
     assert box.pets() == before

@@ -60,8 +60,8 @@
 
   const state = { kinds: new Set(), field: "", text: "", sort: "", down: false, page: 1, size: 50 };
 
-  // As in plan.select, a field is changed if it has a value before and one after: a clash is no
-  // change, nor are the values of a new pet.
+  // As in plan.select, a field is changed if it has a value before and a value after. Clashes and the
+  // values of a new pet are not changes.
   const masks = Uint8Array.from(rows, (row) => row[FIELDS].reduce(
     (mask, field) => field.length === CHANGED ? mask | 1 << field[0] : mask, 0));
 
@@ -177,7 +177,7 @@
     remember();
   };
 
-  // The address keeps what is shown, so that "back" and a reload lead to the same rows.
+  // The URL records what is shown, so that "back" and a reload lead to the same rows.
   const remember = () => {
     const said = new URLSearchParams();
     if (state.kinds.size) said.set("kind", [...state.kinds].join(","));
@@ -190,7 +190,7 @@
     try {
       history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
     } catch (error) {
-      // In a frame of another page, a change of the address may be forbidden.
+      // In a frame of another page, changing the URL may be forbidden.
     }
   };
 
@@ -224,7 +224,7 @@
   let showOrder = () => {};
   const showPages = turnPages(all(".ps-bar"), () => ({ page: state.page, pages: pages() }), turn);
 
-  // A print has the rows that match the filters (at most PRINTED), not only the visible page.
+  // Print the rows that match the filters (at most PRINTED), not only the visible page.
   const PRINTED = 2000;
   const print = () => {
     const printed = shown.slice(0, PRINTED);

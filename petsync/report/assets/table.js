@@ -1,8 +1,8 @@
 "use strict";
-// What the table of a plan's page and the tables of forms share: badges, values with their changes,
-// titles that sort, and pages.
+// Code for the table of a page and for the tables of forms: badges, values with their changes,
+// column titles that sort, and pagination.
 
-// What differs in two texts, as petsync/report/textdiff.py finds it: for each text its pieces, and
+// The differences between two texts, as in petsync/report/textdiff.py: the pieces of each text, and
 // whether they are marked.
 const marked = (() => {
   const MOST_STEPS = 40000;
@@ -198,7 +198,8 @@ const turnPages = (bars, now, turn) => {
   };
 };
 
-/** Which of the rows are shown: `here` rows after the first `start`, of `found`, of `total`. */
+/** Describe which rows are shown: `here` rows after the first `start`, of the `found` rows that match,
+ * of `total` rows. */
 const rangeText = (start, here, found, total) => {
   const some = found === total ? "" : `, filtered from ${count(total)}`;
   return found === 0 ? `No row matches; there are ${count(total)} in all.`

@@ -17,7 +17,7 @@ _KIND_WORDS: Mapping[Kind, str] = {
     "client credentials": "a client's id and secret",
     "code": "a browser",
     "implicit": "a browser (implicit)",
-    "api key": "an api key",
+    "api key": "an API key",
 }
 _STORAGE_WORDS: Mapping[Kept, str] = {
     "none": "nowhere",
@@ -47,18 +47,18 @@ def _describe_user(account: Account) -> str:
 
 
 def _facts(account: Account) -> Iterator[tuple[str, str]]:
-    yield "at", account.url
+    yield "service", account.url
     if account.signed_in:
         program = f", for the program {account.client_id}" if account.client_id else ""
-        yield "by", f"{_KIND_WORDS[account.kind]}{program}"
-    yield "may", _describe_scopes(account)
+        yield "signed in with", f"{_KIND_WORDS[account.kind]}{program}"
+    yield "permissions", _describe_scopes(account)
     if others := (account.scopes or frozenset()) - _SCOPE_WORDS.keys():
-        yield "and", ", ".join(sorted(others))
+        yield "other scopes", ", ".join(sorted(others))
     if account.signed_in:
-        yield "until", _describe_expiry(account)
-        yield "kept", _STORAGE_WORDS[account.kept]
+        yield "expires", _describe_expiry(account)
+        yield "stored", _STORAGE_WORDS[account.kept]
         if account.kind != "api key" and account.api_key:
-            yield "besides", "an api key"
+            yield "also used", "an API key"
 
 
 def _describe_scopes(account: Account) -> str:
@@ -78,6 +78,6 @@ def _describe_scopes(account: Account) -> str:
 
 def _describe_expiry(account: Account) -> str:
     if account.expires is None:
-        return "renewed when it ends" if account.renews else "not reported by the service"
+        return "renewed when it expires" if account.renews else "not reported by the service"
     renewal = ", then renewed automatically" if account.renews else ""
     return f"{format_timestamp(account.expires)}{renewal}"

@@ -1,4 +1,4 @@
-"""The views of explanations and of a plan's numbers."""
+"""The views of explanations and of a plan's summary."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["explanation_view", "explanations_view", "summary_view"]
 
 
 _SIDES = ("exported", "sheet", "store", "then")
-"""The titles of a field's values: in the base, the sheet, the store, and the store afterwards."""
+"""The titles of a field's values: in the export, the sheet, the store, and the store afterwards."""
 _THEN = _SIDES.index("then")
 _NO_VALUE = "-"
 _DECISION_WORDS: Mapping[str, str] = {
@@ -46,23 +46,21 @@ _DECISION_MARKS: Mapping[str, Mark] = {
     "conflict": "conflict",
     "blocked": "blocked",
 }
-"""The mark of each decision. A decision that is not listed changes nothing, and has the mark of a
-note.
-"""
+"""The marks of decisions. Other decisions change nothing, and have the mark of a note."""
 
 
 def explanation_view(explanation: Explanation) -> Document:
-    """Return the pet's decision, and the reason for each field."""
+    """Return what happens to the pet, and the reason for each field."""
     return explanations_view([explanation])
 
 
 def explanations_view(explanations: Iterable[Explanation]) -> Document:
-    """Return each pet's decision, and the reason for each field."""
+    """Return what happens to each pet, and the reason for each field."""
     return Document("", map(_explain, explanations))
 
 
 def summary_view(summary: PlanSummary) -> Document:
-    """Return the plan's numbers, each with its name and a note."""
+    """Return the counts of the plan, each with a note, and the guard's verdict."""
     rows = [
         Row((name, number(total), note), tone="" if total else "quiet")
         for name, total, note in summary_rows(summary)
@@ -99,9 +97,7 @@ def _compare(reason: Reason) -> ComparisonRow:
 
 
 def _describe(explanation: Explanation) -> str:
-    """Describe the pet, its row, and what happens to it: `Pet 17, Bella (Pets!B18): nothing
-    changes.`.
-    """
+    """Describe the pet and what happens to it: `Pet 17, Bella (Pets!B18): nothing changes.`."""
     pet = "A new pet" if explanation.pet_id is None else f"Pet {explanation.pet_id}"
     name = f", {explanation.name}" if explanation.name else ""
     where = f" ({explanation.source})" if explanation.source else ""

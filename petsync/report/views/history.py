@@ -1,4 +1,4 @@
-"""The view of a history: each job's state and trends, then the rounds and the runs."""
+"""The view of a history: the state and the plots of each job, then the rounds and the runs."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def history_view(
 ) -> Document:
     """Return the history for a page.
 
-    `rounds` has the oldest first, `runs` the newest first; the newest `limit` of both are listed,
-    and the plots show all. With `now`, the page shows which jobs have not run for longer than
-    their usual pause.
+    `rounds` are given from the oldest to the newest, `runs` from the newest to the oldest. The
+    newest `limit` of each are listed; the plots include all rounds. With `now`, the page shows
+    which jobs have not run for longer than their usual pause.
     """
     made_at = f", made {format_timestamp(now)}" if now else ""
     return Document(f"petsync{made_at}", _blocks(rounds, runs, now, limit))
@@ -154,7 +154,7 @@ def _table(things: str, rows: Iterable[Row], left_out: int) -> Table:
         Column("Took", "id"),
         Column(things, "name"),
         Column("What"),
-        Column("Begun (UTC)", "where"),
+        Column("Started (UTC)", "where"),
     )
     return Table(columns, list(rows), more=format_more(left_out))
 

@@ -1,4 +1,4 @@
-"""The views of images to upload and of an upload's report."""
+"""The views of pictures to upload, and of the report of an upload."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def _record_picture(picture: Picture, *, is_brief: bool) -> Record:
 
 
 def _format_place(file: Picture | PictureProblem | UploadedFile) -> str:
-    """Return the file, and the cell that names it."""
+    """Return the cell that names the file, if there is one, and the file."""
     return ", ".join(filter(None, (file.source, file.file)))
 
 
@@ -220,7 +220,7 @@ def size(value: int) -> str:
 
 
 def format_pet(pet_id: int | None, name: str) -> str:
-    """Format a pet: `pet 7 (Bella)`."""
+    """Format a pet: `pet 7 (Bella)`; "" without an id."""
     if pet_id is None:
         return ""
     return f"pet {pet_id} ({make_visible(name)})" if name else f"pet {pet_id}"
@@ -239,8 +239,8 @@ def _describe_image(picture: Picture) -> str:
 
 
 def _describe_picture(picture: Picture) -> str:
-    """Return the description of a picture, the earlier run that sent it, or both, and the picture's
-    metadata. Views show this text after the pet and the file.
+    """Describe the picture, or name the earlier run that sent it, or both; then add the picture's
+    metadata.
     """
     description = _describe_image(picture)
     if picture.decision in ("uploaded", "confirm", "retry", "unknown") and picture.run:
@@ -257,7 +257,6 @@ def _outcome_title(outcome: Outcome, total: int) -> str:
 
 
 def _pictures_facts(pictures: Pictures) -> Iterator[tuple[str, str]]:
-    """Yield the store, the source of the pictures, the time of the inspection, and the options."""
     yield "store", pictures.store
     yield "pictures", pictures.source
     yield "inspected", format_timestamp(pictures.created)
@@ -269,8 +268,8 @@ def _pictures_facts(pictures: Pictures) -> Iterator[tuple[str, str]]:
 
 
 def _summarize_pictures(pictures: Pictures) -> str:
-    """Return one sentence: the number of pictures to send, of their pets, and of the pictures not
-    to send.
+    """Return the numbers of pictures to send, of their pets and of other pictures, in one
+    sentence.
     """
     sent = pictures.to_send
     pets = len({picture.pet_id for picture in sent})
@@ -295,14 +294,13 @@ def _summarize_pictures(pictures: Pictures) -> str:
 
 
 def _uploaded_facts(report: UploadReport) -> Iterator[tuple[str, str]]:
-    """Yield the store, the source of the pictures, and the time of the upload."""
     yield "store", report.store
     yield "pictures", report.source
-    yield "begun", f"{format_timestamp(report.started)}, took {words.duration(report.seconds)}"
+    yield "started", f"{format_timestamp(report.started)}, took {words.duration(report.seconds)}"
 
 
 def _summarize_upload(report: UploadReport) -> str:
-    """Return one sentence: how the upload ended, and the number of files with each outcome."""
+    """Return how the upload ended, and the number of files with each outcome."""
     counts = report.counts
     outcome_counts = ", ".join(
         f"{number(total)} {words.inflect_outcome(_OUTCOME_NAMES.get(outcome, outcome), total)}"

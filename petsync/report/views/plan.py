@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 
 _MAX_NOTES = 100
-"""The maximum number of notes and of unanswered queries on a page."""
+"""The maximum number of notes, and of failed queries, on a page."""
 _TILES = {
     "conflict": ("conflict", "conflicts"),
     "blocked": ("row needs fixing", "rows need fixing"),
@@ -69,7 +69,7 @@ _SEE_ALL_INBOUND = (
 
 
 def plan_view(plan: Plan, *, limit: int | None = 20, has_fingerprint: bool = False) -> Document:
-    """Return the plan with the first `limit` rows of each kind, all if it is None."""
+    """Return the plan with the first `limit` rows of each kind; None shows all rows."""
     return Document("", _blocks(plan, limit, has_fingerprint=has_fingerprint))
 
 
@@ -120,7 +120,6 @@ def _blocks(plan: Plan, limit: int | None, *, has_fingerprint: bool) -> Iterator
 
 
 def _advice(plan: Plan) -> str:
-    """Return what to do to see all rows."""
     if release_of(plan.notes):
         return (
             "open the report of the round, or use `petsync apply` with `--limit 0` on the same "
@@ -141,7 +140,7 @@ def _part(
     kinds: Sequence[RowKind] = ROW_KINDS,
     is_urgent: bool = False,
 ) -> Iterator[Details]:
-    """Yield the shown rows under their title and a note; nothing if there are no rows."""
+    """Yield a part with these rows; nothing if there are none."""
     if listing.total:
         rows = MappedRecords(listing.shown, make)
         yield Details(
@@ -156,7 +155,7 @@ def _part(
 
 
 def _notes(plan: Plan) -> Sequence[str]:
-    """Return the plan's notes, without the note on a release if `plan_alerts` shows it."""
+    """Return the plan's notes, without the note about a release, which `plan_alerts` shows."""
     return plan.notes[1:] if plan.verdict.ok and release_of(plan.notes) else plan.notes
 
 
@@ -177,7 +176,6 @@ def _page_blocks(plan: Plan) -> Iterator[Block]:
 
 
 def _tiles(counts: Counter[str]) -> list[Row]:
-    """Return the number of rows of each kind, each with its name."""
     return [
         Row(
             (_TILES[kind][counts[kind] != 1], number(counts[kind])),

@@ -93,11 +93,11 @@ def _facts(rehearsal: Rehearsal) -> Iterator[tuple[str, str]]:
     yield "tried", f"on the copy, on this machine (profile {rehearsal.profile})"
     if rehearsal.broken is not None:
         yield "faults", rehearsal.broken.faults
-        yield "broken", _describe_faults(rehearsal.broken)
+        yield "affected", _describe_faults(rehearsal.broken)
 
 
 def _statuses(rehearsal: Rehearsal) -> Table:
-    """Return the number of pets with each status, before and after, and what changes it."""
+    """Return the number of pets with each status before and after, and the changes in between."""
     table = rehearsal.by_status()[list(_STATUS_COLUMNS)]
     rows = [
         Row((str(status) or _NO_STATUS, *_format_counts(counts)))
@@ -110,7 +110,7 @@ def _statuses(rehearsal: Rehearsal) -> Table:
 
 
 def _format_counts(counts: list[int]) -> list[str]:
-    """Return the numbers; "" for a 0 between the first and the last."""
+    """Return the numbers as text. Between the first and the last, a 0 is ""."""
     return [number(n) if n or at in (0, len(counts) - 1) else "" for at, n in enumerate(counts)]
 
 
@@ -121,15 +121,15 @@ def _new_pets(rehearsal: Rehearsal, limit: int | None) -> Iterator[Details]:
         for change, pet_id in listing.shown
     ]
     pets = count(listing.total, "new pet")
-    title = f"{pets}, with the ids that the copy gave: the store may give others"
+    title = f"{pets}, with the ids that the copy assigned: the store may assign others"
     if listing.total:
         records = Records(rows, ROW_KINDS, listing.more)
         yield Details(title, [records], is_open=len(rows) <= fold_limit(limit))
 
 
 def _iter_unexpected(rehearsal: Rehearsal, limit: int | None) -> Iterator[Block]:
-    """Yield the values that differ from the plan although no change failed, and the number of pets
-    that differ because their change was not applied.
+    """Yield the values that differ from the plan although their changes were applied, and the
+    number of pets that differ because their changes were not applied.
     """
     frame = rehearsal.unexpected
     is_ok = frame["outcome"].isin(_OK_OUTCOMES)
@@ -157,7 +157,7 @@ def _format_id(pet_id: object) -> str:
 
 
 def _leftovers(rehearsal: Rehearsal, limit: int | None) -> Iterator[Details]:
-    """Yield the changes of a second plan by reason, the first `limit` of each."""
+    """Yield the changes of a second plan by reason, at most `limit` for each reason."""
     groups: dict[Why, list[LeftoverChange]] = {}
     for leftover in rehearsal.remaining_changes():
         groups.setdefault(leftover.why, []).append(leftover)

@@ -1,4 +1,4 @@
-"""The views of a round and of several rounds: as lines, in a notebook, and as a page."""
+"""The views of a round and of several rounds, for a terminal, a notebook and a page."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ __all__ = [
 
 _MAX_ALIKE = 20
 _MAX_ROWS = 1_000
-"""The maximum number of rows of each kind on a page; the JSON beside it has all."""
+"""The maximum number of rows of each kind on a page; the JSON of the round has all rows."""
 _ID_LENGTH = 22
-"""The length of the timestamp in an id; the start of an id is enough to find a round."""
+"""The length of the timestamp in an id, with which commands can find the round."""
 _DIFFERENCE_COLUMNS = (
     Column("Where", "where"),
     Column("Id", "id"),
@@ -104,19 +104,19 @@ _SHOW_ALL_HINT = "To see everything: `--limit 0`, or as a page with `--report FI
 
 
 def round_view(round_report: RoundReport, *, limit: int | None = 20) -> Document:
-    """Return the round with the first `limit` of each kind of difference that it left."""
+    """Return the round with the first `limit` differences of each kind that it left."""
     return Document(f"petsync round of {round_report.round.name}", _blocks(round_report, limit))
 
 
 def rounds_view(rounds: Sequence[RoundReport], *, limit: int | None = 5) -> Document:
-    """Return a table of the rounds, and the first `limit` differences of each kind for each round
-    that has any.
+    """Return a table of the rounds, and the first `limit` differences of each kind that each of
+    them left.
     """
     return Document("", _rounds_blocks(rounds, limit))
 
 
 def round_page_view(round_report: RoundReport) -> Document:
-    """Return the round for a page: the status first, then what to do, then every difference that it
+    """Return the round for a page: the status first, then the commands, the differences that it
     left, and the changes of both sides.
     """
     started = format_timestamp(round_report.round.started)
@@ -125,7 +125,7 @@ def round_page_view(round_report: RoundReport) -> Document:
 
 
 def rounds_page_view(rounds: Sequence[RoundReport]) -> Document:
-    """Return a table of the rounds, and everything about each of them, for a page."""
+    """Return a table of the rounds, and the details of each of them, for a page."""
     if not rounds:
         return Document("", [Summary(_NO_ROUNDS)])
     rows = [Row((status_badge(r.round), r.round.name, format_open(r.round))) for r in rounds]
@@ -137,9 +137,7 @@ def rounds_page_view(rounds: Sequence[RoundReport]) -> Document:
 
 
 def past_rounds_view(rounds: Sequence[Round], *, limit: int | None = 20) -> Document:
-    """Return a table of the first `limit` rounds, with the start of each and the beginning of its
-    id.
-    """
+    """Return a table of the first `limit` rounds, with the start of their ids."""
     shown = first(rounds, limit)
     table = _table(shown.shown, format_more(shown.more), has_start=True)
     return Document("", [table] if rounds else [Summary(_NO_ROUNDS)])
@@ -203,9 +201,7 @@ def _store_changes(round_report: RoundReport, plan: Plan) -> Iterator[Block]:
 def _change_records(
     changes: Sequence[Change], plan: Plan, report: Report | None
 ) -> Iterator[Record]:
-    """Yield each change as it was planned or, if it was not applied or has a message, with its
-    outcome.
-    """
+    """Yield the changes, each with its outcome if it was not applied or has a message."""
     results = {} if report is None else {result.number: result for result in report.results}
     clashes = clashes_by_row(plan)
     for n, change in enumerate(changes):
@@ -275,8 +271,8 @@ def _end(round_: Round) -> Iterator[Block]:
 def _differences(
     round_report: RoundReport, limit: int | None, *, is_page: bool = False
 ) -> Iterator[Details]:
-    """Yield what the round left, by kind. A page has the rows of large groups, which are folded;
-    elsewhere a group is one sentence.
+    """Yield what the round left, by kind. A large group is a collapsed part of a page; elsewhere it
+    is one sentence.
     """
     most_alike = _MAX_ALIKE if limit is None or is_page else limit
     for kind, differences in by_kind(round_report.open).items():
@@ -289,7 +285,7 @@ def _differences(
             for each in large_groups
         ]
         if is_page and kind == "waiting" and len(others) > _MAX_ALIKE:
-            # The changes that wait are also in the parts below.
+            # Other parts of the page show these changes, too.
             table = [Details(count(len(others), "change"), table, is_open=False)]
         shown = first(others, limit).shown
         is_open = is_page or (kind != "note" and len(shown) <= fold_limit(limit))

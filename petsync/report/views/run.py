@@ -74,8 +74,8 @@ _COLUMNS = (
     Column("What happened"),
 )
 _FIRST, _FIRST_DONE = 1_000, 20
-"""The number of rows that a page shows without its script: of outcomes that need attention, and of
-others.
+"""The number of rows that a page shows without JavaScript, for an outcome that may need attention
+and for another outcome.
 """
 
 
@@ -133,7 +133,6 @@ def _page_blocks(report: Report) -> Iterator[Block]:
 
 
 def outcome_kind(outcome: Outcome) -> RowKind:
-    """Return the kind of a page's rows with this outcome."""
     first = _FIRST_DONE if outcome in ("applied", "unchanged") else _FIRST
     return RowKind(_kind_name(outcome), capital(outcome), words.OUTCOME_MARK[outcome], first)
 
@@ -149,8 +148,8 @@ def outcome_record(
     report: Report,
     clashes: words.ClashesByRow,
 ) -> Record:
-    """Return what was planned, with its outcome. `kind` is the position of the outcome; `clashes`
-    has the conflicts of single fields of the planned changes.
+    """Return what was planned, with its outcome. `kind` is the index of the outcome in the kinds of
+    the block; `clashes` are the plan's conflicts about single fields.
     """
     if isinstance(planned, Conflict):
         return msgspec.structs.replace(of_conflict(planned), kind=kind)
@@ -185,8 +184,8 @@ def totals_table(
     *,
     linked: Collection[Outcome] = (),
 ) -> Table:
-    """Return the number of things with each outcome, and their sum. `names` has other words for
-    outcomes; `linked` has the outcomes of which a page has the rows.
+    """Return the number of things with each outcome, and the total. `names` are other names for
+    outcomes; on a page, the totals of the `linked` outcomes link to their rows.
     """
     names = names or {}
     columns = (Column("Outcome", "head"), Column(things, "number"))
@@ -204,7 +203,7 @@ def totals_table(
 
 
 def outcome_blocks(report: Report, limit: int | None, *, is_over: bool = False) -> Iterator[Block]:
-    """Yield the reason if the run stopped early, and, by cause, the results that need attention.
+    """Yield the reason if the run stopped early, and the results that need attention, by cause.
     With `is_over`, the actions to take are left out.
     """
     yield from stop_alert(report.stopped)
@@ -246,7 +245,7 @@ def _row(result: Result, names: Sequence[str]) -> Row:
     return Row(cells, words.OUTCOME_MARK[result.outcome])
 
 
-# The words of past runs, for every format.
+# Texts about past runs, for every output format.
 
 
 _DONE_WORDS: Mapping[str, str] = {
@@ -271,7 +270,6 @@ _STATES: Mapping[str, tuple[str, words.Mark]] = {
 
 
 def state_badge(past: PastRun) -> Badge:
-    """Return the state of the run as a status."""
     sign, mark = _STATES[past.state]
     return Badge(sign, capital(past.state), mark)
 
@@ -342,8 +340,8 @@ def run_view(
     files: Sequence[UploadedFile] = (),
     limit: int | None = 20,
 ) -> Document:
-    """Return a run, and the outcomes of the first `limit` of its files, each with the change to its
-    pet; without files, of its changes.
+    """Return a run, and the first `limit` of its files with their outcomes and the changes of their
+    pets; for a run without files, its changes.
     """
     blocks: list[Block] = [_runs_table([_run_row(run, None, has_store=True)])]
     if files:
@@ -419,7 +417,7 @@ def _file_blocks(file: UploadedFile, entry: Entry | None) -> list[Block]:
 
 
 def _outcome_note(text: str, outcome: Outcome | None) -> Note:
-    """Return the text, with a sign unless the outcome is `applied`."""
+    """Return the text, with a mark unless the outcome is `applied`."""
     if outcome == "applied":
         return Note(text)
     return Note(text, mark=words.OUTCOME_MARK[outcome or "unknown"])

@@ -38,7 +38,7 @@ __all__ = ["findings_view", "sheet_facts", "sheet_summary", "sheet_view", "snaps
 _STATUSES = 12
 _TABS = 5
 _OPEN_RULES = 3
-"""The maximum number of rules whose findings are expanded."""
+"""The maximum number of rules whose findings are not collapsed."""
 _SHOWN_PLACES = 3
 _COLUMNS = (
     Column("Where", "where"),
@@ -49,14 +49,14 @@ _COLUMNS = (
 
 
 def sheet_view(sheet: Sheet, *, limit: int | None = 20) -> Document:
-    """Return the sheet and its findings by rule, the most frequent first, each with the first
-    `limit` findings; cells with equal findings count as one.
+    """Return the sheet and its findings by rule, the most frequent rule first, with the first
+    `limit` findings of each rule. Equal findings count as one.
     """
     return Document("petsync sheet", _sheet_blocks(sheet, limit))
 
 
 def findings_view(findings: Findings, *, limit: int | None = 20) -> Document:
-    """Return a table of findings, grouped by rule as for a sheet."""
+    """Return the findings by rule, as for a sheet."""
     each = list(iter_findings(findings))
     return Document("", [*_groups(each, limit), Summary(totals(each))])
 
@@ -111,8 +111,8 @@ def _describe_start(group: FindingGroup) -> str:
 
 
 def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
-    """Yield the file, its tabs that are not read, its corrected cells, and its columns: first those
-    of petsync, then the others.
+    """Yield facts about the sheet: the file, the tabs that are not read, the corrected cells,
+    petsync's columns and the other columns.
     """
     tab = f", tab {sheet.tab}" if sheet.tab else ""
     yield "file", f"{sheet.source}{tab}"
@@ -124,7 +124,7 @@ def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
     known_columns = (str(name) for name in sheet.rows.columns if str(name) in sheet.columns)
     yield "columns", ", ".join(known_columns)
     if len(sheet.others.columns):
-        yield "kept", ", ".join(map(str, sheet.others.columns))
+        yield "others", ", ".join(map(str, sheet.others.columns))
 
 
 def _format_tabs(tabs: Sequence[str]) -> str:
@@ -155,8 +155,8 @@ def _next_step(findings: Sequence[Finding]) -> str:
 
 
 def _snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Yield the store and the time of the snapshot, and the number of pets that were listed in
-    different versions and read again.
+    """Yield facts about the snapshot: the store, the time, and the pets that were read again
+    because the lists had different versions of them.
     """
     yield "store", snapshot.source
     yield "taken", format_timestamp(snapshot.taken_at)
