@@ -1,8 +1,8 @@
 """Forms for notebooks: `login`, `open_sheet`, `review`, `upload_images`, `browse`, and `app`,
 which combines them on one page.
 
-Each form gathers input, calls the Store, and shows the result; each has an equivalent plain
-function (docs/forms.md). Without a live kernel, a form is HTML and text.
+Each form collects input, calls the Store, and shows the result. docs/forms.md shows how to do the
+same without the form. Without a live kernel, a form is HTML and text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HOME = {
 
 
 class _Forms(ModuleType):
-    """The type of this package's module object. Some forms have the same name as their module;
+    """The type of this package's module object. Some forms have the same name as their module:
     importing the module must not replace the form.
     """
 

@@ -39,7 +39,7 @@ _STEPS = {
     "images": ("Images", "store.upload(store.pictures(folder))"),
     "catalogue": ("Catalogue", "store.find_by_status(status)"),
 }
-"""The title of each step, and the equivalent function."""
+"""The title of each step, and the equivalent code."""
 _BESIDE = frozenset(("images", "catalogue"))
 _NO_PLAN = "There is no plan yet: open a sheet first."
 _NO_REPORT = "Nothing has been applied yet: review a plan, and apply it."
@@ -47,8 +47,8 @@ _NO_REPORT = "Nothing has been applied yet: review a plan, and apply it."
 
 def app(store: Store | None = None) -> AppForm:
     """Return all forms as one page: sign in, open a sheet, review, apply, see the report; also
-    images and the catalogue. Without a store, the page uses the one in PETSYNC_URL or
-    petsync.toml, otherwise the user chooses one on the page.
+    images and the catalogue. Without `store`, the page uses the store that PETSYNC_URL or
+    petsync.toml names; if none is named, the user chooses a store on the page.
     """
     return connect_app({}) if store is None else AppForm(store)
 
@@ -69,7 +69,7 @@ def connect_app(options: Mapping[str, Any]) -> AppForm:
 
 @dataclass(slots=True)
 class _Part:
-    """One step: its box on the page, and its form (None until the step is first shown)."""
+    """One step: its box on the page, and its form, if it already has one."""
 
     box: ipywidgets.VBox = field(default_factory=ipywidgets.VBox)
     form: Form | None = None
@@ -92,7 +92,7 @@ class AppForm(Form):
         self._done: set[str] = set()
 
     def _views(self) -> Iterator[Document]:
-        """Yield the steps with their equivalent functions."""
+        """Yield the steps with the equivalent code."""
         address = "a store that you choose" if self.store is None else self.store.url
         steps = [_STEPS[name] for name in self._names]
         title = "In a live notebook this is a page. In plain Python:"
@@ -109,7 +109,7 @@ class AppForm(Form):
         return {name: part.form for name, part in self._parts.items() if part.form is not None}
 
     def go(self, name: str) -> None:
-        """Show this step, and move the focus to its heading."""
+        """Show this step, and move the focus to the heading of its form."""
         self.notice.clear()
         self.steps.current = name
         form = self._parts[name].form
@@ -117,7 +117,9 @@ class AppForm(Form):
             form.heading.focus()
 
     def close(self) -> None:
-        """Stop the work of all steps, and remove the page."""
+        """Stop the work of all steps, remove the page, and close the store if the page opened
+        it.
+        """
         # Close `work` first, because a step's form may report the end of its work while it closes.
         self.work.close()
         for form in self.forms.values():
@@ -159,7 +161,9 @@ class AppForm(Form):
             show(part.box, name == self.current)
 
     def _make(self, name: str) -> None:
-        """Make the step's form when the step is first shown: a form may send requests at once."""
+        """Make the step's form only when the step is first shown, because a new form may send
+        requests.
+        """
         part, make = self._parts[name], self._makers.get(name)
         if part.form is None and make is not None:
             part.form = make()
@@ -221,7 +225,7 @@ class AppForm(Form):
         if isinstance(part.form, ReviewForm) and part.form.is_running:
             raise LockedError(
                 "a run is still active",
-                hint="Wait for it to end under Review and apply, or stop it.",
+                hint="Wait for it to end in “Review and apply”, or stop it there.",
             )
         if part.form is not None:
             part.form.close()
@@ -291,7 +295,7 @@ class AppConfig:
 
     @contextmanager
     def exported(self, environ: MutableMapping[str, str], token: str | None) -> Iterator[None]:
-        """Store the options and the token in the environment of child processes, until the end of
+        """Put the configuration and the token into `environ`, for child processes, until the end of
         the block.
         """
         formers = {name: Secret(environ[name]) for name in (_GIVEN, _TOKEN) if name in environ}
@@ -307,8 +311,8 @@ class AppConfig:
 
 
 def take_given(environ: MutableMapping[str, str] = os.environ) -> AppConfig:
-    """Return the server's configuration. Remove it and the variables of Voilà's request from the
-    environment.
+    """Return the server's configuration; remove it and the variables of Voilà's request from
+    `environ`.
     """
     options = json.loads(environ.pop(_GIVEN, "{}"))
     for name in _REQUEST:
@@ -321,7 +325,7 @@ def take_given(environ: MutableMapping[str, str] = os.environ) -> AppConfig:
 
 
 def open_page() -> AppForm:
-    """Change to the folder where petsync was started, and return the page."""
+    """Change to the folder and the umask with which petsync was started, and return the page."""
     config = take_given()
     os.chdir(config.folder)
     os.umask(config.umask)

@@ -79,7 +79,7 @@ _MAX_TAG = 60
 
 
 class Catalogue:
-    """The pets of a snapshot. `Places` are positions of pets in it, counted from 0."""
+    """The pets of a snapshot. `Places` are positions in the snapshot, counted from 0."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -201,7 +201,7 @@ class Catalogue:
 
 async def look_up(store: Store, pet_id: int, problem: str, hint: str) -> Pet:
     """Return the pet with this id, whatever its status. Raises NotFoundError with this problem and
-    hint if there is none, and ApiError if the look-up fails.
+    hint if there is none, and ApiError if the lookup fails.
     """
     found = (await store.aio.look_up([pet_id]))[pet_id]
     if isinstance(found, FailedLookup):
@@ -230,8 +230,8 @@ def tags_text(pet: Pet) -> str:
 
 
 def _short_tags(pet: Pet) -> Sequence[Tag]:
-    """Return the pet's tags, without ids if all have different names: a tag that is edited by its
-    name keeps its id.
+    """Return the pet's tags, without ids if their names are unique: tags that are edited by name
+    keep their ids.
     """
     names = [tag.name for tag in pet.tags]
     if all(names) and len(set(map(_fold_case, filter(None, names)))) == len(names):
@@ -314,14 +314,14 @@ def _texts(pet: Pet) -> dict[str, str]:
     }
 
 
-# Photos: the pictures of a pet. Only the service's own pictures are fetched. Of others, only the
-# address is shown, because anybody may have written it.
+# Photos: the pictures of a pet. Only pictures on the service's own server are fetched. Of other
+# pictures, only the URL is shown, because anybody may have entered it.
 
 
 _PHOTOS_A_PAGE = 6
 _AT_A_TIME = 3
 _LARGE_SIDE = 240
-"""The maximum width and height of the picture beside the fields, in pixels."""
+"""The maximum width and height of the picture next to the fields, in pixels."""
 _LONGEST = 200
 _PHOTO_COLUMNS = [
     {"key": "picture", "title": "Picture", "kind": "image"},
@@ -342,7 +342,7 @@ class _Source(NamedTuple):
 
 class Photos:
     """A pet's photos in a table, `table`, which is filled page by page. `first`, if given, shows
-    the first one that the service serves, larger than in the table.
+    the first photo on the service's own server, larger than in the table.
     """
 
     def __init__(self, store: Store, work: Work, first: ipywidgets.HTML | None = None) -> None:
@@ -393,7 +393,7 @@ class Photos:
             self._work.start(work, lambda sources: self._take(turn, sources))
 
     def _is_usable(self, url: str) -> bool:
-        """Return true if the service serves the photo, and it is not known to be no picture."""
+        """Return true if the photo is on the service's own server, and may be a picture."""
         source = self._sources.get(url)
         return self._store.serves(url) and (source is None or source.is_picture)
 
@@ -402,7 +402,7 @@ class Photos:
         return source is None or (url == large and source.is_picture and not source.large)
 
     async def _fetch_all(self, urls: list[str], large: str) -> dict[str, _Source]:
-        """Return the photos; the one at the URL `large` in both sizes."""
+        """Return the photos; the photo at the URL `large` in both sizes."""
         gate = asyncio.Semaphore(_AT_A_TIME)
 
         async def one(url: str) -> _Source:
@@ -526,7 +526,7 @@ def _several(label: str) -> ipywidgets.SelectMultiple:
     )
 
 
-# The static view of a catalogue: its numbers, and the first pets.
+# The static view of a catalogue: its summary and the first pets.
 
 
 _MAX_PETS = 10
@@ -543,7 +543,6 @@ _COLUMNS = (
 
 
 def _first_pets(catalogue: Catalogue, places: Places) -> document.Table:
-    """Return the first of the pets at `places`."""
     rows = list(map(_row, catalogue.pets(places[:_MAX_PETS])))
     more = document.format_more(len(places) - len(rows))
     return document.Table(_COLUMNS, rows, "grid", has_titles=True, more=more)
@@ -673,7 +672,7 @@ class BrowseForm(Form):
 
     @property
     def _places(self) -> Places:
-        """The positions of the pets that the filters leave."""
+        """The positions of the pets that match the filters."""
         if self.catalogue is None:
             return np.empty(0, dtype=np.int64)
         return self.catalogue.find() if self._panel is None else np.array(self._pages.found)
@@ -790,8 +789,8 @@ class BrowseForm(Form):
             review.close()
 
     def _catalogue_now(self) -> Catalogue | PetsyncError | None:
-        """Return the catalogue, or the error if it cannot be read. Read it first if necessary,
-        unless a kernel is live: then return None if it has not been read.
+        """Return the catalogue, or the error if it cannot be read. Without a live kernel, it is
+        read now if necessary; otherwise return None if it has not been read.
         """
         if self.catalogue is not None or forms.is_live():
             return self.catalogue

@@ -1,4 +1,4 @@
-"""Components of all forms: tables, file drops, notices, secrets, steps, buttons and ticks."""
+"""Components of the forms: tables, notices, steps, buttons, and fields for files and secrets."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class Part(anywidget.AnyWidget):
     """A widget with its own JavaScript and style sheet. It shows text as text, never as HTML.
 
     Any thread may change it. A front end that opens asks the kernel for the state of all widgets.
-    Because the answer may arrive after updates that are newer, a part then sends again what differs
-    from the answer. It does not send the other traits, because the user may already have changed
+    Because the answer may arrive after newer updates, a part then sends the traits that differ from
+    the answer again. It does not send the other traits, because the user may already have changed
     them.
     """
 
     _sending: ClassVar[threading.RLock] = threading.RLock()
-    """Held while a state is read and sent, so that the newest one is sent last."""
+    """Held while a state is read and sent, so that the newest state is sent last."""
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
         """Return the state of these traits, by default of all."""
@@ -101,7 +101,7 @@ class Part(anywidget.AnyWidget):
         styles: Sequence[str] = (),
         **options: Any,
     ) -> None:
-        """Read the `script`, and what it shares with petsync's pages: scripts and styles."""
+        """Read the `script`, and the scripts and styles that it shares with petsync's pages."""
         # traitlets creates a subclass for each widget and does not pass `script`.
         if script:
             pages = map(html.asset, ("dom.js", *shared))
@@ -118,7 +118,7 @@ def _page_style(name: str) -> str:
     return f".petsync-form {{{style}}}\n"
 
 
-# Buttons, ticks, and options that are folded at first.
+# Buttons, checkboxes, and options that are hidden at first.
 
 
 def button(text: str, *, primary: bool = False) -> ipywidgets.Button:
@@ -148,7 +148,7 @@ class _FoldButton(Part, script="fold.js"):
 
 
 class Fold(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """A button with this title, and the widgets that it shows and hides; hidden at first."""
+    """A button with this title, and widgets that it shows and hides. They are hidden at first."""
 
     def __init__(self, title: str, children: Sequence[ipywidgets.Widget]) -> None:
         self._button, self._inner = _FoldButton(label=title), ipywidgets.VBox(children)
@@ -166,11 +166,11 @@ class Fold(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._button.is_open = True
 
 
-# Received files: a browser sends each in pieces, into its own folder, under a safe name.
+# Received files: a browser sends each file in pieces. Each file has its own folder and a safe name.
 
 
 _MAX_BYTES = 120
-"""The maximum length of a stored name, in bytes. File systems allow 255, and copies get longer
+"""The maximum length of a stored name, in bytes. File systems allow 255, but copies get longer
 names.
 """
 _MAX_SUFFIX = 12
@@ -190,8 +190,8 @@ class ReceivedFile:
 
 
 class IncomingFile:
-    """A file that arrives in pieces, each of which is written at once. No other user can read it.
-    Raises OSError if it cannot be created, or if its name contains a NUL.
+    """A file that arrives in pieces, each of which is written immediately. No other user can read
+    it. Raises OSError if it cannot be created, or if its name contains a NUL.
     """
 
     def __init__(self, folder: Path, name: str, size: int) -> None:
@@ -253,8 +253,8 @@ class Files(Part, script="files.js"):
     than `max_bytes` (0: no limit) is refused; the message ends with `way_out`. `received` has the
     complete files; if `listed`, the user sees them in a list and can remove them.
 
-    Their content is in a private folder on this machine until the file is removed, the widget is
-    closed, or the kernel ends.
+    A file is in a private folder on this machine until it is removed, the widget is closed, or the
+    kernel ends.
     """
 
     label = t.Unicode("Files").tag(sync=True)
@@ -450,13 +450,13 @@ class Heading(Part, script="heading.js"):
         self.send({"focus": True})
 
 
-# Link: an address to open in another tab or to copy, which must not be saved.
+# Link: a URL to open in another tab or to copy, which must not be saved.
 
 
 class Link(Part, script="link.js"):
-    """A link with the text `label`, and a field to copy its address from. The address (http or
-    https) is sent as a message and is not stored in any widget's state, because it may be a
-    secret. Without an address, the widget is hidden.
+    """A link with the text `label`, and a field from which the user can copy its URL. The URL (http
+    or https) is sent as a message and is not stored in any widget's state, because it may contain a
+    secret. Without a URL, the widget is hidden.
     """
 
     label = t.Unicode("").tag(sync=True)
@@ -467,17 +467,17 @@ class Link(Part, script="link.js"):
         self.on_msg(self._handle_message)
 
     def show(self, url: str) -> None:
-        """Show the address, and move the focus to the link."""
+        """Show the URL, and move the focus to the link."""
         self.url = url
         self.send({"url": url, "focus": True})
 
     def clear(self) -> None:
-        """Remove the address."""
+        """Remove the URL."""
         self.url = ""
         self.send({"url": ""})
 
     def _handle_message(self, _: object, content: dict[str, Any], __: object) -> None:
-        # A reloaded page does not have the address.
+        # A reloaded page does not have the URL.
         if content.get("ready") is True:
             self.send({"url": self.url})
 
@@ -501,9 +501,9 @@ class Meter(Part, script="meter.js"):
 
 
 class Notice(Part, script="notice.js"):
-    """A message that screen readers announce. `tone` is "", "done", or "problem" (announced at
-    once); `text` is the message, and `hint` says what to do. The widget is hidden if `text` is
-    empty.
+    """A message that screen readers announce. `tone` is "", "done", or "problem" (announced
+    immediately); `text` is the message, and `hint` says what to do. The widget is hidden if `text`
+    is empty.
     """
 
     text = t.Unicode("").tag(sync=True)
@@ -592,7 +592,7 @@ class Steps(Part, script="steps.js"):
     current = t.Unicode("").tag(sync=True)
 
 
-# Table: one page of rows, as the table of a plan's page, with ticks, choices and buttons.
+# Table: one page of rows, as in the table of a plan's page, with checkboxes, choices and buttons.
 
 
 Row = dict[str, Any]
@@ -767,7 +767,7 @@ class Pages(Generic[T]):
         ]
 
     def _follow(self, _: object) -> None:
-        """Show what the user asks for. One click may change several traits: it is one change."""
+        """Show what the user asked for, only once if a click changes several traits."""
         if self._filling:
             return
         table = self.table
@@ -825,9 +825,9 @@ class Pages(Generic[T]):
 
 
 def sort_key(text: str, column: str = "") -> tuple[int, int, tuple[str | int, ...]]:
-    """Return the key to sort a cell's text in a table's column by: numbers by their value, cells of
-    a sheet (column `where`) by their row, other texts by their letters and the numbers in them,
-    empty ones last.
+    """Return the sort key for a cell's text. Numbers are sorted by value, addresses in a sheet
+    (column `where`) by row, and other texts by their letters and the numbers in them; empty texts
+    come last.
     """
     if _NUMBER.fullmatch(text):
         return 0, int(text), ()
@@ -849,7 +849,7 @@ def matches(text: str, words: str) -> bool:
 
 
 def fold_case(text: str) -> str:
-    """Return the text without case and accents, to compare it."""
+    """Return the text in lower case and without accents, for comparisons."""
     if text.isascii():
         return text.lower()
     plain = unicodedata.normalize("NFKD", text)
@@ -857,7 +857,7 @@ def fold_case(text: str) -> str:
 
 
 def _text_of(cell: Any) -> str:
-    """The text of a cell of any kind, except addresses of pictures and options of a choice."""
+    """The text by which a cell of any kind is searched and sorted."""
     return "\n".join(_iter_texts(cell))
 
 

@@ -56,7 +56,9 @@ class Work:
         self._is_closed = False
 
     def wrap_callback(self, act: Callable[..., object]) -> Callable[..., None]:
-        """Return the function as a widget's callback that reports its errors."""
+        """Return the function as a widget's callback, which reports errors, and does nothing after
+        `close`.
+        """
 
         def callback(*arguments: Any) -> None:
             try:
@@ -292,8 +294,8 @@ class Form(ABC):
         return "\n".join([heading, *map(html.document_html, self._views())])
 
     def text(self) -> str:
-        """The form's current state as plain text of at most 80 columns; only addresses and paths
-        can be longer.
+        """The form's current state as plain text of at most 80 columns; only lines with URLs, paths
+        or commands can be longer.
         """
         return "\n\n".join([self.heading.text, *map(plain_text, self._views())])
 
@@ -331,9 +333,7 @@ class Form(ABC):
         self.notice.say(text, hint)
 
     def in_form(self, text: str) -> str:
-        """Return the text with what the user can do in the form in place of commands and
-        options.
-        """
+        """Return the text with the form's controls in place of commands and options."""
         return replace_terms(text, self.terms)
 
     def fail(self, error: BaseException) -> None:
@@ -346,13 +346,13 @@ class Form(ABC):
         else:
             # The message of an unknown error may contain a secret.
             self.notice.warn(
-                f"This form failed because of a fault in petsync ({type(error).__name__})",
-                "No data is lost; the kernel's log has the details.",
+                f"This form failed because of a bug in petsync ({type(error).__name__})",
+                "The kernel's log has the details.",
             )
 
     def forget_refusal(self) -> bool:
-        """Return whether the notice shows a request that was refused with 401, and clear it if
-        so.
+        """Return whether the notice shows that a request was refused with 401; if so, clear the
+        notice.
         """
         refused, self._refused = self._refused, ""
         if not refused or self.notice.text != refused:
@@ -384,7 +384,7 @@ class Form(ABC):
         return bundle
 
     def _ipython_display_(self) -> None:
-        """Display two outputs in a live notebook: the saved one, and the widgets."""
+        """Display two outputs in a live notebook: the static view, and the widgets."""
         if self._is_closed or not is_live() or _is_page():
             raise NotImplementedError  # IPython then shows the MIME bundle
         self._still.show()
@@ -396,8 +396,8 @@ class Form(ABC):
 
 
 def is_live() -> bool:
-    """Whether a user may be present. A kernel that runs a whole notebook accepts no input, so it
-    has no user. Voilà is the exception: it runs the notebook before the user sees it.
+    """Whether a user may be present: the kernel accepts input, or it is a kernel of Voilà, which
+    runs the notebook before the user sees the page.
     """
     if "ipykernel" not in sys.modules:
         return False

@@ -212,7 +212,9 @@ _TERMS = (
         f"Untick “{_KEEP}”",
     ),
 )
-"""Options of the command line and arguments, and the form's controls in their place."""
+"""Parts of messages that name options and arguments, as regular expressions, and their
+replacements.
+"""
 
 
 # Entries: the fields for signing in, one set for all methods.
@@ -276,12 +278,12 @@ class Entries:
 
 
 Message = tuple[str, str]
-"""A problem, and what to do about it ("" for nothing)."""
+"""A message, and a hint, which may be ""."""
 
 
 def lack(account: Account) -> Message | None:
-    """Return the restriction of a signed-in account, and what to do about it; None if there is
-    none.
+    """Describe what a signed-in account cannot do, and what to do about it; None if it is not
+    restricted.
     """
     if not account.signed_in:
         return None
@@ -304,7 +306,7 @@ def lack(account: Account) -> Message | None:
 
 
 def welcome(account: Account) -> Message:
-    """The message right after signing in."""
+    """Return the message to show right after the user has signed in."""
     if lack(account) is not None:
         missing = READ if account.can_read is False else WRITE
         restriction = (
@@ -427,14 +429,14 @@ class Panel:
 R = TypeVar("R")
 
 _CONSENT_TIMEOUT_S = 900.0
-"""The time for the user to agree in the browser."""
+"""The time in which the user must agree in the browser."""
 _ACCOUNT_TIMEOUT_S = 5.0
-"""The time that a cell waits for the account before it shows the form, which continues to wait."""
+"""The time that a cell waits for the account before it shows the form."""
 
 
 class LoginForm(Form):
-    """Shows the account, signs in by the chosen method, and signs out. `account` is the service's
-    last response, None before the first.
+    """Shows the account, signs in by the chosen method, and signs out. `account` is the account as
+    last read from the service, None before the first response.
     """
 
     title = "Sign in"
@@ -531,7 +533,7 @@ class LoginForm(Form):
             self.ask()
 
     def _know(self) -> None:
-        """Wait until the service has responded, or the time is up."""
+        """Wait for the service's response, but not longer than a time limit."""
         self._know_soon()
         self._answered.wait(
             _ACCOUNT_TIMEOUT_S if is_live() else 2 * self.store.aio.settings.timeout

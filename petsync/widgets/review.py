@@ -56,8 +56,8 @@ class ActiveRun:
                 self.task.cancel()
 
     async def execute(self) -> ReportView | None:
-        """Execute the run, and return its report with the results in groups, even if the run is
-        stopped; None if it is stopped before it begins.
+        """Execute the run, and return its report, even if the run is stopped; None if it is stopped
+        before it begins.
         """
         with self._lock:
             self._is_begun = True
@@ -82,7 +82,7 @@ async def await_run_end(
     history: History, plans: Sequence[Plan], at_work: Callable[[PastRun], object]
 ) -> ReportView | None:
     """Wait for the end of the run that uses one of the plans, and return its report; None if there
-    is no such run. Meanwhile, `at_work` is called with the run.
+    is no such run. While the run is active, `at_work` is called with it repeatedly.
     """
     while (run := await asyncio.to_thread(_find_run, history, plans)) is not None:
         if run.state != "running":
@@ -170,13 +170,13 @@ class _State:
 
 
 _GENTLE_RATE = 5.0
-"""The number of requests per second that does not strain a service."""
+"""The maximum number of requests per second if the user chooses to send slowly."""
 
 
 class ReviewForm(Form):
     """Shows a plan; the user leaves out changes, resolves conflicts and overrides the guard. The
-    form applies exactly the plan that it showed last. `plan` is the plan under review, `report` the
-    report of the last run, None before the first.
+    form applies exactly the plan that the user confirmed. `plan` is the plan under review, `report`
+    the report of the last run, None before the first.
     """
 
     title = "Review the plan"
@@ -239,9 +239,7 @@ class ReviewForm(Form):
             self._open(self._panel)
 
     def close(self) -> None:
-        """Stop the work, and remove the widgets. The journal contains the changes of a stopped
-        run, which can be resumed.
-        """
+        """Stop the work, and remove the widgets. A run that is stopped can be resumed."""
         super().close()
         self._panel = self._table = None
 
@@ -343,7 +341,7 @@ class ReviewForm(Form):
                 self.notice.say("The run has ended. This is its report.")
 
     def _refresh_tally(self) -> None:
-        """Update the tally of the draft; an earlier question is no longer valid."""
+        """Update the counts of the draft; an earlier confirmation no longer applies."""
         panel, draft = self._panel, self._draft
         if panel is None or self._phase_name != "plan":
             return
@@ -403,7 +401,7 @@ class ReviewForm(Form):
 
         async def run(tell: Callable[[Progress], None]) -> Report:
             request = OutputRequest(into_sheet=into_sheet)
-            # The record of a run that has started meanwhile must stay.
+            # Check first: the request of a run that has started meanwhile must not be replaced.
             await asyncio.to_thread(self.store.aio.check, plan)
             await asyncio.to_thread(self._left_files.outputs.remember, plan, request)
             return await self.store.aio.apply(plan, on_progress=tell)
@@ -490,7 +488,7 @@ class ReviewForm(Form):
             self.notice.say(sentence, hint, done=True)
 
     def _not_run(self, panel: Panel, error: PetsyncError) -> None:
-        """Return to the plan, or to the last report: nothing was sent."""
+        """Return to the plan, or to the last report."""
         self._going = None
         self._phase(panel, "plan" if self.report is None else "done")
         if self.report is None:
@@ -568,10 +566,12 @@ def review(
     plan: Plan, store: Store, *, sheet: Sheet | None = None, findings: Iterable[Finding] = ()
 ) -> ReviewForm:
     """Return a form in which a user reviews a plan, leaves out changes, decides conflicts, and
-    applies it. `store.apply(plan)` does the same in code. Raises PlanError if `plan` is not a plan.
+    applies it. `store.apply(plan)` applies a plan without the form. Raises PlanError if `plan` is
+    not a plan.
 
-    The form writes the new ids into the plan's sheet, unless the user clears the checkbox, and
-    offers a file with the results. `sheet` is the plan's sheet if it is an uploaded copy, into
-    which nothing is written. A cell with a warning in the sheet's `findings` has a badge.
+    After a run, the form writes new ids into the plan's sheet if possible, unless the user clears
+    the checkbox, and offers a file with the results. `sheet` is the plan's sheet if it is an
+    uploaded copy, into which nothing is written. `findings` are those of the sheet; a warning is
+    shown next to its cell's change.
     """
     return ReviewForm(arguments.checked_plan(plan), store, sheet=sheet, findings=findings)

@@ -172,7 +172,7 @@ class Draft:
             self.choices[key] = side
 
     def tally(self) -> Tally:
-        """How many changes the plan from `build_plan` has."""
+        """The counts of the plan that `build_plan` returns, and of the changes left out."""
         add, update, delete = (int((self.kinds[self.ticked] == n).sum()) for n in range(3))
         left_out = len(self.ticked) - int(self.ticked.sum())
         return Tally(add, update + self._more(), delete, left_out)
@@ -213,7 +213,7 @@ class Draft:
         return any(self.ticked[number] for number in self._rows.get(row, ()))
 
     def _more(self) -> int:
-        """How many updates the choices add, minus those that they remove."""
+        """The number of updates that the choices add, minus the number that they remove."""
         more = 0
         for row in {self._places[pet_id] for pet_id, _ in self.choices}:
             ticked = [n for n in self._rows.get(row, ()) if self.ticked[n]]
@@ -471,8 +471,8 @@ class ReportView:
 
     @property
     def first(self) -> int:
-        """The view to show first: the first group that requires user action, or everything if there
-        is none.
+        """The view to show first: the first group that needs attention, or everything if there is
+        none.
         """
         worst = (n for n, group in enumerate(self.groups) if not group.is_plain)
         return next(worst, _ALL)
@@ -569,12 +569,12 @@ def _text(change: Change) -> str:
 
 
 MAX_LINKED_BYTES = 16 * 1024 * 1024
-"""The maximum size of a file that is part of the page; a larger one is shown by its path."""
+"""The maximum size of a file that is part of the page; of a larger file, only the path is shown."""
 
 
 class LeftFiles:
-    """Writes the files after a run. `received` is the sheet if its file was uploaded; `html` lists
-    what was written, and offers the results.
+    """Writes the files after a run. `received` is the sheet if its file was uploaded; `html` says
+    what was written, and offers the results for download.
     """
 
     def __init__(self, store: Store, received: Sheet | None) -> None:
@@ -661,11 +661,11 @@ def _link(name: str, data: bytes, label: str) -> str:
 
 SHIFTED_BOX = "Use the column as it is in the sheet"
 WAIT = "This form sent nothing. It shows the report when the run has ended."
-"""The hint if another process uses the plan."""
+"""The hint if another form or program applies the plan."""
 PLAN_AGAIN = "Plan again from the sheet to see the remaining changes."
 """The next step after an earlier run of the sheet was finished."""
 _NAMED = 20
-"""How many of the pets to delete are named in the question."""
+"""The maximum number of pets to delete that the question names."""
 _BY_HAND = "The user pressed Stop or closed the form."
 TERMS = (
     (r"`petsync resume \S+ --rate 5`", "“Continue”, with “Send slowly” ticked,"),
@@ -727,7 +727,7 @@ def overview(plan: Plan, unfinished: PastRun | None = None) -> str:
 
 
 def describe_tally(tally: Tally, *, is_ok: bool = True) -> str:
-    """How much is sent: `142 of 150 changes will be sent; 8 are left out`."""
+    """How many changes are sent: `142 of 150 changes will be sent; 8 are left out.`."""
     once = "" if is_ok else ", once you override the guard"
     if not tally.left_out:
         if not tally.sent:
@@ -835,8 +835,8 @@ def result(report: Report) -> str:
 
 
 def causes(groups: Iterable[ResultGroup]) -> str:
-    """The causes of all results except ordinary successes, those that require user action first,
-    each with a remedy; "" if there are none.
+    """The causes of all results except ordinary successes, each with what to do; those that need
+    attention come first. "" if there are none.
     """
     parts = []
     for group in groups:
@@ -978,7 +978,7 @@ class Panel:
         self.count.value = blocks_html(Summary(text))
 
 
-# ReviewTable: the visible part of a plan or report, and its ticked rows.
+# ReviewTable: fills the tables of the review form, and applies the user's input.
 
 
 _FEW = 10
@@ -1041,7 +1041,7 @@ class ReviewTable:
         self._judge()
 
     def open_report(self, ended: ReportView) -> None:
-        """Show a run's results, those that require user action first."""
+        """Show a run's results, the first group that needs attention first."""
         self._ended = ended
         self._filling = True
         self._panel.outcome.options = ended.views

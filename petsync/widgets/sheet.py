@@ -87,7 +87,7 @@ _UNCERTAIN = ("ragged-row", "broken-quote")
 
 @dataclass(frozen=True, slots=True)
 class SheetView:
-    """The sheet, its suggestions by address, and the addresses of cells that a different text can
+    """The sheet, its suggestions by address, and the addresses of the cells that a correction can
     fix.
     """
 
@@ -244,7 +244,7 @@ def _is_sheet(path: Path) -> bool:
 
 _OURS = (*COLUMNS, "action")
 _ASKED = 12
-"""How many headers the form asks about; the others count as the user's own columns."""
+"""The maximum number of headers that the form asks about; other columns are not used."""
 _ENCODINGS = (
     ("UTF-8", ""),
     ("Windows, Western Europe (cp1252)", "cp1252"),
@@ -363,7 +363,9 @@ _TERMS = (
     (r"\(--column .*?, in Python mapping=\{.*?\}\)", "(choose its meaning above)"),
     (r"\(--two-way, in Python two_way=True\)", f"(“{_ALONE}” in the options)"),
 )
-"""Options of the command line and arguments, and the form's controls in their place."""
+"""Parts of messages that name options and arguments, as regular expressions, and their
+replacements.
+"""
 
 PAGE = 20
 _VALUE = 60
@@ -425,7 +427,7 @@ class Findings:
             self.set(address, text)
 
     def take_choices(self) -> dict[str, str]:
-        """Return the choices, including an unfinished text."""
+        """Return the choices, including a text that the user has not confirmed yet."""
         if self._is_typed:
             address, text = self._open_address, self.own.value
             self._ask("")
@@ -711,7 +713,7 @@ class SaveForm:
         self.marked_as.value = str(path.with_name(f"{path.stem}.marked{suffix}"))
 
     def path(self, field: ipywidgets.Text) -> Path:
-        """The file that a field names. Raises SheetError if it is empty."""
+        """The file that a field names. Raises SheetError if the field is empty."""
         text = field.value.strip()
         if not text:
             raise SheetError("the copy has no name", hint="Enter one in the field.")
@@ -719,8 +721,8 @@ class SaveForm:
 
 
 def save_corrected(sheet: Sheet, path: Path) -> tuple[str, str]:
-    """Save the corrected copy, and return a message and a note, which may be "". Raises
-    SheetError.
+    """Save the corrected copy, and return a message and a note, which may be "". Raises SheetError
+    if the copy cannot be saved.
     """
     backup = write_corrected(sheet, path)
     backup_note = f"The previous file is now {backup.name}." if backup else ""
@@ -728,8 +730,8 @@ def save_corrected(sheet: Sheet, path: Path) -> tuple[str, str]:
 
 
 def save_marked(sheet: Sheet, path: Path) -> tuple[str, str]:
-    """Save the marked copy, and return a message and a note, which may be "". Raises SheetError,
-    also if the path exists.
+    """Save the marked copy, and return a message and a note, which may be "". Raises SheetError if
+    the copy cannot be saved, or if the path exists.
     """
     if lexists(path):
         raise SheetError(f"{path} already exists", hint="Choose another name for the copy.")
@@ -1101,7 +1103,9 @@ class SheetForm(Form):
         mapping: Mapping[str, str],
         corrections: Mapping[str, str],
     ) -> None:
-        """Read the file; returns at once. Corrections apply only to the bytes that the user saw."""
+        """Read the file; returns at once. With corrections, the file must be the one that the user
+        saw, without changes.
+        """
         self.mapping = dict(mapping)
         digest = self.sheet.digest if self.sheet is not None and corrections else ""
         self._begin(
@@ -1263,7 +1267,7 @@ class SheetForm(Form):
         then: Callable[[R], object],
         failed: Callable[[PetsyncError], object] | None = None,
     ) -> None:
-        """Start the work, and ignore the result of earlier work."""
+        """Start the work, and cancel earlier work, whose result is ignored."""
         if self._task is not None:
             self._task.cancel()
         self._turn += 1

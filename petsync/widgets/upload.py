@@ -381,7 +381,7 @@ _LIMIT = re.compile(r"(\d[\d,_ ]*(?:\.\d+)?)\s*([kmg])?i?(?:b\b|bytes?\b)", re.I
 
 
 def limit_in(text: str) -> int | None:
-    """The size limit in bytes in a service's refusal; None if the refusal contains none."""
+    """The size limit that a service's refusal states, in bytes; None if it states none."""
     found = _LIMIT.search(text)
     if found is None:
         return None
@@ -414,7 +414,7 @@ def files_at(text: str) -> list[Path]:
 
 
 def make_small(items: Iterable[Item]) -> None:
-    """Set the size and the thumbnail of each file that has neither."""
+    """Set the size and the thumbnail of each readable file that has neither."""
     for item in items:
         if item.small or item.bytes:
             continue
@@ -621,7 +621,7 @@ def upload_images(store: Store, pet_id: int | None = None) -> UploadForm:
 
 
 class UploadForm(Form):
-    """Chooses a pet, collects files, shows each, and uploads them. `pet` is the chosen pet, `items`
+    """Asks for a pet and files, shows the files, and uploads them. `pet` is the chosen pet, `items`
     are the files, and `report` is the report of the last upload.
     """
 
@@ -677,7 +677,7 @@ class UploadForm(Form):
 
     def add_path(self, path: str) -> None:
         """Add the file at this path on the kernel's machine, or every visible file in this folder.
-        Raises SettingsError if there is no file.
+        Raises SettingsError if there is no file, or if the path cannot be read.
         """
         if not path.strip():
             raise SettingsError("no path is given", hint="Enter one, such as photos/bella.jpg.")

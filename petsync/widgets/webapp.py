@@ -72,8 +72,8 @@ h1 {{ font-size: 1.4rem; margin: 0 0 .5rem; }}
 
 
 class Gate(Router):
-    """Passes a request to the application if it has the token in the address, or the signed cookie
-    that the page sets when it is opened with the token.
+    """Passes a request to the application if its URL contains the token, or if it has the signed
+    cookie that the page sets when it is opened with the token.
     """
 
     def __init__(self, app: Application, token: str, cookie: str) -> None:
@@ -227,7 +227,7 @@ def _bind_socket(port: int) -> socket.socket:
 
 
 class _Native(KernelSpecManager):
-    """Offers only the kernel of the Python that runs petsync."""
+    """Offers only a kernel that uses the Python interpreter of petsync."""
 
     def get_kernel_spec(self, _: str) -> KernelSpec:
         native = get_kernel_dict(_KERNEL)

@@ -7,7 +7,8 @@ const mine = ({ target }) => {
   if (!target.matches(":read-write")) target.setAttribute(MINE, "true");
 };
 
-// The shortcut that saves the notebook stays on. Jupyter listens on the document; this runs before.
+// The shortcut that saves the notebook stays on. Jupyter listens on the document; this handler runs
+// first.
 const saving = (form) => (event) => {
   const { target, key } = event;
   const isSave = (event.ctrlKey || event.metaKey) && !event.altKey && key.toLowerCase() === "s";
