@@ -79,7 +79,7 @@ out.
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """A status: its sign and its name, in the colour of its mark."""
+    """A status: its sign and its title, in the colour of its mark."""
 
     sign: str
     title: str
@@ -130,7 +130,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Snippets:
-    """Commands, each after its purpose; or paths, each after "". Users copy them."""
+    """Commands or paths for users to copy. Each of the `lines` is the purpose of a command and the
+    command, or "" and a path.
+    """
 
     title: str
     lines: Sequence[tuple[str, str]]
@@ -154,7 +156,9 @@ class Row:
     mark: Mark | None = None
     tone: Tone = ""
     kind: str = ""
-    """For a total, the name of the kind that it counts, for a link to these records; else ""."""
+    """For a total of a kind of records, the kind's name, so that HTML can link to the records; else
+    "".
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +181,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """A field with its value on each side. A value is the items of a list, or a single text; all
-    are printable.
+    """A field with its value on each side. A value is a sequence of printable texts: the items of a
+    list, or one text.
     """
 
     name: str
@@ -190,8 +194,8 @@ class ComparisonRow:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Fields with their values on several sides, such as sheet and store. The value of a side that
-    has none is the item `-`.
+    """Fields with their values on several sides, such as sheet and store. A missing value is the
+    item `-`.
     """
 
     sides: Sequence[str]
@@ -213,7 +217,7 @@ class Details:
     is_urgent: bool = False
     """Whether HTML and Markdown show the part above the other parts."""
     badge: Badge | None = None
-    """The status of a job, or of another subject of the part. HTML shows such a part as a card."""
+    """A status, such as that of a job. HTML shows a part with a status as a card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +296,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class MappedRecords(Generic[T]):
-    """Records that `make` creates from `things` during the iteration."""
+    """Records that `make` creates from `things` during iteration."""
 
     things: Sequence[T]
     make: Callable[[T], Record]

@@ -32,14 +32,14 @@ __all__ = [
 ]
 
 
-# Each time a job runs is a turn: one round, or a round for each file if the job has a folder. A
+# A turn is one execution of a job: one round, or a round for each file if the job has a folder. A
 # period is a column of a plot: a turn, a span of time, or a gap where rounds are missing.
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SAME_TURN = timedelta(hours=1)
 _GAP_FACTOR = 1.6
-"""A pause of at least this many times the usual pause has missing turns."""
+"""If a pause is at least this many times as long as usual, turns are missing in it."""
 _MAX_GAP_WIDTH = 4
 _MAX_YEAR = 2_200
 _HOUR = 3_600
@@ -164,7 +164,7 @@ def _is_together(turn: RoundGroup, round_: Round, at: datetime) -> bool:
 
 
 def periods_by_turn(turns: Sequence[RoundGroup], now: datetime | None = None) -> list[Period]:
-    """Return a period for each turn, and one for each gap, including a gap up to `now`."""
+    """Return a period for each turn and each gap. With `now`, a gap can follow the last turn."""
     pause = _usual_pause(turns)
     periods: list[Period] = []
     for turn, following in [*pairwise([*turns, None])]:

@@ -39,10 +39,10 @@ def report_json(report: Report, *, exit_code: int | None = None) -> bytes:
     given.
 
     Its keys are `run_id, store, source, started, seconds, stopped, exit_code, counts`; `left`, the
-    number of changes that a resume would make or repeat; the commands `resume` and `undo`, "" if
-    there is nothing to resume or undo, and no `undo` of a stopped run; `causes`, each with
-    `outcome, cause, rows, title, meaning, cure`, those that need attention first; and `results`,
-    one for each change, conflict and blocked row, with the fields of `Result`.
+    number of changes that a resume would make or repeat; the commands `resume` and `undo`, ""
+    where they do not apply; `causes`, each with `outcome, cause, rows, title, meaning, cure`, those
+    that need attention first; and `results`, one for each change, conflict and blocked row, with
+    the fields of `Result`.
     """
     code = report.exit_code if exit_code is None else exit_code
     return _json_report({**report_values(report), "exit_code": code})

@@ -80,7 +80,7 @@ def prose(text: str, *, in_table: bool = True) -> str:
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table; titles and cells are Markdown already."""
+    """Yield the lines of a table. Titles and cells must be Markdown."""
     yield _line(titles)
     yield _line(["---"] * len(titles))
     yield from map(_line, rows)
@@ -307,7 +307,7 @@ _FIELD_COLUMNS = {
     3: ("field", "before", "after"),
     4: ("field", "exported", "sheet", "store"),
 }
-"""The titles of the columns between the pet and its place, by the length of the longest field."""
+"""The titles of the columns between the pet and its place, by the length of the longest `Field`."""
 
 
 def _record_rows(record: Record, width: int) -> Iterator[Lines]:

@@ -12,7 +12,7 @@ __all__ = ["BORDERS_WIDTH", "Meter"]
 
 
 _MIN_BAR_WIDTH = 5
-"""The minimum number of cells of the bar itself."""
+"""The minimum width of the bar itself, in cells."""
 _WIDE = 99
 BORDERS_WIDTH = len(" |") + len("| ")
 _MAX_RANK, _LINE_RANK = 6, 2

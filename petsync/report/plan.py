@@ -173,7 +173,7 @@ def _iter_changed_fields(change: Change) -> Iterator[Field]:
 
 
 def _iter_pet_fields(pet: Pet) -> Iterator[Field]:
-    """Yield the pet's fields besides its name, for an add or a delete."""
+    """Yield the pet's fields except its name, for an add or a delete."""
     for column in ("status", "category"):
         if text := _scalar(pet, column):
             yield _NUMBER[column], _text_value(text)
@@ -262,7 +262,7 @@ def _quote_visible(text: str) -> str:
 
 
 def record_text(text: str) -> str:
-    """Return the text as printable text, shortened so that a page with many rows stays small."""
+    """Return a printable text, shortened so that a page with many rows stays small."""
     return _shorten(make_visible(text))
 
 

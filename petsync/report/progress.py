@@ -148,7 +148,6 @@ class Lines:
         self._file = file
 
     def show(self, meter: Meter) -> None:
-        """Write a line."""
         self._file.write(f"{meter.line()}\n")
         self._file.flush()
 
@@ -170,7 +169,6 @@ class TerminalBar:
         self._width = 0
 
     def show(self, meter: Meter) -> None:
-        """Draw the line again."""
         from rich.progress_bar import ProgressBar
         from rich.segment import Segment, Segments
 
@@ -189,7 +187,6 @@ class TerminalBar:
         self._console.print(Segments([Segment("\r"), *line]), end="", crop=False)
 
     def end(self) -> None:
-        """Clear the line."""
         if self._width:
             self._file.write(f"\r{' ' * self._width}\r")
             self._file.flush()
@@ -213,7 +210,6 @@ class NotebookBar:
         self._place: Any = None
 
     def show(self, meter: Meter) -> None:
-        """Display the bar, or update it."""
         from IPython.display import display
 
         content = {"text/html": _bar_html(meter), "text/plain": meter.line()}

@@ -390,7 +390,8 @@ def _grid_lines(table: Table, width: int) -> Iterator[Text]:
     if not shown:
         return
     widths = [max(map(cell_len, texts)) for texts in zip(*shown, strict=True)]
-    # Shorten notes first, then titles, then the others; ids and numbers stay whole if possible.
+    # Columns of notes become narrower first, then titles, then the others; ids and numbers stay
+    # whole if possible.
     order = {"what": 2, "head": 1, "id": -1, "number": -1}
     keys = [(order.get(column.role, 0), each) for column, each in zip(columns, widths, strict=True)]
     excess = len(_INDENT) + sum(widths) + _GAP * (len(widths) - 1) - width

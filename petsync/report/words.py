@@ -202,7 +202,7 @@ class CauseText(NamedTuple):
 
 _RESUME = "`petsync resume RUN`"
 NO_CURE = "There is nothing to do."
-"""The cure if none is needed."""
+"""The cure if nothing needs to be done."""
 _SEE_ROWS = "Each row says why."
 
 CAUSES: Mapping[Cause, CauseText] = {

@@ -446,7 +446,7 @@ def _width(ids: Iterable[int | None]) -> int:
 
 
 def _id(number: int | None) -> str:
-    """Return an id as text: numbers in a spreadsheet have only 15 exact digits. The ids of an
-    export are text too, so a search finds them.
+    """Return an id as text, because numbers in a spreadsheet have only 15 exact digits. An export
+    contains ids as text, too: formulas that look up ids find them.
     """
     return "" if number is None else str(number)

@@ -119,7 +119,6 @@ class Catalogue:
         return np.concatenate([found[first], found[~first]])
 
     def row(self, place: int) -> Row:
-        """The pet at this position as a row of a table."""
         return row_of(self.pets(np.array([place]))[0])
 
     def sort_key(self, place: int, column: str) -> Any:
@@ -135,7 +134,6 @@ class Catalogue:
         return self._sort_keys[column][place]
 
     def pets(self, places: Places) -> list[Pet]:
-        """The pets at these positions."""
         return pets_at(self.snapshot.rows, places)
 
     def pet(self, pet_id: int) -> Pet | None:
@@ -212,7 +210,6 @@ async def look_up(store: Store, pet_id: int, problem: str, hint: str) -> Pet:
 
 
 def row_of(pet: Pet) -> Row:
-    """Return the pet as a row of a table."""
     cells = {
         "name": pet.name or "",
         "id": str(pet.id),
@@ -280,7 +277,6 @@ class Editor:
         self._shown: dict[str, str] = {}
 
     def show(self, pet: Pet, statuses: Sequence[str], categories: Sequence[str]) -> None:
-        """Show the pet."""
         self._shown = _texts(pet)
         own = self._shown["status"]
         options = [name for name in dict.fromkeys((*statuses, own)) if name]
@@ -314,8 +310,8 @@ def _texts(pet: Pet) -> dict[str, str]:
     }
 
 
-# Photos: the pictures of a pet. Only pictures on the service's own server are fetched. Of other
-# pictures, only the URL is shown, because anybody may have entered it.
+# Photos: the pictures of a pet. Only pictures that the service itself provides are fetched. Other
+# pictures are shown only as a URL, because anybody may have entered it.
 
 
 _PHOTOS_A_PAGE = 6
@@ -342,7 +338,7 @@ class _Source(NamedTuple):
 
 class Photos:
     """A pet's photos in a table, `table`, which is filled page by page. `first`, if given, shows
-    the first photo on the service's own server, larger than in the table.
+    the first photo that the service itself provides, larger than in the table.
     """
 
     def __init__(self, store: Store, work: Work, first: ipywidgets.HTML | None = None) -> None:
@@ -368,7 +364,7 @@ class Photos:
     def _row(self, photo: tuple[int, str]) -> Row:
         place, url = photo
         source = self._sources.get(url)
-        picture: dict[str, str] | str = "on another server, not fetched"
+        picture: dict[str, str] | str = "not from this service, not fetched"
         if source is not None and source.is_picture:
             picture = {"src": source.small, "alt": f"Picture {place}"}
         elif self._store.serves(url):
@@ -393,7 +389,7 @@ class Photos:
             self._work.start(work, lambda sources: self._take(turn, sources))
 
     def _is_usable(self, url: str) -> bool:
-        """Return true if the photo is on the service's own server, and may be a picture."""
+        """Return true if the service itself provides the photo, and it may be a picture."""
         source = self._sources.get(url)
         return self._store.serves(url) and (source is None or source.is_picture)
 
@@ -482,12 +478,10 @@ class Panel:
         )
 
     def loading(self) -> None:
-        """Show that the store is being read."""
         self.again.disabled = True
         self.table.empty = READING
 
     def show_failure(self) -> None:
-        """Show that the store could not be read."""
         self.again.disabled = False
         self.table.empty = UNREADABLE
 
@@ -505,18 +499,15 @@ class Panel:
             show(part, is_filtered or len(catalogue) >= FILTERS_FROM)
 
     def open(self, pet: Pet, statuses: Sequence[str], categories: Sequence[str]) -> None:
-        """Show one pet."""
         show(self.pet, True)
         self.whom.text = capital(shorten(format_pet(pet.id, pet.name or ""), 100))
         self.photos.show(pet)
         self.editor.show(pet, statuses, categories)
 
     def show_planning(self, *, is_under_way: bool) -> None:
-        """Show whether a change is being planned."""
         self.editor.check.disabled = is_under_way
 
     def show_review(self, form: Form | None) -> None:
-        """Show the review of a change, or none."""
         self.review.children = () if form is None else (form.widget,)
 
 

@@ -65,9 +65,9 @@ class Part(anywidget.AnyWidget):
     """A widget with its own JavaScript and style sheet. It shows text as text, never as HTML.
 
     Any thread may change it. A front end that opens asks the kernel for the state of all widgets.
-    Because the answer may arrive after newer updates, a part then sends the traits that differ from
-    the answer again. It does not send the other traits, because the user may already have changed
-    them.
+    Because the answer may arrive after newer updates, a part then sends again every trait that
+    differs from the answer. It does not send the other traits, because the user may already have
+    changed them.
     """
 
     _sending: ClassVar[threading.RLock] = threading.RLock()
@@ -128,7 +128,6 @@ def button(text: str, *, primary: bool = False) -> ipywidgets.Button:
 
 
 def tick(text: str = "", *, value: bool = False) -> ipywidgets.Checkbox:
-    """Return a checkbox."""
     # Without `indent`, the checkbox is at the left, and its label has enough room.
     return ipywidgets.Checkbox(
         description=text, value=value, indent=False, layout={"width": "auto"}
@@ -136,7 +135,6 @@ def tick(text: str = "", *, value: bool = False) -> ipywidgets.Checkbox:
 
 
 def show(widget: ipywidgets.DOMWidget, is_visible: bool) -> None:
-    """Show or hide the widget."""
     display = None if is_visible else "none"
     if widget.layout.display != display:
         widget.layout.display = display
@@ -158,11 +156,9 @@ class Fold(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     @property
     def is_open(self) -> bool:
-        """Whether the widgets are shown."""
         return bool(self._button.is_open)
 
     def unfold(self) -> None:
-        """Show the widgets."""
         self._button.is_open = True
 
 
@@ -511,15 +507,12 @@ class Notice(Part, script="notice.js"):
     tone = t.Enum(("", "done", "problem"), "").tag(sync=True)
 
     def say(self, text: str, hint: str = "", *, done: bool = False) -> None:
-        """Show a message."""
         self._show(text, hint, "done" if done else "")
 
     def warn(self, text: str, hint: str = "") -> None:
-        """Show an error."""
         self._show(text, hint, "problem")
 
     def clear(self) -> None:
-        """Clear the message."""
         self._show("", "", "")
 
     def _show(self, text: str, hint: str, tone: str) -> None:
@@ -551,7 +544,6 @@ class SecretField(Part, script="secret.js"):
 
     @property
     def value(self) -> str:
-        """The current input."""
         return self._secret.reveal()
 
     @value.setter
@@ -604,8 +596,8 @@ class Table(
     shared=("table.js",),
     styles=("blocks.css", "page.css"),
 ):
-    """One page of a table, with titles that sort, a search field, and a pager. The owner fills
-    `rows` when `page`, `search`, `sort` or `down` changes; see `Pages`.
+    """One page of a table, with column titles that sort, a search field, and a pager. The owner
+    fills `rows` when `page`, `search`, `sort` or `down` changes; see `Pages`.
 
     `columns` are dicts of `key`, `title`, `sorts` (whether the user can sort by it) and, except for
     text columns, `kind`: "number", "value", "fields", "image", "link", "mark" or "choice". `rows`
@@ -623,7 +615,8 @@ class Table(
 
     The user changes `ticked` (keys of this page's rows), `page`, `search`, `sort` (a column's key),
     `down` (descending order), and `chosen` (row key → column key → value). A row's button, whose
-    text is `pick`, sends `picked`. `total` rows match; there are `all` without filters.
+    text is `pick`, sends `picked`. `total` is the number of rows that match, and `all` the number
+    of rows without filters.
     """
 
     caption = t.Unicode("").tag(sync=True)

@@ -244,17 +244,14 @@ class Entries:
 
     @property
     def chosen(self) -> LoginMethod:
-        """The chosen method."""
         return next(way for way in SIGN_IN_METHODS if way.name == self.way.value)
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The requested scopes."""
         return (READ, WRITE) if self.can_write.value else (READ,)
 
     @property
     def secrets(self) -> tuple[SecretField, ...]:
-        """The fields for secrets."""
         return (self.token, self.client_secret, self.api_key)
 
     def show(self) -> None:

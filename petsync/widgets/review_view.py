@@ -127,7 +127,6 @@ class Tally:
 
     @property
     def sent(self) -> int:
-        """The number of changes that are sent."""
         return self.add + self.update + self.delete
 
 
@@ -369,7 +368,6 @@ def _record_row(key: str, record: Record, fields: Sequence[Row], label: str, ton
 
 
 def clash_columns() -> list[Row]:
-    """The columns of fields that the sheet and the store both changed."""
     return [
         {"key": "pet", "title": "Pet", "sorts": True},
         {"key": "field", "title": "Field", "sorts": True},
@@ -404,7 +402,6 @@ def clash_row(key: str, conflict: Conflict, clash: Clash, winner: str) -> Row:
 
 
 def result_columns() -> list[Row]:
-    """The columns of a run's results."""
     return [
         {"key": "outcome", "title": "Outcome", "kind": "mark", "sorts": True},
         {"key": "id", "title": "Id", "sorts": True},
@@ -416,7 +413,6 @@ def result_columns() -> list[Row]:
 
 
 def result_row(key: str, result: Result, name: str) -> Row:
-    """The row of one result."""
     mark = words.OUTCOME_MARK[result.outcome]
     pet_id = result.pet_id if result.assigned_id is None else result.assigned_id
     cells = {
@@ -478,11 +474,9 @@ class ReportView:
         return next(worst, _ALL)
 
     def results(self, view: int) -> Sequence[Result]:
-        """The results of a view."""
         return self.report.results if view == _ALL else self._group(view)
 
     def row(self, result: Result) -> Row:
-        """A result as a row."""
         number = result.number
         name = self._names[number] if number < len(self._names) else ""
         return result_row(str(number), result, name)
@@ -700,7 +694,6 @@ def finish(past: PastRun) -> str:
 
 
 def title_of(plan: Plan) -> str:
-    """The title of the form."""
     return "Review the undo of a run" if plan.undoes else "Review the plan"
 
 
@@ -775,7 +768,7 @@ def box_label(refusal: Refusal, tally: Tally) -> str:
     """The label of the checkbox for a refusal, which depends on the limit."""
     limit = refusal.limit
     if limit == "empty":
-        return "Continue although the sheet has no rows (allow_empty)"
+        return "Continue although the sheet has no usable row (allow_empty)"
     if limit == "everything":
         return "Delete every pet of the store (allow_empty)"
     if limit == "shifted":
@@ -823,7 +816,6 @@ def _describe_conflicts(plan: Plan) -> Iterator[str]:
 
 
 def result(report: Report) -> str:
-    """The summary of a run."""
     blocks: list[Block] = [
         Summary(as_button_text(words.report_summary(report))),
         Facts([("run", report.run_id), *words.report_facts(report)]),
@@ -1041,7 +1033,7 @@ class ReviewTable:
         self._judge()
 
     def open_report(self, ended: ReportView) -> None:
-        """Show a run's results, the first group that needs attention first."""
+        """Show a run's results, beginning with the first group that needs attention."""
         self._ended = ended
         self._filling = True
         self._panel.outcome.options = ended.views

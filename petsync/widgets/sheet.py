@@ -97,7 +97,6 @@ class SheetView:
 
     @classmethod
     def at(cls, sheet: Sheet) -> SheetView:
-        """Return the view of the sheet."""
         return cls(
             sheet,
             {each.address: each for each in sheet.suggestions},
@@ -106,7 +105,6 @@ class SheetView:
 
     @property
     def sure(self) -> dict[str, str]:
-        """The sure corrections by address."""
         return {address: each.after for address, each in self.suggestions.items() if each.is_sure}
 
 
@@ -452,7 +450,6 @@ class Findings:
         return bool(self._open_address) and self.own.value != self._offered
 
     def set(self, address: str, text: str) -> None:
-        """Choose a text for a cell."""
         self.chosen[address] = text
         self._pages.redraw()
         self._on_choice()
@@ -578,7 +575,6 @@ class CorrectionTable:
         self.show(())
 
     def show(self, made: tuple[Correction, ...]) -> None:
-        """Show these corrections."""
         self._made = made
         show(self.box, bool(made))
         self._pages.show(made)
@@ -613,8 +609,8 @@ _CONFLICT = (
 _MISSING = (
     "If ticked, the plan deletes every pet of the store that is in no row. Otherwise it deletes a "
     "pet only if its row has “delete” in the column “action”. The review shows each deletion "
-    "before anything is sent, and the guard refuses to delete more than a tenth of the store's "
-    "pets."
+    "before anything is sent, and by default the guard refuses to delete more than a tenth of the "
+    "store's pets."
 )
 _TWO_WAY = (
     "The sheet contains the exported values, so unedited cells change nothing, and changes in the "
@@ -832,7 +828,6 @@ class Panel:
         self.meter.text, self.meter.done, self.meter.total = "Reading", 0, 0
 
     def progress(self, text: str, done: int = 0, total: int = 0) -> None:
-        """Show the progress."""
         with self.meter.hold_sync():
             self.meter.text, self.meter.done, self.meter.total = text, done, total
 
@@ -854,7 +849,7 @@ _NEXT = Snippets(
 
 
 def describe_sheet(sheet: Sheet) -> str:
-    """The message after a sheet was read."""
+    """Return the message to show after a sheet has been read."""
     rows = count(len(sheet) + len(sheet.blocked), "row")
     if not sheet.problems:
         return f"Read: {rows}, no findings."
@@ -864,7 +859,7 @@ def describe_sheet(sheet: Sheet) -> str:
 
 
 def describe_plan(plan: Plan) -> str:
-    """The message after a plan was made."""
+    """Return the message to show after a plan has been made."""
     changes = count(len(plan.changes), "change")
     return f"Compared: {changes} would be made. Nothing has been sent; review the plan first."
 

@@ -319,7 +319,6 @@ class Item:
 
     @property
     def row(self) -> Row:
-        """The file's row in a table."""
         symbol, tone = _MARKS[self.state]
         alt = f"Small copy of {self.name}" if self.small else "no picture"
         cells = {
@@ -502,7 +501,6 @@ class Panel:
         )
 
     def choose(self, pet: Pet) -> None:
-        """Show the pet and its pictures."""
         show(self.no_pet, False)
         show(self.photos.table, True)
         self.photos.show(pet)
@@ -530,14 +528,12 @@ class Panel:
             field.disabled = is_sending
 
     def follow(self, name: str, step: FileProgress) -> None:
-        """Show the progress of one picture."""
         with self.one.hold_sync():
             self.one.shown, self.one.label = True, shorten(name, 60)
             self.one.done, self.one.total = float(step.sent), float(step.total)
             self.one.text = f"{size(step.sent)} of {size(step.total)}"
 
     def progress(self, so_far: UploadProgress) -> None:
-        """Show the progress of all pictures."""
         with self.all.hold_sync():
             self.all.shown = True
             self.all.done, self.all.total = float(so_far.sent), float(so_far.total)
@@ -547,11 +543,9 @@ class Panel:
             )
 
     def show_stopping(self) -> None:
-        """Show that the upload is stopping."""
         self.stop.description = "Stopping …"
 
     def show_end(self) -> None:
-        """Show that no upload is active."""
         self.stop.description, self.stop.disabled = "Stop", True
         self.one.shown = self.all.shown = False
 
@@ -572,8 +566,8 @@ _HOW = "In a live notebook this is a form. In plain Python:"
 
 
 def pet_now(store: Store, pet: Pet | None, pet_id: int | None) -> Pet | PetsyncError | None:
-    """Return the pet, or the error if it cannot be read. Read it first if necessary, unless a
-    kernel is live. Return None if no pet is chosen or read.
+    """Return the pet, or the error if it cannot be read. Without a live kernel, it is read now if
+    necessary. Return None if no pet is chosen or read.
     """
     if pet is not None or pet_id is None or forms.is_live():
         return pet

@@ -180,7 +180,7 @@ def test_only_the_services_own_photos_are_fetched(box: Sandbox, store: ps.Store)
     assert form.widget
     assert form.work.wait()
     elsewhere, here = (row["cells"] for row in form.photos.rows)
-    assert elsewhere["picture"] == "on another server, not fetched"
+    assert elsewhere["picture"] == "not from this service, not fetched"
     assert elsewhere["address"]["href"] == "https://shop.example/a.jpg"
     assert here["picture"]["src"].startswith("data:image/png;base64,")
     form.close()

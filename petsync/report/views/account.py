@@ -31,7 +31,7 @@ _SCOPE_WORDS: Mapping[str, str] = {READ: "read pets", WRITE: "change pets"}
 
 
 def account_view(account: Account) -> Document:
-    """Return the user, the permissions, their expiry, and a warning if there is one."""
+    """Return the user, the permissions, when the sign-in expires, and a warning if there is one."""
     blocks: list[Block] = [Summary(_describe_user(account)), Facts(tuple(_facts(account)))]
     if account.problem:
         blocks.append(Alert(account.problem))

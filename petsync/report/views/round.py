@@ -78,7 +78,7 @@ _MAX_ALIKE = 20
 _MAX_ROWS = 1_000
 """The maximum number of rows of each kind on a page; the JSON of the round has all rows."""
 _ID_LENGTH = 22
-"""The length of the timestamp in an id, with which commands can find the round."""
+"""The length of the timestamp at the start of an id, which is enough to find a round."""
 _DIFFERENCE_COLUMNS = (
     Column("Where", "where"),
     Column("Id", "id"),

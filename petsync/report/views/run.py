@@ -74,8 +74,8 @@ _COLUMNS = (
     Column("What happened"),
 )
 _FIRST, _FIRST_DONE = 1_000, 20
-"""The number of rows that a page shows without JavaScript, for an outcome that may need attention
-and for another outcome.
+"""The maximum numbers of rows that a page shows without JavaScript: for each outcome that may need
+attention, and for each other outcome.
 """
 
 
