@@ -115,7 +115,7 @@ def test_a_lost_answer_says_what_is_known() -> None:
     """The meaning of a lost response states whether the store has shown the outcome."""
     failed, unknown = (describe_cause(o, "no-answer", "x").meaning for o in ("failed", "unknown"))
     assert failed.endswith("The store shows that the change was not made.")
-    assert unknown.endswith("Whether the change was made is not known.")
+    assert unknown.endswith("It is not known whether the change was made.")
 
 
 def test_results_from_before_causes_are_reported_too() -> None:

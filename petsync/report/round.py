@@ -123,7 +123,7 @@ MARKS: Mapping[Kind, Mark] = {
 }
 """The mark of each kind of difference."""
 _KIND_MEANING: Mapping[Kind, str] = {
-    "conflict": "a decision is needed; until then both sides stay as they are",
+    "conflict": "each needs a decision, and stays open until then",
     "waiting": "part of a plan over its guard's limits",
     "failed": "changes that failed or are not sent yet",
     "finding": "these rows are left out",
@@ -234,7 +234,7 @@ def facts(round_report: RoundReport) -> Iterator[tuple[str, str]]:
         yield "sheet", f"{make_visible(round_.source)}{_size(round_.rows, 'row')}"
     yield "started", f"{format_timestamp(round_.started)}, took {duration(round_.seconds)}"
     if round_.resumed:
-        yield "settled", f"{count(round_.resumed, 'run')} that an earlier round left unfinished"
+        yield "resumed", f"{count(round_.resumed, 'run')} that an earlier round left unfinished"
     if round_.backup:
         yield "backup", f"{make_visible(round_.backup)}, the sheet before the round"
     yield "round", make_visible(round_.id)

@@ -252,8 +252,8 @@ CAUSES: Mapping[Cause, CauseText] = {
     ),
     "changed-since": CauseText(
         "changed in the store since the plan",
-        "Another user changed the pet after the plan was made. Those values stay, and nothing was "
-        "sent.",
+        "Another user changed the pet after the plan was made. The store's values stay, and "
+        "nothing was sent.",
         "Plan again: the new plan shows both values.",
     ),
     "gone": CauseText(
@@ -385,7 +385,7 @@ _OUTCOME_MEANING: Mapping[Outcome, str] = {
     "conflict": "",
     "needs fixing": "",
     "failed": "The store shows that the change was not made.",
-    "unknown": "Whether the change was made is not known.",
+    "unknown": "It is not known whether the change was made.",
 }
 _UNKNOWN_CAUSE: Mapping[Outcome, CauseText] = {
     "failed": CauseText(
@@ -1046,8 +1046,8 @@ def place_of(finding: Finding) -> Place:
 
 
 def format_places(places: Iterable[Place]) -> str:
-    """Format the places, with consecutive rows as ranges, and with the number of cells if there are
-    ranges.
+    """Format the places, with consecutive rows as ranges, and with the number of cells unless each
+    cell is listed.
     """
     ranges = list(_ranges(places))
     shown = ranges[:_MAX_RANGES]

@@ -64,7 +64,7 @@ def _facts(account: Account) -> Iterator[tuple[str, str]]:
 def _describe_scopes(account: Account) -> str:
     permissions = {READ: account.can_read, WRITE: account.can_write}
     phrases = [
-        _SCOPE_WORDS[scope] if is_allowed else f"not {_SCOPE_WORDS[scope]}"
+        f"{'can' if is_allowed else 'cannot'} {_SCOPE_WORDS[scope]}"
         for scope, is_allowed in permissions.items()
         if is_allowed is not None
     ]
@@ -73,7 +73,7 @@ def _describe_scopes(account: Account) -> str:
     ]
     if unknown and account.signed_in:
         phrases.append(f"perhaps {' and '.join(unknown)} (not reported by the service)")
-    return ", ".join(phrases) or "the service does not say"
+    return ", ".join(phrases) or "not reported by the service"
 
 
 def _describe_expiry(account: Account) -> str:
