@@ -114,8 +114,8 @@ petsync run 20261120-093100-4f2a
   x Pets!B18, update of pet 17 (Bella): updatePet: the service answered 503
 
 1 unknown: no answer
-  The connection was lost, or the answer took too long. Whether the change was
-  made is not known.
+  The connection was lost, or the answer took too long. It is not known whether
+  the change was made.
   `petsync resume 20261120-093100-4f2a` asks the store what happened, and sends
   what is missing.
   ! Pets!B18, delete of pet 17 (Rex): No answer arrived
