@@ -1649,7 +1649,8 @@ def test_a_lost_add_of_a_round_whose_pet_was_edited_is_not_sent_again(
     for _ in range(2):
         report = scenario.run()
         assert report.round.status == "conflicts"
-        assert f"may belong to pet {new.id} ({new.name!r}), which was edited since" in report.open[0].problem
+        reason = f"may belong to pet {new.id} ({new.name!r}), which was edited since"
+        assert reason in report.open[0].problem
         assert (scenario.store_pets(), scenario.rows()) == (before, rows)
     scenario.save([[str(new.id), *row[1:]] if row[1] == "Neu" else row for row in rows])
     report = scenario.run()
