@@ -132,13 +132,13 @@ def test_tokens_that_last_a_second_are_renewed_again_and_again() -> None:
     ("renewed", "words"),
     [
         (NEW, "the token was just renewed"),
-        (OLD, "its renewal returned the same token"),
-        (ValueError("the password is hunter2"), "its renewal failed: ValueError"),
-        (SettingsError("t.txt cannot be read"), "its renewal failed: t.txt cannot be read"),
-        ("", "its renewal failed: the token is empty"),
-        (17, "its renewal failed: the token is int, not text"),
-        (None, "its renewal failed: the token is NoneType, not text"),
-        (asyncio.CancelledError(), "its renewal was cancelled"),
+        (OLD, "the token's renewal returned the same token"),
+        (ValueError("the password is hunter2"), "the token's renewal failed: ValueError"),
+        (SettingsError("t.txt cannot be read"), "the token's renewal failed: t.txt cannot be read"),
+        ("", "the token's renewal failed: the token is empty"),
+        (17, "the token's renewal failed: the token is int, not text"),
+        (None, "the token's renewal failed: the token is NoneType, not text"),
+        (asyncio.CancelledError(), "the token's renewal was cancelled"),
     ],
 )
 def test_a_renewal_that_does_not_help_is_an_auth_error(renewed: Any, words: str) -> None:
@@ -315,8 +315,8 @@ def test_a_token_in_a_file_that_is_not_renewed_is_reported(tmp_path: Path) -> No
         return results + await many(session, 1, 1)
 
     same, missing = run(main())
-    assert "its renewal returned the same token" in str(same)
-    assert f"its renewal failed: the token file {file} cannot be read" in str(missing)
+    assert "the token's renewal returned the same token" in str(same)
+    assert f"the token's renewal failed: the token file {file} cannot be read" in str(missing)
     assert OLD not in str(same) + str(missing)
 
 

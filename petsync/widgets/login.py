@@ -208,7 +208,7 @@ _TERMS = (
         f"Untick “{_KEEP}”",
     ),
     (
-        r"Set PETSYNC_TOKEN, .* A form or a script can also sign in without storing the sign-in",
+        r"Set PETSYNC_TOKEN, .* In a notebook or a script, .* without storing anything",
         f"Untick “{_KEEP}”",
     ),
 )

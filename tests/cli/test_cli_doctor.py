@@ -108,7 +108,7 @@ def test_a_client_s_id_and_secret(
     assert done.code == 1
     assert done.json["checks"][-1]["topic"] == "access"
     assert (
-        "there is no token yet; the request for one failed: sign-in:"
+        "there is no token; the request for a token failed: sign-in:"
         in done.json["checks"][-1]["found"]
     )
 

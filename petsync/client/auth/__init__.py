@@ -1,7 +1,8 @@
-"""Credentials, masked everywhere: `bearer(token)`, `client_credentials(id, secret)`,
-`implicit(address)`, `api_key(key)`, `from_file(path)`, `none()`.
+"""Functions that return credentials: `bearer`, `client_credentials`, `implicit`, `api_key`,
+`from_file`, `none`. The credentials are masked wherever they are shown.
 
-No variable holds a plain secret where an error is raised: a verbose traceback shows variables.
+No variable has a plain secret where an error is raised, because a verbose traceback shows
+variables.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ def bearer(
 ) -> Credentials:
     """Return credentials with an access token for `petstore_auth`, and with the API key, if given.
 
-    `renew` takes no arguments and returns a new token, or an awaitable that returns one. petsync
-    calls it when the service responds with 401, once for all refused requests, and then resends
-    these requests.
+    `renew` takes no arguments and returns a new token, or an awaitable that returns one. After a
+    401, petsync calls it and sends the request again with the new token. Concurrent requests share
+    one call.
     """
     token, api_key = as_secret(token), as_secret(api_key)
     if renew is not None and not callable(renew):
@@ -63,15 +64,15 @@ def client_credentials(
 ) -> Credentials:
     """Return credentials with a client's id and secret, for programs that run without a user.
 
-    petsync gets a token when the first request needs one, and a new one before it expires. If
-    `scopes` is None, the service chooses them.
+    petsync requests a token before the first request, and a new one before it expires. If `scopes`
+    is None, the service chooses the scopes.
     """
     client_secret, api_key = as_secret(client_secret), as_secret(api_key)
     client_id = client_id.strip() if isinstance(client_id, str) else ""
     if not client_id or not client_id.isprintable():
         raise SettingsError(
             "the client id is empty or not printable text",
-            hint="It is the id by which the service knows your program.",
+            hint="It is the id under which your program is registered with the service.",
         )
     requested = scopes.split() if isinstance(scopes, str) else scopes
     grant = Grant(
@@ -86,11 +87,11 @@ def client_credentials(
 def implicit(
     text: Given, *, state: Given | None = None, api_key: Given | None = None
 ) -> Credentials:
-    """Return credentials with the token in `text`: the final address of an implicit sign-in, which
-    has the token after `#`, or the token alone.
+    """Return credentials with the token in `text`, which is the final address of an implicit
+    sign-in (with the token after `#`) or the token alone.
 
-    `state` is the state of the sign-in: an address must have the same state, or no state if `state`
-    is None. `store.begin_sign_in(implicit=True)` does all of this.
+    `state` is the state that the sign-in sent. An address must contain this state, or none if
+    `state` is None. `store.begin_sign_in(implicit=True)` does the whole sign-in instead.
     """
     text, state, api_key = as_secret(text), as_secret(state), as_secret(api_key)
     from petsync.client.auth.browser import token_in
@@ -102,8 +103,8 @@ def implicit(
 
 
 def from_file(path: str | Path, *, api_key: Given | None = None) -> Credentials:
-    """Return credentials with the access token in the file, which another program renews: petsync
-    reads the file again after a 401. Raises SettingsError if the file has no token.
+    """Return credentials with the access token in the file. petsync reads the file again after a
+    401, so another program can renew the token. Raises SettingsError if the file has no token.
     """
     api_key = as_secret(api_key)
     file = Path(path)
@@ -135,7 +136,7 @@ def _read_token(file: Path) -> Secret:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
     raise SettingsError(
         f"the token file {file} cannot be read: {why}",
-        hint="It must contain the access token and nothing else.",
+        hint="Check the path: the file must contain the access token and nothing else.",
     )
 
 

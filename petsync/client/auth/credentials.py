@@ -1,4 +1,4 @@
-"""Credentials of requests, masked wherever they are shown, and the grant of a token."""
+"""The credentials of requests, masked wherever they are shown, and the terms of their tokens."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = [
 ]
 
 
-# Grant: the terms of a token, and the secrets to renew it.
+# Grant: the terms of a token, and the secrets that renew it.
 
 
 _RENEW_EARLY_S = 60.0
 _RENEW_SHARE = 0.2
 _MAX_TIMESTAMP = 253_402_300_000.0
-"""The end of the year 9999, the maximum of a datetime."""
+"""Seconds since 1970, shortly before the largest datetime: the end of the year 9999."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +50,9 @@ class Grant:
     issued: float = 0.0
     """Seconds since 1970, by this machine's clock."""
     expires: float | None = None
-    """Seconds since 1970, by this machine's clock; None without an expiry."""
+    """Seconds since 1970, by this machine's clock; None if no expiry is known."""
     is_doubtful: bool = False
-    """True if the refresh token was sent and no response arrived: the token may be used up."""
+    """True if the refresh token was sent and no response arrived: it may no longer be valid."""
     name: str = field(default_factory=lambda: secrets.token_hex(8))
     """Identifies one sign-in through all its renewals."""
 
@@ -63,18 +63,18 @@ class Grant:
 
     @property
     def until(self) -> datetime | None:
-        """The time at which the token expires, in UTC; None without an expiry."""
+        """The time at which the token expires, in UTC; None if no expiry is known."""
         if self.expires is None:
             return None
         return datetime.fromtimestamp(min(max(self.expires, 0.0), _MAX_TIMESTAMP), UTC)
 
     def is_due(self, now: float) -> bool:
-        """Return true if the token must be renewed: a minute before it expires, or after four
-        fifths of a short lifetime.
+        """Return true if the token should be renewed now: a minute before it expires or, if its
+        lifetime is under five minutes, after four fifths of it.
 
-        A token without a lifetime is never due; otherwise, every request would renew it. A token
-        whose last renewal is in doubt is not due either: a refresh token that is sent twice ends
-        the sign-in while the token still works.
+        A token with an unknown or zero lifetime is never due. Neither is a token whose last renewal
+        got no response: a second use of the refresh token could end the sign-in while the access
+        token still works.
         """
         if self.expires is None or self.expires <= self.issued or self.is_doubtful:
             return False
@@ -84,8 +84,8 @@ class Grant:
 
     @property
     def pair(self) -> Secret | None:
-        """The client's id and secret for a Basic header (RFC 6749, section 2.3.1); None without a
-        secret.
+        """The client's id and secret, encoded for a Basic header (RFC 6749, section 2.3.1); None
+        without a secret.
         """
         if self.client_secret is None:
             return None
@@ -97,7 +97,6 @@ class Grant:
         return self.expires is not None and now >= self.expires
 
     def secrets(self) -> tuple[Secret, ...]:
-        """Return the secrets of the grant."""
         values = (self.refresh, self.client_secret, self.pair)
         return tuple(each for each in values if each is not None)
 
@@ -109,7 +108,7 @@ class Grant:
         issued: float,
         expires: float | None,
     ) -> Grant:
-        """Return the grant of the same sign-in with these values."""
+        """Return the grant after a successful renewal: these values, and no doubt."""
         return replace(
             self,
             refresh=refresh,
@@ -124,7 +123,7 @@ class Grant:
         return replace(self, kept=kept)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the grant as plain values, including secrets, without `kept`."""
+        """Return all fields except `kept` as plain values; the secrets are not masked."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         plain = {n: v.reveal() if isinstance(v, Secret) else v for n, v in values.items()}
         plain["scopes"] = None if self.scopes is None else sorted(self.scopes)
@@ -132,8 +131,8 @@ class Grant:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any], kept: Kept) -> Grant:
-        """Return the grant from a result of `to_dict`. Raises TypeError, KeyError or ValueError for
-        other values.
+        """Return the grant that `to_dict` converted. Raises TypeError, KeyError or ValueError if
+        the values are invalid.
         """
         known = {each.name for each in fields(cls)} - {"kept"}
         values = {name: saved[name] for name in known}
@@ -151,11 +150,12 @@ class Grant:
 
 
 Renew = Callable[[], str | Secret | Awaitable[str | Secret]]
-"""A function that returns a new token. If it is not async, it is called in a separate thread."""
+"""A function that returns a new token. It is called in a thread unless it is async."""
 
 _MAX_PAST = 48
 _DOUBTFUL_PROBLEM = (
-    "the last renewal got no response; it is tried once more when the token has expired"
+    "the last renewal got no response; petsync tries it once more when the service refuses the "
+    "token"
 )
 _FAILED_PROBLEM = "the token's renewal got no response, and a second attempt failed"
 _NO_GRANT = Grant()
@@ -171,7 +171,7 @@ class Credentials:
     renew: Renew | None = field(default=None, repr=False, compare=False)
     """A function that returns a new token after a 401."""
     past: tuple[Secret, ...] = field(default=(), repr=False, compare=False)
-    """The earlier secrets, which stay masked."""
+    """Earlier secrets, which `mask` masks too."""
     grant: Grant = field(default=_NO_GRANT, repr=False, compare=False)
     """The terms of the sign-in."""
     problem: str = field(default="", repr=False, compare=False)
@@ -186,21 +186,22 @@ class Credentials:
         return self.renew is not None or self.grant.renews
 
     def with_token(self, token: Secret) -> Credentials:
-        """Return these credentials with another token; the current one stays masked."""
+        """Return these credentials with another token; `mask` also masks the current one."""
         return replace(self, token=token).with_past_of(self)
 
     def with_grant(self, token: Secret, grant: Grant) -> Credentials:
-        """Return these credentials with another token and other terms."""
+        """Return these credentials with another token and its terms, and no problem."""
         return replace(self, token=token, grant=grant, problem="").with_past_of(self)
 
     def with_key(self, key: Secret | None) -> Credentials:
-        """Return these credentials with another API key, if there is one."""
+        """Return these credentials with the API key, or unchanged if it is None."""
         return self if key is None else replace(self, key=key).with_past_of(self)
 
     def with_failed_renewal(self, error: PetsyncError) -> Credentials:
-        """Return these credentials after a failed renewal. If its response was lost, the refresh
-        token may be used up: it is sent at most once more, when the service refuses the current
-        token.
+        """Return these credentials after a failed renewal.
+
+        If no response arrived, the refresh token may no longer be valid: it is used at most once
+        more, when the service refuses the access token.
         """
         is_lost = isinstance(error, ApiError) and error.may_have_happened
         is_second = self.grant.is_doubtful and (is_lost or isinstance(error, AuthError))
@@ -214,16 +215,16 @@ class Credentials:
         ).with_past_of(self)
 
     def with_past_of(self, others: Credentials) -> Credentials:
-        """Return these credentials as a replacement for `others`; the secrets of `others` stay
-        masked.
+        """Return these credentials as the replacement for `others`: `mask` also masks the secrets
+        of `others`.
         """
         old_secrets = (others.token, others.key, *others.grant.secrets())
         past = dict.fromkeys((*others.past, *(each for each in old_secrets if each is not None)))
         return replace(self, past=tuple(past)[-_MAX_PAST:])
 
     def mask(self, text: str) -> str:
-        """Return the text with every secret masked, in any encoding: services repeat the secrets
-        that they received.
+        """Return the text with all current and earlier secrets masked, also encoded ones: services
+        repeat the secrets that they receive.
         """
         secrets = (self.token, self.key, *self.grant.secrets(), *self.past, *proxy_secrets())
         return _redactor(frozenset(each for each in secrets if each))(text)
@@ -235,39 +236,41 @@ def _redactor(secrets: frozenset[Secret]) -> Redactor:
 
 
 def checked_token(token: object) -> Secret:
-    """Return the token, if it is valid in a header. Raises SettingsError, which does not show
-    it.
+    """Return the token without surrounding spaces. Raises SettingsError, which does not show the
+    token, if it is not valid in a header.
     """
     return header_safe(as_secret(token), "the token")
 
 
 def hide_other(value: Any) -> Any:
-    """Return credentials, a type or None unchanged, and only the type of any other value: a verbose
-    traceback shows the arguments of a function that refuses them.
+    """Return credentials, a type or None unchanged, and only the type of any other value. The
+    caller refuses such a value, and a verbose traceback would show it.
     """
     return value if value is None or isinstance(value, Credentials | type) else type(value)
 
 
 def header_safe(value: object, what: str) -> Secret:
-    """Return the secret, if it is valid in a header. Raises SettingsError, which does not show
-    it.
+    """Return the secret without surrounding spaces. Raises SettingsError, which does not show the
+    secret, if it is not valid in a header.
     """
     secret = require_secret(value, what)
     if not _fits_header(secret):
         raise SettingsError(
             f"{what} contains a character that is not allowed in a header",
-            hint="Copy it again, without spaces, line breaks and quotes.",
+            hint="Copy it again: it may contain only ASCII characters, without spaces.",
         )
     return secret
 
 
 def require_secret(value: object, what: str) -> Secret:
-    """Return the secret without surrounding spaces. Raises SettingsError if there is none."""
+    """Return the secret without surrounding spaces. Raises SettingsError if it is empty or not a
+    Secret.
+    """
     if not isinstance(value, Secret):
         kind = value if isinstance(value, type) else type(value)
         raise SettingsError(
             f"{what} is {kind.__name__}, not text",
-            hint="Check the variable or the file that it comes from.",
+            hint="Check where it comes from.",
         )
     secret = Secret(value.reveal().strip())
     if not secret:

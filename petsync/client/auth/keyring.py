@@ -1,4 +1,4 @@
-"""The sign-in for a service, stored in the system keyring and shared between processes."""
+"""The sign-in to a service, stored in the system's keyring and shared between processes."""
 
 from __future__ import annotations
 
@@ -39,45 +39,42 @@ from petsync.settings import Secret
 __all__ = ["CredentialStore", "SecretStore"]
 
 
-# SecretStore: the system's keyring, which is imported on first use.
+# SecretStore: access to the system's keyring. The library `keyring` is imported on first use.
 
 
 T = TypeVar("T")
 _SERVICE = "petsync"
 _KEYRING_TIMEOUT_S = 60.0
 _INSTEAD = (
-    "Set PETSYNC_TOKEN, or PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET. A form or a script can "
-    "also sign in without storing the sign-in."
+    "Set PETSYNC_TOKEN, or PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET. In a notebook or a script, "
+    "you can also sign in without storing anything."
 )
 _HINT = f"{_INSTEAD} Or install a keyring for this system."
 
 
 class SecretStore:
-    """Stores secrets by name. Each access to the keyring may block for up to a minute while the
+    """Stores secrets by name. Each access may block for up to a minute, for example while the
     keyring asks the user to unlock it. Raises SettingsError if the keyring cannot be used.
     """
 
     def get(self, name: str) -> Secret | None:
-        """Return the secret with that name, None if there is none."""
         found = _call_keyring(lambda ring: ring.get_password(_SERVICE, name), "read")
         return None if found is None else Secret(str(found))
 
     def put(self, name: str, secret: Secret) -> None:
-        """Store the secret, and read it back, because some keyrings store nothing."""
+        """Store the secret, and read it back: some keyrings report success but store nothing."""
         _call_keyring(lambda ring: ring.set_password(_SERVICE, name, secret.reveal()), "write")
         if self.get(name) != secret:
-            raise SettingsError("the system's keyring stores nothing", hint=_HINT)
+            raise SettingsError("the system's keyring did not store the sign-in", hint=_HINT)
 
     def remove(self, name: str) -> None:
-        """Delete the secret; a missing one is not an error."""
+        """Delete the secret, if it exists."""
         if self.get(name) is not None:
             _call_keyring(lambda ring: ring.delete_password(_SERVICE, name), "write")
 
 
 def _call_keyring(call: Callable[[Any], T], action: str) -> T:
-    """Call the keyring in a daemon thread, and return the result: a keyring that waits for a
-    password may never return.
-    """
+    """Call the keyring in a daemon thread, because it may wait for a password forever."""
     result: Future[T | SettingsError] = Future()
     threading.Thread(
         target=lambda: result.set_result(_try_call(call, action)),
@@ -89,7 +86,7 @@ def _call_keyring(call: Callable[[Any], T], action: str) -> T:
     except TimeoutError:
         found = SettingsError(
             "the system's keyring does not answer",
-            hint=f"Is it waiting to be unlocked? You can also do without it: {_INSTEAD}",
+            hint=f"Is it waiting for its password? You can also sign in without it: {_INSTEAD}",
         )
     if isinstance(found, SettingsError):
         raise found
@@ -97,7 +94,9 @@ def _call_keyring(call: Callable[[Any], T], action: str) -> T:
 
 
 def _try_call(call: Callable[[Any], T], action: str) -> T | SettingsError:
-    """Call the keyring. Return errors instead of raising them: their frames hold the secret."""
+    """Call the keyring. Return errors instead of raising them: their tracebacks contain the
+    secret.
+    """
     try:
         import keyring
         import keyring.errors
@@ -113,7 +112,7 @@ def _try_call(call: Callable[[Any], T], action: str) -> T | SettingsError:
     except keyring.errors.KeyringLocked:
         return SettingsError(
             "the system's keyring is locked",
-            hint=f"Unlock it and try again, or do without it: {_INSTEAD}",
+            hint=f"Unlock it and try again, or sign in without it: {_INSTEAD}",
         )
     except Exception as error:  # noqa: BLE001 - each backend raises errors of its own
         # The message may contain the secret.
@@ -122,12 +121,12 @@ def _try_call(call: Callable[[Any], T], action: str) -> T | SettingsError:
         )
 
 
-# CredentialStore: the sign-in for one service, in the keyring. All processes with the same state
+# CredentialStore: the sign-in to one service, in the keyring. All processes with the same state
 # folder share it.
 #
-# An index file there lists, without secrets, the services with a stored sign-in. For other services
-# the keyring is not used and need not be unlocked. A lock file prevents two processes from renewing
-# at the same time: a refresh token that is sent twice ends the sign-in for all.
+# An index file in that folder lists, without secrets, the services with a stored sign-in. For other
+# services, `load` does not use the keyring, so it need not be unlocked. A lock file prevents two
+# processes from renewing at the same time: a refresh token that is sent twice may end the sign-in.
 
 
 _INDEX = "sign-in.json"
@@ -140,8 +139,9 @@ Renew = Callable[[Credentials], Awaitable[Credentials]]
 
 
 class CredentialStore:
-    """The stored sign-in at `url`, shared through a state folder. Raises SettingsError, and
-    LockedError if another process holds the lock for too long.
+    """The stored sign-in to the service at `url`, shared through a state folder. The methods raise
+    SettingsError if it cannot be read or stored, and LockedError if the lock is not released in
+    time.
     """
 
     def __init__(self, state: Path, url: str) -> None:
@@ -149,8 +149,9 @@ class CredentialStore:
         self._keyring = SecretStore()
 
     def load(self) -> Credentials | None:
-        """Return the stored credentials; without secrets, but with a `problem`, if they cannot be
-        read. None if the index has no entry.
+        """Return the stored credentials; None if the index has no entry.
+
+        If they cannot be read, the result has no secrets, and its `problem` gives the reason.
         """
         try:
             name = self._name()
@@ -159,19 +160,19 @@ class CredentialStore:
             found = self._read(name)
         except SettingsError as error:
             return _build_empty(f"the sign-in in the keyring cannot be used: {error.message}")
-        return found or _build_empty("the keyring has lost the stored sign-in")
+        return found or _build_empty("the keyring no longer contains the stored sign-in")
 
     def has_entry(self) -> bool:
-        """Return true if the index has an entry for the service; this does not use the keyring."""
+        """Return true if the index has an entry for the service. Does not use the keyring."""
         return self._name() is not None
 
     async def check(self) -> None:
-        """Raise SettingsError if a sign-in cannot be stored."""
+        """Raise SettingsError if petsync cannot use the keyring or write to the state folder."""
         self._create_lock_file()
         await asyncio.to_thread(self._keyring.get, f"{self._url} is there a keyring?")
 
     async def put(self, credentials: Credentials) -> None:
-        """Store these credentials, in place of the previous ones."""
+        """Store these credentials and replace the stored ones."""
         async with self._hold_lock():
             index = self._read_index()
             name = index.get(self._url, "")
@@ -194,17 +195,19 @@ class CredentialStore:
 
     async def renew(self, current: Credentials, renew: Renew) -> Credentials:
         """Return new credentials to replace `current`: those that another process has stored, or
-        the result of `renew`. The result is stored, unless another sign-in has replaced the stored
-        one. Raises AuthError after a sign-out or a failed renewal in another process, and
-        TransportError while the stored refresh token must not be sent.
+        else the result of `renew`, which is also stored.
+
+        After a newer sign-in in another process, the result is not stored. Raises AuthError if the
+        stored sign-in was deleted or can no longer be renewed, TransportError while its refresh
+        token must not be sent, and the errors of `renew`.
         """
         async with self._hold_lock():
             name = self._name()
             stored = None if name is None else await asyncio.to_thread(self._read, name)
             if name is None or stored is None:
-                raise AuthError("sign-in: it was ended elsewhere", hint=_AGAIN)
+                raise AuthError("sign-in: the stored sign-in no longer exists", hint=_AGAIN)
             if stored.grant.name != current.grant.name:
-                # Another sign-in has replaced the stored one: this process continues with its own.
+                # A newer sign-in was stored: this process continues with its own, in memory.
                 own = replace(current, grant=current.grant.keep("memory"))
                 return await renew(own)
             if stored.token != current.token and _is_usable(stored):
@@ -213,8 +216,8 @@ class CredentialStore:
             return await self._store_renewed(name, await self._run_renewal(name, stored, renew))
 
     async def _run_renewal(self, name: str, stored: Credentials, renew: Renew) -> Credentials:
-        """Call `renew`. If its response is lost, store that the refresh token is in doubt; if that
-        token fails once more, store the credentials without it.
+        """Return the result of `renew`. If it gets no response, store what that means for the
+        refresh token.
         """
         try:
             return await renew(stored)
@@ -226,8 +229,8 @@ class CredentialStore:
             raise
 
     async def _store_renewed(self, name: str, new: Credentials) -> Credentials:
-        """Store the new credentials, and return them. If they cannot be stored, they are valid in
-        this process only, and the used-up refresh token in the keyring is abandoned.
+        """Store the new credentials, and return them. If they cannot be stored, this process keeps
+        them in memory, and the old entry is removed, because its refresh token is no longer valid.
         """
         try:
             await self._write(name, new)
@@ -241,7 +244,7 @@ class CredentialStore:
         return new
 
     async def _abandon_entry(self, name: str) -> None:
-        """Hide the entry from other processes, even if the keyring cannot delete it."""
+        """Make other processes ignore the entry, even if the keyring cannot delete it."""
         with contextlib.suppress(SettingsError):
             self._write_index({**self._read_index(), self._url: self._new_name()})
         with contextlib.suppress(SettingsError):
@@ -258,15 +261,16 @@ class CredentialStore:
         return None if packed is None else _unpack(packed)
 
     def _name(self) -> str | None:
-        """Return the entry's name in the keyring. Raises SettingsError for an entry of another
-        address: a manipulated index could otherwise make petsync send that address's token to this
-        one.
+        """Return the name of the keyring entry; None if the index has none.
+
+        Raises SettingsError if the entry belongs to another address: with a manipulated index,
+        petsync would otherwise send one service's token to another.
         """
         name = self._read_index().get(self._url)
         if name is not None and name.rpartition(" ")[0] != self._url:
             raise SettingsError(
                 f"{self._state / _INDEX} lists a sign-in for another address under {self._url}",
-                hint=f"Delete that file, and check who has changed it. {_AGAIN}",
+                hint=f"Find out who changed this file, and delete it. {_AGAIN}",
             )
         return name
 
@@ -293,13 +297,13 @@ class CredentialStore:
 
     @asynccontextmanager
     async def _hold_lock(self) -> AsyncIterator[None]:
-        """Hold the lock against other tasks, threads and processes."""
+        """Hold a lock that excludes other tasks, threads and processes."""
         until = time.monotonic() + _LOCK_TIMEOUT_S
         while (lock := try_lock(self._create_lock_file())) is None:
             if time.monotonic() > until:
                 raise LockedError(
-                    "another process uses the stored sign-in, and does not finish",
-                    hint="Is it waiting for the keyring to be unlocked?",
+                    "another process has been using the stored sign-in for too long",
+                    hint="Is it waiting for the keyring's password? End it, or try again later.",
                 )
             await asyncio.sleep(_LOCK_INTERVAL_S)
         try:
@@ -318,22 +322,22 @@ class CredentialStore:
 
 
 def _is_usable(stored: Credentials) -> bool:
-    """Return true if the credentials that another process has stored can be used unchanged."""
+    """Return true if these credentials can be used without a renewal."""
     now = time.time()
     is_over = stored.grant.is_doubtful and stored.grant.is_over(now)
     return not stored.grant.is_due(now) and not is_over
 
 
 def _check_certain(stored: Credentials, current: Credentials) -> None:
-    """Raise AuthError or TransportError if the stored refresh token must not be sent: after a lost
-    response, it is not sent while the current token still works.
+    """Raise AuthError if the stored sign-in cannot be renewed, and TransportError if its last
+    renewal got no response and the current token, although due, has not expired yet.
     """
     now = time.time()
     if not stored.grant.renews:
-        raise AuthError("sign-in: its renewal failed in another process", hint=_AGAIN)
+        raise AuthError("sign-in: an earlier renewal failed", hint=_AGAIN)
     if stored.grant.is_doubtful and current.grant.is_due(now) and not current.grant.is_over(now):
         raise TransportError(
-            "sign-in: its renewal got no response", may_have_happened=True, hint=_AGAIN
+            "sign-in: the last renewal got no response", may_have_happened=True, hint=_AGAIN
         )
 
 
@@ -373,7 +377,7 @@ def _build_empty(problem: str) -> Credentials:
 
 def _build_unwritable_error(state: Path, error: OSError) -> PetsyncError:
     return SettingsError(
-        f"the folder {state} cannot be written: {error.strerror}",
+        f"petsync cannot write to the folder {state}: {error.strerror}",
         hint="Name another one: --state, in Python ps.connect(…, state=…). In Python, "
         "keep='memory' stores no sign-in.",
     )

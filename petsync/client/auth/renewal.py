@@ -1,4 +1,4 @@
-"""A session's current credentials, and their renewal: before the token expires, and after a 401."""
+"""A session's current credentials. They are renewed before the token expires, and after a 401."""
 
 from __future__ import annotations
 
@@ -18,27 +18,24 @@ __all__ = ["CurrentCredentials", "Renewer", "build_still_refused_error"]
 
 
 Renewer = Callable[[Credentials], Awaitable[Credentials]]
-"""A function that returns new credentials for renewable ones."""
+"""A function that renews a sign-in's credentials, and returns the new ones."""
 
 _RENEW_HINT = "Check the function or the sign-in that renews the token."
 _PAUSE_S = 15.0
-"""The seconds between a failed renewal and the next one, while the token is still valid."""
+"""Seconds after a failed renewal in which the old token is not renewed, except after a 401."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """The reason why a renewal failed, and a hint."""
-
     why: str
     hint: str = _RENEW_HINT
 
 
 class CurrentCredentials:
-    """The current credentials, and their renewal.
+    """The credentials of the next request, and their renewal.
 
-    `credentials` are those of the next request. `age` counts the renewals, including failed ones,
-    and the calls of `replace`: a caller can compare it with an earlier value to see whether the
-    credentials may have changed.
+    `age` grows with each renewal, also a failed one, and with each call of `replace`. A different
+    `age` shows that the credentials may have changed.
     """
 
     def __init__(self, credentials: Credentials) -> None:
@@ -51,15 +48,16 @@ class CurrentCredentials:
         self._renewing: tuple[Future[None], asyncio.Task[None]] | None = None
 
     def replace(self, credentials: Credentials) -> None:
-        """Use other credentials from now on; the secrets of the current ones stay masked."""
+        """Use other credentials from now on; they also mask the secrets of the current ones."""
         with self._lock:
             self.credentials = credentials.with_past_of(self.credentials)
             self.age, self._failure, self._not_before = self.age + 1, None, 0.0
 
     async def ensure_fresh(self) -> None:
-        """Renew a token that is due, once for all callers. If the renewal fails, return, and let
-        the service decide about the old token. Raises AuthError if the renewal fails and there is
-        no old token.
+        """Get a missing token, or renew a token that is due, once for all callers.
+
+        If a renewal fails, the old token stays in use. Raises AuthError if the request for a
+        missing token fails.
         """
         with self._lock:
             renewing = self._start() if self._is_due() else None
@@ -68,13 +66,13 @@ class CurrentCredentials:
         await asyncio.shield(asyncio.wrap_future(renewing))
         failure = self._failure
         if failure is not None and self.credentials.token is None:
-            raise AuthError(f"there is no token yet; {failure.why}", hint=failure.hint)
+            raise AuthError(f"there is no token; {failure.why}", hint=failure.hint)
 
     async def renew(self, age: int, refused: AuthError) -> None:
-        """Renew the token after a refused request, which was sent at this `age`.
+        """Renew the token after a request, sent when `age` had this value, was refused.
 
-        One renewal serves all such requests on all loops, and continues if its caller is cancelled.
-        Raises AuthError if it fails, and `refused` if the token cannot be renewed.
+        Requests that were refused with the same token share one renewal, which continues if a
+        caller is cancelled. Raises AuthError if the token cannot be renewed.
         """
         with self._lock:
             renewing = self._start_or_raise(refused) if self.age == age else None
@@ -85,8 +83,8 @@ class CurrentCredentials:
             raise _extend_error(refused, failure.why, failure.hint)
 
     async def wait_for_renewal(self, seconds: float) -> None:
-        """Wait up to `seconds` for a renewal in progress, because an interrupted one may have used
-        up the refresh token. Do not wait for a function of the caller.
+        """Wait up to `seconds` for a renewal in progress: if it were interrupted, its new refresh
+        token would be lost. The user's own `renew` function is not waited for.
         """
         renewing = self._renewing
         if renewing is not None and self.credentials.renew is None:
@@ -108,9 +106,7 @@ class CurrentCredentials:
         return current.token is None or time.monotonic() >= self._not_before
 
     def _start(self) -> Future[None] | None:
-        """Return the running renewal, which is started if necessary; None if the token cannot be
-        renewed.
-        """
+        """Return the renewal in progress or a new one; None if the token cannot be renewed."""
         if self._renewing is None:
             renewal = self._choose_renewal(self.credentials)
             if renewal is None:
@@ -132,7 +128,7 @@ class CurrentCredentials:
     async def _renew(
         self, before: Credentials, renewal: Callable[[], Awaitable[Credentials]], done: Future[None]
     ) -> None:
-        what = "the request for one" if before.token is None else "its renewal"
+        what = "the request for a token" if before.token is None else "the token's renewal"
         new, failure = None, _Failure(f"{what} was cancelled")
         after = before
         try:
@@ -153,9 +149,10 @@ class CurrentCredentials:
     def _finish_renewal(
         self, before: Credentials, new: Credentials | None, failure: _Failure, after: Credentials
     ) -> None:
-        """Store the new credentials or, if there are none, `after`, the updated old ones. Record
-        `failure` unless the token is a new one; credentials with the old token may have a new
-        refresh token.
+        """Use the new credentials or, if there are none, `after`: the old ones after the failure.
+
+        New credentials are also used if they have the old token, because they may have a new
+        refresh token; but then the renewal counts as failed.
         """
         self._renewing = None
         if self.credentials is not before:
@@ -167,12 +164,12 @@ class CurrentCredentials:
 
 
 def build_still_refused_error(refused: AuthError) -> AuthError:
-    """Return the error for a new token that is refused."""
+    """Return the error for a request that is refused although the token was just renewed."""
     return _extend_error(refused, "the token was just renewed", refused.hint)
 
 
 async def _call_renew(renew: Renew, current: Credentials) -> Credentials:
-    """Call `renew`; a blocking function runs in a thread, so that other requests continue."""
+    """Call `renew`, in a thread if it may block, so that other requests continue."""
     token = renew() if inspect.iscoroutinefunction(renew) else await asyncio.to_thread(renew)
     return current.with_token(checked_token(await token if inspect.isawaitable(token) else token))
 
