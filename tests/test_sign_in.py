@@ -254,9 +254,9 @@ def test_configured_addresses(
         ("token_url = 7", "must be text"),
         ('token_url = "http://other.example/token"', "unencrypted"),
         ('token_url = "https://user:pw@other.example/token"', "an address without a password"),
-        ('token_url = "https://other.example/#x"', "not an address"),
-        ('authorize_url = "javascript:alert(1)"', "not an address"),
-        ('issuer = "ftp://a.example"', "not an address"),
+        ('token_url = "https://other.example/#x"', "not a valid https address"),
+        ('authorize_url = "javascript:alert(1)"', "not a valid https address"),
+        ('issuer = "ftp://a.example"', "not a valid https address"),
     ],
 )
 def test_configured_wrongly(

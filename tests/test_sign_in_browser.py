@@ -211,7 +211,7 @@ def test_mixed_up_issuer(store: ps.Store, remote: PendingSignIn, iss: str | None
     refused, and its code is not sent.
     """
     address = changed(sent_back(remote.url), iss=iss)
-    with pytest.raises(ps.errors.AuthError, match="does not come from the service"):
+    with pytest.raises(ps.errors.AuthError, match="does not name this service as its issuer"):
         remote.paste(address)
     assert not credentials(store)
     assert remote.is_open

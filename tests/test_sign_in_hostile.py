@@ -129,16 +129,16 @@ def test_by_post_where_only_that_is_offered(service: Service, store: ps.Store) -
         ({"issuer": "https://evil.example"}, "is for another service"),
         ({"issuer": None}, "is for another service"),
         ({"issuer": ["x"]}, "is for another service"),
-        ({"token_endpoint": "https://evil.example/token"}, "names another origin"),
-        ({"token_endpoint": "http://127.0.0.1:1/token"}, "names another origin"),
-        ({"token_endpoint": "//evil.example/token"}, "names another origin"),
-        ({"token_endpoint": "/token"}, "names another origin"),
-        ({"token_endpoint": "javascript:alert(1)"}, "names another origin"),
-        ({"token_endpoint": 7}, "names another origin"),
-        ({"token_endpoint": "http://[::1/token"}, "names another origin"),
-        ({"revocation_endpoint": "https://evil.example/r"}, "names another origin"),
-        ({"introspection_endpoint": "https://evil.example/i"}, "names another origin"),
-        ({"authorization_endpoint": "https://evil.example/a"}, "names another origin"),
+        ({"token_endpoint": "https://evil.example/token"}, "that is not on its own origin"),
+        ({"token_endpoint": "http://127.0.0.1:1/token"}, "that is not on its own origin"),
+        ({"token_endpoint": "//evil.example/token"}, "that is not on its own origin"),
+        ({"token_endpoint": "/token"}, "that is not on its own origin"),
+        ({"token_endpoint": "javascript:alert(1)"}, "that is not on its own origin"),
+        ({"token_endpoint": 7}, "that is not on its own origin"),
+        ({"token_endpoint": "http://[::1/token"}, "that is not on its own origin"),
+        ({"revocation_endpoint": "https://evil.example/r"}, "that is not on its own origin"),
+        ({"introspection_endpoint": "https://evil.example/i"}, "that is not on its own origin"),
+        ({"authorization_endpoint": "https://evil.example/a"}, "that is not on its own origin"),
     ],
 )
 def test_metadata_that_point_elsewhere(
@@ -158,7 +158,7 @@ def test_metadata_with_a_user_in_an_address(service: Service, store: ps.Store, u
     """An endpoint address that contains a user name is refused."""
     place = f"http://{user}{service.origin.removeprefix('http://')}/token"
     service.metadata = as_json({**service.default_metadata, "token_endpoint": place})
-    with refused(ps.errors.SettingsError, "not an address", service):
+    with refused(ps.errors.SettingsError, "not a valid https address", service):
         sign_in(store)
 
 
@@ -191,7 +191,7 @@ def test_no_metadata(service: Service, store: ps.Store, metadata: bytes) -> None
 @pytest.mark.parametrize(
     ("status", "kind", "message"),
     [
-        (429, ps.errors.RateLimitedError, "asks for a pause"),
+        (429, ps.errors.RateLimitedError, "got too many requests"),
         (502, ps.errors.ServiceError, "failed"),
         (503, ps.errors.ServiceError, "failed"),
         (504, ps.errors.ServiceError, "failed"),
@@ -237,16 +237,16 @@ def test_metadata_that_fail_for_a_time(
         ),
         (answer(500, b"oops"), ps.errors.ServiceError, "failed"),
         (answer(503, b"<html>"), ps.errors.ServiceError, "failed"),
-        (answer(429), ps.errors.RateLimitedError, "asks for a pause"),
+        (answer(429), ps.errors.RateLimitedError, "got too many requests"),
         (
             answer(302, location="https://evil.example/"),
             ps.errors.RedirectError,
-            "and no secret is sent to other addresses",
+            "and no secret is sent to another address",
         ),
         (
             answer(307, location="http://127.0.0.1:1/"),
             ps.errors.RedirectError,
-            "and no secret is sent to other addresses",
+            "and no secret is sent to another address",
         ),
         (answer(404), ps.errors.ResponseError, "no JSON"),
         (None, ps.errors.TransportError, "no complete response"),

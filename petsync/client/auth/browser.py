@@ -1,4 +1,4 @@
-"""Sign in with a browser: the loopback page, the returned address, the implicit flow."""
+"""Sign in with a browser: the loopback listener, the parsing of the response, the implicit flow."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ __all__ = [
 ]
 
 
-# CallbackParameters: the response to a sign-in, from the browser's address or pasted by the user.
+# CallbackParameters: the authorization server's response, from the browser's redirect or pasted by
+# the user.
 #
 # Source: RFC 6749, sections 4.1.2 and 4.2.2; RFC 9207 for `iss`.
 
@@ -53,27 +54,26 @@ _COPY_HINT = "Copy the whole address from the browser's address bar, after you c
 
 @dataclass(frozen=True, slots=True)
 class CallbackParameters:
-    """The parameters of a sign-in's response. The repr shows no values."""
+    """The parameters of the authorization server's response. The repr shows no values."""
 
     values: Mapping[str, Secret] = field(default_factory=dict, repr=False)
     token_text: Secret | None = field(default=None, repr=False)
     """The pasted text, if it has no parameters."""
 
     def get(self, name: str) -> Secret | None:
-        """Return one parameter; None if it is missing."""
         return self.values.get(name)
 
     def text(self, name: str) -> str:
-        """Return one parameter that is not a secret, as text; "" if it is missing."""
+        """Return the plain text of a parameter that is not secret; "" if it is missing."""
         value = self.values.get(name)
         return "" if value is None else value.reveal()
 
     def reveal_items(self) -> Iterator[tuple[str, str]]:
-        """Return all parameters, unmasked."""
+        """Return the names and plain values of all parameters."""
         return ((name, value.reveal()) for name, value in self.values.items())
 
     def public_values(self) -> dict[str, str]:
-        """Return the parameters that describe the service's decision and are not secrets."""
+        """Return the parameters that describe the service's decision and are not secret."""
         names = ("error", "error_description", "scope", "expires_in", "token_type")
         return {name: self.text(name) for name in names if name in self.values}
 
@@ -83,17 +83,18 @@ class CallbackParameters:
         return state_sent is not None and equal_secrets(state_sent, state)
 
     def check_issuer(self, endpoints: Endpoints) -> None:
-        """Raise AuthError if the response is from another service, or lacks the required `iss`."""
+        """Raise AuthError if `iss` names another service, or is missing although the service
+        always sends it.
+        """
         given = self.text("iss")
         if not given and not endpoints.says_iss:
             return
         expected = endpoints.issuer or _origin(endpoints.authorize)
         if given not in (expected, endpoints.issuer):
             raise AuthError(
-                "sign-in: the response does not come from the service that was asked",
-                hint="petsync sent nothing to the service that the response comes from. Open the "
-                "address of this sign-in, and copy the final address from the browser's address "
-                "bar.",
+                "sign-in: the response does not name this service as its issuer",
+                hint="petsync did not use it. Open the address of this sign-in, and copy the final "
+                "address from the browser's address bar.",
             )
 
 
@@ -108,7 +109,7 @@ def parse_callback(pasted: Secret) -> CallbackParameters:
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
         raise SettingsError(
-            "the address has a parameter twice, so petsync does not use it", hint=_COPY_HINT
+            "the address contains a parameter twice, so petsync does not use it", hint=_COPY_HINT
         )
     return (
         CallbackParameters(dict(pairs)) if pairs else CallbackParameters(token_text=_clean(pasted))
@@ -116,12 +117,12 @@ def parse_callback(pasted: Secret) -> CallbackParameters:
 
 
 def equal_secrets(given: Secret, kept: Secret) -> bool:
-    """Return true if two secrets are equal, compared in constant time."""
+    """Compare two secrets in constant time."""
     return hmac.compare_digest(given.reveal().encode(), kept.reveal().encode())
 
 
 def _pairs(pasted: Secret) -> list[tuple[str, Secret]] | None:
-    """Return the parameters; None for a text that is empty or cannot be parsed."""
+    """Return the parameters in the text; None if it is empty, too long or cannot be parsed."""
     text = _clean(pasted).reveal()
     if not text or len(text) > _MAX_SIZE:
         return None
@@ -145,8 +146,8 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _clean(pasted: Secret) -> Secret:
-    """Return the text without line breaks and tabs, and without quotes, angle brackets and spaces
-    around it.
+    """Return the text without line breaks and tabs, and without surrounding spaces, quotes and
+    angle brackets.
     """
     text = "".join(pasted.reveal().split("\n")).replace("\r", "").replace("\t", "")
     return Secret(text.strip().strip("<>\"'` ").strip())
@@ -157,28 +158,30 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-# The token of an implicit sign-in, which follows the `#` of an address.
+# The token of an implicit sign-in, which is in the part of the address after `#`.
 #
 # Source: RFC 6749, section 4.2.2.
 
 
 def from_fragment(callback: CallbackParameters, wanted: Credentials) -> Credentials:
-    """Return the credentials with the returned token. Raises AuthError if there is none, and
-    ResponseError if it cannot be used.
+    """Return the credentials with the token in the response. Raises AuthError if it has none, and
+    ResponseError if the token cannot be used.
     """
     if callback.get("error") is not None:
         raise oauth.parse_refusal(callback.public_values(), wanted).error()
     if callback.get("access_token") is None:
         raise AuthError(
             "sign-in: the address contains no token",
-            hint="Copy the whole address, with the part after #.",
+            hint="Copy the whole address, including the part after #.",
         )
     return oauth.parse_credentials(Values(callback.reveal_items()), wanted, time.time())
 
 
 def token_in(text: Secret, state: Secret | None, key: Secret | None) -> Credentials:
-    """Return the credentials with the token in the text. Raises SettingsError, AuthError and
-    ResponseError.
+    """Return the credentials with the token in the text, which is an address or the token alone.
+
+    Raises SettingsError, AuthError or ResponseError if it contains no usable token, or if its state
+    is not `state`.
     """
     callback = parse_callback(text)
     wanted = Credentials(key=key, grant=Grant(kind="implicit"))
@@ -186,8 +189,8 @@ def token_in(text: Secret, state: Secret | None, key: Secret | None) -> Credenti
         return Credentials(checked_token(callback.token_text), key, grant=wanted.grant)
     if callback.get("state") is not None and state is None:
         raise SettingsError(
-            "the address has the state of a sign-in, and no state was given to compare it with",
-            hint="Give the state that you sent, or use store.begin_sign_in(implicit=True).",
+            "the address contains a state, but no state was given to compare it with",
+            hint="Pass the state that you sent, or use store.begin_sign_in(implicit=True).",
         )
     if state is not None and not callback.has_state(state):
         raise AuthError(
@@ -197,17 +200,16 @@ def token_in(text: Secret, state: Secret | None, key: Secret | None) -> Credenti
     return from_fragment(callback, wanted)
 
 
-# Loopback: a page on this machine to which the service redirects the browser.
+# Loopback: a listener on this machine to which the service redirects the browser.
 #
-# It listens only on 127.0.0.1, on its own port and path, and accepts only requests for exactly this
-# address: others, such as those with another host name in DNS rebinding, get a 404. Source: RFC
-# 8252, section 7.3.
+# It listens only on 127.0.0.1, and responds with 404 to requests for another path or with another
+# Host header (DNS rebinding). Source: RFC 8252, section 7.3.
 
 
 _REQUEST_TIMEOUT_S = 10.0
 _CLOSE_TIMEOUT_S = 2.0
 _CLOSE_GRACE_S = 0.25
-"""Seconds that a connected browser has to send its request after the listener has closed."""
+"""Seconds that a connected browser has to send its request after the listener was closed."""
 _HOST = "127.0.0.1"
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:10vh auto;padding:0 1rem;"
@@ -215,7 +217,7 @@ _STYLE = (
 )
 # Remove the parameters from the browser's history.
 _CLEAR_ADDRESS = "history.replaceState(null,'',location.pathname);"
-# The browser does not send the part after #: this script sends it as the body of a request.
+# The browser does not send the part of the address after #, so this script sends it in a POST.
 _SCRIPT = (
     f"var f=location.hash.slice(1);{_CLEAR_ADDRESS}"
     "if(f)fetch(location.pathname,{method:'POST',body:f}).then(r=>r.text()).then(t=>{"
@@ -230,14 +232,12 @@ _PAGE = Template(
 Page = tuple[str, str]
 """The heading and the text of a page."""
 OnReturn = Callable[[Secret], Awaitable[Page]]
-"""A function that gets the part of the address after `?` or `#`, and returns the page for the
-user.
-"""
+"""A function that gets the part of the address after `?` or `#`, and returns the page to show."""
 
 
 class Loopback:
-    """A listener on this machine for the browser's redirect. `by_fragment`: the response follows
-    `#`.
+    """A listener on this machine for the browser's redirect. `by_fragment` is true if the response
+    is in the part of the address after `#`.
     """
 
     def __init__(self, on_return: OnReturn, *, by_fragment: bool = False) -> None:
@@ -249,7 +249,9 @@ class Loopback:
         self.address = ""
 
     async def open(self, port: int = 0, path: str = "/petsync") -> Self:
-        """Start to listen at `address`, and return the listener. Raises SettingsError."""
+        """Start to listen, set `address`, and return the listener. Raises SettingsError if it
+        cannot listen on the port; port 0 means any free port.
+        """
         self._path = path
         try:
             self._server = await asyncio.start_server(
@@ -266,7 +268,7 @@ class Loopback:
         return self
 
     async def close(self) -> None:
-        """Stop listening; a connected browser still gets its page."""
+        """Stop listening, after a short wait for requests in progress."""
         server, self._server = self._server, None
         if server is None:
             return
@@ -282,8 +284,8 @@ class Loopback:
             server.close()
 
     async def _shut_down(self, server: asyncio.Server) -> None:
-        # The system resets connections that are not accepted yet when the listener closes. It
-        # takes several iterations of the loop to accept one and start reading from it.
+        # Accept waiting connections first, which takes several iterations of the loop: when the
+        # listener closes, the system resets connections that are not accepted yet.
         for _ in range(5):
             await asyncio.sleep(0)
         server.close()
@@ -291,7 +293,7 @@ class Loopback:
             _, incomplete = await asyncio.wait(self._reading, timeout=_CLOSE_GRACE_S)
             for reading in incomplete:
                 reading.cancel()
-            await asyncio.sleep(0)  # Let the responses to fully received requests start.
+            await asyncio.sleep(0)  # Let the tasks that respond to complete requests start.
         if self._responding:
             await asyncio.wait(self._responding, timeout=_CLOSE_TIMEOUT_S)
 
@@ -334,7 +336,6 @@ class Loopback:
 
 
 async def _read_request(reader: asyncio.StreamReader) -> tuple[Secret, Secret]:
-    """Return the head and the body of a request."""
     async with asyncio.timeout(_REQUEST_TIMEOUT_S):
         head = Secret((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
         body = Secret((await reader.readexactly(_length(head))).decode("latin-1"))
@@ -357,13 +358,12 @@ def _request(head: Secret) -> _Request:
 
 
 def _fields(head: Secret, wanted: str) -> list[str]:
-    """Return the values of a header."""
     fields = (line.partition(":") for line in head.reveal().split("\r\n")[1:])
     return [value.strip() for name, _, value in fields if name.strip().lower() == wanted]
 
 
 def _length(head: Secret) -> int:
-    """Return the length of the request's body; 0 if it is missing, invalid or too large."""
+    """Return the request's Content-Length; 0 if it is missing, invalid or too large."""
     values = _fields(head, "content-length")
     number = int(values[0]) if len(values) == 1 and re.fullmatch(r"[0-9]{1,5}", values[0]) else 0
     return number if number <= _MAX_SIZE else 0
@@ -400,7 +400,7 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-# AsyncPendingSignIn: a sign-in that waits for the user in a browser.
+# AsyncPendingSignIn: a sign-in that waits until the user finishes it in a browser.
 
 
 Finish = Callable[[Credentials], Awaitable[Account]]
@@ -420,7 +420,7 @@ class SignInRequest:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationQuestion:
-    """One authorization request through a browser; its `state` and `verifier` are secret."""
+    """One authorization request. Its `state` and `verifier` are secret."""
 
     request: SignInRequest
     endpoints: Endpoints
@@ -430,11 +430,8 @@ class AuthorizationQuestion:
 
     @property
     def url(self) -> str:
-        """The address to open. It contains the state, which is useless without the verifier or this
-        process.
-        """
-        # Loading oauthlib takes a tenth of the time that loading petsync takes, and only a sign-in
-        # needs it.
+        """The address to open in a browser. It contains the state, but not the verifier."""
+        # Imported here, because it takes long and only a sign-in needs it.
         from oauthlib.common import add_params_to_uri
         from oauthlib.oauth2 import WebApplicationClient
 
@@ -454,7 +451,7 @@ class AuthorizationQuestion:
         return str(add_params_to_uri(self.endpoints.authorize, given))
 
     def grant(self) -> Grant:
-        """Return the grant with the values that are known before the response."""
+        """Return the grant as far as it is known before the response."""
         return Grant(
             kind="implicit" if self.request.implicit else "code",
             kept="memory",
@@ -464,10 +461,10 @@ class AuthorizationQuestion:
 
 
 class AsyncPendingSignIn:
-    """A pending sign-in: open `url` in a browser, and await `wait`, or give the final address to
-    `paste`. Only the first response is used, and only once.
+    """A sign-in that waits for the user. Open `url` in a browser. If `is_listening` is true, await
+    `wait`; otherwise, pass the final address from the browser to `paste`.
 
-    `is_listening`: petsync receives the redirect of a browser on this machine.
+    Only the first response to this sign-in is used.
     """
 
     def __init__(self, authority: Authority, request: SignInRequest, finish: Finish) -> None:
@@ -480,8 +477,8 @@ class AsyncPendingSignIn:
 
     @classmethod
     async def begin(cls, authority: Authority, request: SignInRequest, finish: Finish) -> Self:
-        """Start a sign-in. Raises SettingsError if the service does not offer it or petsync cannot
-        listen, and ApiError if the service does not respond.
+        """Begin a sign-in. Raises SettingsError if the service does not offer this kind of sign-in
+        or petsync cannot listen, and ApiError if the service does not respond.
         """
         pending = cls(authority, request, finish)
         endpoints = await authority.endpoints()
@@ -498,24 +495,24 @@ class AsyncPendingSignIn:
 
     @property
     def is_listening(self) -> bool:
-        """True if petsync listens for the browser's redirect."""
+        """True if petsync listens for the redirect of a browser on this machine."""
         return self._loopback is not None
 
     @property
     def is_open(self) -> bool:
-        """True until a response for this sign-in arrives or the sign-in is closed by `end`."""
+        """True until a response to this sign-in arrives, or `end` is called."""
         return not self._is_over and not self._lock.locked()
 
     async def wait(self, timeout: float = 300.0) -> Account:  # noqa: ASYNC109
-        """Wait up to `timeout` seconds for the browser's redirect, stop listening, and return the
+        """Wait up to `timeout` seconds for the end of the sign-in, stop listening, and return the
         account.
 
-        Raises AuthError if the user or the service refused, or on a timeout, and other
-        PetsyncErrors if the token cannot be requested or stored.
+        Raises AuthError if the user or the service refuses the sign-in, or after the timeout, and
+        other PetsyncErrors if the token cannot be requested or stored.
         """
         try:
             waiting = asyncio.wrap_future(self._account)
-            # Retrieve the error even if the caller stops waiting.
+            # Retrieve the error even if the caller stops waiting: otherwise asyncio would log it.
             waiting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             async with asyncio.timeout(timeout):
                 return await asyncio.shield(waiting)
@@ -526,12 +523,11 @@ class AsyncPendingSignIn:
         raise AuthError("sign-in: the browser did not return in time", hint=_AGAIN)
 
     async def paste(self, text: str | Secret) -> Account:
-        """Return the account for the final address from the browser; an implicit sign-in also
-        accepts the token alone. If the text belongs to another sign-in, this sign-in stays open
-        for another attempt.
+        """Finish the sign-in with the final address from the browser, and return the account. An
+        implicit sign-in also accepts the token alone.
 
-        Raises PetsyncErrors as `wait` does, and SettingsError if the text is not usable; they do
-        not show the pasted text.
+        Raises the errors of `wait`, and SettingsError if the text is not usable; the errors do not
+        show the text. If the text belongs to another sign-in, this one stays open.
         """
         self._check_not_over()
         text = text if isinstance(text, Secret) else Secret(str(text))
@@ -545,13 +541,13 @@ class AsyncPendingSignIn:
         return account
 
     async def close(self) -> None:
-        """Stop listening; a second call is not an error."""
+        """Stop listening for the redirect. `paste` still works."""
         loopback, self._loopback = self._loopback, None
         if loopback is not None:
             await loopback.close()
 
     async def end(self) -> None:
-        """Close the sign-in permanently: later responses are refused."""
+        """End the sign-in: later responses are refused."""
         self._is_over = True
         self._shut_down(_build_closed_error())
         await self.close()
@@ -560,9 +556,8 @@ class AsyncPendingSignIn:
         return f"<petsync.Pending {urlsplit(self._question.endpoints.authorize).netloc}>"
 
     async def _choose_redirect(self, endpoints: Endpoints) -> str:
-        """Return the redirect address, and start the listener if it is requested and that address
-        is on this machine. Without a listener, the user copies the final address from the address
-        bar.
+        """Return the redirect address, and start the listener if it was requested and the address
+        is on this machine.
         """
         configured = urlsplit(endpoints.redirect)
         is_here = not endpoints.redirect or configured.hostname == "127.0.0.1"
@@ -574,7 +569,7 @@ class AsyncPendingSignIn:
         return endpoints.redirect or f"http://127.0.0.1:{49152 + secrets.randbelow(16000)}/petsync"
 
     async def _handle_return(self, query: Secret) -> Page:
-        """Handle the browser's redirect, or a request that looks like one, and return the page."""
+        """Finish the sign-in with the browser's redirect, and return the page to show."""
         try:
             self._check_not_over()
             callback = parse_callback(Secret(f"?{query.reveal()}"))
@@ -608,9 +603,7 @@ class AsyncPendingSignIn:
         callback.check_issuer(self._question.endpoints)
 
     async def _complete(self, exchange: Coroutine[Any, Any, Credentials]) -> Account:
-        """Finish the sign-in, and return the account; every waiting caller gets the account or the
-        error.
-        """
+        """Finish the sign-in, and return the account; `wait` gets the same account or error."""
         if not self._lock.acquire(blocking=False):
             exchange.close()
             raise AuthError(

@@ -1,4 +1,4 @@
-"""OAuth 2.0: endpoints and metadata of an authority, token requests, and their responses."""
+"""OAuth 2.0: an authorization server's endpoints and metadata, token requests and responses."""
 
 from __future__ import annotations
 
@@ -54,11 +54,10 @@ __all__ = [
 ]
 
 
-# Values of a response, which may be secret: their repr shows only the names.
-
-
 class Values(dict[str, Any]):
-    """Names and values; a verbose traceback shows only the names."""
+    """The values of a response, by name. The repr shows only the names: values may be secret, and a
+    verbose traceback shows variables.
+    """
 
     def __repr__(self) -> str:
         return f"<{', '.join(self)}>"
@@ -66,10 +65,11 @@ class Values(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class TokenResponse:
-    """A response: its status, and its JSON object; None if it has none."""
+    """The response of an authorization server."""
 
     status: int
     json: Values | None
+    """None if the body is not a JSON object."""
 
 
 # Responses of the token endpoint: a token with its terms, or an error.
@@ -81,11 +81,11 @@ _CENTURY_S = 100 * 365.25 * 24 * 3600
 _REFUSALS = {
     "invalid_client": (
         "the service does not recognise this client id, or its secret is wrong",
-        "Check the client id and the secret with the people who gave them to you.",
+        "Check the client id and the secret with the operators of the service.",
     ),
     "invalid_grant": (
         "the service does not accept this sign-in any more",
-        "Sign in again; the code from a sign-in can be used only once, and only for a short time.",
+        "Sign in again. The code of a sign-in is valid only once, and only for a short time.",
     ),
     "unauthorized_client": (
         "this client may not use this kind of sign-in",
@@ -114,13 +114,12 @@ _OTHER_REFUSAL = (
 
 @dataclass(frozen=True, slots=True)
 class OAuthProblem:
-    """An error code of the protocol, and the service's description."""
+    """An OAuth error code, and the service's description."""
 
     code: str
     description: str = ""
 
     def error(self, status: int | None = None) -> AuthError:
-        """Return the error for the user."""
         why, hint = _REFUSALS.get(self.code, _OTHER_REFUSAL)
         code = _one_line(self.code, 40)
         details = (
@@ -130,7 +129,7 @@ class OAuthProblem:
 
 
 def parse_refusal(values: Mapping[str, Any], secrets: Credentials) -> OAuthProblem:
-    """Return the error in a response, without secrets that it repeats."""
+    """Return the error in a response; the secrets that it repeats are masked."""
     description = secrets.mask(_text(values, "error_description"))
     return OAuthProblem(secrets.mask(_text(values, "error")), _one_line(description, 200))
 
@@ -138,7 +137,7 @@ def parse_refusal(values: Mapping[str, Any], secrets: Credentials) -> OAuthProbl
 def read_credentials(response: TokenResponse, requested: Credentials, now: float) -> Credentials:
     """Return the credentials in a response; missing terms are those of `requested`.
 
-    Raises AuthError for a refusal, ResponseError for any other response.
+    Raises AuthError for a refusal, and ResponseError if there is no usable token.
     """
     if response.json is None:
         raise _build_unusable_error(f"it contains no JSON object ({response.status})")
@@ -148,7 +147,9 @@ def read_credentials(response: TokenResponse, requested: Credentials, now: float
 
 
 def parse_credentials(values: Mapping[str, Any], requested: Credentials, now: float) -> Credentials:
-    """Return the credentials with the token in the values. Raises ResponseError."""
+    """Return the credentials with the token in the values. Raises ResponseError if there is no
+    usable token.
+    """
     token = _secret(values, "access_token")
     if token is None:
         raise _build_unusable_error("it contains no token")
@@ -159,7 +160,7 @@ def parse_credentials(values: Mapping[str, Any], requested: Credentials, now: fl
 
 
 def parse_scopes(values: Mapping[str, Any]) -> frozenset[str] | None:
-    """Return the scopes in the values; None if there are none."""
+    """Return the scopes in the values; None if the values do not name any."""
     text = values.get("scope")
     if isinstance(text, list):
         return frozenset(each for each in text if isinstance(each, str))
@@ -188,7 +189,7 @@ def _parse_seconds(value: object) -> float | None:
 
 
 def _secret(values: Mapping[str, Any], name: str) -> Secret | None:
-    """Return the token, if it is valid in a header; None otherwise."""
+    """Return the value, if it is text that is valid in a header; None otherwise."""
     text = values.get(name)
     fits = isinstance(text, str) and text and all("!" <= each <= "~" for each in text)
     return Secret(str(text)) if fits else None
@@ -200,7 +201,6 @@ def _text(values: Mapping[str, Any], name: str) -> str:
 
 
 def _one_line(text: str, max_length: int) -> str:
-    """Return the service's text as one line, without control characters."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= max_length else line[: max_length - 1] + "…"
 
@@ -208,14 +208,14 @@ def _one_line(text: str, max_length: int) -> str:
 def _build_unusable_error(why: str) -> ResponseError:
     return ResponseError(
         f"sign-in: the response of the service cannot be used: {why}",
-        hint="If petsync.toml names addresses under [auth], check them; otherwise, ask the "
-        "operators of the service.",
+        hint="Check the addresses under [auth] in petsync.toml, if there are any; otherwise, ask "
+        "the operators of the service.",
     )
 
 
 # Endpoints: the addresses for a sign-in, from petsync.toml or the service's metadata.
 #
-# Source: RFC 8414 for the metadata; RFC 9700, section 4, for what must be checked.
+# Source: RFC 8414 for the metadata, and RFC 9700, section 4, for the checks.
 
 
 CLIENT = "petsync"
@@ -231,7 +231,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
-    """The addresses of the endpoints; "" for an endpoint that the service does not offer."""
+    """The addresses of the endpoints; "" for an endpoint that is not known."""
 
     issuer: str = ""
     """The service's identifier."""
@@ -242,14 +242,15 @@ class Endpoints:
     client_id: str = CLIENT
     redirect: str = ""
     says_iss: bool = False
-    """Whether the redirects contain the service's identifier (`iss`)."""
+    """Whether each redirect contains the service's identifier (`iss`)."""
     by_post: bool = False
+    """Whether the client's secret is sent in the form instead of the Authorization header."""
     flows: frozenset[str] | None = None
     """The response types that the service offers; None if unknown."""
 
 
 def endpoints_from_config(auth: Mapping[str, str], allow_http: Collection[str]) -> Endpoints:
-    """Return the endpoints that `[auth]` names. Raises SettingsError for an invalid address."""
+    """Return the endpoints in `[auth]`. Raises SettingsError for an invalid address."""
     found: dict[str, Any] = {
         n: _read_url(auth, f"{n}_url", allow_http) for n in (*_FIELDS, "redirect")
     }
@@ -260,7 +261,9 @@ def endpoints_from_config(auth: Mapping[str, str], allow_http: Collection[str]) 
 
 
 def metadata_addresses(base_url: str, issuer: str) -> Iterator[tuple[str, str]]:
-    """Yield possible issuers for the base URL, each with the address of its metadata."""
+    """Yield `issuer` or, if it is "", the possible issuers for the base URL, each with the address
+    of its metadata.
+    """
     if issuer:
         parts = urlsplit(issuer)
         yield issuer, _well_known(parts, parts.path.rstrip("/"))
@@ -276,9 +279,10 @@ def metadata_addresses(base_url: str, issuer: str) -> Iterator[tuple[str, str]]:
 def endpoints_from_metadata(
     metadata: object, issuer: str, known: Endpoints, allow_http: Collection[str]
 ) -> Endpoints:
-    """Return the endpoints in the issuer's metadata. Raises SettingsError if the metadata belongs
-    to another issuer or names another origin: metadata alone must not cause a secret to be sent
-    there.
+    """Return the endpoints in the issuer's metadata.
+
+    Raises SettingsError if the metadata is for another issuer, or an endpoint is not on the
+    issuer's origin: metadata must not make petsync send secrets to another origin.
     """
     if not isinstance(metadata, dict):
         raise _metadata_error(issuer, "is not an object")
@@ -291,7 +295,7 @@ def endpoints_from_metadata(
         if value is None:
             continue
         if not isinstance(value, str) or not _same_origin(value, issuer):
-            raise _metadata_error(issuer, f"names another origin ({field})")
+            raise _metadata_error(issuer, f"has a {field} that is not on its own origin")
         found[name] = _with_asked_host(
             check_endpoint(value, f"the {field} of the service", allow_http), issuer
         )
@@ -308,20 +312,20 @@ def endpoints_from_metadata(
 
 
 def check_endpoint(url: str, what: str, allow_http: Collection[str]) -> str:
-    """Return the address if secrets may be sent there. Raises SettingsError."""
+    """Return the address if it is valid and secrets may be sent to it. Raises SettingsError."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
         raise SettingsError(
-            f"{what} cannot be read as an address",
+            f"{what} is not a valid address",
             hint="It looks like https://shop.example/oauth/token.",
         ) from None
     clean = url.isascii() and url.isprintable() and " " not in url
     if parts.scheme not in _PORTS or not host or parts.fragment or "@" in parts.netloc or not clean:
         raise SettingsError(
-            f"{what} is not an address that starts with https://",
-            hint="It looks like https://shop.example/oauth/token, without a user or #.",
+            f"{what} is not a valid https address",
+            hint="It looks like https://shop.example/oauth/token, without a user, spaces or #.",
         )
     if parts.scheme == "http" and host not in allow_http and not is_loopback(host):
         raise SettingsError(
@@ -343,15 +347,15 @@ def _well_known(parts: SplitResult, path: str) -> str:
 
 
 def _same_address(url: str, other: str) -> bool:
-    """Return true if both addresses are the same; all names of this machine count as one."""
+    """Return true if both addresses are the same; all loopback hosts count as one host."""
     return _same_origin(url, other) and (
         urlsplit(url).path.rstrip("/") == urlsplit(other).path.rstrip("/")
     )
 
 
 def _with_asked_host(url: str, issuer: str) -> str:
-    """Return the address with the issuer's host instead of another name of this machine, where
-    another program may listen.
+    """Return the address with the issuer's host: another program may listen on another loopback
+    address with the same port.
     """
     return urlsplit(url)._replace(netloc=urlsplit(issuer).netloc).geturl()
 
@@ -377,24 +381,25 @@ def _names(metadata: Mapping[str, Any], field: str) -> list[str]:
 def _metadata_error(issuer: str, why: str) -> SettingsError:
     return SettingsError(
         f"the sign-in metadata of {issuer} {why}, so petsync does not use it",
-        hint="If it is right, name the addresses under [auth] in petsync.toml.",
+        hint="Ask the operators of the service, or name the addresses under [auth] in "
+        "petsync.toml.",
     )
 
 
-# Echo: remove the secrets of a request from the response.
+# Echo: mask the secrets of a request in its response.
 
 
 _PUBLIC = frozenset({"grant_type", "client_id", "redirect_uri", "scope", "token_type_hint"})
 _ISSUED = frozenset({"access_token", "refresh_token"})
 _MESSAGES = frozenset({"error", "error_description"})
 _MIN_SECRET = 8
-"""The minimum length of a secret that is removed everywhere. A shorter one may be part of ordinary
-words, and is removed only from the error texts.
+"""The minimum length of a secret that is masked in all values except issued tokens. A shorter
+secret may be part of an ordinary word, and is masked only in error texts.
 """
 
 
 def without_echo(values: Values, form: Secret, authorization: Secret | None) -> Values:
-    """Return the response without secrets of the request, in any encoding; issued tokens stay."""
+    """Return the response with the request's secrets masked; issued tokens stay unchanged."""
     sent = _find_secrets(form, authorization)
     redact_words, redact_others = (
         Redactor(sent),
@@ -415,7 +420,6 @@ def _mask(value: object, redactor: Redactor) -> object:
 
 
 def _find_secrets(form: Secret, authorization: Secret | None) -> list[Secret]:
-    """Return every secret in the request."""
     plain = [Secret(v) for n, v in parse_qsl(form.reveal()) if n not in _PUBLIC]
     if authorization is not None:
         plain += _parts(authorization)
@@ -423,7 +427,7 @@ def _find_secrets(form: Secret, authorization: Secret | None) -> list[Secret]:
 
 
 def _parts(authorization: Secret) -> Iterator[Secret]:
-    """Yield the value of the header after its scheme, and the secret in it."""
+    """Yield the header's value without its scheme and, for Basic, the secret that it encodes."""
     token = Secret(authorization.reveal().partition(" ")[2])
     yield token
     try:
@@ -435,11 +439,10 @@ def _parts(authorization: Secret) -> Iterator[Secret]:
         yield from (secret, Secret(unquote_plus(secret.reveal())))
 
 
-# TokenEndpoint: one request to the authorization server and its response, with limits on time and
-# size.
+# TokenEndpoint: sends one request to the authorization server, with limits on time and size.
 #
-# No stack frame that an error passes through has a plain secret as a local variable: a verbose
-# traceback shows variables. Errors of httpx are dropped with their frames.
+# Errors must not pass through a stack frame with a plain secret, because a verbose traceback shows
+# local variables. Errors of httpx are therefore dropped and replaced.
 
 
 log = logging.getLogger(__name__)
@@ -450,15 +453,15 @@ Transport = Callable[[], httpx.AsyncBaseTransport]
 
 
 class TokenEndpoint:
-    """Sends single requests to an authorization server. `timeout` (seconds) is for a complete
-    response.
+    """Sends single requests to an authorization server. `timeout` is the maximum time in seconds
+    until the response is complete.
     """
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
 
     async def get(self, url: str) -> TokenResponse:
-        """Return the response to a GET without credentials. `may_have_happened` of its errors is
+        """Return the response to a GET without credentials. Its errors have `may_have_happened`
         False, because a GET changes nothing.
         """
         try:
@@ -470,8 +473,8 @@ class TokenEndpoint:
     async def post(
         self, url: str, form: Secret, authorization: Secret | None = None
     ) -> TokenResponse:
-        """Return the response to an encoded form, without secrets that it repeats. Raises ApiError
-        if there is no usable response.
+        """Return the response to an encoded form; the secrets that it repeats are masked. Raises
+        ApiError if no complete response arrives, or for a redirect, 429 or 5xx.
         """
         response = await self._request("POST", url, form, authorization)
         _check_status(response.status, url)
@@ -491,9 +494,7 @@ class TokenEndpoint:
     async def _try_exchange(
         self, method: str, url: str, form: Secret, authorization: Secret | None
     ) -> TokenResponse | PetsyncError:
-        """Send the request; return errors instead of raising them, so that their frames are
-        dropped.
-        """
+        """Send the request. Return errors instead of raising them, to drop their frames."""
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._exchange(method, url, form, authorization)
@@ -533,9 +534,6 @@ class TokenEndpoint:
                 return TokenResponse(response.status_code, _parse_object(response, bytes(content)))
 
     def _client(self, url: str) -> httpx.AsyncClient:
-        """Return a client that uses the environment's proxy, unless the address is on this
-        machine.
-        """
         proxy, login = proxy_for(url)
         return httpx.AsyncClient(
             verify=ssl_context() if urlsplit(url).scheme == "https" else True,
@@ -564,13 +562,15 @@ def _check_status(status: int, url: str, *, is_change: bool = True) -> None:
     where = _describe_address(url)
     if 300 <= status < 400:
         raise RedirectError(
-            f"sign-in: {where} redirects ({status}), and no secret is sent to other addresses",
+            f"sign-in: {where} redirects ({status}), and no secret is sent to another address",
             status=status,
             hint="If the address has moved, name the new one under [auth] in petsync.toml.",
         )
     if status == 429:
         raise RateLimitedError(
-            f"sign-in: {where} asks for a pause (429)", status=429, hint="Try again in a minute."
+            f"sign-in: {where} got too many requests (429)",
+            status=429,
+            hint="Try again in a minute.",
         )
     if status >= 500:
         raise ServiceError(
@@ -592,8 +592,8 @@ def _build_unreachable_error(url: str, *, may_have_happened: bool, why: str = ""
 
 def _build_unreadable_error(url: str, why: str) -> ResponseError:
     return ResponseError(
-        f"sign-in: {_describe_address(url)} sends a response that cannot be read: {why}",
-        hint="Is this the right address? petsync.toml can name another one under [auth].",
+        f"sign-in: the response of {_describe_address(url)} cannot be read: {why}",
+        hint="Is this the right address? petsync.toml can name another address under [auth].",
     )
 
 
@@ -602,23 +602,23 @@ def _describe_address(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{parts.path}"
 
 
-# Authority: the part of a service that issues, renews and revokes tokens.
+# Authority: a service's authorization server, which issues, renews and revokes tokens.
 #
 # Source: RFC 6749, RFC 7009 (revocation), RFC 7662 (introspection), RFC 7636 (PKCE).
 
 
 _RETRY_WAITS_S = (0.3, 1.0)
 _TEMPORARY = frozenset({429, 502, 503, 504})
-"""The statuses that do not show whether a service has metadata. A service without metadata may
-answer 500.
+"""Statuses that do not show whether the metadata exists; if no metadata is found, they are reported
+as errors. A 500 is not one of them: some services without metadata respond with it.
 """
 
 
 class Authority:
-    """The authorization server of the service at `base_url`. It stores no token.
+    """The authorization server of the service at `base_url`. The object stores no tokens.
 
-    `auth` is `[auth]` of petsync.toml: if it names authorize_url or token_url, the metadata is not
-    used.
+    `auth` is the table `[auth]` of petsync.toml. If it has authorize_url or token_url, the metadata
+    of the service is not used.
     """
 
     def __init__(
@@ -636,12 +636,12 @@ class Authority:
 
     @property
     def client_id(self) -> str:
-        """The client id at the service."""
+        """The client id in `[auth]`, or petsync's own."""
         return self._auth.get("client_id", CLIENT)
 
     async def endpoints(self) -> Endpoints:
-        """Return the endpoints, which are looked up once. Raises SettingsError if they cannot be
-        found, and ApiError if the service does not respond.
+        """Return the endpoints, which are looked up on first use. Raises SettingsError if they
+        cannot be found, and ApiError if the service does not respond.
         """
         if self._endpoints is None:
             self._endpoints = await self._find_endpoints()
@@ -655,7 +655,7 @@ class Authority:
     async def request_by_code(
         self, credentials: Credentials, code: Secret, verifier: Secret, redirect: str
     ) -> Credentials:
-        """Get the token for an authorization code."""
+        """Exchange an authorization code for a token."""
         return await self._request_token(
             credentials,
             "authorization_code",
@@ -665,14 +665,16 @@ class Authority:
         )
 
     async def request_by_refresh(self, credentials: Credentials) -> Credentials:
-        """Get new tokens with a refresh token, which may be valid only once."""
+        """Get new tokens with the refresh token, which may be valid only once."""
         return await self._request_token(
             credentials, "refresh_token", refresh_token=credentials.grant.refresh
         )
 
     async def renew(self, credentials: Credentials) -> Credentials:
-        """Get a new token with the refresh token or the client's secret. Only requests that were
-        certainly not processed are repeated: a refresh token that is sent twice ends the sign-in.
+        """Get a new token with the refresh token or, without one, the client's secret.
+
+        Only a request that was certainly not processed is repeated: a refresh token that is used
+        twice may end the sign-in.
         """
         request = (
             self.request_by_client if credentials.grant.refresh is None else self.request_by_refresh
@@ -687,8 +689,8 @@ class Authority:
         return await request(credentials)
 
     async def introspect(self, credentials: Credentials) -> Values | None:
-        """Return the service's claims about the token; None if it has no introspection, or refuses
-        the request.
+        """Return the service's claims about the token; None if introspection is not available or
+        is refused.
         """
         address = (await self.endpoints()).introspect
         if not address or credentials.token is None:
@@ -703,7 +705,9 @@ class Authority:
         return response.json if response.status == 200 else None
 
     async def revoke(self, credentials: Credentials) -> bool:
-        """End the sign-in; return whether the service has ended it. Raises ApiError."""
+        """Revoke the refresh token or, without one, the access token. Return false if there is no
+        token or no revocation endpoint. Raises ApiError if the service does not revoke the token.
+        """
         address = (await self.endpoints()).revoke
         token = credentials.grant.refresh or credentials.token
         if not address or token is None:
@@ -759,7 +763,6 @@ class Authority:
 def _encode_form(
     credentials: Credentials, form: Mapping[str, Secret | str | None], *, by_post: bool
 ) -> Secret:
-    """Return the encoded form; oauthlib encodes forms that have a grant type."""
     plain = {n: v.reveal() if isinstance(v, Secret) else v for n, v in form.items() if v}
     if by_post:
         plain["client_id"] = credentials.grant.client_id
@@ -768,7 +771,7 @@ def _encode_form(
     kind = plain.pop("grant_type", None)
     if kind is None:
         return Secret(urlencode(plain))
-    # oauthlib is loaded when a token is requested.
+    # Imported here, because it takes long and only token requests need it.
     from oauthlib.oauth2.rfc6749.parameters import prepare_token_request
 
     return Secret(prepare_token_request(kind, **plain))
@@ -792,7 +795,7 @@ def _scope(scopes: frozenset[str] | None) -> str | None:
 def _build_unknown_error(base_url: str) -> SettingsError:
     parts = urlsplit(base_url)
     return SettingsError(
-        f"the service at {parts.netloc} provides no metadata with the addresses for signing in",
+        f"the service at {parts.netloc} provides no metadata with the addresses for a sign-in",
         hint="Name the addresses under [auth] in the petsync.toml that has this url "
-        "(docs/sign-in.md), or give a token.",
+        "(docs/sign-in.md), or use a token.",
     )
