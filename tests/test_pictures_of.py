@@ -193,7 +193,7 @@ def test_a_photo_of_the_service_is_fetched_and_nothing_else(
         store.photo(f"{box.url}/images/99")
     for other in ("https://shop.example/a.jpg", f"{box.url}/../token", "file:///etc/passwd", ""):
         assert not store.serves(other)
-        with pytest.raises(ps.errors.InvalidInputError, match="so it is not fetched"):
+        with pytest.raises(ps.errors.InvalidInputError, match="so petsync does not fetch it"):
             store.photo(other)
 
 

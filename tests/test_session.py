@@ -423,7 +423,7 @@ def test_a_redirect_without_an_address_is_reported() -> None:
     with ScriptedServer(answer(302)) as server:
         error = failure(get, server.url)
     assert isinstance(error, RedirectError)
-    assert "answers 302 without an address" in str(error)
+    assert "answers 302 without a Location header" in str(error)
 
 
 def test_an_unreadable_answer_does_not_show_the_token_either() -> None:

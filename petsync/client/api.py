@@ -19,27 +19,30 @@ __all__ = ["Api", "AsyncApi", "each_query"]
 
 
 class AsyncApi:
-    """The eight operations, asynchronous. Each raises the errors of `Session.send`; an invalid
-    argument is an InvalidInputError.
+    """The eight operations, asynchronous. Each raises ApiError if the request fails, and
+    InvalidInputError for an invalid argument.
     """
 
     def __init__(self, session: Session) -> None:
         self.session = session
 
     async def add_pet(self, pet: Pet) -> Pet:
-        """Add a new pet, and return the pet in the service's response, with its id."""
+        """Add a pet, and return it from the service's response, with its id. Never sent twice if
+        the service may have processed the first request.
+        """
         return await self.session.send(self._call_with_pet(operations.add_pet, pet))
 
     async def update_pet(self, pet: Pet) -> Pet:
-        """Replace the pet with the same id, and return the pet in the service's response; missing
-        fields are emptied.
+        """Replace all fields of the pet with the same id, and return the pet from the service's
+        response.
         """
         return await self.session.send(self._call_with_pet(operations.update_pet, pet))
 
     async def delete_pet(self, pet_id: int, *, api_key: str | Secret | None = None) -> None:
-        """Delete the pet, with this API key instead of the session's, if given. Raises
-        SettingsError, which does not show the key, if the key is not valid in a header, or would
-        travel over plain http to a host that is neither loopback nor in `allow_http`.
+        """Delete the pet. `api_key` replaces the session's API key for this request.
+
+        Raises SettingsError, which does not show the key, if it is not valid in a header, or if it
+        would be sent over plain http to a host that is neither loopback nor in `allow_http`.
         """
         api_key = as_secret(api_key)
         key = None if api_key is None else header_safe(api_key, "the API key")
@@ -48,8 +51,8 @@ class AsyncApi:
         await self.session.send(operations.delete_pet(pet_id, api_key=key, profile=self._profile))
 
     async def find_pets_by_status(self, status: str | Sequence[str]) -> list[Pet]:
-        """Return the pets with one of the statuses. The interface marks the parameter of this
-        operation as deprecated.
+        """Return the pets with one of the statuses, each once. In the interface, the query
+        parameter of this operation is deprecated.
         """
         return await self._find(operations.find_pets_by_status, status)
 
@@ -58,13 +61,13 @@ class AsyncApi:
         return await self._find(operations.find_pets_by_tags, tags)
 
     async def get_pet_by_id(self, pet_id: int) -> Pet:
-        """Return the pet with that id. Raises NotFoundError."""
+        """Return the pet with that id. Raises NotFoundError if there is none."""
         return await self.session.send(operations.get_pet_by_id(pet_id, profile=self._profile))
 
     async def update_pet_with_form(
         self, pet_id: int, *, name: str | None = None, status: str | None = None
     ) -> None:
-        """Change only the name, the status or both."""
+        """Change only the name, the status or both; None leaves a field unchanged."""
         await self.session.send(
             operations.update_pet_with_form(pet_id, name=name, status=status, profile=self._profile)
         )
@@ -77,8 +80,8 @@ class AsyncApi:
         filename: str | None = None,
         additional_metadata: str | None = None,
     ) -> ApiResponse:
-        """Upload an image, given as bytes or as a path. The request is not retried if the service
-        may have processed it.
+        """Upload an image, given as bytes or as a path. Never sent twice if the service may have
+        processed the first request.
         """
         content, name = _file(file)
         call = operations.upload_file(
@@ -111,8 +114,8 @@ class AsyncApi:
 def each_query(
     make: Callable[..., Call[list[Pet]]], values: str | Sequence[str], profile: ServiceProfile
 ) -> list[Call[list[Pet]]]:
-    """Return the calls that query all values: one call, or one for each value if the service uses
-    only the first value of a query.
+    """Return the calls that query all values: one call, or one for each value if the service
+    supports only one value in a query.
     """
     queried = _as_list(values)
     groups = [[value] for value in queried] if profile.one_value_a_query and queried else [queried]
@@ -121,7 +124,7 @@ def each_query(
 
 
 def _as_list(values: object) -> list[object]:
-    """Return the values as a list; the operation itself refuses values that are not text."""
+    """Return the values as a list. They are not checked here: the operation does that."""
     if isinstance(values, Iterable) and not isinstance(values, str):
         return list(values)
     return [values]

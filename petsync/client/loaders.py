@@ -1,4 +1,4 @@
-"""Loaders: find operations as DataFrames, look-ups of many ids, and the queries of a snapshot."""
+"""Load many pets: look-ups of many ids, snapshots, and the find operations as DataFrames."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ Found = Pet | FailedLookup | None
 _CONCURRENCY = 32
 _REPORT_INTERVAL_S = 0.1
 _MAX_FAILURES = 2 * _CONCURRENCY
-"""The limit on consecutive failures: on average, two for each worker."""
+"""The maximum number of consecutive failures: on average, two for each worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """The progress of look-ups."""
+    """The progress of a look-up of many ids."""
 
     done: int
     """The number of ids with a result, including failures."""
     total: int
-    """The number of all ids."""
+    """The total number of ids."""
 
 
 async def look_up(
@@ -85,13 +85,12 @@ async def look_up(
     """Return the result of getPetById for each id, in the order of the ids: the pet, None for a
     404, or FailedLookup for any other failure.
 
-    Each id is looked up once, 32 at a time. `on_progress` is called at the beginning,
-    about ten times per second, and at the end. No request is in flight when this returns, raises
-    or is cancelled.
+    Each id is looked up once, up to 32 at a time. `on_progress` is called at the beginning, at most
+    ten times per second, and at the end. When this returns or raises, no request is in flight.
 
-    Raises errors that concern all look-ups: AuthError, RedirectError, UnavailableError,
-    TransportError for a service that cannot be reached; and TransportError, ServiceError or
-    RateLimitedError after 64 such failures in a row.
+    Raises errors that concern all ids: AuthError, RedirectError, UnavailableError, and
+    TransportError if the service cannot be reached; also TransportError, ServiceError and
+    RateLimitedError after 64 of them in a row.
     """
     wanted = list(dict.fromkeys(ids))
     run = _Lookup(api, wanted, on_progress)
@@ -110,14 +109,13 @@ class _Lookup:
     ) -> None:
         self.found: dict[int, Found] = {}
         self._api, self._total, self._on_progress = api, len(wanted), on_progress
-        # One iterator for all workers: a task per id would cost more than its request.
+        # All workers share one iterator: one task for each id would be slower than the requests.
         self._left = iter(wanted)
         self._in_a_row = 0
         self._reported_at = 0.0
         self._report()
 
     async def work(self) -> None:
-        """Look up ids until none is left."""
         for pet_id in self._left:
             self.found[pet_id] = await self._fetch_pet(pet_id)
             self._report()
@@ -135,7 +133,7 @@ class _Lookup:
         return pet
 
     def _count_failure(self, error: ApiError) -> None:
-        """Raise the error if it concerns the service, not only this pet."""
+        """Count the failure; raise the error if it concerns the service, not only this pet."""
         limit = _failure_limit(error)
         self._in_a_row = self._in_a_row + 1 if limit else 0
         if limit and self._in_a_row >= limit:
@@ -152,10 +150,10 @@ class _Lookup:
 
 
 def _failure_limit(error: ApiError) -> int:
-    """Return the number of consecutive errors of this kind that end the look-ups; 0 for no limit.
+    """Return how many consecutive errors of this kind end the look-up; 0 for no limit.
 
-    A refused connection has already been retried for several seconds, so the service is
-    unavailable; any response about a single pet shows that the service works.
+    Without a connection, one error is enough, because the request has already been retried for
+    several seconds. An error about a single pet has no limit: it shows that the service works.
     """
     if isinstance(error, AuthError | RedirectError | UnavailableError):
         return 1
@@ -165,16 +163,16 @@ def _failure_limit(error: ApiError) -> int:
     return _MAX_FAILURES if failed else 0
 
 
-# Copies of one pet in one response or several: equal copies are merged; if the copies differ, the
-# pet is read again by its id.
+# Copies: a pet may be listed more than once, in one or several responses. Equal copies are merged.
+# If copies differ, the pet is read again by its id.
 
 
 async def resolve_copies(api: AsyncApi, table: pa.Table) -> tuple[pa.Table, tuple[int, ...]]:
-    """Return the table, and the ids of the pets that were read again with getPetById because their
-    copies differed. The table has one row per id and is sorted by id. Rows without an id are left
-    out, and so are pets that no longer exist when they are read again.
+    """Return the table with one row per id, sorted by id, and the ids of the pets that were read
+    again because their copies differed.
 
-    Raises ResponseError if such a pet cannot be read, and the errors of `look_up`.
+    Left out are rows without an id, and pets that do not exist when they are read again. Raises
+    ResponseError if a pet cannot be read again, and the errors of `look_up`.
     """
     numbered = table.filter(table["id"].is_valid()) if table["id"].null_count else table
     if is_ascending(numbered):
@@ -190,7 +188,7 @@ async def resolve_copies(api: AsyncApi, table: pa.Table) -> tuple[pa.Table, tupl
 
 
 def _find_differing(table: pa.Table) -> tuple[int, ...]:
-    """Return the ids whose rows differ, in order."""
+    """Return the ids whose rows differ, in ascending order."""
     repeated = pd.Series(table["id"].to_numpy()).duplicated(keep=False).to_numpy()
     if not repeated.any():
         return ()
@@ -202,8 +200,8 @@ def _find_differing(table: pa.Table) -> tuple[int, ...]:
 
 
 def _changes(column: pd.Series[Any]) -> npt.NDArray[np.bool_]:
-    """Return a mask that shows, for each value except the first, whether it differs from the
-    previous one.
+    """Return a mask for all values except the first: true if the value differs from the previous
+    one.
     """
     values = column.astype(object).where(column.notna(), None).to_numpy()
     changed: npt.NDArray[np.bool_] = values[1:] != values[:-1]
@@ -216,12 +214,12 @@ def _require_answer(pet_id: int, found: Pet | FailedLookup | None) -> Pet | None
             f"pet {pet_id} was listed in copies that differ, and cannot be read by its id: "
             f"{found.problem}",
             pet_id=pet_id,
-            hint="It is unknown which copy is right. Try again later.",
+            hint="petsync does not know which copy is right. Try again later.",
         )
     return found
 
 
-# The status queries of a snapshot, and their coverage if some of them fail.
+# The status queries of a snapshot. Its coverage names the queries that failed.
 
 
 log = logging.getLogger(__name__)
@@ -229,11 +227,11 @@ _GENERAL_ERRORS = (AuthError, RateLimitedError, RedirectError, UnavailableError)
 
 
 async def by_status(api: AsyncApi, statuses: Sequence[str]) -> tuple[list[pa.Table], Coverage]:
-    """Return the pets of each successful query, with every copy of a pet, and the coverage.
+    """Return the pets of each successful query, with all copies of a pet, and the coverage.
 
-    If the single query for all statuses fails, each status is queried separately. Raises the first
-    error if no query succeeds. Immediately raises any error that does not concern the query:
-    AuthError, RateLimitedError, RedirectError, UnavailableError, TransportError for a service that
+    If a single query for all statuses fails, each status is queried separately. Raises the first
+    error if no query succeeds. Errors that do not depend on the query are raised at once:
+    AuthError, RateLimitedError, RedirectError, UnavailableError, and TransportError if the service
     cannot be reached.
     """
     queries = each_query(operations.find_pets_by_status, statuses, api.session.profile)
@@ -270,7 +268,9 @@ async def _query_each(
 
 
 def as_table(call: Call[list[Pet]], *, copies: bool = False) -> Call[pa.Table]:
-    """Return the same call, with its result as a table: one row per pet, or per copy of it."""
+    """Return a call with the same request whose result is a table: one row per pet or, with
+    `copies`, one row for each copy.
+    """
 
     def read_table(response: Response) -> pa.Table:
         if detect_media(response) == "json":
@@ -287,33 +287,30 @@ def _concerns_query(error: ApiError) -> bool:
     return not isinstance(error, _GENERAL_ERRORS)
 
 
-# Loaders: the results of the find operations as DataFrames, directly from the bytes.
+# The results of the find operations as DataFrames or a snapshot, without Pet objects for JSON.
 
 
 async def find_by_status(api: AsyncApi, statuses: Sequence[str]) -> pd.DataFrame:
     """Return the pets with one of the statuses, in the canonical columns.
 
-    Of several copies of a pet, the last one counts; `snapshot` reads such a pet again.
+    If a pet is listed more than once, the last copy counts.
     """
     return await _load(api, operations.find_pets_by_status, statuses)
 
 
 async def find_by_tags(api: AsyncApi, tags: Sequence[str]) -> pd.DataFrame:
-    """Return the pets with at least one of the tags, in the canonical columns. Of several copies of
-    a pet, the last one counts.
+    """Return the pets with at least one of the tags, in the canonical columns. If a pet is listed
+    more than once, the last copy counts.
     """
     return await _load(api, operations.find_pets_by_tags, tags)
 
 
 async def snapshot(api: AsyncApi, statuses: Sequence[str]) -> Snapshot:
-    """Return all pets with one of the statuses, sorted by id. Pets without an id are left out,
-    because no later call could name them.
+    """Return the pets with one of the statuses, sorted by id, as `resolve_copies` returns them.
 
-    A status whose query fails is in `coverage.failed`, and its pets are missing. Raises the errors
-    of `by_status` and `resolve_copies`: if all queries fail, or if one error concerns all of them.
-    A pet with differing copies is read by its id, and left out if it does not exist any more. A pet
-    whose status changes between two queries may be in neither result: only getPetById proves that a
-    pet does not exist.
+    If the query for a status fails, the status is in `coverage.failed`, and its pets are missing.
+    A pet whose status changes between two queries may also be missing: only getPetById shows that
+    a pet does not exist. Raises the errors of `by_status` and `resolve_copies`.
     """
     taken_at = datetime.now(UTC)
     parts, coverage = await by_status(api, statuses)

@@ -1,4 +1,4 @@
-"""Check the base URL, and permit only redirects that stay on its origin."""
+"""Check the base URL, and allow only redirects within its origin."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _PORTS = {"http": 80, "https": 443}
 def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = ()) -> str:
     """Return the base URL without a trailing slash.
 
-    Raises SettingsError if it is not an http(s) address, contains a user, password, query or
-    fragment, or would send a secret over plain http to a host that is neither loopback nor in
-    `allow_http`.
+    Raises SettingsError if it is not an http or https URL, if it contains a user, password, query
+    or fragment, or if `with_secret` is true and it is a plain http URL whose host is neither
+    loopback nor in `allow_http`.
     """
     try:
         parts = urlsplit(url.strip())
@@ -39,12 +39,12 @@ def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = (
         raise SettingsError(f"the address {mask_before_at(url)!r} cannot be read") from None
     if parts.username is not None or parts.password is not None:
         raise SettingsError(
-            f"the address of {host} contains a user or password",
+            f"the address of {host} contains a user or a password",
             hint="Remove it and provide a token instead, with PETSYNC_TOKEN or "
             "auth=petsync.auth.bearer(…).",
         )
     if parts.scheme not in _PORTS or not host or parts.query or parts.fragment:
-        # The query may contain a secret, and so may what precedes an @.
+        # The query and the part before an @ may contain a secret.
         shown = re.split("[?#]", mask_before_at(url), maxsplit=1)[0] + ("?…" if parts.query else "")
         raise SettingsError(
             f"the address {shown!r} is not a base URL of a service",
@@ -60,7 +60,7 @@ def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = (
 
 
 def is_loopback(host: str) -> bool:
-    """Return true if the host is this machine."""
+    """Return true if the host is a loopback address, or localhost or one of its subdomains."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -68,7 +68,7 @@ def is_loopback(host: str) -> bool:
 
 
 def encode_url(url: str) -> str:
-    """Return the URL in ASCII, as it is sent; encoded parts stay as they are. Raises
+    """Return the URL in ASCII, as it is sent; what is already encoded is not encoded again. Raises
     httpx.InvalidURL.
     """
     return str(httpx.URL(url))
@@ -77,15 +77,15 @@ def encode_url(url: str) -> str:
 def redirect_target(
     request: Request, response: Response, url: str, masked: Callable[[str], str]
 ) -> str:
-    """Return the encoded address that a 3xx names, if the same request may go there.
+    """Return the encoded target of a redirect, if the request may be repeated there unchanged.
 
-    Raises RedirectError for another origin, which must not get credentials, for a redirect that
-    would change the request, and for a redirect without a usable address. `masked` masks secrets in
-    the address that the error shows.
+    Raises RedirectError for a target on another origin, which must not get credentials, for a
+    redirect that would change the method, and for a missing or unusable target. `masked` masks the
+    secrets in the target that the error shows.
     """
     if "location" not in response.headers:
         raise _redirect_error(
-            request, response.status, f"answers {response.status} without an address"
+            request, response.status, f"answers {response.status} without a Location header"
         )
     try:
         target = encode_url(urljoin(url, response.headers["location"]))
@@ -107,7 +107,7 @@ def redirect_target(
         request,
         response.status,
         f"answers {response.status} and points to {where}",
-        hint="If the service has moved there, give its new base URL.",
+        hint="If the service has moved there, use its new base URL.",
     )
 
 
@@ -119,8 +119,8 @@ def build_redirect_loop_error(request: Request, status: int, times: int) -> Redi
 def _redirect_error(
     request: Request, status: int, problem: str, *, hint: str = ""
 ) -> RedirectError:
-    # 307 and 308 ask the client to repeat the request. Other statuses may be the response to a
-    # change that was already made.
+    # 307 and 308 mean that the request was not processed. After any other status, the change may
+    # have been made.
     asks_again = status in (307, 308)
     return RedirectError(
         f"{request.operation}: the service {problem}",
@@ -128,7 +128,7 @@ def _redirect_error(
         pet_id=request.pet_id,
         status=status,
         may_have_happened=request.method != "GET" and not asks_again,
-        hint=hint or "Is the address right? It is the part before /pet.",
+        hint=hint or "Check the base URL: it is the part before /pet.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Retries: which failures are retried, when and how often, and a limit for all requests."""
+"""Retries: which failures are retried, when and how often, and a limit on all retries together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from petsync.protocol.operations import Request
 __all__ = ["RetryBudget", "RetryPolicy", "RetryableRequest"]
 
 
-# RetryBudget: the limit of retries for all requests together.
+# RetryBudget: the limit on the retries of all requests together.
 
 
 _PER_SUCCESS = 0.25
@@ -28,9 +28,8 @@ _SHORTEST = 0.001
 
 
 class RetryBudget:
-    """A token bucket for retries: it starts with 32 tokens, which is also the maximum, and gains a
-    quarter of a token with each success and two tokens per second. A service that refuses
-    everything therefore gets few retries.
+    """A token bucket for retries. It holds at most 32 tokens, starts full, and gains two tokens per
+    second and a quarter of a token with each success. So a failing service gets few retries.
     """
 
     def __init__(self, now: float) -> None:
@@ -39,7 +38,7 @@ class RetryBudget:
         self._timer: asyncio.TimerHandle | None = None
 
     async def take(self, seconds: float) -> bool:
-        """Take a token, first come, first served; return false if none was available within
+        """Take a token, in the order of the calls. Return false if none becomes available within
         `seconds`.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -53,14 +52,13 @@ class RetryBudget:
         return has_one
 
     def release_all(self) -> None:
-        """Release all waiters: none of their requests is sent any more."""
+        """Let all waiters continue without a token: the breaker then refuses their requests."""
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():
                 future.set_result(None)
 
     def record_success(self) -> None:
-        """Record a successful request."""
         if self._tokens < _BURST:
             self._tokens += _PER_SUCCESS
             if self._waiting:
@@ -85,7 +83,7 @@ class RetryBudget:
         self._grant_tokens()
 
 
-# RetryPolicy: the failures that are retried, and when and how often. tenacity runs the loop.
+# RetryPolicy: which failures are retried, when and how often. tenacity runs the loop.
 
 
 T = TypeVar("T")
@@ -97,11 +95,11 @@ _COMMON = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Jittered exponential back-off: the n-th wait is a random time between half and all of
-    `first` × 2^(n-1) seconds, or of `longest` if that is less.
+    """Exponential back-off with jitter. The n-th wait has an upper limit of `first` × 2^(n-1)
+    seconds, but at most `longest`; its length is random, from half the limit to the limit.
 
-    It ends after `attempts` attempts, or if the total time would exceed `seconds`. Time in which
-    all requests wait (Retry-After, a rate, a service that restarts) does not count.
+    A request fails after `attempts` attempts, or when its total time would exceed `seconds`. Time
+    in which all requests wait, for example after a Retry-After, does not count.
     """
 
     attempts: int = 6
@@ -110,8 +108,8 @@ class RetryPolicy:
     longest: float = 10.0
 
     def repeats(self, request: Request, error: BaseException) -> bool:
-        """Return true if the request may be retried: it was not processed, or may safely be
-        processed twice. A request that failed with 501 or 505 is never retried.
+        """Return true if the request should be retried: the failure may be temporary, and the
+        service did not process the request or may safely process it twice.
         """
         if isinstance(error, RateLimitedError):
             return True
@@ -122,11 +120,11 @@ class RetryPolicy:
         return False
 
     def common_wait(self, attempt: int) -> float:
-        """Return the seconds that all requests wait after a 429 without Retry-After."""
+        """Return the seconds for which all requests pause after a 429 without Retry-After."""
         return min(self.longest, _COMMON * self.first * 2.0 ** (attempt - 1))
 
     async def run(self, repeated: RetryableRequest[T], error: ApiError) -> T:
-        """Retry after a first attempt failed with `error`, and return the result."""
+        """Retry a request whose first attempt failed with `error`, and return the result."""
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(repeated.is_retryable),
             wait=self._wait,
@@ -156,13 +154,13 @@ class RetryableRequest(Protocol[T_co]):
         """Return true if the request may be retried after this error."""
 
     def must_stop(self, wait: float) -> bool:
-        """Return true if there must be no further attempt after this wait."""
+        """Return true if there must be no further attempt after a wait of this many seconds."""
 
     async def pause(self, seconds: float) -> None:
-        """Wait before the next attempt; raise if there must not be one."""
+        """Wait before the next attempt. Raises an error if there must not be one."""
 
     async def attempt(self) -> T_co:
-        """Make one more attempt, and return its result."""
+        """Send the request once more, and return the result."""
 
 
 def _log_retry(state: tenacity.RetryCallState) -> None:

@@ -1,4 +1,4 @@
-"""Session: send calls to one service, follow redirects, and read complete responses."""
+"""Session: sends calls to one service, with retries, and returns their results."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ __all__ = [
 ]
 
 
-# Exchange: sends one request, follows redirects, and returns the complete response.
+# Exchange: sends a request, follows redirects, and returns the complete response.
 
 
 log = logging.getLogger(__name__)
 
 OnSent = Callable[[int], None]
 PHOTO = "a photo"
-"""The operation name of a request for an image that the service serves."""
+"""The name of the request for a photo, which is no operation of the interface."""
 _REDIRECTS = 5
 _PET = 16_000_000
 _PHOTO = 64_000_000
@@ -80,14 +80,14 @@ _AGENT = f"petsync/{__version__}"
 
 
 class _Headers(dict[str, str]):
-    """Headers; a verbose traceback shows only their names."""
+    """Headers. The repr shows only the names, because a verbose traceback shows variables."""
 
     def __repr__(self) -> str:
         return f"<{', '.join(self)}>"
 
 
 class Exchange:
-    """Sends single requests to the service at `base_url`; it has no state."""
+    """Sends single requests to the service at `base_url`, and keeps no state between them."""
 
     def __init__(self, base_url: str, profile: ServiceProfile) -> None:
         self._base_url, self._key_header = base_url, profile.api_key_header
@@ -103,14 +103,14 @@ class Exchange:
         transport: Transport,
         on_sent: OnSent | None = None,
     ) -> Response:
-        """Return the response, whatever its status. Raises TransportError, RedirectError, and
-        ResponseError for a response above the size limit.
+        """Return the response; its status may be an error. Raises TransportError if no complete
+        response arrives, RedirectError, and ResponseError for a response above the size limit.
         """
         url = self._encoded_base + request.target
         headers = self._headers(request, credentials)
         bounds = Bounds(self._sizes.get(request.operation, _PET), self._seconds)
         for _ in range(_REDIRECTS + 1):
-            # Raise outside the handler, so that the traceback has no frame with the headers.
+            # Raise the error outside the handler: its traceback must not show the headers.
             failure: ApiError | None = None
             try:
                 response = await transport.send(
@@ -161,12 +161,12 @@ class Exchange:
         about = "" if request.pet_id is None else f" of pet {request.pet_id}"
         is_list = request.operation.startswith("findPets")
         return ResponseError(
-            f"{request.operation}{about}: {self._base_url} sends more than {limit}, which is the "
-            "limit",
+            f"{request.operation}{about}: the response of {self._base_url} exceeds the limit of "
+            f"{limit}",
             operation=request.operation,
             pet_id=request.pet_id,
             may_have_happened=request.method != "GET",
-            hint="If the catalogue really is that large, set max_answer_mb under [service] in "
+            hint="If the catalogue is really that large, increase max_answer_mb under [service] in "
             "petsync.toml."
             if is_list
             else "Check whether the response comes from the service or from a proxy in between.",
@@ -181,7 +181,7 @@ def _encoded_base(url: str) -> str:
 
 
 def _describe_error(error: Exception) -> str:
-    """Return the system's message, such as "Connection refused", else the error's text."""
+    """Return the operating system's message, such as "Connection refused", or the error's own."""
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__
 
@@ -196,7 +196,7 @@ BeforeSend = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The objects that calls to one service share on one event loop."""
+    """What all calls of a session on one event loop share."""
 
     flow: Flow
     exchange: Exchange
@@ -205,8 +205,8 @@ class Line:
 
 
 class ServiceCall(Generic[T]):
-    """A call to one service. If it is `patient`, attempts without a connection do not count: the
-    call ends when the breaker opens.
+    """A call with its retries. If it is `patient`, attempts without a connection do not count
+    towards the retry limits: the call waits until the breaker opens.
     """
 
     __slots__ = (
@@ -244,7 +244,7 @@ class ServiceCall(Generic[T]):
 
     async def result(self) -> T:
         """Send the call, and return its result. A 404 for a retried deletePet counts as success if
-        an earlier attempt may have deleted the pet. Raises ApiError.
+        an earlier attempt may have deleted the pet.
         """
         try:
             return await self._send_authorised()
@@ -252,7 +252,7 @@ class ServiceCall(Generic[T]):
             if not self.is_retryable(error):
                 raise
             first = error
-        # The wait at the gate does not count against this call.
+        # The time at the gate does not count towards the limit of the policy.
         self._started = self._line.flow.now() - self._gate_seconds
         try:
             return await self._line.policy.run(self, first)
@@ -262,31 +262,28 @@ class ServiceCall(Generic[T]):
             raise
 
     def is_retryable(self, error: BaseException) -> bool:
-        """Return true if the call may be retried after this error."""
         return self._line.policy.repeats(self._call.request, error)
 
     def must_stop(self, wait: float) -> bool:
-        """Return true if there must be no further attempt after this wait."""
         if _requested_wait(self._last_error) > LONGEST_PAUSE:
             return True
         return self._attempts >= self._line.policy.attempts or wait > self._seconds_left()
 
     async def pause(self, seconds: float) -> None:
-        """Wait for the back-off, then take a token of the retry budget. Raises the last error if
-        no token is available.
+        """Wait for the back-off and then for a token of the retry budget. Raises the last error if
+        no token becomes available in time.
         """
         await self._line.flow.rest(seconds)
         if not await self._line.flow.budget.take(self._seconds_left()):
             raise self._last_error
 
     async def attempt(self) -> T:
-        """Make one more attempt, and return its result."""
         await self._prepare_retry(self._last_error)
         return await self._send_authorised()
 
     async def _send_authorised(self) -> T:
-        """Make one attempt, and return its result. After a 401, which changed nothing, make another
-        one with a renewed token.
+        """Make one attempt, and return its result. After a 401, renew the token and try again; the
+        refused request changed nothing.
         """
         is_new = False
         while True:
@@ -348,7 +345,7 @@ class ServiceCall(Generic[T]):
         try:
             return self._call.read(response)
         except ResponseError as error:
-            # Drop the frames: they hold the response.
+            # Drop the traceback, because its frames contain the response.
             failure = error.with_traceback(None)
         failure.status = response.status
         failure.message = f"{request.operation}: {credentials.mask(failure.message)}"
@@ -357,7 +354,9 @@ class ServiceCall(Generic[T]):
         raise failure from None
 
     def _annotate_error(self, error: ApiError) -> ApiError:
-        """Add the known facts about the earlier attempts to the error, and return it."""
+        """Record the failed attempt, complete the error with what is known about earlier attempts,
+        and return it.
+        """
         request = self._call.request
         error.operation, error.pet_id = request.operation, request.pet_id
         is_unreachable = isinstance(error, TransportError) and not error.may_have_happened
@@ -370,7 +369,9 @@ class ServiceCall(Generic[T]):
         return error
 
     def _seconds_left(self) -> float:
-        """Return the seconds that are left; time in which all requests wait does not count."""
+        """Return the seconds that the policy leaves for retries; infinite for a patient call while
+        the service cannot be reached.
+        """
         if self._is_unreachable:
             return math.inf
         spent = self._line.flow.now() - self._gate_seconds - self._started
@@ -382,23 +383,22 @@ def _requested_wait(error: ApiError) -> float:
     return seconds or 0.0
 
 
-# Session: sends calls to one service and reads the responses.
+# Session: the connections, credentials and limits for one service.
 #
-# It uses aiohttp directly: httpx.AsyncClient on its default transport reaches less than a tenth of
-# its rate at 32 connections (benchmarks/requests.py), and httpx's request and response objects
-# alone would nearly double the time of a request.
+# It uses aiohttp directly. With 32 connections, httpx.AsyncClient on its default transport sends
+# less than a tenth as many requests per second (benchmarks/requests.py), and httpx's request and
+# response objects alone would nearly double the time of a request.
 
 
 class Session:
-    """A service's base URL, its profile, and the connections to it.
+    """Sends requests to the service at `base_url`.
 
-    `timeout` is in seconds: for the connection (at most 10), and for each wait for more of a
-    response.
-    `transport` makes an httpx transport to use instead of aiohttp.
+    `timeout` is the maximum time in seconds to connect (at most 10), and of each wait for more of a
+    response. `transport` makes an httpx transport to use instead of aiohttp.
 
     Raises SettingsError for an invalid base URL, credentials or timeout. `send` raises ApiError,
     SettingsError if the environment names a proxy or a certificate file that cannot be used, and
-    PetsyncError after the session is closed.
+    PetsyncError after `close(for_good=True)`.
     """
 
     def __init__(
@@ -417,8 +417,8 @@ class Session:
         self.base_url = checked_base(base_url, with_secret=bool(credentials), allow_http=allow_http)
         self.profile = profile
         self.shape = shape_of(profile)
-        """The element names for pets in XML, as far as they are known from the service's
-        responses.
+        """The element names of pets in XML: those of the service's responses, as far as they are
+        known, else those of the profile.
         """
         self._exchange = Exchange(self.base_url, profile)
         self._current = CurrentCredentials(credentials)
@@ -435,17 +435,16 @@ class Session:
 
     @property
     def pace(self) -> Pace:
-        """The limit of requests per second; its `rate` may be set."""
+        """The limit of requests per second. Set its `rate` to change it."""
         return self._health.pace
 
     @property
     def gate(self) -> Gate:
-        """The limit of concurrent requests on the running loop; `most` may be set."""
+        """The limit of concurrent requests on the running loop. Set its `most` to change it."""
         return self._get_line().flow.gate
 
     @property
     def breaker(self) -> Breaker:
-        """The circuit breaker."""
         return self._health.breaker
 
     async def send(
@@ -457,14 +456,14 @@ class Session:
         before_send: BeforeSend | None = None,
         patient: bool = False,
     ) -> T:
-        """Send the call, with retries that are safe, and return its result.
+        """Send the call, with safe retries, and return its result.
 
         `before_retry` is awaited before each attempt after the first, with the error of the
-        previous attempt; if it raises, the call ends with that exception. If the service may have
-        executed an attempt, `may_have_happened` is also set on the errors of later attempts.
-        `on_sent` gets the number of bytes of the body that were sent in the current attempt.
-        `before_send` is awaited just before each attempt; if it raises, the attempt is not sent.
-        With `patient`, the call waits for an unreachable service until the breaker opens.
+        previous attempt, and `before_send` just before each attempt is sent. If one of them raises
+        an exception, the call ends with it. If an attempt may have been processed, the errors of
+        later attempts have `may_have_happened` too. `on_sent` gets the number of bytes of the body
+        that were sent in the current attempt. With `patient`, the call waits for a service that
+        cannot be reached until the breaker opens.
         """
         if self.profile.media == "xml":
             call = self._with_shape(call)
@@ -479,7 +478,7 @@ class Session:
         return await sending.result()
 
     def _with_shape(self, call: Call[T]) -> Call[T]:
-        """Return the same call, which also records the element names in its response."""
+        """Return a call with the same result that also updates `shape` from the response."""
 
         def read_and_learn(response: Response) -> T:
             result = call.read(response)
@@ -489,12 +488,12 @@ class Session:
         return Call(call.request, read_and_learn)
 
     async def send_request(self, request: Request) -> Response:
-        """Send one request, and return the unchanged response, whatever its status. Mask it with
-        `credentials.mask` before it is displayed.
+        """Send one request without retries, and return the response; its status may be an error.
+        Mask secrets with `credentials.mask` before you display it.
 
-        This is one attempt, which waits at the gate but does not influence the limits. Raises
-        AuthError if no token can be obtained, TransportError, ResponseError for a response that is
-        too long, and RedirectError for a redirect that is not followed.
+        The request waits at the gate, but its result does not change the limits. Raises AuthError
+        if no token can be obtained, TransportError, ResponseError for a response that is too long,
+        and RedirectError for a redirect that is not followed.
         """
         line = self._get_line()
         await line.current.ensure_fresh()
@@ -509,11 +508,11 @@ class Session:
             line.flow.leave()
 
     def traffic(self) -> Traffic:
-        """Return the counts since the session was created, and the current state."""
+        """Return the request counts since the session was created, and the current state."""
         return self.traffic_since(Traffic())
 
     def traffic_since(self, mark: Traffic) -> Traffic:
-        """Return the counts since `mark`, an earlier result of `traffic`, and the current state."""
+        """Return the request counts since `mark`, a result of `traffic`, and the current state."""
         counts = self._health.counts
         flows = [(loop, line.flow) for loop, line in list(self._lines.items())]
         return Traffic(
@@ -526,12 +525,12 @@ class Session:
         )
 
     def renew_by(self, renewer: Renewer) -> None:
-        """Use this function to renew the tokens of a sign-in."""
+        """Set the function that renews the tokens of a sign-in."""
         self._current.renewer = renewer
 
     def use(self, credentials: Credentials) -> None:
-        """Use these credentials from now on. Raises SettingsError if the address must not get
-        credentials.
+        """Use these credentials from now on. Raises SettingsError if they must not be sent to the
+        base URL.
         """
         credentials = hide_other(credentials)
         _check(credentials, self._timeout)
@@ -540,22 +539,22 @@ class Session:
         self._current.replace(credentials)
 
     def require_safe_address(self) -> None:
-        """Raise SettingsError if the address must not get a secret."""
+        """Raise SettingsError if secrets must not be sent to the base URL."""
         checked_base(self.base_url, with_secret=True, allow_http=self._allow_http)
 
     async def ensure_fresh(self) -> None:
-        """Renew a token that is due; return even if that fails. Raises AuthError if there is no
-        token.
+        """Get a missing token, or renew a token that is due. Raises AuthError if a missing token
+        cannot be obtained.
         """
         await self._current.ensure_fresh()
 
     async def renew(self, refused: AuthError) -> None:
-        """Renew the token that was refused. Raises AuthError."""
+        """Renew the token that was refused. Raises AuthError if it cannot be renewed."""
         await self._current.renew(self._current.age, refused)
 
     def with_only(self, *, token: bool = False, key: bool = False) -> Session:
-        """Return a session with the same service that has only the selected credentials (the
-        token, the key, both or neither), and does not retry.
+        """Return a session without retries for the same service, with only the selected
+        credentials.
         """
         current = self.credentials
         return self.trial(
@@ -563,7 +562,7 @@ class Session:
         )
 
     def trial(self, credentials: Credentials) -> Session:
-        """Return a session with the same service and these credentials, which does not retry."""
+        """Return a session without retries for the same service, with these credentials."""
         return Session(
             self.base_url,
             credentials=credentials,
@@ -591,8 +590,8 @@ class Session:
                 closing.close()
 
     def _get_line(self) -> Line:
-        """Return the `Line` of the running loop. Connections belong to the loop that opened them,
-        and a store may be used on several loops: its own, and the notebook's through `aio`.
+        """Return the `Line` of the running loop. A connection belongs to one loop, but a store may
+        be used on several: its own and, through `aio`, the notebook's.
         """
         if self._is_closed:
             raise PetsyncError(
@@ -616,12 +615,12 @@ def _check(credentials: object, timeout: object) -> None:
     if not isinstance(credentials, Credentials):
         kind = credentials if isinstance(credentials, type) else type(credentials)
         raise SettingsError(
-            f"the credentials are {kind.__name__}, which is not supported",
+            f"the credentials are {kind.__name__}, not credentials from petsync.auth",
             hint="Use petsync.auth.bearer(…), petsync.auth.api_key(…) or petsync.auth.none().",
         )
     number = timeout if isinstance(timeout, int | float) and timeout is not True else 0
     if not 0 < number < math.inf:
         raise SettingsError(
-            f"the timeout is {timeout!r}, not a number of seconds above 0",
+            f"the timeout is {timeout!r}, not a finite number of seconds above 0",
             hint="For example timeout=30.",
         )

@@ -1,4 +1,4 @@
-"""Sign in to a service, sign out, renew a token, and identify the account."""
+"""Sign in to a service, sign out, renew tokens, and identify the account."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from petsync.protocol.operations import Request, error_for
 __all__ = ["SignInService", "identify", "make_sign_in_request"]
 
 
-# Identity: the account behind credentials, from requests that change nothing.
+# Identity: find out the account of credentials, with requests that change nothing.
 
 
 _REFUSED = (401, 403)
@@ -43,7 +43,9 @@ _GET_BY_KEY = Request(
 
 @dataclass(frozen=True, slots=True)
 class _ProbeResult:
-    """The result of a read request: `status` with the credentials, `anonymous_status` without."""
+    """The HTTP statuses of a read request with the credentials and without any. A refused request
+    is not repeated without credentials: then both are the same.
+    """
 
     status: int
     anonymous_status: int
@@ -54,8 +56,8 @@ class _ProbeResult:
 
 
 async def identify(session: Session, authority: Authority, credentials: Credentials) -> Account:
-    """Return the account of the credentials at the service. Raises AuthError if the service refuses
-    them, and ApiError if there is no response, or if it does not show whether they are valid.
+    """Return the account of the credentials. Raises AuthError if the service does not accept them,
+    and ApiError if no response shows whether it does.
     """
     if credentials.token is not None:
         return await _identify_by_token(session, authority, credentials)
@@ -72,14 +74,14 @@ async def _identify_by_token(
 ) -> Account:
     result = await _try_credentials(session, Credentials(credentials.token), _READ)
     claims = {} if result.status == 401 else await _introspect(authority, credentials)
-    # A service may report a valid token of another program as inactive.
+    # A service may report a valid token as inactive if it was issued to another client.
     is_inactive = claims.get("active") is False and credentials.grant.client_id != ""
     if result.status == 401 or (is_inactive and result.is_open):
         raise AuthError(
             "sign-in: the service does not accept this token",
             operation="findPetsByStatus",
             status=401,
-            hint="Is it complete, for this service, and not expired? Otherwise, sign in again.",
+            hint="Check that it is complete, for this service, and not expired, or sign in again.",
         )
     scopes = parse_scopes(claims) or credentials.grant.scopes
     can_write = None if scopes is None else WRITE in scopes
@@ -104,7 +106,7 @@ async def _identify_by_key(session: Session, credentials: Credentials) -> Accoun
             "sign-in: the service does not accept this API key",
             operation="getPetById",
             status=result.status,
-            hint="Is it complete, and for this service? It is only for getPetById.",
+            hint="Check that it is complete and for this service.",
         )
     anybody = result.is_open and await _status(session, Credentials(), _READ) not in _REFUSED
     return _account(
@@ -113,7 +115,7 @@ async def _identify_by_key(session: Session, credentials: Credentials) -> Accoun
         signed_in=True,
         can_read=True if anybody else None,
         can_write=False,
-        problem=credentials.problem or "an API key reads single pets by their id, and nothing else",
+        problem=credentials.problem or "the API key only gives access to single pets by their id",
     )
 
 
@@ -126,8 +128,8 @@ async def _try_credentials(
 
 
 async def _status(session: Session, credentials: Credentials, request: Request) -> int:
-    """Return the status of the response. Raises ApiError if the response does not show whether the
-    credentials are valid.
+    """Return the HTTP status of one request. Raises ApiError for a status that does not show
+    whether the credentials are valid.
     """
     trial = session.trial(credentials)
     try:
@@ -140,7 +142,7 @@ async def _status(session: Session, credentials: Credentials, request: Request) 
 
 
 async def _introspect(authority: Authority, credentials: Credentials) -> Mapping[str, Any]:
-    """Return the claims from introspection; empty if there is none, or if it fails."""
+    """Return the token's claims; empty if introspection is not available or fails."""
     try:
         return await authority.introspect(credentials) or {}
     except (ApiError, SettingsError):
@@ -188,7 +190,7 @@ def _account(session: Session, credentials: Credentials, **values: Any) -> Accou
     )
 
 
-# SignInService: sign-in, sign-out, account and renewal for one service.
+# SignInService: sign-in, sign-out, account and token renewal for one service.
 
 
 _VARIABLES = {
@@ -198,8 +200,8 @@ _VARIABLES = {
 
 
 class SignInService:
-    """Sets credentials in the session after the service has accepted them, and renews them for the
-    session.
+    """Signs a session in and out, and renews its tokens. The session gets only credentials that the
+    service has accepted.
     """
 
     def __init__(self, session: Session, authority: Authority, store: CredentialStore) -> None:
@@ -208,14 +210,14 @@ class SignInService:
         session.renew_by(self._renew)
 
     async def sign_in(self, credentials: Credentials, keep: str) -> Account:
-        """Sign in with the credentials, store them as specified by `keep`, and return the
+        """Sign in with the credentials, keep them in "memory" or the "keyring", and return the
         account.
         """
         kept = await self._check_keep(keep)
         return await self._accept(_with_keep(credentials, kept))
 
     async def begin(self, request: SignInRequest, keep: str) -> AsyncPendingSignIn:
-        """Begin a sign-in with a browser."""
+        """Begin a sign-in with a browser; `keep` is "memory" or "keyring"."""
         kept = await self._check_keep(keep)
         with_client = replace(request, client_id=request.client_id or self._authority.client_id)
         pending = await AsyncPendingSignIn.begin(
@@ -230,7 +232,7 @@ class SignInService:
             await pending.end()
 
     async def who(self) -> Account:
-        """Return the account, with a renewed token if the service refuses the current one. Raises
+        """Return the account. If the service refuses the token, renew it first, if possible. Raises
         the errors of `identify`.
         """
         try:
@@ -240,8 +242,8 @@ class SignInService:
             raise
 
     async def sign_out(self) -> Account:
-        """Sign out, and return an account without a sign-in; its `problem` contains any notices for
-        the user.
+        """Sign out: revoke the token, delete a stored sign-in, and return an empty account. Its
+        `problem` says what did not work, or is "".
         """
         current = self._session.credentials
         if not current and current.grant.kept != "keyring":
@@ -266,8 +268,8 @@ class SignInService:
         return await identify(self._session, self._authority, self._session.credentials)
 
     async def _forget(self, current: Credentials) -> str:
-        """Delete the stored sign-in. If the current credentials come from the environment, also
-        revoke the stored sign-in, and return a notice for the user; otherwise, return "".
+        """Delete the stored sign-in, and return a notice for the user or "". If the current
+        credentials come from the environment, the stored sign-in is also revoked.
         """
         if current.grant.kept == "keyring":
             await self._store.forget(current)
@@ -276,11 +278,13 @@ class SignInService:
         if stored is not None:
             await self._revoke(stored)
             await self._store.forget(stored)
-        return "the PETSYNC_… variables in the environment are still set, and are used next time"
+        return (
+            "the PETSYNC_… variables in the environment are still set, and will be used next time"
+        )
 
     async def _check_keep(self, keep: str) -> Kept:
-        """Return the place where the sign-in is stored. Raises SettingsError, before the user
-        enters anything, if it cannot be stored there.
+        """Return `keep`. Raises SettingsError if it is invalid, or if the sign-in cannot be stored
+        there: the user should learn this before signing in.
         """
         if keep == "keyring":
             await self._store.check()
@@ -290,8 +294,8 @@ class SignInService:
         raise SettingsError(f"keep is {keep!r}; it must be 'memory' or 'keyring'")
 
     async def _accept(self, credentials: Credentials) -> Account:
-        """If the service accepts the credentials, store them in the keyring if they are kept there,
-        use them from now on, and return the account.
+        """Check that the service accepts the credentials, store them if they are kept in the
+        keyring, use them from now on, and return the account.
         """
         if credentials.token is None and credentials.grant.renews:
             credentials = await self._authority.renew(credentials)
@@ -307,7 +311,7 @@ class SignInService:
         return await self._authority.renew(current)
 
     async def _revoke(self, current: Credentials) -> str:
-        """End the sign-in at the service; return a notice for the user, "" if there is none."""
+        """Revoke the token of a sign-in; return a notice for the user, "" if there is none."""
         if current.grant.kind in ("none", "api key", "token") or current.token is None:
             return ""
         try:
@@ -327,8 +331,8 @@ def _with_keep(credentials: Credentials, place: Kept) -> Credentials:
 
 
 def _describe_source(grant: Grant) -> str:
-    """Return the source of refused credentials, and what to do; "" if they come from neither the
-    environment, a file nor the keyring.
+    """Return a hint with the source of refused credentials, and what to do; "" if they were passed
+    as an argument or are only in memory.
     """
     if grant.kept == "environment":
         names, it = _VARIABLES.get(grant.kind, ("PETSYNC_TOKEN", "it"))
@@ -338,7 +342,7 @@ def _describe_source(grant: Grant) -> str:
         )
     if grant.kept == "file":
         return (
-            "The token comes from a file. Leave --token-file out to use the credentials that "
+            "The token comes from a file. Omit --token-file to use the credentials that "
             "`petsync login` stored, or put a new token into the file."
         )
     if grant.kept == "keyring":
@@ -352,7 +356,7 @@ def _describe_source(grant: Grant) -> str:
 def make_sign_in_request(
     scopes: str | Sequence[str], client_id: str | None, *, implicit: bool, listen: bool
 ) -> SignInRequest:
-    """Return the request for a sign-in; a string may contain several scopes."""
+    """Return the options of a sign-in; a string may contain several scopes, separated by spaces."""
     wanted = tuple(scopes.split() if isinstance(scopes, str) else scopes)
     client_id = (client_id or "").strip()
     return SignInRequest(scopes=wanted, client_id=client_id, implicit=implicit, listen=listen)

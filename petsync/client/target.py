@@ -1,4 +1,4 @@
-"""The service as the target of the apply engine."""
+"""The service as the target of the apply engine, and the photos that the service serves."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from petsync.protocol.operations import Call, Request, Traffic, error_for
 __all__ = ["ServiceTarget", "photo", "target_of"]
 
 
-# Photos that the service itself serves; no other address in a pet is ever fetched.
+# Photos. Only those that the service itself serves are fetched.
 
 
 async def photo(session: Session, url: str) -> bytes:
-    """Return the content of the photo. Raises InvalidInputError, without a request, for an address
-    that is not below the base URL, and ApiError if the service does not return the photo.
+    """Return the bytes of a photo. Raises ApiError if the service does not return it, and
+    InvalidInputError, without a request, if its URL is not below the base URL.
     """
     target = target_of(session.base_url, url)
     if target is None:
         raise InvalidInputError(
-            f"a photo: this address is not below {session.base_url}, so it is not fetched"
+            f"a photo: its address is not below {session.base_url}, so petsync does not fetch it"
         )
     request = Request(operation=PHOTO, method="GET", target=target, headers={"accept": "image/*"})
     response = await session.send_request(request)
@@ -41,7 +41,7 @@ async def photo(session: Session, url: str) -> bytes:
 
 
 def target_of(base_url: str, url: str) -> str | None:
-    """Return the part of the address after the base URL; None if it is not below the base URL."""
+    """Return the part of the URL after the base URL; None if the URL is not below it."""
     try:
         base, whole = encode_url(base_url), encode_url(url)
         path = unquote(urlsplit(whole).path)
@@ -50,7 +50,7 @@ def target_of(base_url: str, url: str) -> str | None:
     target = whole.partition("#")[0].removeprefix(base)
     if len(target) == len(whole.partition("#")[0]) or not target.startswith("/"):
         return None
-    # Dot segments could leave the base URL, in the client or on the server.
+    # Client or server could resolve dot segments to an address outside the base URL.
     return None if re.search(r"(^|[/\\])\.\.?([/\\]|$)", path) else target
 
 
@@ -63,11 +63,10 @@ BeforeSend = Callable[[], Awaitable[None]]
 
 
 class ServiceTarget:
-    """One service, through its operations; implements petsync.apply.engine.Target. It counts the
-    traffic since it was created.
+    """A service, as petsync.apply.engine.Target.
 
-    `before_send`, if it is set, is awaited just before each attempt to change anything, after all
-    waits; if it raises, the request is not sent.
+    `before_send`, if set, is awaited just before each attempt to send a change, after all waits. If
+    it raises an exception, the attempt is not sent.
     """
 
     before_send: BeforeSend | None = None
@@ -80,16 +79,16 @@ class ServiceTarget:
 
     @property
     def traffic(self) -> Traffic:
-        """The counts since this target was created, and the current state."""
+        """The session's request counts since this target was created, and the current state."""
         return self._session.traffic_since(self._mark)
 
     @property
     def assigns_unique_ids(self) -> bool:
-        """True if the profile says that the service never assigns an id twice."""
+        """True if, according to the profile, the service never assigns an id twice."""
         return self._profile.assigns_unique_ids
 
     async def get(self, pet_id: int) -> Pet | None:
-        """Return the current pet, None for a 404."""
+        """Return the current pet; None for a 404."""
         try:
             return await self._send(operations.get_pet_by_id(pet_id, profile=self._profile))
         except NotFoundError:
@@ -135,8 +134,8 @@ class ServiceTarget:
         before_retry: BeforeRetry | None = None,
         on_sent: Callable[[int], None] | None = None,
     ) -> ApiResponse:
-        """Send uploadFile; `on_sent` gets the number of content bytes sent so far, about every 64
-        KiB.
+        """Send uploadFile. `on_sent` gets the number of bytes of `content` sent so far, about every
+        64 KiB.
         """
         call = operations.upload_file(
             pet_id,
@@ -157,16 +156,14 @@ class ServiceTarget:
         before_retry: BeforeRetry | None = None,
         on_sent: Callable[[int], None] | None = None,
     ) -> T:
-        """Send the call with `patient`: a run waits for a service that cannot be reached."""
+        """Send the call with `patient`: a run waits while the service cannot be reached."""
         before_send = None if call.request.method == "GET" else self.before_send
         return await self._session.send(
             call, before_retry=before_retry, on_sent=on_sent, before_send=before_send, patient=True
         )
 
     async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
-        """Return the pets that findPetsByStatus returns for the profile's statuses and for
-        `statuses`.
-        """
+        """Return the pets with one of the profile's statuses or of `statuses`."""
         queried = list(dict.fromkeys((*self._profile.statuses, *statuses)))
         return await self._api.find_pets_by_status(queried)
 
@@ -174,8 +171,8 @@ class ServiceTarget:
 def _count_content(
     body: bytes, content: bytes, on_sent: Callable[[int], None]
 ) -> Callable[[int], None]:
-    """Return a callback that converts the number of body bytes sent to the number of content bytes
-    sent.
+    """Return a callback for the number of body bytes sent, which reports to `on_sent` how many of
+    them are content.
     """
     head = body.rindex(content)
 

@@ -1,4 +1,4 @@
-"""Throttling: rate, concurrency, pauses and the circuit breaker of a session."""
+"""The limits on a session's requests: rate, concurrency, pauses and the circuit breaker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# Breaker: the circuit breaker for a service to which every request fails.
+# Breaker: the circuit breaker for a service that fails or cannot be reached.
 
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 5.0
@@ -43,18 +43,16 @@ _ANSWERS = frozenset({501, 505})
 
 
 class Breaker:
-    """A circuit breaker for all requests of a session. It counts consecutive failed attempts: those
-    without a response, and those with a 5xx other than 501 and 505. Below, such a 5xx does not
-    count as a response. Times are in seconds, of one clock.
+    """A circuit breaker for all requests of a session. All times are in seconds, of one clock.
 
-    After `failures` in a row, or `unreachable` in a row without a connection, it *holds*: all
-    requests wait, and one at a time is tried, every few seconds, until one gets a response. After
-    `patience` seconds without a response it *opens*: requests are refused, except for an occasional
-    probe.
+    An attempt fails if it gets no response, or a 5xx other than 501 and 505. After `failures`
+    failed attempts in a row, or `unreachable` in a row without a connection, the breaker *holds*:
+    all requests wait, and every few seconds one of them is tried. If they still fail after
+    `patience` seconds, the breaker *opens*: requests are refused, except for an occasional probe.
 
-    It never *holds* for a service that has never responded: from `never_reached_s` seconds after
-    the start of the first attempt, `failures` in a row open it, or `unreachable` in a row without
-    any response.
+    For a service that has never responded, the breaker does not hold. It opens after `failures`
+    failed attempts in a row, or `unreachable` in a row without a response, but not before
+    `never_reached_s` seconds have passed since the first attempt started.
     """
 
     def __init__(
@@ -77,15 +75,15 @@ class Breaker:
 
     @property
     def holds(self) -> bool:
-        """True if requests wait for a service that has responded before."""
+        """True if all requests wait because the service, which has responded before, fails now."""
         known = (
             self.failed_in_a_row >= self.failures or self._unreachable_in_a_row >= self.unreachable
         )
         return self._reached and known
 
     def record_answer(self, sent_at: float) -> None:
-        """Record a response that is not a failure: it ends a series of failed attempts, and closes
-        the breaker. A request that was sent before the end of a requested pause does not close it.
+        """Record an attempt that did not fail: the count of failed attempts starts again, and the
+        breaker closes, unless the attempt was sent before the end of a requested pause.
         """
         self._reached = True
         if self.failed_in_a_row:
@@ -95,12 +93,9 @@ class Breaker:
             self.is_open = False
 
     def record_failure(self, error: ApiError, sent_at: float, now: float) -> float:
-        """Record a failed attempt that was sent at `sent_at`, and return the seconds for which all
-        requests must wait.
-        """
+        """Record a failed attempt, and return the seconds for which all requests must wait."""
         if not self.failed_in_a_row:
-            # For a service that never responded, the time counts from the start of the first
-            # attempt.
+            # For a service that has never responded, the time counts from when the attempt started.
             self._first, self._since = now if self._reached else sent_at, _clock()
         self.failed_in_a_row += 1
         is_silent = isinstance(error, TransportError)
@@ -116,8 +111,8 @@ class Breaker:
         return random.uniform(0.8, 1.2) * pause  # noqa: S311 - spreads clients, hides nothing
 
     def close_for(self, seconds: float, reason: str, now: float) -> None:
-        """Refuse requests for at most an hour, because the service asked for a long wait. A longer
-        pause stays.
+        """Refuse requests for `seconds`, but at most an hour, because the service asked for a pause
+        of this length. An earlier pause that ends later stays.
         """
         seconds = min(seconds, _LONGEST_REFUSAL)
         if now + seconds <= self._paused_until:
@@ -130,8 +125,8 @@ class Breaker:
         self._reason = f"{reason}; it asks for a pause until {until}"
 
     def check(self, now: float, *, again: bool) -> None:
-        """Raise UnavailableError unless a request may be sent. With `again`, the request was sent
-        before, so it is not a probe.
+        """Raise UnavailableError if the request must not be sent. An open breaker lets a probe
+        pass from time to time, but no request that was sent before (`again`).
         """
         if not self.is_open:
             return
@@ -140,14 +135,14 @@ class Breaker:
         self._probe_at = now + _LONGEST_PAUSE
 
     def longest_wait(self, now: float) -> float:
-        """Return the seconds until another attempt can open the breaker of a service that never
-        responded; infinite if that time has passed, and for any other service.
+        """Return the maximum back-off in seconds. For a service that has never responded, a
+        back-off ends when another failure can open the breaker; otherwise there is no maximum.
         """
         left = self._first + self.never_reached_s - now
         return left if self.failed_in_a_row and not self._reached and left > 0 else math.inf
 
     def error(self) -> UnavailableError:
-        """Return the error for a request that is refused."""
+        """Return the error for a request that the breaker refuses."""
         failed = (
             f" {self.failed_in_a_row} attempts in a row have failed;"
             if self.failed_in_a_row > 1
@@ -156,8 +151,8 @@ class Breaker:
         return UnavailableError(
             f"the service has not been available since {self._since}:{failed} the last error was: "
             f"{self._reason}",
-            hint="Nothing more is sent to it for now. A run that stopped here can be resumed"
-            " when the service is back: petsync resume.",
+            hint="Nothing more is sent to it for now. When it is available again, a run that "
+            "stopped here can be resumed: petsync resume.",
         )
 
     def _is_over(self, now: float) -> bool:
@@ -170,7 +165,9 @@ class Breaker:
 
 
 def is_outage(error: ApiError) -> bool:
-    """Return true if the error shows an outage of the service."""
+    """Return true if the error is a failure for the breaker: no response, or a 5xx other than 501
+    and 505.
+    """
     if isinstance(error, ServiceError):
         return error.status not in _ANSWERS
     return isinstance(error, TransportError)
@@ -182,13 +179,13 @@ def _clock(later: float = 0.0) -> str:
 
 # AdaptiveRate: the requests per second that a service accepts, learnt from its 429s.
 #
-# While nothing is refused, the rate rises by a growing percentage; after a refusal, it falls by at
-# most 15 %. A 429 costs a pause, so a refused rate is a ceiling: the rate stops just below it, and
-# higher rates are tried again after a wait that triples each time.
+# While no request is refused, the rate rises by a growing percentage; a 429 lowers it by at most
+# 15 %. A 429 also costs a pause, so the rate then stays just below the refused rate for some time;
+# this time triples when the higher rate is refused again.
 #
-# A service may also refuse independently of the rate: because other clients are busy, or at random.
-# Then the rate falls below the average of accepted requests, and a lower rate does not help: for a
-# while only Retry-After counts.
+# A service may also refuse requests independently of their rate, because of other clients or at
+# random. Then the learnt rate falls below the average rate of accepted requests. A lower rate does
+# not help in this case, so for a while there is no learnt rate, and only Retry-After counts.
 
 
 _DECREASE, _BELOW = 0.85, 0.98
@@ -224,7 +221,7 @@ class AdaptiveRate:
         self._accepted_total += 1
 
     def record_refused(self, sent_at: float, now: float, pause: float) -> None:
-        """Record that a request sent at `sent_at` was refused; all requests now pause for `pause`
+        """Record a 429 for a request sent at `sent_at`, after which all requests pause for `pause`
         seconds.
         """
         is_counted = sent_at >= self._resumed and self._accepted > 0 and now >= self._blind_until
@@ -234,7 +231,7 @@ class AdaptiveRate:
             return
         if self.rate is None:
             self.rate, self._first = 0.99 * self._accepted / max(seconds, pause, _MIN_S), now
-            # The first burst may have used up an accumulated allowance.
+            # The service may have allowed a faster first burst, so do not count it.
             self._accepted_total = 0
         else:
             self._count_doubt(self.rate, now)
@@ -247,9 +244,7 @@ class AdaptiveRate:
             self._blind_s = min(2 * self._blind_s, _MAX_BLIND_S)
 
     def rate_at(self, now: float) -> float | None:
-        """Return the rate, which rises if nothing was refused for some time and most of it was
-        used.
-        """
+        """Return the rate. It rises first if it was mostly used for some time without a 429."""
         if self.rate is not None and now >= self._set_at + self._seconds_to_raise(self.rate):
             if self._accepted - self._accepted_before >= _USED_SHARE * self.rate * (
                 now - self._set_at
@@ -280,8 +275,8 @@ class AdaptiveRate:
             self._step = min(2 * self._step, _MAX_STEP)
 
     def _decrease(self, rate: float, measured: float) -> None:
-        """Decrease the rate to `measured`, the rate of the requests accepted since the last
-        refusal, but by no more than a fixed fraction, because that time includes the pause.
+        """Lower the rate to `measured`, the rate of accepted requests since the last 429, but by no
+        more than a fixed share: the measured time includes the pause.
         """
         if rate >= self._ceiling:
             self._probe_s = min(3 * self._probe_s, _MAX_PROBE_S)
@@ -289,8 +284,8 @@ class AdaptiveRate:
         self.rate = max(_DECREASE * rate, min(measured, _BELOW * rate))
 
     def _count_doubt(self, rate: float, now: float) -> None:
-        """Count the refusal as doubtful if the rate was below the average of accepted requests:
-        the service's limit may not be a rate.
+        """Count a 429 as doubtful if the rate was clearly below the average rate of accepted
+        requests: the service may not limit the rate.
         """
         self._refusals += 1
         average = self._accepted_total / (now - self._first)
@@ -300,18 +295,18 @@ class AdaptiveRate:
         self._set_at, self._accepted_before = now, self._accepted
 
 
-# Pace: the time of the next request, from the given rate, the learnt rate, and pauses.
+# Pace: the time of the next request, from the user's rate, the learnt rate, and pauses.
 
 
 _MAX_CATCH_UP_S = 0.05
-"""The maximum delay of a timer, in seconds, that is deducted from the next request's wait, so that
-the rate is reached.
+"""Seconds. If a timer is late by less than this, the next request waits correspondingly less, so
+that the rate is reached.
 """
 
 
 class Pace:
-    """The times at which requests may be sent. `rate` is the limit of requests per second, evenly
-    spaced; None for no limit. Times are in seconds, of one clock.
+    """Decides when the next request may be sent. `rate` is the user's limit of requests per second,
+    None for no limit. All times are in seconds, of one clock.
     """
 
     def __init__(self) -> None:
@@ -321,7 +316,7 @@ class Pace:
 
     @property
     def is_free(self) -> bool:
-        """True if there is no rate and no pause."""
+        """True if requests may be sent at any time: there is neither a rate nor a pause."""
         return self.rate is None and self.adaptive_rate.rate is None and self._until == -math.inf
 
     @property
@@ -330,7 +325,7 @@ class Pace:
         return self._next_queue if self._next_queue > self._until else self._until
 
     def take(self, now: float, *, waited: bool) -> None:
-        """Record that a request is sent now, and whether it `waited` for its time."""
+        """Record that a request is sent now. `waited` is true if it waited for a timer."""
         if waited and now - _MAX_CATCH_UP_S < self.opens_at < now:
             now = self.opens_at
         self._until = -math.inf
@@ -338,19 +333,17 @@ class Pace:
         self._next_queue = now + 1.0 / min(rates) if rates else -math.inf
 
     def pause(self, now: float, seconds: float) -> None:
-        """Pause all requests for `seconds`; a longer pause stays."""
+        """Pause all requests for `seconds`; an earlier pause that ends later stays."""
         if seconds > 0:
             self._until = max(self._until, now + seconds)
 
     def remaining_pause(self, now: float) -> float:
-        """Return the remaining seconds of a pause."""
+        """Return the remaining seconds of the pause; 0.0 if there is none."""
         return max(0.0, self._until - now)
 
 
-# Window: the number of concurrent requests, adapted to the service.
-#
-# Slow start, then additive increase and multiplicative decrease (AIMD), as in TCP. Source: RFC
-# 5681, section 3.1.
+# Window: the limit of concurrent requests, adapted to the service as TCP adapts its window: slow
+# start, then additive increase and multiplicative decrease (AIMD). Source: RFC 5681, section 3.1.
 
 
 MAX_CONCURRENCY = 128
@@ -359,13 +352,15 @@ _SAMPLE = 16
 _SLOW_FACTOR = 3.0
 _SLOW_S = 0.5
 _PET_OPERATIONS = frozenset({"addPet", "updatePet", "deletePet", "getPetById", "updatePetWithForm"})
-"""The operations on one pet. The duration of other operations depends on their content."""
+"""The operations whose response times can be compared. The times of other operations depend on the
+size of the response or of the upload.
+"""
 
 
 class Window:
-    """The limit of concurrent requests, adapted to the service: `limit`, from 1 to `most`.
+    """Adapts `limit`, the limit of concurrent requests, to the service; it is from 1 to `most`.
 
-    Times are in seconds: `sent_at` is when a request was sent, `now` when its response arrived.
+    `sent_at` is the time when a request was sent, and `now` when its response arrived, in seconds.
     """
 
     def __init__(self, most: int = MAX_CONCURRENCY) -> None:
@@ -378,7 +373,7 @@ class Window:
 
     @property
     def most(self) -> int:
-        """The upper bound, from 1 to 128."""
+        """The maximum of `limit`, from 1 to 128."""
         return self._most
 
     @most.setter
@@ -388,7 +383,9 @@ class Window:
         self._exact_limit = min(self._exact_limit, float(self._most))
 
     def record_answer(self, operation: str, sent_at: float, now: float, *, full: bool) -> None:
-        """Record a response. `full`: the limit was reached, so a higher one can be tried."""
+        """Record a response. If it shows that the service has slowed down, the limit is halved;
+        else, if the limit was reached (`full`), it rises.
+        """
         latency = self._latencies.get(operation)
         if latency is not None and latency.is_worse(now - sent_at):
             self.shrink(sent_at, now)
@@ -398,7 +395,7 @@ class Window:
             self.limit = int(self._exact_limit)
 
     def shrink(self, sent_at: float, now: float, *, to_one: bool = False) -> None:
-        """Halve the limit, once for all requests that were in flight together; or set it to 1."""
+        """Halve the limit, once for all requests that were in flight together, or set it to 1."""
         if to_one:
             self._exact_limit = 1.0
         elif sent_at >= self._cut_at:
@@ -409,8 +406,8 @@ class Window:
 
 
 class _Latency:
-    """Detects that an operation has become clearly slower: more than half of the last responses
-    took more than three times as long as the fastest ever, and more than half a second.
+    """Detects that an operation has become clearly slower: more than half of the last 16 responses
+    took more than half a second, and more than three times as long as the fastest response so far.
     """
 
     __slots__ = ("_best", "_count", "_slow")
@@ -420,8 +417,8 @@ class _Latency:
         self._count = self._slow = 0
 
     def is_worse(self, seconds: float) -> bool:
-        """Record a response time; return true if the operation has become slower, at most once in
-        `_SAMPLE` responses.
+        """Record a response time. Return true if the operation has become slower, which is decided
+        once in `_SAMPLE` responses.
         """
         if seconds < self._best:
             self._best = seconds
@@ -444,8 +441,8 @@ _MAX_CHANGES_IN_A_ROW = 3
 class Gate:
     """Admits requests as the window and the pace allow. It belongs to one event loop.
 
-    Changes go ahead of reads, three to one: a pet is read just before it is changed, and a shorter
-    time between the two leaves less room for other changes.
+    Changes go first, but after three changes a waiting read is admitted. A pet is read just before
+    it is changed: the shorter the time between the two, the less likely is another client's change.
     """
 
     def __init__(self, window: Window, pace: Pace) -> None:
@@ -458,7 +455,7 @@ class Gate:
 
     @property
     def most(self) -> int:
-        """The upper limit of concurrent requests, from 1 to 128; settable."""
+        """The maximum number of concurrent requests, from 1 to 128."""
         return self._window.most
 
     @most.setter
@@ -468,14 +465,13 @@ class Gate:
 
     @property
     def is_full(self) -> bool:
-        """True if the limit of concurrent requests is reached."""
         return self.under_way >= self._window.limit
 
     async def enter(self, *, is_change: bool = False) -> bool:
-        """Wait for the request's turn. Return true if the caller must call `leave` afterwards,
-        false if the request was rejected. A cancelled caller must not call `leave`.
+        """Wait until the request is admitted, and return true; return false if it is rejected.
 
-        `is_change`: the request is a change.
+        After true, the caller must call `leave` when the request ends. A cancelled caller must not
+        call it.
         """
         is_empty = not (self._reads or self._changes)
         if is_empty and self._pace.is_free and self.under_way < self._window.limit:
@@ -492,14 +488,14 @@ class Gate:
             raise
 
     def leave(self) -> None:
-        """Record the end of a request."""
+        """Record the end of an admitted request."""
         self.under_way -= 1
         if self._reads or self._changes:
             self.advance()
 
     def advance(self, *, waited: bool = False) -> None:
-        """Admit the requests that may be sent now. Call it also after a change of window or
-        pace.
+        """Admit the requests that may be sent now. It must also be called after the window or the
+        pace has changed. `waited` is true if a timer calls it.
         """
         loop = asyncio.get_running_loop()
         while (queue := self._next_queue()) and self.under_way < self._window.limit:
@@ -517,7 +513,7 @@ class Gate:
             queue.popleft().set_result(False)
 
     def _next_queue(self) -> deque[asyncio.Future[bool]]:
-        """Return the queue with the next request; empty if none waits."""
+        """Return the queue with the next request, or an empty queue."""
         for queue in (self._changes, self._reads):
             while queue and queue[0].done():
                 queue.popleft()
@@ -536,18 +532,18 @@ class Gate:
         self.advance(waited=True)
 
 
-# Flow: the limits for a session's requests on one event loop, updated by their responses.
+# Flow: all limits on a session's requests on one event loop.
 
 
 LONGEST_PAUSE = 120.0
-"""The maximum pause in seconds that a service may ask for. If it asks for a longer pause, requests
-fail with an error that reports this.
+"""The longest pause, in seconds, for which requests wait if the service asks for it. After a longer
+one, requests are refused with UnavailableError.
 """
 
 
 @dataclass(slots=True)
 class TrafficCounts:
-    """Counts of a session's requests on all loops."""
+    """The counts of a session's requests on all loops."""
 
     requests: int = 0
     retries: int = 0
@@ -556,7 +552,7 @@ class TrafficCounts:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The state of a session's service, shared by all loops."""
+    """The limits that all loops of a session share."""
 
     counts: TrafficCounts = field(default_factory=TrafficCounts)
     breaker: Breaker = field(default_factory=Breaker)
@@ -565,7 +561,7 @@ class Health:
 
 
 class Flow:
-    """Gate, pace, window, retry budget and circuit breaker of the requests on one event loop."""
+    """Applies all limits to the requests on one event loop, and updates them from the responses."""
 
     def __init__(self, transport: Transport, health: Health) -> None:
         self.transport = transport
@@ -577,12 +573,13 @@ class Flow:
 
     @staticmethod
     def now() -> float:
-        """Return the time of the loop's clock, in seconds."""
         return asyncio.get_running_loop().time()
 
     async def enter(self, *, again: bool, changes: bool) -> None:
-        """Wait until a request may be sent, for the first time or `again`; the caller must call
-        `leave` afterwards. `changes`: the request is not a GET. Raises UnavailableError.
+        """Wait until a request may be sent; the caller must then call `leave` when it ends.
+
+        `again` is true for a request that was sent before, `changes` for one that is not a GET.
+        Raises UnavailableError if the breaker is open.
         """
         if self.breaker.is_open:
             self.breaker.check(self.now(), again=again)
@@ -594,8 +591,8 @@ class Flow:
         self.gate.leave()
 
     async def rest(self, seconds: float) -> None:
-        """Wait until the back-off ends or the breaker opens. For a service that never
-        responded, wait only until another attempt can open the breaker.
+        """Wait for a back-off of `seconds`, which `Breaker.longest_wait` may shorten, or until the
+        breaker opens.
         """
         if self.breaker.is_open:
             return
@@ -610,7 +607,7 @@ class Flow:
             future.cancel()
 
     def _release_all(self) -> None:
-        """Release all waiting requests: the breaker is open."""
+        """Let no request wait any longer, because the breaker is open."""
         self.gate.release_all()
         self.budget.release_all()
         for future in self._resting:
@@ -618,7 +615,7 @@ class Flow:
                 future.set_result(None)
 
     def record_answer(self, operation: str, sent_at: float) -> None:
-        """Record a response that shows no problem with the service. Call it before `leave`."""
+        """Record an attempt after which nothing must be slowed down. Call it before `leave`."""
         self.window.record_answer(operation, sent_at, self.now(), full=self.gate.is_full)
         self.pace.adaptive_rate.record_accepted(sent_at)
         self.breaker.record_answer(sent_at)
@@ -627,8 +624,8 @@ class Flow:
     def record_failure(
         self, operation: str, error: ApiError, sent_at: float, backoff: float
     ) -> None:
-        """Record a failed attempt; `backoff` is the pause after a 429 without Retry-After. Call it
-        before `leave`.
+        """Record an attempt that raised an error. `backoff` is the pause in seconds after a 429
+        without Retry-After. Call it before `leave`.
         """
         if isinstance(error, RateLimitedError):
             self._handle_refusal(error, sent_at, backoff)
@@ -645,7 +642,7 @@ class Flow:
         if pause > 0:
             self.pace.adaptive_rate.record_refused(sent_at, now, pause)
         self._pause(error, pause, now)
-        # Only now: a refusal that asks for another long pause does not close the breaker.
+        # After `_pause`: a 429 that asks for another long pause must not close the breaker.
         self.breaker.record_answer(sent_at)
 
     def _handle_outage(self, error: ApiError, sent_at: float) -> None:

@@ -1,6 +1,6 @@
 """Transports for requests to the service: aiohttp, or a given httpx transport.
 
-Neither keeps cookies. Neither follows redirects or repeats requests: session.py does that.
+They keep no cookies, follow no redirects and repeat no requests: session.py does the last two.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ __all__ = [
 
 
 ERRORS = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, ValueError, EOFError)
-"""All errors of a transport that received no complete response."""
+"""The errors of a transport that received no complete response."""
 
 UNTRUSTED = (
-    "PETSYNC_CA_FILE can name a file with the certificate authority of the service's certificate, "
-    "and PETSYNC_CLIENT_CERT the client certificate that the service requires."
+    "PETSYNC_CA_FILE can name a file with the certificate authorities to trust, and "
+    "PETSYNC_CLIENT_CERT a client certificate, if the service requires one."
 )
 _CONNECTIONS = 128
 _CHUNK = 65536
 _IDLE_SECONDS = 4.0
-"""Seconds for which an idle connection is kept. It is less than uvicorn's five seconds, so that
-petsync uses no connection that the server is about to close.
+"""Seconds for which an idle connection is kept. uvicorn closes it after five seconds: petsync must
+not use a connection that the server is about to close.
 """
 _MAX_CONNECT_S = 10.0
 _PROXY_HEADER = "Proxy-Authorization"
 _MAX_ERROR_BYTES = 1 << 16
-"""The maximum number of bytes of an error response that are read."""
+"""The maximum number of bytes that are read of an error response."""
 _NEVER_SENT = (
     httpx.UnsupportedProtocol,
     httpx.InvalidURL,
@@ -66,24 +66,26 @@ _NEVER_SENT = (
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The limits of a response. At most 64 KiB of an error response are read."""
+    """The limits of a response. Of an error response, at most 64 KiB are read."""
 
     size: int
     """The maximum size in bytes, after decompression."""
     seconds: float
-    """The maximum time until the last byte of the response. It starts with the request or, if
-    aiohttp reports the sent bytes (`on_sent`), with the last piece of the body.
+    """The maximum time until the end of the response, from the start of the request or, with
+    aiohttp and `on_sent`, from the last piece of the request's body.
     """
 
 
 class TooLongError(Exception):
-    """The response is above its size limit; the rest was not read."""
+    """The response exceeds its size limit; the rest of it is not read."""
 
 
 def ssl_context() -> ssl.SSLContext:
-    """Return a context that trusts the authorities in PETSYNC_CA_FILE (PEM) instead of the default
-    ones, and presents the certificate in PETSYNC_CLIENT_CERT, whose private key is in the same file
-    or in PETSYNC_CLIENT_KEY. Raises SettingsError for a file that cannot be used.
+    """Return the TLS context that the environment describes.
+
+    PETSYNC_CA_FILE (PEM) replaces the default certificate authorities. PETSYNC_CLIENT_CERT is the
+    client certificate; its private key is in the same file or in PETSYNC_CLIENT_KEY. Raises
+    SettingsError for a file that cannot be used.
     """
     authorities = os.environ.get("PETSYNC_CA_FILE", "")
     cert, key = (os.environ.get(f"PETSYNC_CLIENT_{name}", "") for name in ("CERT", "KEY"))
@@ -94,7 +96,7 @@ def ssl_context() -> ssl.SSLContext:
             context = httpx.create_ssl_context()
     except OSError as error:
         where = authorities or "SSL_CERT_FILE or SSL_CERT_DIR"
-        raise _build_unusable_error(f"the authorities in {where}", error) from None
+        raise _build_unusable_error(f"the certificate authorities in {where}", error) from None
     if cert:
         try:
             context.load_cert_chain(cert, key or None, password=_no_password)
@@ -129,11 +131,11 @@ class Transport(Protocol):
         bounds: Bounds,
         on_sent: Callable[[int], None] | None = None,
     ) -> Response:
-        """Send the request, and return the response, decompressed.
+        """Send the request, and return the decompressed response.
 
-        `url` is the result of `origin.encode_url`; `on_sent` gets the number of bytes of the body
-        that were sent so far. Raises one of ERRORS, or TooLongError for a response above the size
-        limit.
+        `url` is a result of `origin.encode_url`. `on_sent` gets the number of bytes of the body
+        that were sent so far. Raises one of ERRORS if no complete response arrives, and
+        TooLongError for a successful response above the size limit.
         """
         ...
 
@@ -143,10 +145,10 @@ class Transport(Protocol):
 
 
 class AiohttpTransport:
-    """A transport that uses aiohttp. It must be created on a running loop. It reads the proxy from
-    the environment once, unless the service is on this machine. `timeout` is in seconds, for each
-    wait. Raises SettingsError if the environment names a proxy or a certificate file that cannot be
-    used.
+    """A transport that uses aiohttp. It must be created on a running event loop.
+
+    `timeout` is the maximum time in seconds of each wait for data. Raises SettingsError if the
+    environment names a proxy or a certificate file that cannot be used.
     """
 
     def __init__(self, base_url: str, timeout: float) -> None:
@@ -166,7 +168,7 @@ class AiohttpTransport:
             proxy=proxy,
         )
         proxy_login = {} if login is None else {_PROXY_HEADER: aiohttp.encode_basic_auth(*login)}
-        # The proxy reads the login in the request itself, or, for https, in CONNECT.
+        # The proxy reads the login in the request or, for https, in CONNECT.
         self._headers, self._proxy_headers = ({}, proxy_login) if secure else (proxy_login, {})
         # aiohttp would repeat a PUT or DELETE after a lost connection, although the service may
         # have processed the first request. client/retry.py decides about retries.
@@ -181,7 +183,7 @@ class AiohttpTransport:
         bounds: Bounds,
         on_sent: Callable[[int], None] | None = None,
     ) -> Response:
-        """Send the request as `Transport.send` does."""
+        """Send the request, as `Transport.send`."""
         data: bytes | AsyncIterator[bytes] | None = body or None
         async with _deadline(bounds.seconds) as deadline:
             if on_sent is not None:
@@ -228,7 +230,7 @@ class HttpxTransport:
         bounds: Bounds,
         on_sent: Callable[[int], None] | None = None,
     ) -> Response:
-        """Send the request as `Transport.send` does; call `on_sent` once, after the response."""
+        """Send the request, as `Transport.send`; `on_sent` is called once, after the response."""
         request = httpx.Request(
             method, url, headers=headers, content=body or None, extensions=self._extensions
         )
@@ -257,19 +259,20 @@ class HttpxTransport:
 
 
 def was_never_sent(error: BaseException) -> bool:
-    """Return true if the request was certainly not sent, because there was no connection.
+    """Return true if the request was certainly not sent, because no connection was established.
 
-    An httpx transport may raise the same error for refused and lost connections; its cause
-    distinguishes them.
+    An httpx transport may raise the same error for a refused and a lost connection; then only the
+    error's cause shows which one it is.
     """
     return isinstance(error, _NEVER_SENT) or isinstance(error.__cause__, _NEVER_SENT)
 
 
 def proxy_for(url: str) -> tuple[str | None, tuple[str, str] | None]:
-    """Return the environment's proxy for the address, and the proxy's user and password separately:
-    in the proxy's address they would appear in errors of libraries. Both are None if there is no
-    proxy, if the address is on this machine, or if no_proxy names its host. Raises SettingsError,
-    which does not show the password.
+    """Return the environment's proxy for the address, without user and password, and these two as
+    a pair: in the proxy's address, they would appear in error messages of libraries.
+
+    The proxy is None for a loopback host and for a host in no_proxy. The pair is None without user
+    and password. Raises SettingsError, which does not show the password, for an invalid proxy.
 
     aiohttp's own `trust_env` would use a thread for every request, and would send the credentials
     in ~/.netrc.
@@ -299,11 +302,11 @@ def proxy_for(url: str) -> tuple[str | None, tuple[str, str] | None]:
 
 
 def tls_reason(error: BaseException | None) -> str:
-    """Return OpenSSL's reason for a failed TLS connection; "" for other errors."""
+    """Return the reason why a TLS connection failed, from OpenSSL; "" for other errors."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        # aiohttp's error looks like OpenSSL's error, but only wraps it.
+        # aiohttp's error is also an ssl.SSLError, but only wraps OpenSSL's error.
         inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
         if isinstance(error, ssl.SSLError) and not isinstance(error, aiohttp.ClientError):
             message = getattr(error, "verify_message", "")
@@ -328,8 +331,8 @@ async def _deadline(seconds: float) -> AsyncIterator[asyncio.Timeout]:
 async def _read_content(
     pieces: AsyncIterator[bytes], status: int, headers: Mapping[str, str], size: int
 ) -> bytes:
-    """Return the response's body, decompressed piece by piece. Raises TooLongError, and
-    ClientPayloadError if it cannot be decompressed.
+    """Return the decompressed body. Raises TooLongError, and ClientPayloadError if it cannot be
+    decompressed.
     """
     limit = _max_size(status, size)
     decoder = _decoder(headers.get("content-encoding", ""))
@@ -354,15 +357,13 @@ def _max_size(status: int, size: int) -> int:
 
 
 def _truncate(content: bytes, status: int, size: int) -> bytes:
-    """Return the beginning of an error response; raises TooLongError for other responses."""
+    """Return the beginning of an error response. Raises TooLongError for a successful response."""
     if 200 <= status < 300:
         raise TooLongError(f"{size / 1e6:,.0f} MB")
     return content[: _max_size(status, size)]
 
 
 class _Decoder:
-    """Decompresses gzip and deflate piece by piece, up to a limit."""
-
     def __init__(self, is_gzip: bool) -> None:
         self._is_gzip = is_gzip
         self._inner: zlib._Decompress | None = None
@@ -373,8 +374,8 @@ class _Decoder:
         return self._inner is None or self._inner.eof
 
     def decompress(self, piece: bytes, most: int) -> bytes:
-        """Decompress a piece to at most `most` bytes; it must not be called after that limit was
-        reached. Raises zlib.error.
+        """Return the decompressed piece, cut off after `most` bytes: then the decoder must not be
+        used any more. Raises zlib.error.
         """
         parts: list[bytes] = []
         while piece and most > 0:
@@ -405,9 +406,7 @@ def _decoder(encoding: str) -> _Decoder | None:
 async def _iter_pieces(
     body: bytes, on_sent: Callable[[int], None], deadline: asyncio.Timeout, seconds: float
 ) -> AsyncIterator[bytes]:
-    """Yield the body piece by piece, as the connection accepts it. The response's time limit starts
-    with the last piece.
-    """
+    """Yield the body in pieces, and restart the response's time limit after each piece."""
     clock = asyncio.get_running_loop().time
     view = memoryview(body)
     for start in range(0, len(body), _CHUNK):
