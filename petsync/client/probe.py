@@ -1,4 +1,4 @@
-"""Probe a service with GET requests only, and compare it with its profile."""
+"""Examine a service with GET requests only, and compare its behaviour with its profile."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ __all__ = [
 ]
 
 
-# ProbeClient: sends only GETs, times them, and returns their responses, with secrets masked in
-# error texts. It repeats a GET if the service is busy or gives no complete response.
+# ProbeClient: sends and times GET requests. It repeats a request if the service is busy or gives no
+# complete response.
 
 
 MEDIA = {"json": "application/json", "xml": "application/xml"}
@@ -49,15 +49,15 @@ _MAX_WAIT_S = 10.0
 
 @dataclass(slots=True)
 class ProbeClient:
-    """Sends GET requests to one service, and records the responses."""
+    """Sends GET requests to one service, and records its responses."""
 
     session: Session
     answers: list[Response] = field(default_factory=list)
-    """All responses."""
+    """All complete responses."""
     times: list[float] = field(default_factory=list)
-    """The response times, in seconds."""
+    """The times of these responses, in seconds."""
     waits: list[float | None] = field(default_factory=list)
-    """The waits that busy responses requested, in seconds; None if a response named no time."""
+    """The seconds to wait according to each busy response; None if the response did not say."""
     broken: int = 0
     """The number of requests without a complete response."""
 
@@ -69,8 +69,8 @@ class ProbeClient:
         accept: str = MEDIA["json"],
         session: Session | None = None,
     ) -> Response:
-        """Return the response to `GET target`. Raises AuthError, TransportError, RedirectError, and
-        ResponseError for a response that is too long.
+        """Return the response to `GET target`; its status may be an error. The body of an error
+        response is masked. Raises the errors of `Session.send_request`.
         """
         request = Request(
             operation=operation, method="GET", target=target, headers={"accept": accept}
@@ -90,17 +90,16 @@ class ProbeClient:
 
     @property
     def requests(self) -> int:
-        """The number of requests that were sent."""
         return len(self.answers) + self.broken
 
     @property
     def median_seconds(self) -> float:
-        """The median response time, in seconds."""
+        """The median response time, in seconds; 0.0 without responses."""
         return median(self.times) if self.times else 0.0
 
     def headers(self, beginnings: Sequence[str]) -> dict[str, str]:
-        """Return the headers whose names start with one of `beginnings`, each with its last
-        value.
+        """Return the last value of each response header whose name starts with one of
+        `beginnings`.
         """
         return {
             name: value
@@ -118,7 +117,7 @@ class ProbeClient:
             raise
         self.times.append(time.perf_counter() - started)
         if not 200 <= response.status < 300:
-            # Error texts are shown, so mask them here.
+            # The error message will be shown.
             text = response.body.decode("utf-8", "surrogateescape")
             masked = session.credentials.mask(text).encode("utf-8", "surrogateescape")
             response = replace(response, body=masked)
@@ -142,7 +141,7 @@ READABLE = (
 )
 """The fields of a profile that GET requests can check."""
 _SETTINGS = ("name", "api_key_header", "max_answer_mb", "answer_seconds")
-"""The fields of a profile that no request can check: petsync uses them as they are."""
+"""The fields of a profile that are not checked: petsync uses them as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,26 +150,26 @@ class Check:
 
     topic: str
     verdict: Verdict
-    """`fits`: as the profile says; `noted`: information; `differs`: not as the profile says, but
-    petsync works; `fails`: petsync would not work correctly; `unknown`: it could not be determined.
+    """`fits`: the profile is right; `noted`: information only; `differs`: the profile is wrong, but
+    petsync works; `fails`: petsync does not work correctly; `unknown`: it could not be checked.
     """
     found: str
 
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """The observed values of the profile's fields; None if nothing was observed."""
+    """Observed values of profile fields; None if not observed."""
 
     arrays: frozenset[str] | None = None
-    """The supported styles of passing several values in a query: csv, multi."""
+    """The supported forms of several values in a query, of csv and multi."""
     unknown_status: Literal["invalid", "empty"] | None = None
     xml_tag_item: str | None = None
     xml_photo_item: str | None = None
     media: frozenset[str] = frozenset()
-    """The representations in which pets were sent: json, xml."""
+    """The formats in which the service sent pets, of json and xml."""
 
     def overrides(self, profile: ServiceProfile) -> dict[str, Any]:
-        """Return the observed values of the fields in which the profile differs."""
+        """Return the observed values that differ from the profile, by field."""
         found: dict[str, Any] = {}
         if self.arrays is not None and not profile.one_value_a_query:
             found |= _array(self.arrays, profile)
@@ -185,7 +184,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The result of an examination: the checks, the observed facts, and counts."""
+    """The result of `examine`."""
 
     url: str
     profile: ServiceProfile
@@ -194,7 +193,7 @@ class Diagnosis:
     pets: Mapping[str, int] = field(default_factory=dict)
     """The number of pets by status."""
     requests: int = 0
-    """The number of requests that were sent, all of them GETs."""
+    """The number of GET requests."""
     seconds: float = 0.0
     """The median response time, in seconds."""
 
@@ -205,13 +204,13 @@ class Diagnosis:
 
     @property
     def overrides(self) -> Mapping[str, Any]:
-        """The values that `[service]` in petsync.toml should have."""
+        """The values that `[service]` in petsync.toml should set, by field."""
         return self.facts.overrides(self.profile)
 
     @property
     def suggested_profile(self) -> str | None:
-        """A profile that fits all observations; None if the chosen profile does, or if there is
-        none.
+        """Another built-in profile that fits all observations; None if the chosen profile fits
+        them, or if no profile does.
         """
         if not self.overrides:
             return None
@@ -224,57 +223,54 @@ def _array(understood: frozenset[str], profile: ServiceProfile) -> dict[str, Any
     return {"array_style": min(understood)} if understood else {"one_value_a_query": True}
 
 
-# Site: the service under examination, and what is known about it so far.
+# Site: the examined service, and the observations so far.
 
 
 NO_STATUS = "petsync-doctor-asks"
-"""A status that no service has."""
+"""A status that presumably no pet has."""
 
 
 @dataclass(slots=True)
 class Site:
-    """The service under examination, and the observations so far."""
-
     session: Session
     client: ProbeClient
     facts: Facts = field(default_factory=Facts)
     ids: dict[str, set[int]] = field(default_factory=dict)
-    """The ids that were listed for each status."""
+    """The ids of the listed pets, by status."""
     sample: Pet = field(default_factory=Pet)
-    """A pet with photos and several tags, or the most similar one."""
+    """The listed pet that is best for the checks: it has photos and several tags, if any has."""
 
     @property
     def profile(self) -> ServiceProfile:
-        """The profile of the service."""
         return self.session.profile
 
     @property
     def nonempty_statuses(self) -> list[str]:
-        """The statuses that have pets, the one with the fewest first."""
+        """The statuses that have pets, those with the fewest pets first."""
         return sorted((s for s, ids in self.ids.items() if ids), key=lambda s: len(self.ids[s]))
 
     @property
     def unused_id(self) -> int:
-        """The largest id without a known pet."""
+        """The largest id that no listed pet has."""
         number = MAX_ID
         while any(number in ids for ids in self.ids.values()):
             number -= 1
         return number
 
     def fits(self, *names: str) -> bool:
-        """Return true if the profile has the observed values of these fields."""
+        """Return true if no observation contradicts these fields of the profile."""
         return not set(names) & self.facts.overrides(self.profile).keys()
 
     async def by_status(self, query: str) -> Response:
-        """Return the response of findPetsByStatus to an encoded query."""
+        """Send findPetsByStatus with an encoded query."""
         return await self._get("findPetsByStatus", f"/pet/findByStatus?{query}")
 
     async def by_tags(self, query: str) -> Response:
-        """Return the response of findPetsByTags to an encoded query."""
+        """Send findPetsByTags with an encoded query."""
         return await self._get("findPetsByTags", f"/pet/findByTags?{query}")
 
     async def by_id(self, name: object, accept: str | None = None) -> Response:
-        """Return the response of getPetById, in `accept` or the profile's representation."""
+        """Send getPetById; `accept` is a media type, None for that of the profile."""
         return await self._get("getPetById", f"/pet/{name}", accept)
 
     async def status_without_credentials(self) -> int:
@@ -282,7 +278,7 @@ class Site:
         return await self._fetch_status("findPetsByStatus", f"/pet/findByStatus?status={NO_STATUS}")
 
     async def status_with_key_alone(self) -> int:
-        """Return the HTTP status of getPetById with only the API key."""
+        """Return the HTTP status of getPetById for the sample with only the API key."""
         return await self._fetch_status("getPetById", f"/pet/{self.sample.id}", key=True)
 
     def record(self, status: str, response: Response, pets: list[Pet]) -> None:
@@ -311,7 +307,7 @@ def pets_in(response: Response, operation: str = "findPetsByStatus") -> list[Pet
 
 
 def ids_in(response: Response) -> set[int]:
-    """Return the ids in a list of pets; none if the response is anything else."""
+    """Return the ids in the response; an empty set if it is not a list of pets."""
     try:
         return {pet.id for pet in pets_in(response) if pet.id is not None}
     except ApiError:
@@ -319,28 +315,28 @@ def ids_in(response: Response) -> set[int]:
 
 
 def pet_in(response: Response) -> Pet:
-    """Return the pet in the response. Raises ApiError if there is none."""
+    """Return the pet in the response. Raises ApiError if the response is not a pet."""
     if response.status != 200:
         raise error_of(response, "getPetById")
     return read_pet(response)
 
 
 def error_of(response: Response, operation: str) -> ApiError:
-    """Return the error for a refused request."""
+    """Return the error for an unsuccessful response."""
     request = Request(operation=operation, method="GET", target="", headers={})
     return error_for(response, request, datetime.now(UTC))
 
 
 def _sample_quality(pet: Pet) -> tuple[bool, bool, bool]:
-    """Return a sort key: what can be checked with the pet (its id, several tags, photos)."""
+    """Return a sort key: a pet is better with an id, then with several tags, then with photos."""
     names = {tag.name for tag in pet.tags if tag.name and "," not in tag.name}
     return pet.id is not None, len(names) > 1, bool(pet.photo_urls)
 
 
-# examine: determines what a service supports, with GET requests only.
+# examine: the checks of a service.
 #
-# docs/profiles.md lists the gaps of the interface. Behaviour that only a write could show is listed
-# as not checked.
+# docs/profiles.md explains what the interface leaves open. What only a write could show is listed
+# as not tested.
 
 
 _LIMITS = ("retry-after", "ratelimit", "x-ratelimit", "x-rate-limit")
@@ -349,8 +345,8 @@ _REFUSED = frozenset({401, 403})
 
 
 async def examine(session: Session) -> Diagnosis:
-    """Compare the service's behaviour with the session's profile. Errors of the service are failed
-    checks, not exceptions.
+    """Compare the service's behaviour with the session's profile. An ApiError becomes a failed
+    check.
     """
     site = Site(session, ProbeClient(session))
     checks = [
@@ -397,7 +393,7 @@ def _check_address(session: Session) -> Check:
 
 
 async def _check_listing(site: Site) -> Check | None:
-    """Query every status and record the pets; return the check that fails, or None."""
+    """Query each status of the profile and record its pets; return a failed check or None."""
     topic = "reachable"
     for status in site.profile.statuses:
         try:
@@ -419,7 +415,7 @@ async def _check_listing(site: Site) -> Check | None:
 def _access_failure(site: Site, response: Response) -> Check:
     error = error_of(response, "findPetsByStatus")
     if site.session.credentials.token is None:
-        finding = f"{response.status}: it asks for a token, and none was given"
+        finding = f"{response.status}: the service requires a token, and none was given"
         return Check("access", "fails", f"{finding}. {error.hint}")
     return Check("access", "fails", _sentence(error))
 
@@ -427,7 +423,7 @@ def _access_failure(site: Site, response: Response) -> Check:
 async def _check_access(site: Site) -> Check:
     anonymous = await site.status_without_credentials()
     if anonymous in _REFUSED:
-        finding = f"the token is accepted ({anonymous} without it) and may read"
+        finding = f"the token is accepted ({anonymous} without it) and allows reading"
         return Check("access", "fits", f"{finding}; this does not show whether it has write:pets")
     finding = "reading needs no token; this does not show whether writing needs one"
     has_token = site.session.credentials.token is not None
@@ -441,7 +437,7 @@ async def _check_api_key(site: Site) -> Check | None:
         return None
     status = await site.status_with_key_alone()
     if status == 200:
-        return Check("api key", "fits", "getPetById takes it in place of a token")
+        return Check("api key", "fits", "getPetById works with the API key and without a token")
     return Check(
         "api key", "noted", f"the API key alone does not give access to getPetById ({status})"
     )
@@ -453,7 +449,7 @@ async def _check_pets(site: Site) -> Check:
 
 
 async def _check_capacity(site: Site) -> Check | None:
-    """Check how close the store is to its capacity, above which an add drops the oldest pet."""
+    """Check how close the store is to its capacity: beyond it, an add drops the oldest pet."""
     capacity, count = site.profile.capacity, sum(map(len, site.ids.values()))
     if capacity is None:
         return None
@@ -465,7 +461,7 @@ async def _check_capacity(site: Site) -> Check | None:
         return Check("capacity", "differs", finding)
     if count < capacity * _NEARLY_FULL:
         return Check("capacity", "fits", usage)
-    finding = f"nearly full: {usage}; beyond that each add drops the oldest pet without an error"
+    finding = f"nearly full: {usage}; beyond that, each add drops the oldest pet without an error"
     return Check("capacity", "noted", finding)
 
 
@@ -540,7 +536,7 @@ async def _check_unknown_id(site: Site) -> Check:
     status = (await site.by_id(site.unused_id)).status
     if status == 404:
         return Check("unknown id", "fits", "404, and ids may have 63 bits")
-    finding = f"{status} instead of 404: petsync cannot see that a pet is missing"
+    finding = f"{status} instead of 404: petsync cannot detect that a pet does not exist"
     return Check("unknown id", "fails", finding)
 
 
@@ -580,12 +576,12 @@ async def _check_xml(site: Site) -> Check:
 
 
 def _element_path(array: str, item: str) -> str:
-    """Return the XML elements of an array's items, in words."""
+    """Return text such as `<tags><tag>` for the elements of an array's items."""
     return f"<{array}><{item}>" if array else f"<{item}> without an enclosing element"
 
 
 def _element_name(item: str, known: tuple[str, ...]) -> str | None:
-    """Return the element name of an array's items, if a profile can have it."""
+    """Return the element name if a profile can have it, else None."""
     return item if item in known else None
 
 
