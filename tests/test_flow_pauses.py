@@ -80,7 +80,7 @@ def test_a_wait_that_is_too_long_is_an_error_at_once_for_all() -> None:
         results = await many(session, 50, 8)
         assert clock() - begun < 1.0
         (refused,) = [each for each in results if isinstance(each, RateLimitedError)]
-        assert refused.hint == "The service asks to wait 900 seconds."
+        assert refused.hint == "The service asks you to wait 900 seconds."
         others = [each for each in results if isinstance(each, UnavailableError)]
         assert others
         assert not any(each.may_have_happened for each in others)

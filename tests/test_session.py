@@ -270,7 +270,7 @@ def test_retries_end_after_so_many_attempts_and_before_too_long_a_wait() -> None
         begun = time.monotonic()
         error = failure(get, server.url)
         assert error.status == 429
-        assert error.hint == "The service asks to wait 3600 seconds."
+        assert error.hint == "The service asks you to wait 3600 seconds."
         assert len(server.requests) == 1
     assert time.monotonic() - begun < 60
 
@@ -508,7 +508,7 @@ def test_a_search_for_what_is_no_text_is_refused(values: Any, profile: ServicePr
         act: Act = lambda api: api.find_pets_by_status(values)  # noqa: E731
         error = failure(act, server.url, profile=profile)
     assert isinstance(error, InvalidInputError)
-    assert "findPetsByStatus takes texts, not" in str(error)
+    assert "findPetsByStatus takes strings, not" in str(error)
     assert server.requests == []
 
 

@@ -269,7 +269,7 @@ def test_an_answer_that_is_no_pet_is_an_error(call: Call[object], body: bytes) -
 
 def test_an_add_needs_the_id_in_the_answer() -> None:
     """The response to an add must contain the new pet's id."""
-    with pytest.raises(errors.ResponseError, match="no id for the pet"):
+    with pytest.raises(errors.ResponseError, match="the pet in the response has no id"):
         operations.add_pet(Pet(name="Rex")).read(Response(200, {}, b'{"name":"Rex"}'))
 
 
@@ -321,9 +321,9 @@ def test_a_404_asks_to_check_the_base_url_unless_a_photo_is_missing() -> None:
 def test_how_long_to_wait_is_in_the_hint() -> None:
     """The hint has the service's Retry-After in whole seconds, and is empty without one."""
     busy = Response(429, {"retry-after": "3600"}, b"")
-    assert operations.error_for(busy, GET, NOW).hint == "The service asks to wait 3600 seconds."
+    assert operations.error_for(busy, GET, NOW).hint == "The service asks you to wait 3600 seconds."
     short = Response(503, {"retry-after": "0.2"}, b"")
-    assert operations.error_for(short, GET, NOW).hint == "The service asks to wait 1 second."
+    assert operations.error_for(short, GET, NOW).hint == "The service asks you to wait 1 second."
     assert operations.error_for(Response(429, {}, b""), GET, NOW).hint == ""
 
 

@@ -100,7 +100,7 @@ def test_an_id_that_is_no_int64_is_refused(text: str) -> None:
 @pytest.mark.parametrize("bad", ["\x00", "\x0b", "\ufffe", "\ud800"])
 def test_a_character_that_xml_cannot_carry_is_named(bad: str) -> None:
     """A pet with a character that XML cannot represent is refused with that character."""
-    with pytest.raises(InvalidInputError, match=r"name holds the character U\+"):
+    with pytest.raises(InvalidInputError, match=r"name has the character U\+"):
         xml.encode_pet(Pet(name=f"a{bad}"))
 
 
@@ -140,7 +140,7 @@ def test_another_element_where_a_pet_was_expected_is_named() -> None:
     """Another element in the place of a pet is refused by its name."""
     with pytest.raises(ResponseError, match="the XML is <Order>, not a Pet"):
         xml.decode_pet(b"<Order><id>1</id></Order>")
-    with pytest.raises(ResponseError, match="the list holds <message>"):
+    with pytest.raises(ResponseError, match="the list contains <message>"):
         xml.decode_pets(b"<ApiResponse><message>no</message></ApiResponse>")
     for read in (xml.decode_pet, xml.decode_pets, xml.decode_api_response):
         with pytest.raises(ResponseError, match="web page"):

@@ -1,3 +1,3 @@
-"""The HTTP client of a store: session, auth, retries, pacing, and the eight operations. No other
-package uses httpx.
+"""The HTTP client: sessions, authentication, retries, limits on requests, and the eight operations.
+No other package imports httpx.
 """

@@ -1,1 +1,1 @@
-"""Operations as values: a request and the reader of its response, in JSON or XML, without I/O."""
+"""The operations as requests and readers of their responses, in JSON or XML, without I/O."""

@@ -1,4 +1,4 @@
-"""The operations of the service as requests and responses; no I/O."""
+"""The eight operations as calls, and the errors for unsuccessful responses, without I/O."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 
-# An operation's request, the service's response, and the Call that combines both.
+# Request, Response, and Call: a request with the function that reads its response.
 
 
 T = TypeVar("T")
@@ -55,9 +55,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request. `target` is the path and query below the base URL, already percent-encoded. If it
-    is `repeatable`, sending it twice has the same effect as sending it once. `api_key` replaces the
-    session's.
+    """A request. `target` is the path after the base URL and the query, percent-encoded. Sending a
+    `repeatable` request twice has the same effect as sending it once. `api_key`, if set, replaces
+    the session's API key.
     """
 
     operation: str
@@ -72,8 +72,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A complete response; header names are in lower case. Services repeat the values that they
-    receive, so a verbose traceback shows neither headers nor body.
+    """A complete response; header names are in lower case. The repr shows neither headers nor body,
+    because services repeat the secrets that they receive.
     """
 
     status: int
@@ -88,13 +88,13 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """A request, and the function that reads its successful response."""
+    """A request, and the function that reads a successful response to it."""
 
     request: Request
     read: Callable[[Response], T]
 
 
-# Read a successful response: as JSON or XML by its media type, and as the expected pet.
+# Readers of successful responses.
 
 
 _JSON = frozenset({"application/json", "text/json"})
@@ -105,16 +105,17 @@ _PAGE_STARTS = (b"<!doctype html", b"<html")
 
 
 def detect_media(response: Response) -> Literal["json", "xml"]:
-    """Return the format of the body, by its media type, or by its first byte if the media type is
-    not specific.
+    """Return the format of the body, from its media type or, if that is missing or unspecific, from
+    its first byte.
 
-    Raises ResponseError for a web page, and for every other media type.
+    Raises ResponseError for a web page, and for a media type that is neither JSON nor XML.
     """
     media = response.media
     if media in _PAGE or (media in _UNSPECIFIC and _starts_as_page(response.body)):
         raise ResponseError(
-            "the answer is a web page, not pets; is the URL right, or is a sign-in needed?",
-            hint="The base URL is the part before /pet; open it in a browser to see the page.",
+            "the response is a web page, not pets",
+            hint="Is the base URL right, and does the service or a proxy require a sign-in? The "
+            "base URL is the part before /pet; open it in a browser to see the page.",
         )
     if media in _JSON or media.endswith("+json"):
         return "json"
@@ -122,13 +123,13 @@ def detect_media(response: Response) -> Literal["json", "xml"]:
         return "xml"
     if media in _UNSPECIFIC:
         return "xml" if response.body.lstrip()[:1] == b"<" else "json"
-    raise ResponseError(f"the answer is {media[:60]!r}, neither JSON nor XML")
+    raise ResponseError(f"the response is {media[:60]!r}, neither JSON nor XML")
 
 
 def media_reader(
     from_json: Callable[[bytes], T], from_xml: Callable[[bytes], T]
 ) -> Callable[[Response], T]:
-    """Return a function that reads a response in either format."""
+    """Return a function that decodes the body of a response in either format."""
 
     def decode(response: Response) -> T:
         return (from_json if detect_media(response) == "json" else from_xml)(response.body)
@@ -142,10 +143,10 @@ _EMPTY_RESPONSE = ApiResponse()
 
 
 def read_pet(response: Response) -> Pet:
-    """Return the pet in a response. Raises ResponseError if it has none of a pet's fields."""
+    """Return the pet in a response. Raises ResponseError if the response is not a pet."""
     pet = _any_pet(response)
     if msgspec.structs.replace(pet, extra=None) == _EMPTY_PET:
-        raise ResponseError("the answer is not a pet: it has none of a pet's fields")
+        raise ResponseError("the response is not a pet: it has no field of a pet")
     return pet
 
 
@@ -153,17 +154,18 @@ _EMPTY_PET = Pet()
 
 
 def read_added_pet(response: Response) -> Pet:
-    """Return the pet that was added. Raises ResponseError if the response lacks its id."""
+    """Return the pet in the response to addPet. Raises ResponseError if the pet has no id."""
     pet = read_pet(response)
     if pet.id is None:
-        raise ResponseError("the answer has no id for the pet")
+        raise ResponseError("the pet in the response has no id")
     return pet
 
 
 def pet_reader(pet_id: int, *, action: str, needs_id: bool) -> Callable[[Response], Pet]:
-    """Return a function that reads the pet of that id, and raises ResponseError for another pet.
+    """Return a function that reads a pet, and raises ResponseError if it has another id.
 
-    `action` starts the message ("asked for"); without `needs_id`, a pet without an id is accepted.
+    `action` starts the error message, such as "asked for". Without `needs_id`, a pet without an id
+    is accepted.
     """
 
     def read_answer(response: Response) -> Pet:
@@ -173,27 +175,28 @@ def pet_reader(pet_id: int, *, action: str, needs_id: bool) -> Callable[[Respons
         answered = "a pet without an id" if pet.id is None else f"pet {pet.id}"
         raise ResponseError(
             f"{action} pet {pet_id}, got {answered}",
-            hint="Check whether a cache or a proxy answers in place of the service.",
+            hint="Check whether the response comes from a cache or a proxy, not from the service.",
         )
 
     return read_answer
 
 
 def read_api_response(response: Response) -> ApiResponse:
-    """Return the ApiResponse of an upload. Raises ResponseError if it is empty or an error."""
+    """Return the ApiResponse in a response. Raises ResponseError if it is empty or reports an
+    error.
+    """
     answer = _decode_api_response(response)
     if answer == _EMPTY_RESPONSE:
-        raise ResponseError("the answer is not an ApiResponse: it has no code, type or message")
+        raise ResponseError("the response is not an ApiResponse: it has no code, type or message")
     return _checked_success(answer)
 
 
 def success_reader(pet_id: int) -> Callable[[Response], None]:
-    """Return a function that checks the response to an operation on the pet of that id, for
-    operations without a result.
+    """Return a function that checks the response to an operation on that pet that has no result.
 
-    Success is an empty body, an ApiResponse that reports no error, or the pet. Everything else,
-    such as `{}` or the web page of a portal, raises ResponseError: the response may not come from
-    the service.
+    It accepts an empty body, an ApiResponse that reports no error, and the pet itself. It raises
+    ResponseError for anything else, such as `{}` or a web page: the response may not come from the
+    service.
     """
 
     def read_answer(response: Response) -> None:
@@ -203,7 +206,7 @@ def success_reader(pet_id: int) -> Callable[[Response], None]:
         if answer != _EMPTY_RESPONSE:
             _checked_success(answer)
         elif read_pet(response).id != pet_id:
-            raise ResponseError(f"the answer does not mention pet {pet_id}")
+            raise ResponseError(f"the response is not about pet {pet_id}")
 
     return read_answer
 
@@ -212,7 +215,7 @@ def _checked_success(answer: ApiResponse) -> ApiResponse:
     is_error = answer.code is not None and 400 <= answer.code < 600
     if is_error or (answer.type or "").lower() == "error":
         message = " ".join((answer.message or "").split())[:300]
-        raise ResponseError(f"the answer has a success status but reports an error: {message}")
+        raise ResponseError(f"the response has a success status but reports an error: {message}")
     return answer
 
 
@@ -220,10 +223,8 @@ def _starts_as_page(body: bytes) -> bool:
     return body[:200].lstrip().lower().startswith(_PAGE_STARTS)
 
 
-# The eight operations of the interface, each as a Call.
-#
-# The profile decides the form of parameters and bodies (docs/profiles.md). Nothing here opens a
-# connection.
+# The eight operations of the interface, each as a Call. The profile determines the form of
+# parameters and bodies (docs/profiles.md).
 
 
 _MEDIA = {"json": "application/json", "xml": "application/xml"}
@@ -232,10 +233,8 @@ _MEDIA = {"json": "application/json", "xml": "application/xml"}
 def add_pet(
     pet: Pet, *, profile: ServiceProfile = STANDARD, shape: xml.Shape | None = None
 ) -> Call[Pet]:
-    """Return the call of addPet. It is never repeatable: a second add without an id would create a
-    second pet.
-
-    In XML the pet has the given shape; None for the profile's shape.
+    """Return the call of addPet. It is not repeatable: without an id, a second request would add a
+    second pet. `shape` is the shape of the pet in XML; None for the profile's.
     """
     return _send_pet("addPet", "POST", pet, profile, shape, read=read_added_pet, repeatable=False)
 
@@ -243,8 +242,8 @@ def add_pet(
 def update_pet(
     pet: Pet, *, profile: ServiceProfile = STANDARD, shape: xml.Shape | None = None
 ) -> Call[Pet]:
-    """Return the call of updatePet: the given pet replaces the whole pet. In XML the pet has the
-    given shape; None for the profile's shape.
+    """Return the call of updatePet, which replaces all fields of the pet. `shape` is the shape of
+    the pet in XML; None for the profile's.
     """
     pet_id = _check_pet(pet, "updatePet").id
     if pet_id is None:
@@ -256,7 +255,7 @@ def update_pet(
 def delete_pet(
     pet_id: int, *, api_key: Secret | None = None, profile: ServiceProfile = STANDARD
 ) -> Call[None]:
-    """Return the call of deletePet, with the `api_key` parameter, if given."""
+    """Return the call of deletePet. `api_key`, if given, replaces the session's API key."""
     request = _request("deletePet", "DELETE", pet_id, profile)
     return Call(replace(request, api_key=api_key), success_reader(pet_id))
 
@@ -280,7 +279,7 @@ def find_pets_by_tags(
 
 
 def get_pet_by_id(pet_id: int, *, profile: ServiceProfile = STANDARD) -> Call[Pet]:
-    """Return the call of getPetById. A response with another pet is a ResponseError."""
+    """Return the call of getPetById. Its reader raises ResponseError for another pet."""
     read = pet_reader(pet_id, action="asked for", needs_id=True)
     return Call(_request("getPetById", "GET", pet_id, profile), read)
 
@@ -292,7 +291,7 @@ def update_pet_with_form(
     status: str | None = None,
     profile: ServiceProfile = STANDARD,
 ) -> Call[None]:
-    """Return the call of updatePetWithForm: only the given fields are sent."""
+    """Return the call of updatePetWithForm. A field that is None is not sent."""
     fields = {key: text for key, text in (("name", name), ("status", status)) if text is not None}
     try:
         body = urlencode(fields).encode()
@@ -317,10 +316,10 @@ def upload_file(
     additional_metadata: str | None = None,
     profile: ServiceProfile = STANDARD,
 ) -> Call[ApiResponse]:
-    """Return the call of uploadFile, as multipart/form-data. It is never repeatable: a second
-    request adds a second image.
+    """Return the call of uploadFile, as multipart/form-data. It is not repeatable: a second request
+    would add a second image.
 
-    It requests JSON in every profile: the original server has no XML for it, and responds with 406.
+    It requests JSON in every profile, because the original server has no XML for this response.
     """
     try:
         boundary, body = _multipart(file, filename, additional_metadata)
@@ -344,7 +343,7 @@ def upload_file(
 
 
 def shape_of(profile: ServiceProfile) -> xml.Shape:
-    """Return the XML element names of a profile."""
+    """Return the shape of pets in XML according to a profile."""
     return xml.Shape(photo_item=profile.xml_photo_item, tag_item=profile.xml_tag_item)
 
 
@@ -385,7 +384,7 @@ def _send_pet(
 
 def _build_surrogate_error(what: str, operation: str, pet_id: int | None) -> InvalidInputError:
     return InvalidInputError(
-        f"{what} holds half of a surrogate pair, which is not a character",
+        f"{what} contains half of a surrogate pair, which is not a character",
         operation=operation,
         pet_id=pet_id,
     )
@@ -431,8 +430,8 @@ def _request(
 
 
 def _check_id(pet_id: int, operation: str) -> int:
-    """Return the id. Raises InvalidInputError for a value that is not an int64, because it could
-    change the path.
+    """Return the id. Raises InvalidInputError if it is not an int64: another value could change the
+    request's path.
     """
     if isinstance(pet_id, bool) or not isinstance(pet_id, int) or not MIN_ID <= pet_id <= MAX_ID:
         raise InvalidInputError(
@@ -450,9 +449,9 @@ def _array_parameter(
     for item in items:
         if "," in item:
             raise InvalidInputError(
-                f"{operation}: {item!r} has a comma, which separates values here",
+                f"{operation}: {item!r} has a comma, which would separate two values",
                 operation=operation,
-                hint="Services split the value at an escaped comma too. Take a snapshot, and look "
+                hint="Services also split a value at an encoded comma. Take a snapshot, and look "
                 "for the value in its table.",
             )
     try:
@@ -469,7 +468,7 @@ def _check_texts(values: Iterable[object], operation: str) -> list[str]:
     for value in values:
         if not isinstance(value, str):
             raise InvalidInputError(
-                f"{operation} takes texts, not {type(value).__name__}", operation=operation
+                f"{operation} takes strings, not {type(value).__name__}", operation=operation
             )
         texts.append(value)
     return texts
@@ -494,7 +493,7 @@ def _multipart(
 
 
 def _escape_filename(filename: str) -> str:
-    """Return the name, escaped as in WHATWG's form encoding, so that it cannot end its header."""
+    """Return the name, escaped as the WHATWG specifies, so that it cannot end its header."""
     return filename.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 
 
@@ -504,11 +503,11 @@ def _escape_filename(filename: str) -> str:
 _INVALID = frozenset({400, 405, 406, 413, 414, 415, 422})
 _MAX_WAIT_S = 1e9
 _WITHOUT_ID = frozenset({"addPet", "findPetsByStatus", "findPetsByTags"})
-"""The operations whose request names no pet."""
+"""The operations whose URL contains no pet id: a 404 indicates a wrong base URL."""
 _HINTS = {
     401: "Sign in: `petsync login`, or `ps.widgets.login(store)` in a notebook. Or give a token: "
     "PETSYNC_TOKEN, --token-file.",
-    403: "Perhaps the token lacks a scope that this operation needs (write:pets, read:pets).",
+    403: "The token may lack a scope that this operation needs: read:pets or write:pets.",
 }
 
 
@@ -518,16 +517,18 @@ def error_for(
     now: datetime,
     masked: Callable[[str], str] = str,
 ) -> errors.ApiError:
-    """Return the error for a status outside 2xx. If Retry-After has a date and the
-    response has none of its own, the wait is counted from `now`. `masked` removes secrets from the
-    service's message.
+    """Return the error for a status outside 2xx. `masked` masks the secrets in the service's
+    message.
+
+    If Retry-After is a date, the wait is counted from the response's Date header or, without one,
+    from `now`.
     """
-    # Mask first: base64 that is broken into lines can be recognised only with its line breaks.
+    # Mask before the line breaks are removed: they help to recognise base64 that has several lines.
     message_text = " ".join(masked(_message(response)).split())[:300]
     subject = "" if request.pet_id is None else f" of pet {request.pet_id}"
     message = f"{request.operation}{subject}: {response.status} {message_text}".rstrip()
     kind = _error_type(response.status)
-    # The status shows neither a success nor a refusal: the change may have been made.
+    # A 1xx or 3xx shows neither success nor failure: the change may have been made.
     is_ambiguous = response.status < 400 and request.method != "GET"
     error = kind(
         message,
@@ -549,7 +550,7 @@ def _wait_hint(seconds: float | None) -> str:
     if not seconds:
         return ""
     whole = math.ceil(seconds)
-    return f"The service asks to wait {whole} second{'' if whole == 1 else 's'}."
+    return f"The service asks you to wait {whole} second{'' if whole == 1 else 's'}."
 
 
 def _hint(status: int, request: Request) -> str:
@@ -559,8 +560,8 @@ def _hint(status: int, request: Request) -> str:
 
 
 def retry_after(value: str, now: datetime) -> float | None:
-    """Return the seconds to wait from a Retry-After header: delta-seconds or an HTTP date; None if
-    neither.
+    """Return the seconds to wait according to a Retry-After header, which is a number of seconds or
+    a date; None if it is neither.
 
     Source: RFC 9110, section 10.2.3.
     """
@@ -597,7 +598,9 @@ def _error_type(status: int) -> type[errors.ApiError]:
 
 
 def _message(response: Response) -> str:
-    """Return the service's message: that of an ApiResponse, else the body unless it is HTML."""
+    """Return the message of the ApiResponse in the body. If the body is something else, return it
+    as text, unless it is HTML.
+    """
     try:
         if response.media.endswith("json"):
             return json.decode_api_response(response.body).message or ""
@@ -610,19 +613,17 @@ def _message(response: Response) -> str:
     return response.body.decode("utf-8", "replace")
 
 
-# Traffic: the current state of the requests to a service.
+# Traffic: the statistics of the requests to a service.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """The statistics of the requests since the start of a run or session, and their current
-    state.
-    """
+    """Counts of the requests since the start of a session or run, and their current state."""
 
     requests: int = 0
-    """The number of attempts that were sent."""
+    """The number of requests, including repeated ones."""
     retries: int = 0
-    """The number of repeated attempts."""
+    """The number of repeated requests."""
     refused: int = 0
     """The number of responses with 429 or 503."""
     limit: int = 0
@@ -630,6 +631,6 @@ class Traffic:
     under_way: int = 0
     """The number of requests in flight."""
     waiting: float = 0.0
-    """The seconds for which all requests still wait, because the service asked for a pause or is
-    failing; 0.0 for none.
+    """The remaining seconds of a pause of all requests, which the service asked for or which
+    follows failures; 0.0 without a pause.
     """

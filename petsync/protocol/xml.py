@@ -1,8 +1,8 @@
-"""Pets as XML: read in every known shape of the service, written in the shape of the profile.
+"""Pets as XML, read in all known shapes and written in a given shape.
 
-The default is the shape in sandbox/openapi.json: a root `Pet`, `photoUrls` with repeated
-`photoUrls`, and `tags` with repeated `tags`; `Shape` can name other item elements. A document type
-declaration is refused before anything in it is read, so entities cannot be expanded.
+The default shape is that of sandbox/openapi.json: a root element `Pet`, in which `photoUrls`
+contains `photoUrls` elements and `tags` contains `tags` elements. A document type declaration is
+refused before it is read, so no entity is expanded.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _MAX_DEPTH = 100
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The element names in which services differ: each array and its items, the category, and the
-    root of a list. If an array's name is empty, its items have no element around them.
+    """The element names that differ between services: of each array and its items, the category,
+    and the root of a list. If an array's name is empty, no element encloses its items.
     """
 
     photo_item: str = "photoUrls"
@@ -65,10 +65,8 @@ _CATEGORY = re.compile(_OPEN % b"[Cc]ategory")
 
 
 def detect_shape(body: bytes, known: Shape = STANDARD_SHAPE) -> Shape:
-    """Return the shape of the pets in a document; names that the document does not show are those
-    of `known`.
-
-    A document shows the names of an array only if the array has an item.
+    """Return `known` with the element names that occur in the document. The names of an array are
+    recognised only if it has an item.
     """
     shape = known
     if photos := _PHOTOS.search(body):
@@ -87,21 +85,22 @@ def detect_shape(body: bytes, known: Shape = STANDARD_SHAPE) -> Shape:
 
 
 def encode_pet(pet: Pet, shape: Shape = STANDARD_SHAPE) -> bytes:
-    """Encode one pet as a document. Raises InvalidInputError for a character that XML cannot
+    """Encode one pet. Raises InvalidInputError for a character or a field name that XML cannot
     represent.
     """
     return _document(_pet_element(pet, shape))
 
 
 def encode_pets(pets: Sequence[Pet], shape: Shape = STANDARD_SHAPE) -> bytes:
-    """Encode a list of pets below `shape.list_root`."""
+    """Encode a list of pets, in the root element `shape.list_root`. Raises InvalidInputError as
+    `encode_pet` does.
+    """
     root = ET.Element(shape.list_root)
     root.extend(_pet_element(pet, shape) for pet in pets)
     return _document(root)
 
 
 def encode_api_response(answer: ApiResponse, root_name: str = "ApiResponse") -> bytes:
-    """Encode the response to an upload."""
     root = ET.Element(root_name)
     _leaf(root, "code", answer.code)
     _leaf(root, "type", answer.type)
@@ -110,7 +109,7 @@ def encode_api_response(answer: ApiResponse, root_name: str = "ApiResponse") -> 
 
 
 def decode_pet(body: bytes) -> Pet:
-    """Decode one pet, in any known shape. Raises ResponseError if the bytes are not a pet."""
+    """Decode one pet, in any known shape. Raises ResponseError if the XML is not a pet."""
     root = parse(body)
     if _local_name(root).lower() != "pet":
         raise ResponseError(f"the XML is {_format_tag(root)}, not a Pet")
@@ -118,10 +117,10 @@ def decode_pet(body: bytes) -> Pet:
 
 
 def decode_pets(body: bytes) -> list[Pet]:
-    """Decode a list of pets below any root element; the root of an empty list must have the name of
-    a list.
+    """Decode a list of pets. The root element may have any name, but that of an empty list must
+    look like a list, such as `Pets`.
 
-    Raises ResponseError, which names the first item that is not a pet.
+    Raises ResponseError if the XML is not a list of pets.
     """
     root = parse(body)
     items = list(root)
@@ -129,12 +128,12 @@ def decode_pets(body: bytes) -> list[Pet]:
         raise ResponseError(f"a list of pets was expected, not {_format_tag(root)}")
     for item in items:
         if _local_name(item).lower() not in _PET_ITEMS:
-            raise ResponseError(f"the list holds {_format_tag(item)}, where a Pet was expected")
+            raise ResponseError(f"the list contains {_format_tag(item)}, where a Pet was expected")
     return [_read_pet(item, f"pet {n} of {len(items)}") for n, item in enumerate(items, 1)]
 
 
 def decode_api_response(body: bytes) -> ApiResponse:
-    """Decode the response to an upload; the live service omits `code`."""
+    """Decode an ApiResponse; the live service omits `code`. Raises ResponseError."""
     root = parse(body)
     code = root.findtext("code")
     return ApiResponse(
@@ -183,7 +182,7 @@ def _leaf(parent: ET.Element, name: str, value: object) -> None:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if illegal := _ILLEGAL.search(text):
         raise InvalidInputError(
-            f"{name} holds the character U+{ord(illegal.group()):04X}, which XML cannot represent",
+            f"{name} has the character U+{ord(illegal.group()):04X}, which XML cannot represent",
             hint="Send it as JSON, or remove the character.",
         )
     _child(parent, name).text = text
@@ -198,7 +197,7 @@ def _child(parent: ET.Element, name: str) -> ET.Element:
 
 
 def _document(root: ET.Element) -> bytes:
-    # A carriage return would be read as a line feed; it occurs only in text.
+    # XML parsers read a plain carriage return as a line feed. Here it occurs only in text.
     text = ET.tostring(root, encoding="unicode").replace("\r", "&#13;")
     return b'<?xml version="1.0" encoding="UTF-8"?>\n' + text.encode()
 
@@ -209,8 +208,8 @@ class _NoDoctype(ET.TreeBuilder):
 
 
 def parse(body: bytes) -> ET.Element:
-    """Parse the document, and return its root. Raises ResponseError for broken XML, a DTD and a web
-    page.
+    """Parse the document, and return its root. Raises ResponseError for invalid XML, a document
+    type declaration and a web page.
     """
     parser = ET.XMLParser(target=_NoDoctype())
     try:
@@ -219,7 +218,7 @@ def parse(body: bytes) -> ET.Element:
     except (ET.ParseError, ValueError, LookupError) as error:
         if isinstance(error, ResponseError):
             raise
-        raise ResponseError(f"the answer is not valid XML: {error}") from None
+        raise ResponseError(f"the response is not valid XML: {error}") from None
     assert isinstance(root, ET.Element)
     if _local_name(root).lower() == "html":
         raise ResponseError("the XML is a web page, not pets")
@@ -248,7 +247,7 @@ def _read_pet(element: ET.Element, where: str) -> Pet:
 
 
 def _unwrap(elements: Iterable[ET.Element], names: frozenset[str]) -> Iterable[ET.Element]:
-    """Yield the items of an array, with or without an element around them."""
+    """Yield the items of an array, whether or not an element encloses them."""
     for element in elements:
         children = list(element)
         if children and all(_local_name(child) in names for child in children):

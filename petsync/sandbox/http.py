@@ -712,7 +712,7 @@ def _is_malformed(error: Exception, behaviour: Behaviour) -> bool:
 def _describe_error(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    return str(error).replace("the answer is", "the body is").replace("`", "'")[:300]
+    return str(error).replace("the response is", "the body is").replace("`", "'")[:300]
 
 
 # The values in the path, the query and a form.
