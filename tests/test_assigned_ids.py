@@ -200,7 +200,7 @@ def test_a_pet_that_is_never_stored_is_reported_with_the_holder_of_its_id(
 
     (result,) = carry_out(new_pets(1), Losing([OLD]), tmp_path).results
     assert (result.outcome, result.cause) == ("failed", "same-id")
-    assert f", which {holder} has now, so this pet is not stored" in result.message
+    assert f", which {holder} has now, so the pet is not stored" in result.message
 
 
 class RestartedTarget(RacingTarget):

@@ -158,7 +158,7 @@ def test_a_later_run_is_named(now: Pet | None, did: Entry, is_named: bool) -> No
     """The suggestion names a later run only if the pet still has the values of that run."""
     later = [("20261121-110000-beef", deed) for deed in find_effects([did])]
     (conflict,) = undone(RENAMED, now=now, later_effects={7: later}).conflicts
-    first = "Run 20261121-110000-beef changed it later: undo that one first."
+    first = "Run 20261121-110000-beef changed it later: undo that run first."
     assert (conflict.suggestion == first) is is_named
     assert ("beef" in conflict.suggestion) is is_named
 
@@ -171,7 +171,7 @@ def test_a_later_run_is_named_although_the_service_filled_in_ids() -> None:
     later = entry("update", fields=fields, before=MAX, after=sent)
     effects = [("20261121-110000-beef", each) for each in find_effects([later])]
     (conflict,) = undone(RENAMED, now=now, later_effects={7: effects}).conflicts
-    assert conflict.suggestion == "Run 20261121-110000-beef changed it later: undo that one first."
+    assert conflict.suggestion == "Run 20261121-110000-beef changed it later: undo that run first."
 
 
 def test_a_pet_that_is_gone_stays_gone() -> None:
@@ -264,7 +264,7 @@ def test_an_image_whose_address_was_not_read_is_reported() -> None:
     unread = entry("upload", before=REX, after=None)
     plan = undone(unread, now=replace(REX, photo_urls=("/1.png", "/2.png")))
     assert rule_of(plan) == "not-recorded"
-    assert "could not read the image's address" in plan.conflicts[0].problem
+    assert "the journal does not have its address" in plan.conflicts[0].problem
 
 
 def test_a_service_that_chooses_ids_may_do_so_again() -> None:
@@ -280,7 +280,7 @@ def test_a_stopped_run_says_so() -> None:
     past = PastRun(run_id=RUN, store=URL, source="a.xlsx", started="", state="stopped")
     plan = undone(RENAMED, now=MAX, past=past)
     assert len(plan.changes) == 1
-    assert any("the rest of the run is no longer sent" in note for note in plan.notes)
+    assert any("the rest of that run is no longer sent" in note for note in plan.notes)
 
 
 def test_the_guard_judges_an_undo() -> None:

@@ -1,3 +1,3 @@
-"""Apply plans change by change, with a journal, through a Target: this package does not use HTTP
-itself.
+"""Apply plans change by change, with a journal. A `Target` sends the requests: this package does
+not use HTTP itself.
 """

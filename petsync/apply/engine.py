@@ -1,7 +1,8 @@
-"""The apply engine: re-read each pet, journal the intent, send the change, record the outcome.
+"""The apply engine: for each change, read the pet again, record the intent in the journal, send the
+change, and record the outcome.
 
-The service has no ETag, so between the re-read and the request another client can still change
-the pet; docs/safety.md states this race.
+The service has no ETag: between the last read and the request, another client can still change the
+pet. docs/safety.md describes this race.
 """
 
 from __future__ import annotations
@@ -101,8 +102,8 @@ __all__ = [
 ]
 
 
-# Adds without a response. A comparison of the store before and after the run shows whether they
-# happened. An add is sent again only if its pet is confirmed to be absent.
+# Adds without an id that got no response. A comparison of the store before and after the run shows
+# whether the pets were added. Such an add is sent again only if its pet is not in the store.
 
 
 def is_unassigned(change: Change) -> bool:
@@ -111,19 +112,19 @@ def is_unassigned(change: Change) -> bool:
 
 
 def statuses_of(changes: Iterable[Change]) -> list[str]:
-    """Return the statuses of pets that are added without an id: the lists of these statuses must
-    be read too.
+    """Return the statuses of the pets that are added without an id: `Target.all` must also read the
+    lists of these statuses.
     """
     wanted = (c.after.status for c in changes if isinstance(c, Add) and is_unassigned(c))
     return list(dict.fromkeys(status for status in wanted if status))
 
 
 def find_unexpected_pets(changes: Sequence[Change], pets: Iterable[Pet]) -> dict[int, int | None]:
-    """Return the adds, by number, for which the store has more equal pets than the plan recorded.
+    """Return the adds without an id for which the store has more pets with the same values than
+    when the plan was made.
 
-    Equal pets have the same values. Each add is mapped to the id of the pet that is taken as its
-    pet, or to None if that is ambiguous. Such a pet may come from a run that has no record here, or
-    may have a status that the plan did not query. Each pet counts for at most one add.
+    The result maps the number of the add to the id of the pet that counts as its pet, or to None if
+    that is ambiguous. Another run may have added this pet, or the plan did not query its status.
     """
     adds = _find_unassigned(changes)
     if not adds:
@@ -158,8 +159,9 @@ def settle(
     known: Collection[int],
     pets: Iterable[Pet],
 ) -> dict[int, int]:
-    """Return, by number, the pet ids of the unknown adds whose pets are in the store. A new pet
-    with the values of an unknown add is that add's pet, unless it belongs to another add.
+    """Return the ids of the pets that adds with an unknown outcome have added, by number.
+
+    A new pet with the values of the add counts as its pet, unless another add has its id.
     """
     new_ids = _group_new_pets(pets, _find_claimed_ids(changes, results).union(known))
     found: dict[int, int] = {}
@@ -178,8 +180,8 @@ def find_edited(
     known: Collection[int],
     pets: Iterable[Pet],
 ) -> dict[int, Pet]:
-    """Return the unknown adds whose pets may be in the store although `settle` does not find them.
-    Each add is mapped to a new pet, which may be its pet after an edit and belongs to no other add.
+    """Return the new pets that adds with an unknown outcome may have added, by number, although
+    their values differ: they may have been edited since. No other add has their ids.
     """
     claimed_ids = _find_claimed_ids(changes, results).union(known)
     adds = {number: after for number in unknown if (after := changes[number].after) is not None}
@@ -189,14 +191,14 @@ def find_edited(
 
 
 def _find_claimed_ids(changes: Sequence[Change], results: Mapping[int, Result]) -> set[int | None]:
-    """Return the pet ids that were assigned to adds, or that the plan specifies for adds."""
+    """Return the ids that the service assigned to adds, and those that the plan has for adds."""
     ids = {result.assigned_id for result in results.values()}
     ids.update(change.pet_id for change in changes if isinstance(change, Add))
     return ids
 
 
 def mark_confirmed(result: Result, pet_id: int) -> Result:
-    """Return the result of an unknown add after its pet was found."""
+    """Return the result of an add without a response whose pet was found in the store."""
     return msgspec.structs.replace(
         result,
         outcome="applied",
@@ -207,9 +209,9 @@ def mark_confirmed(result: Result, pet_id: int) -> Result:
 
 
 def mark_absent(result: Result) -> Result:
-    """Return the result of an unknown add whose pet is not in the store."""
+    """Return the result of an add without a response whose pet is not in the store."""
     reason = result.message.rstrip(".?!; ")
-    message = f"{reason}; the store does not have it, so nothing was added"
+    message = f"{reason}; the store does not have the pet, so it was not added"
     return msgspec.structs.replace(result, outcome="failed", message=message)
 
 
@@ -225,19 +227,20 @@ def _group_new_pets(
     return ids_by_content
 
 
-# Claims: which add each assigned id belongs to.
+# Claims: which add got which id from the service.
 #
-# Some services assign an id twice: the highest id plus one, without a lock. The later pet then
-# replaces the earlier one, so a response with an id does not prove that the pet is stored.
+# Some services give a new pet the highest id plus one, without a lock, so two pets can get the same
+# id. The later pet then replaces the earlier one: a response with an id does not prove that the pet
+# is stored.
 
 
 class Claims:
-    """The ids that the service assigned to adds without an id, by the add's number in the plan.
+    """The ids that the service assigned to adds without an id. Adds are identified by their number
+    in the plan.
 
-    `is_shared` is true if the service is known to assign an id more than once. `initial_pets` has,
-    by id, the pets that were in the store when this process started, and those that the process
-    added under an id of the sheet. `refusal` is the reason why no further add without an id may be
-    sent, or "" if adds may be sent.
+    `is_shared` is true if the service may assign an id more than once. `initial_pets` has the pets
+    that were in the store when this process started, and those that it added with an id from the
+    plan, by id. `refusal` is the reason why no further add without an id may be sent, or "".
     """
 
     def __init__(self, changes: Sequence[Change], *, is_shared: bool) -> None:
@@ -250,17 +253,16 @@ class Claims:
         self._unproved: set[int] = set()
 
     def restore(self, number: int, pet_id: int, *, is_proved: bool) -> None:
-        """Record an assignment from an earlier process, or one that the store confirms. `is_proved`
-        is true if the add's pet is known to be stored under the id.
+        """Record an id from an earlier process, or one that was found in the store. `is_proved` is
+        true if the add's pet is known to be stored with the id.
         """
         self._assign(number, pet_id)
         if not is_proved:
             self._unproved.add(number)
 
     def check_room(self, highest: Pet | None) -> None:
-        """Refuse further adds if `highest`, the pet with the highest possible id, exists.
-
-        The service could then replace a pet.
+        """Refuse further adds if there is a pet with the highest possible id: the next new pet
+        could replace another pet.
         """
         if highest is not None:
             self.is_shared = True
@@ -272,7 +274,9 @@ class Claims:
             )
 
     def refuse_adds(self) -> None:
-        """Refuse further adds: the service assigned an existing pet's id, or the highest id."""
+        """Refuse further adds, because the service has assigned the id of an existing pet, or the
+        highest possible id.
+        """
         self.is_shared = True
         self.refusal = (
             "not sent: the service gave another new pet the id of an existing pet, or the highest "
@@ -285,10 +289,10 @@ class Claims:
         return bool(self._ids)
 
     def record_assignment(self, number: int, pet_id: int) -> Literal["own", "shared", "known"]:
-        """Record the id that the service assigned to an add, and classify the id: "shared" if
-        another add of this run has it too, "known" if a pet had it before (the id is then not
-        recorded), else "own". After a known id or the highest possible id, further adds are
-        refused.
+        """Record the id that the service assigned to an add. Return "known" if an existing pet had
+        it (it is then not recorded), "shared" if another add of this run has it too, else "own".
+
+        After a known id or the highest possible id, further adds are refused.
         """
         if pet_id in self.initial_pets:
             self.refuse_adds()
@@ -302,30 +306,28 @@ class Claims:
         return "shared" if is_shared else "own"
 
     def id_of(self, number: int) -> int:
-        """Return the id that the service assigned to the add."""
         return self._ids[number]
 
     def find_holders(self, pet_id: int) -> list[int]:
-        """Return the adds that were assigned this id, in the order of their responses."""
+        """Return the adds that got this id, in the order in which the ids were recorded."""
         return [*self._holders.get(pet_id, ())]
 
     def drop(self, number: int) -> int:
-        """Remove the assignment of an add whose pet is not stored, and return the id."""
+        """Remove the id of an add whose pet is not stored, and return it."""
         self._unproved.discard(number)
         pet_id = self._ids.pop(number)
         self._holders[pet_id].remove(number)
         return pet_id
 
     def mark_proved(self, number: int) -> None:
-        """Record that the add's pet is stored under its id."""
+        """Record that the add's pet is stored with its id."""
         self._unproved.discard(number)
 
     def find_unproved(self, *, everything: bool) -> dict[int, list[int]]:
-        """Return the adds whose pets must be read, by assigned id.
+        """Return the adds whose pets must be read to see whether they are stored, by assigned id.
 
-        These are the adds whose id was assigned twice. If the service is known to assign ids
-        twice, all adds of this process that are not yet confirmed are included; with `everything`,
-        all adds of the run.
+        These are the adds that share an id and, if `is_shared` is true, those that are not yet
+        confirmed. With `everything`, they are all adds with an assigned id.
         """
         return {
             pet_id: [*numbers]
@@ -345,13 +347,12 @@ class Claims:
         self._holders[pet_id].append(number)
 
     def is_stored(self, numbers: Collection[int], pet: Pet | None) -> bool:
-        """Return true if the pet has exactly the values that one of the adds sent."""
+        """Return true if the pet has the values of one of the adds."""
         return pet is not None and any(True for _ in self._find_exact(numbers, pet))
 
     def find_lost(self, found: Mapping[int, Pet | None]) -> dict[int, int]:
-        """Return the adds whose pets are not stored, with their assigned ids.
-
-        `found` has the current pets of the ids from `find_unproved`.
+        """Return the assigned ids of the adds whose pets are not stored, by number. `found` has the
+        current pets with the ids from `find_unproved`.
         """
         wanted_contents = {
             content(c.after) for c in self._changes if isinstance(c, Add) and c.pet_id is None
@@ -377,7 +378,7 @@ class Claims:
             return exact[-1]
         if content(pet) in wanted_contents:
             return None
-        # A service may store a pet differently from how it was sent; the name identifies it.
+        # A service may store other values than those sent: then the name identifies the pet.
         similar = {
             number: len(differing_columns(after, pet))
             for number, after in self._iter_unassigned(numbers)
@@ -399,21 +400,21 @@ class Claims:
                 yield number, change.after
 
 
-# Stopper: stops a run early. Work that has sent nothing is cancelled at once; sent requests get
-# time to end.
+# Stopper: stops a run early. Requests in flight get time to end; all other work is cancelled at
+# once.
 
 
 T = TypeVar("T")
 
 
 class StoppedError(Exception):
-    """The run is stopping, so the current work does not continue."""
+    """The run is stopping, so the current work must not continue."""
 
 
 class Stopper:
     """Stops the tasks of a run. `reason` is why the run stops, or "" if it is not stopping.
 
-    Requests that were sent have `grace` seconds to end; all other work is cancelled at once.
+    The changes in `on_wire` have `grace` seconds to end; all other work is cancelled at once.
     """
 
     def __init__(self, grace: float, on_wire: AbstractSet[int]) -> None:
@@ -431,7 +432,7 @@ class Stopper:
         self._end(self._on_wire)
 
     def interrupt(self) -> None:
-        """Stop because the user asked for it; a second call cancels sent requests too."""
+        """Stop because the user asked for it. A second call cancels the requests in flight too."""
         if self.reason:
             self._end(())
         else:
@@ -443,7 +444,7 @@ class Stopper:
             raise StoppedError
 
     def watch(self, task: asyncio.Task[Any]) -> None:
-        """Cancel this task when the run stops; the task sets its change with `set_current`."""
+        """Cancel this task when the run stops. The task calls `set_current` for each change."""
         self._workers[task] = None
         task.add_done_callback(self._forget)
 
@@ -454,9 +455,8 @@ class Stopper:
             self._workers[task] = number
 
     async def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of work that changes nothing in the store.
-
-        When the run stops, the work is cancelled and StoppedError is raised.
+        """Return the result of work that changes nothing in the store. If the run stops, cancel the
+        work and raise StoppedError.
         """
         if self.reason:
             work.close()
@@ -485,36 +485,36 @@ class Stopper:
 _LOG = logging.getLogger(__name__)
 
 
-# Target: what the engine needs from a store. The client implements it; tests have their own.
+# Target: what the engine needs from a store. petsync.client.target implements it.
 
 
 BeforeRetry = Callable[[ApiError], Awaitable[None]]
-"""A function that is called with the error of the last attempt, and awaited, before a request is
-sent again. If it raises an exception, the request is not sent again.
+"""A function that is awaited before a request is sent again, with the error of the last attempt. If
+it raises an exception, the request is not sent again.
 """
 
 
 class Target(Protocol):
-    """Access to a store, one pet at a time. The methods raise the errors of petsync.errors. Each
-    method repeats requests that are safe to repeat, and an error's `may_have_happened` is reliable.
-    Time passes between two attempts, so methods that change a pet take `before_retry`, which checks
-    whether the request must still be sent. UnavailableError means that the service has failed for
-    too long.
+    """Access to a store, one pet at a time.
+
+    The methods raise ApiError, whose `may_have_happened` is reliable, and repeat requests if that
+    is safe. The store may change between two attempts, so the methods that change a pet take
+    `before_retry`, which checks whether the request must still be sent.
     """
 
     @property
     def traffic(self) -> Traffic:
-        """The counts and the state of the requests at this moment."""
+        """The request counts, and the current state of the requests."""
 
     @property
     def assigns_unique_ids(self) -> bool:
         """True if the service never assigns an id twice."""
 
     async def get(self, pet_id: int) -> Pet | None:
-        """Return the current pet, None if there is none."""
+        """Return the current pet; None if there is none."""
 
     async def add(self, pet: Pet, *, before_retry: BeforeRetry | None = None) -> Pet:
-        """Add the pet at most once, and return the pet from the response, with its id."""
+        """Add the pet, at most once, and return it from the response, with its id."""
 
     async def replace(self, pet: Pet, *, before_retry: BeforeRetry | None = None) -> Pet:
         """Replace the pet with the same id."""
@@ -527,7 +527,7 @@ class Target(Protocol):
         status: str | None,
         before_retry: BeforeRetry | None = None,
     ) -> None:
-        """Change name and status with the form operation; a value of None is omitted."""
+        """Change name and status with updatePetWithForm. A value of None is not sent."""
 
     async def delete(self, pet_id: int, *, before_retry: BeforeRetry | None = None) -> None:
         """Delete the pet."""
@@ -542,20 +542,19 @@ class Target(Protocol):
         before_retry: BeforeRetry | None = None,
         on_sent: Callable[[int], None] | None = None,
     ) -> ApiResponse:
-        """Upload an image; repeat only if the service certainly ignored the last attempt.
-
-        `on_sent` gets the number of bytes of `content` that this attempt has sent so far.
+        """Upload an image. The request is repeated only if the service did not process the last
+        attempt. `on_sent` gets the number of bytes of `content` that the attempt has sent so far.
         """
 
     async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
-        """Return every pet in the lists of the profile's statuses and of `statuses`."""
+        """Return all pets with one of the profile's statuses or of `statuses`."""
 
 
 # Precheck: reads a pet just before its change, and decides whether the change may be sent.
 
 
 class UnsentError(Exception):
-    """The change is not sent; the attributes are its result."""
+    """The change is not sent. The attributes describe its result."""
 
     def __init__(self, outcome: Outcome, cause: Cause, message: str) -> None:
         super().__init__(message)
@@ -577,8 +576,8 @@ class Precheck:
             self.pets = {pet.id: pet for pet in await self.target.all()}
 
     async def prepare(self, change: Change) -> tuple[Pet | None, Pet | None]:
-        """Return the wanted pet (None for a delete) and the current pet (None for an add). Raises
-        UnsentError if the change must not be sent.
+        """Read the pet, and return the pet to send (None for a delete) and the current pet (None
+        for an add). Raises UnsentError if the change must not be sent.
         """
         if change.pet_id is None:
             return change.after, None
@@ -602,7 +601,7 @@ _GONE = "the pet no longer exists"
 
 
 def mismatch(now: Pet | None, wanted: Pet | None) -> str | None:
-    """Return how the store's pet differs from the wanted one; None if it does not."""
+    """Return how the current pet differs from the wanted one, in words; None if it does not."""
     if now is None or wanted is None:
         return None if now is wanted else ("is gone" if now is None else "is still there")
     wrong = differing_columns(wanted, now)
@@ -619,9 +618,8 @@ def _check_addable(change: Add, current: Pet | None) -> Pet:
 
 
 def _merge_update(change: Update, current: Pet | None) -> Pet:
-    """Return the current pet with the planned values; all other fields keep their current values.
-
-    Raises UnsentError if the change must not be sent.
+    """Return the current pet with the planned values of the changed fields. Raises UnsentError if
+    the change must not be sent.
     """
     if current is None:
         raise UnsentError("conflict", "gone", _GONE)
@@ -647,38 +645,36 @@ def _build_changed_error(fields: Iterable[str]) -> UnsentError:
     return UnsentError("conflict", "changed-since", why)
 
 
-# Recorder: where the engine records its intents and their results.
+# Recorder: where the engine records intents and results. The journal implements it.
 
 
 class Recorder(Protocol):
     """The journal of a run in progress. It writes the records in the order of the calls.
 
-    Each method raises PetsyncError if the journal cannot be written, and LockedError if another
-    process has taken over: then nothing more may be sent.
+    Its methods raise PetsyncError if the journal cannot be written, and LockedError if another
+    process has taken over the run: then nothing more may be sent.
     """
 
     async def record_intent(
         self, number: int, change: Change, *, before: Pet | None, after: Pet | None
     ) -> None:
-        """Record the intent to send this change, and wait until it is on disk.
+        """Record that this change is about to be sent, and wait until the record is on disk.
 
-        `before` is the current pet, `after` the wanted one. A second intent for a change counts as
-        one more attempt.
+        `before` is the current pet, `after` the pet to send. A second intent for the same change
+        counts as another attempt.
         """
 
     def record_retry(self, number: int, why: str) -> None:
-        """Record that the request of the change is sent again.
-
-        `why` is how the last attempt ended.
-        """
+        """Record that the change's request is sent again; `why` is how the last attempt ended."""
 
     def record_result(
         self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
     ) -> None:
-        """Record the result of a change; it is on disk soon, and before any later intent.
+        """Record the result of a change. The record is on disk soon, and before any later intent.
 
-        `after` is the added pet with the id that the service assigned or, for an add without a
-        response, the pet that may be its pet. `replaced` is the pet that a new pet replaced.
+        For an add, `after` is the pet with the id that the service assigned or, if the outcome is
+        unknown, a pet in the store that may be the added one. `replaced` is the pet that the added
+        pet replaced.
         """
 
     async def record_known_ids(self, ids: Iterable[int]) -> None:
@@ -687,21 +683,21 @@ class Recorder(Protocol):
         """
 
     def get_known_ids(self) -> Collection[int] | None:
-        """Return the ids that `record_known_ids` recorded; None if this run has not recorded
-        any.
+        """Return the ids that `record_known_ids` recorded in this run; None if it was not
+        called.
         """
 
     async def confirm_lock(self) -> None:
-        """Check that no other process has taken over this run; if one has, raise LockedError."""
+        """Raise LockedError if another process has taken over this run."""
 
     def stop_waiting(self) -> None:
-        """From now on, wait as briefly as possible for other processes that lock the journal."""
+        """From now on, do not wait long for other processes that lock the journal."""
 
     async def flush(self) -> None:
         """Wait until all records are on disk."""
 
 
-# EarlierResults: the results of a run's earlier processes, and the changes that they started.
+# EarlierResults: what a resumed run knows about its changes from earlier processes.
 
 
 CUT_OFF = "under way when the run was stopped; `petsync resume` determines its outcome"
@@ -712,7 +708,7 @@ _READ_AGAIN = frozenset({"not-as-sent", "unverified"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierResults:
-    """The results of a run's earlier processes, by the change's number."""
+    """The results of a run's earlier processes, by the number of the change."""
 
     results: Mapping[int, Result] = field(default_factory=dict)
     """Final results."""
@@ -723,21 +719,21 @@ class EarlierResults:
     uncertain: frozenset[int] = frozenset()
     """The changes in `unfinished` that add a pet without an id and may have happened."""
     shared: Mapping[int, int] = field(default_factory=dict)
-    """Adds whose assigned id was also assigned to another add, with that id."""
+    """The ids that the service assigned to more than one add, by the number of the add."""
     unverified: Mapping[int, int] = field(default_factory=dict)
-    """Changes that the service accepted, but that reading the pet back did not confirm, with pet
-    ids.
+    """The pet ids of changes that the service accepted, but that reading the pet back did not
+    confirm.
     """
     unsendable: Mapping[int, Result] = field(default_factory=dict)
-    """Changes that are never sent again, with the result to use if a change was not made."""
+    """The results of changes that are never sent again, to be used if they were not made."""
     is_given_up: bool = False
     """If true, nothing is sent."""
     is_replanned: bool = False
-    """If true, another plan sends the rest; this run waits only for adds without an id whose
-    requests may still arrive.
+    """If true, another plan sends the rest, and this run waits only for adds without an id that the
+    service may still process.
     """
     seconds: float = 0.0
-    """The run's duration so far."""
+    """The duration of the run so far."""
 
 
 NO_EARLIER_RESULTS = EarlierResults()
@@ -745,10 +741,8 @@ NO_EARLIER_RESULTS = EarlierResults()
 
 
 def build_earlier_results(plan: Plan, entries: Iterable[Entry], seconds: float) -> EarlierResults:
-    """Return the results that a resumed run starts with.
-
-    The outcomes `applied`, `unchanged` and `conflict` are final, and so are the results of changes
-    that are never sent again; the other changes are still to be done.
+    """Return the results with which a resumed run starts, from the entries of its journal.
+    `seconds` is the duration of the run so far.
     """
     entries = list(entries)
     shared_ids = _find_shared_ids(entries)
@@ -796,27 +790,26 @@ def build_earlier_results(plan: Plan, entries: Iterable[Entry], seconds: float) 
 
 
 def is_resumable(past: PastRun) -> bool:
-    """Return true if a run is not done, or some of its changes failed or have an unknown outcome.
-
-    A run in progress counts, too: it can be resumed only after its process has ended.
+    """Return true if the run did not end, or if some of its changes failed or have an unknown
+    outcome. This includes a run in progress, which can be resumed when its process has ended.
     """
     trouble = past.counts.get("failed", 0) + past.counts.get("unknown", 0)
     return past.state != "done" or bool(past.open or trouble)
 
 
 def has_unknown(past: PastRun) -> bool:
-    """Return true if the outcome of some changes of a run is unknown."""
+    """Return true if some changes of the run have an unknown outcome."""
     return bool(past.open or past.counts.get("unknown"))
 
 
 def give_up(
     plan: Plan, earlier: EarlierResults, undone_by: str = ""
 ) -> tuple[EarlierResults, list[Result]]:
-    """Return the earlier results of a run that sends no more changes, and the results that are
-    decided immediately.
+    """Return the earlier results of a run that sends no more changes, and the new results among
+    them.
 
-    Run `undone_by` has undone the run or, if that is "", another plan sends the rest. Unknown
-    outcomes are still determined.
+    The reason is that run `undone_by` has undone this run or, if it is "", that another plan sends
+    the rest. Unknown outcomes are still determined.
     """
     cause: Cause = "undone" if undone_by else "replanned"
     why = f"not sent: run {undone_by} undid this run" if undone_by else _REPLANNED
@@ -842,10 +835,12 @@ def give_up(
 def settle_superseded(
     plan: Plan, earlier: EarlierResults, later: str, added: Mapping[int, int]
 ) -> tuple[EarlierResults, list[Result]]:
-    """Return the earlier results of a run that a `later` run of the same sheet supersedes, and the
-    results that are decided immediately. Rows without an id that this run has not reached are left
-    to the later run. `added` has the pets that later runs added for such rows, by the number of
-    this plan's add; none of them is added again.
+    """Return the earlier results of a run, and the new results among them, after a `later` run of
+    the same sheet.
+
+    Adds without an id that this run has not sent are left to the later run. `added` has the ids of
+    the pets that later runs added for the same rows, by the number of the add in this plan: they
+    are not added again.
     """
     why = f"run {later} of the same sheet was started later: resume that run, or plan again"
     decided: list[Result] = []
@@ -870,11 +865,10 @@ def settle_superseded(
 def settle_overruled(
     plan: Plan, earlier: EarlierResults, later: Iterable[tuple[str, Entry]]
 ) -> tuple[EarlierResults, list[Result]]:
-    """Return the earlier results of a run that `later` runs follow, and the results that are
-    decided immediately.
+    """Return the earlier results of a run, and the new results among them, after `later` runs.
 
-    A change is out of date, and is not sent, if a later run or its undo gave its pet other values.
-    `later` has the changes of these runs, each with its run id, the newest first.
+    A change is not sent if a later run gave its pet other values. `later` has the changes of these
+    runs, each with its run's id, the newest first.
     """
     newest: dict[tuple[int, Column | None], tuple[str, Pet | None]] = {}
     for run, entry in later:
@@ -900,8 +894,8 @@ def settle_overruled(
 
 
 def _agrees_with(change: Change, pet: Pet | None, column: Column | None) -> bool:
-    """Return true if a later run gave the pet the values of the change or, unless the change is an
-    add, deleted the pet.
+    """Return true if the change agrees with `pet`, the pet after a later run: it has the values of
+    the change or, unless the change is an add, was deleted.
     """
     if pet is None or change.after is None:
         return pet is None and not isinstance(change, Add)
@@ -912,13 +906,12 @@ def _agrees_with(change: Change, pet: Pet | None, column: Column | None) -> bool
 def settle_overtaken(
     plan: Plan, records: Sequence[RowRecord]
 ) -> tuple[EarlierResults, list[Result]]:
-    """Return the earlier results of a run with an old plan, and the results that are decided
-    immediately.
+    """Return the earlier results of a run, and the new results among them, if other runs of the
+    same sheet have started since its plan was made.
 
-    Other runs of the sheet started after the plan was made. `records` are the rows that they added,
-    from the plan's file or from a copy of it. A row that one of these runs added with the same
-    values, from the plan's file, is unchanged. Any other row that they may have added is a
-    conflict.
+    `records` are the rows that those runs added, from the plan's file or a copy of it. If a run
+    added a row of the plan's file with the same values, the row is unchanged. Any other row that
+    may have been added is a conflict.
     """
     adds = {
         n: each
@@ -961,9 +954,7 @@ def settle_overtaken(
 
 
 def is_of_file(plan: Plan, record: RowRecord) -> bool:
-    """Return true if the record belongs to the file of the plan, whether or not the file was edited
-    since.
-    """
+    """Return true if the record is about the plan's file, even if that was edited since."""
     digest = plan.source_digest
     is_there = os.path.realpath(record.source) == os.path.realpath(plan.source)
     return bool(digest and record.digest) and (record.digest == digest or is_there)
@@ -972,14 +963,14 @@ def is_of_file(plan: Plan, record: RowRecord) -> bool:
 def _is_final(entry: Entry) -> bool:
     if entry.outcome == "not sent":
         return entry.cause in _NEVER_SENT
-    # A pet that replaced another is in the store: a second request would add it twice.
+    # A pet that replaced another pet is in the store: a second request would add it twice.
     return entry.outcome in ("applied", "unchanged", "conflict") or entry.cause == "overwrote"
 
 
 def _find_shared_ids(entries: Iterable[Entry]) -> frozenset[int]:
-    """Return the ids that the service assigned to two adds.
+    """Return the ids that the service assigned to more than one add.
 
-    Either the entries of both adds have the id, or an entry with the id has the cause "same-id".
+    Several entries have such an id, or one entry with the id has the cause "same-id".
     """
     assigned = [e for e in entries if e.pet_id is None and e.assigned_id is not None]
     counts = Counter(entry.assigned_id for entry in assigned)
@@ -990,59 +981,60 @@ def _find_shared_ids(entries: Iterable[Entry]) -> frozenset[int]:
 
 
 def result_from(entry: Entry, change: Change) -> Result:
-    """Return the result of a change from its journal entry; a change without an outcome was
-    interrupted.
-    """
+    """Return the result of a change from its journal entry; without an outcome, it is unknown."""
     if entry.outcome is None:
         return result_of(entry.number, change, "unknown", "cut-off", CUT_OFF)
     details = (entry.outcome, entry.cause, entry.message)
     return result_of(entry.number, change, *details, entry.assigned_id)
 
 
-# Sender: sends one change. Read the pet again, compare, record the intent, send, get the outcome.
+# Sender: sends one change, as the module's docstring describes.
 
 
 _FORM_FIELDS = frozenset({"name", "status"})
 _CONFIRMED = "confirmed by reading it back"
 _STILL_DIFFERENT = "sent, but the store still has other values; plan again to check"
 _MAX_ATTEMPTS = 3
-"""The maximum number of times that an add with an id is sent while its pet is confirmed to be
-absent; the HTTP client itself repeats an add only if the service did not process it.
+"""How often an add with an id is sent at most. It is sent again if no response arrived and the pet
+is not in the store; the HTTP client itself does not repeat it in this case.
 """
 _RETRY_WAIT_S = 0.2
 _GATEWAY_STATUSES = frozenset({502, 504})
-"""HTTP statuses that a gateway returns; the service behind it may still process the request."""
+"""The statuses with which a gateway responds while the service may still process the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Sends single changes. AuthError, UnavailableError and errors of the recorder stop the run."""
+    """Sends single changes. AuthError, UnavailableError and the recorder's errors are raised, to
+    stop the run; other errors become the result of the change.
+    """
 
     target: Target
     recorder: Recorder
     precheck: Precheck
     verify: bool = False
     started_earlier: Container[int] = ()
-    """Changes that an earlier process of the run started.
-
-    If the pet already has the wanted values, they count as applied.
+    """The changes that an earlier process of the run started. If the pet already has the wanted
+    values, such a change counts as applied.
     """
     unverified: Container[int] = ()
-    """The changes in `started_earlier` that the service accepted, but that reading the pet back did
-    not confirm.
+    """The changes of an earlier process that the service accepted, but that reading the pet back
+    did not confirm.
     """
     on_wire: set[int] = field(default_factory=set)
-    """Changes whose request may be under way."""
+    """The changes whose request may be in flight."""
     refused: set[int] = field(default_factory=set)
-    """Changes that the service itself answered with an error: they cannot happen later."""
+    """The changes to which the service itself responded with an error: it has finished processing
+    them.
+    """
     repeated: set[int] = field(default_factory=set)
-    """Changes that were sent more than once."""
+    """The changes that were sent more than once."""
 
     async def send(self, number: int, change: Change) -> Result:
-        """Send the change unless the pet's current state forbids it, and return the result.
+        """Read the pet, send the change if this is still right, and return the result.
 
-        If the call is cancelled while the request may be under way, the change's number stays in
-        `on_wire`.
+        If the call is cancelled while the request may be in flight, the number of the change stays
+        in `on_wire`.
         """
         prepared = await self._prepare(number, change, on_error="failed")
         if isinstance(prepared, Result):
@@ -1057,8 +1049,8 @@ class Sender:
     async def _prepare(
         self, number: int, change: Change, *, on_error: Outcome
     ) -> tuple[Pet | None, Pet | None] | Result:
-        """Return what `precheck` prepares, or the result if the change must not be sent. If the pet
-        cannot be read, the outcome is `on_error`; AuthError and UnavailableError are raised.
+        """Return the pets from `precheck`, or a result if the change must not be sent. If the pet
+        cannot be read, the outcome is `on_error`.
         """
         try:
             return await self.precheck.prepare(change)
@@ -1077,17 +1069,15 @@ class Sender:
         return result_of(number, change, reason.outcome, reason.cause, reason.message)
 
     async def find_out(self, number: int, change: Change) -> Result | None:
-        """Return the result of a change whose request may have been sent.
-
-        Reads the pet by its id, and returns None if the pet has not changed. Sends nothing.
+        """Return the result of a change that may have been sent, from the pet in the store; None if
+        the change was not made. Sends no change.
         """
         prepared = await self._prepare(number, change, on_error="unknown")
         return prepared if isinstance(prepared, Result) else None
 
     async def verify_again(self, number: int, change: Change, pet_id: int) -> Result | None:
-        """Read the pet of a change that the last read-back did not confirm; return the result.
-
-        Returns None if the pet still cannot be read. Sends nothing.
+        """Read the pet of a change that was sent, but that reading the pet back did not confirm.
+        Return the result; None if the pet still cannot be read. Sends no change.
         """
         try:
             now = await self.target.get(pet_id)
@@ -1160,9 +1150,8 @@ class Sender:
     def _build_retry_check(
         self, number: int, change: Change, wanted: Pet | None, before: Pet | None
     ) -> BeforeRetry:
-        """Return the function that checks the pet before a request is repeated.
-
-        The first attempt may have arrived, and others may have changed the pet.
+        """Return a function that reads the pet before the request is repeated: an earlier attempt
+        may have been processed, or another client may have changed the pet.
         """
         pet_id = change.pet_id
 
@@ -1189,7 +1178,7 @@ class Sender:
         if assigned == change.pet_id:
             assigned = None
         elif change.pet_id is not None and assigned is not None:
-            why = f"the service gave it the id {assigned} in place of {change.pet_id}"
+            why = f"the service gave the pet the id {assigned} instead of {change.pet_id}"
             return result_of(number, change, "applied", "another-id", why, assigned)
         if self.verify or _differs(response, wanted):
             pet_id = change.pet_id if change.pet_id is not None else assigned
@@ -1226,7 +1215,7 @@ class Sender:
             return result_of(number, change, "unknown", cause, error.message)
         is_add = isinstance(change, Add)
         if isinstance(error, DuplicateError) and is_add and change.pet_id is not None:
-            why = "a pet with this id was added in between"
+            why = "a pet with this id was added in the meantime"
             return result_of(number, change, "conflict", "came-meanwhile", why)
         if isinstance(error, NotFoundError) and not is_add:
             if wanted is None:
@@ -1238,7 +1227,7 @@ class Sender:
     async def _check_outcome(
         self, pet_id: int, wanted: Pet | None, before: Pet | None, error: ApiError
     ) -> tuple[Outcome, Cause, str]:
-        """Return the outcome of a request without a response, from the pet in the store."""
+        """Return the outcome of a request without a usable response, from the pet in the store."""
         cause = cause_of(error)
         try:
             now = await self.target.get(pet_id)
@@ -1256,7 +1245,7 @@ class Sender:
 
 
 class _NewerError(Exception):
-    """The pet changed before a retry, but only in fields that petsync does not compare."""
+    """Before a retry, the pet has changed, but only in what petsync does not compare."""
 
     def __init__(self, pet: Pet, error: ApiError) -> None:
         super().__init__(error.message)
@@ -1268,17 +1257,15 @@ def _merge_newer(change: Change, now: Pet) -> Pet:
 
 
 def _differs(response: Pet | None, wanted: Pet | None) -> bool:
-    """Return true if the response to a write differs from the pet that was sent.
-
-    The caller then reads the pet again, because a response can be incomplete.
+    """Return true if the pet in the response differs from the pet that was sent. Only reading the
+    pet shows what was stored, because the response may be incomplete.
     """
     return response is not None and mismatch(response, wanted) is not None
 
 
 def _fits_form(change: Change, wanted: Pet) -> bool:
-    """Return true if the form operation can make the change.
-
-    It omits empty values, so it cannot clear a field.
+    """Return true if updatePetWithForm can make the change: it changes only name and status, and
+    cannot clear them.
     """
     if not (_FORM_FIELDS.issuperset(change.fields) and wanted.name):
         return False
@@ -1286,7 +1273,7 @@ def _fits_form(change: Change, wanted: Pet) -> bool:
 
 
 def cause_of(error: ApiError) -> Cause:
-    """Return the stable code for a failed request."""
+    """Return the cause for the error of a request."""
     return next((cause for kind, cause in _CAUSES if isinstance(error, kind)), "unexpected")
 
 
@@ -1303,17 +1290,14 @@ _CAUSES: tuple[tuple[type[ApiError], Cause], ...] = (
 
 
 # The engine: applies a plan to a Target.
-#
-# The service has no ETag, so between the re-read and the request another client can still change
-# the pet; docs/safety.md states this race.
 
 
 _MAX_SENDS = 3
-"""The maximum number of times that one process of a run sends an add without an id while its pet is
-confirmed to be absent.
+"""How often one process sends an add without an id at most. It is sent again if its pet is not in
+the store.
 """
 _NO_SUCH_IDS = (400, 404, 422)
-"""HTTP statuses with which a service rejects the highest 64-bit id."""
+"""The statuses with which a service may reject the highest 64-bit id."""
 _NOT_SENT = "not started, because the service is not available"
 _UNEXPECTED = (
     "the store has more pets with these values than when the plan was made; plan again to check"
@@ -1332,12 +1316,12 @@ async def run(
     earlier: EarlierResults = NO_EARLIER_RESULTS,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Report:
-    """Apply the plan, or what is left of it after `earlier` processes, and report on every row.
+    """Apply the plan, or what is left of it after `earlier` processes, and return the report.
 
-    A failed change does not stop the run, unless more than `options.max_failures` fail. An error
-    that stops the run (a refused token, a full disk, a cancellation) leaves the rest `not sent`,
-    and `report.stopped` says why. Requests that were sent have `grace` seconds to end; a second
-    cancellation cancels them at once.
+    A failed change does not stop the run, unless more than `options.max_failures` fail. If the run
+    is stopped, for example by a refused token, a full disk or a cancellation, the rest is `not
+    sent`, and `report.stopped` is the reason. Requests in flight then have `options.grace` seconds
+    to end; a second cancellation cancels them at once.
     """
     start = time.monotonic()
     sender = Sender(
@@ -1389,12 +1373,12 @@ class _Engine:
         self._stopper = Stopper(options.grace, sender.on_wire)
 
     async def run(self) -> str:
-        """Run until the end or a stop; return why it stopped, "" if it did not."""
+        """Run until the end or a stop; return the reason for the stop, or ""."""
         await run_to_end(self._run_guarded(), self._stopper.interrupt)
         return self._stopper.reason
 
     def results(self) -> Iterator[Result]:
-        """Yield a result for each change; changes that were not started are `not sent`."""
+        """Yield the result of each change."""
         why = "not started, because the run was stopped" if self._stopper.reason else "not started"
         for number, change in enumerate(self._changes):
             result = self._results.get(number)
@@ -1417,7 +1401,7 @@ class _Engine:
             await self._flush_rest()
 
     async def _flush_rest(self) -> None:
-        """Write the records of a stopped run, if possible."""
+        """Wait until the records of a stopped run are on disk, if that is possible."""
         self._recorder.stop_waiting()
         try:
             await self._recorder.flush()
@@ -1477,12 +1461,12 @@ class _Engine:
     async def _send_change(self, number: int, change: Change) -> Result:
         result = await self._sender.send(number, change)
         if result.outcome == "unknown":
-            # The last attempt may have been long after the first one.
+            # Count from the end of the last attempt, which may be long after the first one.
             self._unknown_since[number] = _now()
         return result
 
     def _stop(self, number: int, change: Change, error: PetsyncError) -> None:
-        """Stop the run after the changes under way; record this change's result if it is known."""
+        """Stop the run because of the error; record the result of this change if it is known."""
         self._stopper.stop(str(error))
         if isinstance(error, LockedError):
             return
@@ -1490,7 +1474,7 @@ class _Engine:
             return
         self._sender.on_wire.discard(number)
         if isinstance(error, UnavailableError) and self._is_first_attempt(number):
-            # The journal has the intent; this record shows that nothing was sent.
+            # The journal may have the intent: record that the change was not sent.
             with suppress(PetsyncError):
                 self._record(result_of(number, change, "not sent", "not-begun", _NOT_SENT))
         if isinstance(error, AuthError):
@@ -1498,7 +1482,7 @@ class _Engine:
                 self._record(result_of(number, change, "failed", cause_of(error), error.message))
 
     def _is_first_attempt(self, number: int) -> bool:
-        """Return true if no earlier attempt of the change can have reached the service."""
+        """Return true if this is the first attempt to send the change, in any process."""
         sender = self._sender
         return (
             number not in sender.started_earlier
@@ -1528,18 +1512,20 @@ class _Engine:
         self._count_failure(result)
 
     def _with_named_id(self, result: Result) -> Result:
-        """Return the result, with a note if the service assigned an id that another row names."""
+        """Return the result, with another cause and message if the service assigned an id that
+        another row has.
+        """
         rows = self._named_ids.get(result.assigned_id or 0)
         if rows is None or result.pet_id is not None or result.cause not in ("", "confirmed"):
             return result
         why = (
-            f"the service gave it the id {result.assigned_id}, which {rows} names: the next plan "
-            "holds back both rows. Remove that row, or only its id if it is a new pet"
+            f"the service gave the pet the id {result.assigned_id}, which is also in {rows}: the "
+            "next plan holds back both rows. Remove that row, or only its id if it is a new pet"
         )
         return msgspec.structs.replace(result, cause="named-id", message=why)
 
     def _count_failure(self, result: Result) -> None:
-        """Stop if too many changes have failed in this process."""
+        """Stop the run if too many changes have failed in this process."""
         if result.outcome not in ("failed", "unknown") or _is_disputed(result):
             self._failed_here.discard(result.number)
             return
@@ -1555,7 +1541,8 @@ class _Engine:
         if self._on_progress is None:
             return
         problems = self._failures() + self._counts["conflict"]
-        # Changes without a response may be sent again: the progress bar must not go back.
+        # Changes with an unknown outcome may be sent again: count them later, so that the progress
+        # does not go back.
         done, total = len(self._results) - self._counts["unknown"], len(self._changes)
         self._on_progress(Progress(done, total, result, problems, self._target.traffic))
 
@@ -1571,9 +1558,8 @@ class _Engine:
     # Adds without an id ------------------------------------------------------------------------
 
     async def _record_known_pets(self) -> None:
-        """Before the first add without an id, record which pets the store has.
-
-        If an earlier process has recorded them, look for the pets that its adds created.
+        """Before the first add without an id, record which pets the store has. If an earlier
+        process has recorded them, look for the pets that it added instead.
         """
         if not self._has_open_adds():
             return
@@ -1599,8 +1585,8 @@ class _Engine:
                 self._skip_add(number, pet_id)
 
     async def _read_highest(self) -> Pet | None:
-        """Return the pet with the highest possible id; it is read by id, because the lists can lack
-        it.
+        """Return the pet with the highest possible id, None if there is none. It is read by its id,
+        because the lists may not contain it.
         """
         try:
             return await self._stopper.wait_for(self._target.get(MAX_ID))
@@ -1610,7 +1596,7 @@ class _Engine:
             raise
 
     def _has_open_adds(self) -> bool:
-        """Return true if an add without an id has no final result yet."""
+        """Return true if an add without an id has no result yet, or an unknown outcome."""
         for number, change in enumerate(self._changes):
             result = self._results.get(number)
             if is_unassigned(change) and (result is None or result.outcome == "unknown"):
@@ -1618,7 +1604,9 @@ class _Engine:
         return False
 
     def _skip_add(self, number: int, pet_id: int | None) -> None:
-        """Record the result of an add that is not sent because its pet exists or may exist."""
+        """Record the result of an add that is not sent, because its pet exists (`pet_id`) or may
+        exist (None).
+        """
         change = self._changes[number]
         if pet_id is None:
             self._record(result_of(number, change, "conflict", "came-meanwhile", _UNEXPECTED))
@@ -1627,10 +1615,8 @@ class _Engine:
             self._record(result_of(number, change, "unchanged", "already-so", why, pet_id))
 
     async def _add(self, number: int, change: Change) -> None:
-        """Add a pet without an id.
-
-        Adds are sent one at a time until the service has assigned the first id, and always if it is
-        known to assign an id twice.
+        """Add a pet without an id. These adds are sent one at a time until the service has assigned
+        the first id, and afterwards too if it may assign an id twice.
         """
         if self._must_add_alone():
             async with self._add_lock:
@@ -1657,8 +1643,8 @@ class _Engine:
         if assignment == "known":
             name = self._claims.initial_pets[pet_id].name
             why = (
-                f"the service gave it the id {pet_id} of pet {name!r}, which existed before and no "
-                "longer exists: `petsync undo` of this run restores that pet"
+                f"the service gave the pet the id {pet_id} of pet {name!r}, which existed before "
+                "and no longer exists: `petsync undo` of this run restores that pet"
             )
             return result_of(number, change, "failed", "overwrote", why, pet_id)
         if assignment == "shared":
@@ -1673,14 +1659,12 @@ class _Engine:
         return result
 
     def _dispute_id(self, number: int, pet_id: int) -> Result:
-        why = f"the service gave it the id {pet_id}, and gave the same id to another new pet"
+        why = f"the service gave the id {pet_id} to this pet and to another new pet"
         return result_of(number, self._changes[number], "unknown", "same-id", why, pet_id)
 
     async def _resolve_adds(self) -> None:
-        """Determine the outcome of adds that got no response, or an id that may be assigned twice.
-
-        These adds have no id in the plan. If their pets are confirmed to be absent, they are sent
-        again.
+        """Determine the outcome of adds without an id that got no response, or an id that another
+        add may have too. If their pets are not in the store, send them again.
         """
         while self._find_unsettled() or self._claims.find_unproved(everything=False):
             pets = await self._read_all_pets()
@@ -1700,8 +1684,8 @@ class _Engine:
             await self._run_phase(is_unassigned)
 
     async def _prove_ids(self, listed: Iterable[Pet]) -> set[int]:
-        """Return the adds whose pets are not stored under their assigned ids; record that the other
-        pets are stored.
+        """Return the adds whose pets are not stored with their assigned ids, and record for the
+        other adds that their pets are stored.
         """
         groups = self._claims.find_unproved(everything=bool(self._find_unsettled()))
         pets = {pet.id: pet for pet in listed}
@@ -1722,28 +1706,28 @@ class _Engine:
         return set(lost)
 
     def _mark_lost(self, number: int, pet: Pet | None) -> None:
-        """Record that an add's pet is not stored: `pet` has its id now, or no pet has it."""
+        """Record that the add's pet is not stored. `pet` now has its id; None if no pet has it."""
         self._lost_ids[number] = pet_id = self._claims.drop(number)
         holder = "no pet" if pet is None else "another pet"
         why = (
-            f"the service gave it the id {pet_id}, which {holder} has now, so this pet is not "
+            f"the service gave the pet the id {pet_id}, which {holder} has now, so the pet is not "
             "stored"
         )
         change = self._changes[number]
         self._record(result_of(number, change, "failed", "same-id", why))
 
     def _reset_result(self, number: int) -> None:
-        """Remove the result of a change that was not made; it is then sent again, if allowed."""
+        """Remove the result of a change that was not made, so that it is sent again. If it must not
+        be sent again, record its final result instead.
+        """
         if number in self._unsendable:
             self._record(self._unsendable[number])
         else:
             self._counts[self._results.pop(number).outcome] -= 1
 
     async def _resolve_unknown(self) -> None:
-        """Determine the outcomes of a run that sends nothing more.
-
-        A change that was not made gets its result from `_unsendable`, once no request can arrive
-        any more.
+        """Determine the unknown outcomes of a run that sends no more changes. A change that was not
+        made gets its result from `_unsendable`, after the time to settle.
         """
         await self._verify_again()
         unread: set[int] = set()
@@ -1769,9 +1753,7 @@ class _Engine:
                 self._reset_result(number)
 
     def _find_unknown(self) -> set[int]:
-        """Return the changes in `_unsendable` whose outcome is unknown but can still be
-        determined.
-        """
+        """Return the changes in `_unsendable` whose unknown outcome can still be determined."""
         unknown = {n for n in self._unsendable if self._results[n].outcome == "unknown"}
         return unknown - self._unread - self._edited.keys()
 
@@ -1786,7 +1768,7 @@ class _Engine:
         ]
 
     def _confirm(self, pets: Iterable[Pet]) -> None:
-        """Record the adds without a response whose pets are in the store."""
+        """Record which adds without a response have their pets in the store."""
         for number, pet_id in self._find_arrived(self._find_unsettled(), pets).items():
             self._confirm_one(self._results[number], pet_id)
 
@@ -1795,15 +1777,13 @@ class _Engine:
         self._record(mark_confirmed(result, pet_id))
 
     def _find_arrived(self, numbers: Iterable[int], pets: Iterable[Pet]) -> dict[int, int]:
-        """Return, by number, the ids of these adds' pets; pets that existed before the run are
-        left out.
-        """
+        """Return the ids of new pets in the store that belong to these adds, by number."""
         known = frozenset(self._recorder.get_known_ids() or ())
         return settle(numbers, self._changes, self._results, known, pets)
 
     def _hold_edited(self, numbers: Iterable[int], pets: Iterable[Pet]) -> Collection[int]:
-        """Record and return the adds without a response whose pets may be in the store with edited
-        values. These adds are not sent again: the user must decide.
+        """Return the adds without a response whose pets may be in the store with other values, and
+        record this. They are not sent again: the user must decide.
         """
         known = frozenset(self._recorder.get_known_ids() or ())
         found = find_edited(numbers, self._changes, self._results, known, pets)
@@ -1811,15 +1791,15 @@ class _Engine:
         for number, pet in found.items():
             why = (
                 f"no answer came, and pet {pet.id} ({pet.name}) is new and similar: it may be this "
-                "row's pet, edited since. Nothing is sent again"
+                "row's pet, edited since. The row is not sent again"
             )
             change = self._changes[number]
             self._record(result_of(number, change, "unknown", "may-be-there", why))
         return found
 
     async def _verify_again(self) -> None:
-        """Read the pets of the changes in `_unread` again, because reading them back did not
-        confirm these changes.
+        """Read the pets of the changes in `_unread` again: reading them back did not confirm these
+        changes.
         """
         results = {n: r for n, r in self._results.items() if n in self._unread}
         ids = {n: r.pet_id if r.assigned_id is None else r.assigned_id for n, r in results.items()}
@@ -1833,12 +1813,11 @@ class _Engine:
                 self._record(result)
 
     async def _wait(self, seconds: float) -> None:
-        """Wait until a request that had no response cannot arrive any more."""
-        _LOG.info("waiting %.1f s: requests without a response may still arrive", seconds)
+        _LOG.info("waiting %.1f s: the service may still process earlier requests", seconds)
         await self._stopper.wait_for(asyncio.sleep(seconds))
 
     def _seconds_to_wait(self, unknown: list[int]) -> float:
-        """Return the seconds until a request without a response is no longer expected to arrive."""
+        """Return the seconds until these changes, which got no response, count as not made."""
         waits = [
             self._unknown_since[number] + self._options.settle - _now()
             for number in unknown
@@ -1852,10 +1831,10 @@ class _Engine:
     def _adopt_earlier(self, earlier: EarlierResults) -> None:
         """Take over the state of the run's earlier processes.
 
-        The outcome of an add without an id counts as unknown until it is determined, if the add was
-        begun and has no known outcome, or if the service assigned its id to another add, too. An
-        add that was sent, but not confirmed when its pet was read back, is not sent again: its pet
-        is read again. In a run that sends nothing more, this applies to all changes.
+        The outcome of an add without an id is unknown if it was started and has no result, or if
+        the service assigned its id to another add too. If reading back did not confirm an add, its
+        pet is read again before anything else; in a run that sends no more changes, this applies to
+        all changes.
         """
         for number, result in earlier.results.items():
             if result.cause == "overwrote":
@@ -1883,18 +1862,18 @@ def _now() -> float:
 
 
 def _is_disputed(result: Result) -> bool:
-    """Return true if another add has the same id, and it is unknown whose pet is stored."""
+    """Return true if another add got the same id, and it is not known whose pet is stored."""
     return result.outcome == "unknown" and result.cause == "same-id"
 
 
 def _build_landed_pet(change: Change, result: Result) -> Pet | None:
-    """Return the added pet with the id that the service assigned; None if it assigned none."""
+    """Return the pet to add with its assigned id; None if the service assigned none."""
     if result.assigned_id is None or change.after is None:
         return None
     return msgspec.structs.replace(change.after, id=result.assigned_id)
 
 
-# Sentinels of a plan: they are checked again before anything is sent.
+# The sentinels of a plan: they are checked before anything is sent.
 
 
 async def check_sentinels(plan: Plan, target: Target) -> None:
@@ -1904,7 +1883,7 @@ async def check_sentinels(plan: Plan, target: Target) -> None:
 
 
 def refuse_drifted(plan: Plan, now: Mapping[int, Pet | None]) -> None:
-    """Raise GuardError if a sentinel differs from its current pet in `now`."""
+    """Raise GuardError if a sentinel differs from the current pet in `now`."""
     drifts = [
         problem
         for pet in plan.sentinels

@@ -1,4 +1,4 @@
-"""The options of applying a plan, with their documentation and their checks."""
+"""The options for applying a plan and for uploading images, with their help and their checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 Recheck = Literal["each", "bulk", "none"]
 """How pets are read again before they are changed.
 
-"each": one by one just before; "bulk": all at once at the start; "none": not at all, for
+"each": each pet just before its change; "bulk": all pets once at the start; "none": not at all, for
 measurements only.
 """
 
@@ -111,9 +111,8 @@ class UploadKeywords(TypedDict, total=False):
 
 
 class _SendOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of sending many requests, and their checks. Times are in seconds.
-
-    Raises SettingsError for invalid values.
+    """The options for sending many requests. Times are in seconds. Raises SettingsError for an
+    invalid value.
     """
 
     max_concurrency: ClassVar[int]
@@ -121,9 +120,9 @@ class _SendOptions(msgspec.Struct, frozen=True, kw_only=True):
     rate: float | None = None
     """The maximum number of requests per second."""
     settle: float = 30.0
-    """How long a request without a response may still reach the service."""
+    """How long a request that got no response may still be processed by the service."""
     grace: float = 1.5
-    """How long a stopped run waits for the requests that were sent."""
+    """How long a stopped run waits for requests in flight."""
 
     def __post_init__(self) -> None:
         if type(self.concurrency) is not int or not 1 <= self.concurrency <= self.max_concurrency:
@@ -139,12 +138,12 @@ class _SendOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, saved: Mapping[str, Any], given: Mapping[str, Any]) -> Self:
-        """Return the `saved` options, those of a journal or the defaults of a store, replaced by
-        the `given` options that are not None.
+        """Return the `saved` options, which come from a journal or are a store's defaults,
+        overridden by the `given` options that are not None.
         """
         known = {name: saved[name] for name in cls.__struct_fields__ if name in saved}
         settle: Any = given.get("settle")
-        # A saved one may be the timeout, which has no maximum.
+        # A saved `settle` may be the timeout, which has no maximum, so it is not checked.
         if is_number(settle) and settle > _MAX_SETTLE_S:
             raise cls._settle_error(settle)
         return cls(**{**known, **{n: value for n, value in given.items() if value is not None}})
@@ -157,11 +156,11 @@ class _SendOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UploadOptions(_SendOptions, frozen=True, kw_only=True):
-    """The options of an upload.
+    """The options for uploading images.
 
-    An earlier upload without a response is sent again if its pet still has no new photo after
-    `settle` seconds; after a crash, the seconds count from the start of this run. It is not sent
-    again if the service adds no address to a pet for an upload.
+    An upload that got no response is sent again if its pet has no new photo after `settle` seconds
+    (after a crash, since the start of this run). It is not sent again if, according to the profile,
+    the service does not add uploaded images to the pet's photos.
     """
 
     max_concurrency: ClassVar[int] = _MAX_UPLOADS
@@ -172,9 +171,8 @@ class UploadOptions(_SendOptions, frozen=True, kw_only=True):
 class ApplyOptions(_SendOptions, frozen=True, kw_only=True):
     """The options for applying a plan.
 
-    An add without an id and without a response counts as not made if the store does not have the
-    pet when `settle` seconds have passed since the last attempt or, after a crash, since the
-    resume.
+    An add without an id that got no response counts as not made if the store does not have the pet
+    `settle` seconds after the last attempt (after a crash, after the run was resumed).
     """
 
     max_concurrency: ClassVar[int] = _MAX_CHANGES
@@ -185,9 +183,9 @@ class ApplyOptions(_SendOptions, frozen=True, kw_only=True):
     recheck: Recheck = "each"
     """How pets are read again before they are changed."""
     max_failures: int | None = None
-    """The run stops if there are more failures than this; None: no limit."""
+    """The run stops after more failed changes than this; None for no limit."""
     failures_before_deletes: int = 0
-    """If there are more failures than this, no deletes are sent."""
+    """No deletes are sent after more failed changes than this."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -201,8 +199,8 @@ class ApplyOptions(_SendOptions, frozen=True, kw_only=True):
 
     @property
     def max_concurrent(self) -> int:
-        """The maximum number of changes at the same time. With a rate limit it is small, so that
-        each change is sent soon after its pet is read.
+        """The maximum number of changes at the same time. A rate limit reduces it, so that each
+        change is sent soon after its pet was read.
         """
         if self.rate is None:
             return self.concurrency
@@ -210,10 +208,10 @@ class ApplyOptions(_SendOptions, frozen=True, kw_only=True):
 
     @property
     def max_started(self) -> int:
-        """The number of changes that are started at the same time.
+        """The maximum number of changes that are started but not finished.
 
-        If pets are not read just before each change, more changes are started than can be sent at
-        the same time, so that their intents are on disk before their turn comes.
+        It may exceed `max_concurrent`, so that the intents of the next changes are already on disk
+        when they can be sent; but not if each pet must be read just before its change.
         """
         if self.recheck == "each" or self.rate is not None:
             return self.max_concurrent
@@ -221,8 +219,8 @@ class ApplyOptions(_SendOptions, frozen=True, kw_only=True):
 
 
 def check_keywords(keywords: ApplyKeywords, function: str) -> None:
-    """Raise TypeError for a keyword that the function does not have, and SettingsError if `recheck`
-    is neither `each` nor `bulk` (`none` is for internal use).
+    """Raise TypeError for a keyword that the function does not have, and SettingsError for an
+    invalid `recheck` ("none" is for internal use).
     """
     reject_unknown(keywords, function, ApplyKeywords)
     recheck: object = keywords.get("recheck")
@@ -231,5 +229,5 @@ def check_keywords(keywords: ApplyKeywords, function: str) -> None:
 
 
 def is_number(value: object) -> bool:
-    """Return true if the value is a finite number and not a bool."""
+    """Return true if the value is a finite int or float, and not a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)

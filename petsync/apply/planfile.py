@@ -12,7 +12,7 @@ __all__ = ["load_plan", "save_plan"]
 
 
 def save_plan(plan: Plan, path: str | Path) -> Path:
-    """Write the plan to a file of mode 0600, and return its path.
+    """Write the plan to a file that only its owner can read, and return the path.
 
     Raises PlanError if the file cannot be written.
     """
@@ -21,8 +21,10 @@ def save_plan(plan: Plan, path: str | Path) -> Path:
 
 
 def load_plan(path: str | Path) -> Plan:
-    """Return the plan in a file. Raises PlanError if there is none that this petsync can read, or
-    if the file was edited.
+    """Return the plan in a file.
+
+    Raises PlanError if the file cannot be read, was edited, or has no plan in the format of this
+    version of petsync.
     """
     source = Path(path)
     try:

@@ -1,4 +1,4 @@
-"""Undo a run: its effect on each pet, and the plan that restores the earlier values."""
+"""Undo a run: its effects on the pets, and the plan that restores their earlier values."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _DONE: frozenset[tuple[Outcome | None, Cause]] = frozenset(
         ("failed", "overwrote"),
     }
 )
-"""Pairs of outcome and cause for which a change counts as done although the outcome is not
-`applied`: the service accepted the change.
+"""Outcomes other than `applied`, with their causes, for which the change counts as done: the
+service accepted it.
 """
 
 
@@ -59,7 +59,7 @@ class Effect:
     after: Pet | None
     """The pet after the run; None if there was none, or if it is unknown."""
     urls: frozenset[str] = frozenset()
-    """The image URLs that an upload added, in their form for comparisons."""
+    """The image URLs that an upload added, normalized for comparisons."""
     is_settled: bool = True
     """False if it is unknown whether the change was made."""
     is_renumbered: bool = False
@@ -79,7 +79,7 @@ class Effect:
 
     @property
     def is_incomplete(self) -> bool:
-        """True if the journal lacks a value that the undo needs."""
+        """True if the journal does not have a pet that the undo needs."""
         needed = {"add": [self.after], "delete": [self.before]}
         return None in needed.get(self.kind, [self.before, self.after])
 
@@ -98,9 +98,8 @@ _EMPTY_PET = Pet()
 
 
 def find_effects(entries: Iterable[Entry]) -> Iterator[Effect]:
-    """Yield the effects that happened or may have happened, in the order of the entries.
-
-    Several images of one pet are one effect, at the position of the first.
+    """Yield the effects of the changes that were made or may have been made, in the order of the
+    entries. All uploads for one pet are one effect, in the place of the first.
     """
     effects = [_build_effect(entry) for entry in entries if _may_have_happened(entry)]
     images = _join_uploads(effect for effect in effects if effect.is_image)
@@ -141,7 +140,7 @@ def _build_effect(entry: Entry) -> Effect:
 
 
 def _find_added_urls(entry: Entry) -> frozenset[str]:
-    """Return the image URLs that an upload added, in their form for comparisons."""
+    """Return the image URLs that an upload added, normalized for comparisons."""
     if entry.before is None or entry.after is None:
         return frozenset()
     after, before = (photo_keys(pet.photo_urls) for pet in (entry.after, entry.before))
@@ -149,8 +148,8 @@ def _find_added_urls(entry: Entry) -> frozenset[str]:
 
 
 def _join_uploads(uploads: Iterable[Effect]) -> dict[int | None, Effect]:
-    """Return one effect for each pet, which joins its uploads: `before` is from the first one,
-    `after` from the last one that has it.
+    """Return the uploads of each pet as one effect, by pet id: from `before` of the first upload to
+    `after` of the last one.
     """
     pets: dict[int | None, Effect] = {}
     for effect in uploads:
@@ -167,13 +166,13 @@ def _join_uploads(uploads: Iterable[Effect]) -> dict[int | None, Effect]:
 
 
 CurrentPet = Pet | FailedLookup | None
-"""A pet as it is now; None if there is none, FailedLookup if its look-up failed."""
+"""The current pet; None if it does not exist, FailedLookup if its look-up failed."""
 
 LaterEffect = tuple[str, Effect]
-"""A later run, and its effect on the pet."""
+"""The id of a later run, and its effect on the pet."""
 
 LaterAdd = tuple[str, int]
-"""A later run that added a deleted pet again, and the new id of the pet."""
+"""The id of a later run that added a deleted pet again, and the pet's new id."""
 
 _KINDS = ("add", "update", "delete")
 _VERBS = {"add": "added", "update": "changed", "delete": "deleted", "upload": "given an image"}
@@ -198,16 +197,14 @@ def build_undo_plan(
     readded: Mapping[int, LaterAdd] = {},
     known_ids: Collection[int] = (),
 ) -> Plan:
-    """Return the plan that restores every pet changed by the run, unless the pet has changed since.
+    """Return the plan that restores the pets that the run changed. A pet that has changed since, or
+    that cannot be restored, is a conflict.
 
-    A pet that has changed since, or cannot be restored, gets a conflict. The plan has one change,
-    conflict or unchanged row for each pet that the run changed, or may have changed.
-
-    `found` has the current pets of `find_effects(entries)`. `pets` is the number of pets in the
-    store, and `capacity` its limit, None if there is no known limit. `later_effects` are the
-    effects of later runs on each pet, the newest first. `readded` has, by id, the pets that the run
-    deleted and a later run added again: they are not added a second time. `known_ids` are the ids
-    of the pets that existed before the run added pets without an id: none of them is deleted.
+    `found` has the current pets of `find_effects(entries)`, by id. `pets` is the number of pets in
+    the store, and `capacity` the maximum, None if unknown. `later_effects` has the effects of later
+    runs, by pet id, the newest first. `readded` has the pets that the run deleted and a later run
+    added again, by their old ids: they are not added a second time. `known_ids` are the ids of the
+    pets that existed before the run added pets without an id: these pets are not deleted.
     """
     effects = list(find_effects(entries))
     judge = _EffectJudge(past.run_id, found, later_effects, readded, known_ids)
@@ -245,9 +242,8 @@ class _EffectJudge:
     known_ids: Collection[int]
 
     def revert(self, effect: Effect) -> Change | Conflict | None:
-        """Return the change that reverts an effect, or the conflict that prevents it.
-
-        Returns None if nothing is left to revert.
+        """Return the change that reverts the effect, or a conflict if it cannot be reverted; None
+        if there is nothing to revert.
         """
         if (problem := self._find_obstacle(effect)) is not None:
             return problem
@@ -283,7 +279,7 @@ class _EffectJudge:
             )
         known = effect.after if effect.kind == "add" else effect.before
         if known is not None and effect.kind == "upload" and effect.is_incomplete:
-            problem = "was given an image by the run, which could not read the image's address"
+            problem = "was given an image by the run, and the journal does not have its address"
             return _build_conflict(
                 effect, "not-recorded", problem, "Remove the address with a sheet"
             )
@@ -373,10 +369,8 @@ class _EffectJudge:
     def _suggest(
         self, effect: Effect, now: Pet | None, columns: Sequence[Column], default: str
     ) -> str:
-        """Return the suggestion for a conflict.
-
-        If later runs set the current values, the suggestion is to undo the newest of them first;
-        otherwise it is `default`.
+        """Return `default` or, if later runs explain the pet's current state, the suggestion to
+        undo the newest of them first.
         """
         effects = self.later_effects.get(effect.pet_id or 0, ())
         if now is None:
@@ -384,12 +378,12 @@ class _EffectJudge:
         else:
             setters = [_find_setter(effects, now, field) for field in columns]
             runs = [run for run, _ in effects if run in setters and None not in setters]
-        return f"Run {runs[0]} changed it later: undo that one first" if runs else default
+        return f"Run {runs[0]} changed it later: undo that run first" if runs else default
 
 
 def _find_setter(effects: Iterable[LaterEffect], now: Pet, field: Column) -> str | None:
-    """Return the last run that changed the field; None if there is no such run, or if the value has
-    changed since.
+    """Return the last run that changed the field; None if no run did, or if the value has changed
+    since.
     """
     for run, effect in effects:
         if not is_as_expected(effect.new, effect.old, field):
@@ -401,8 +395,8 @@ _NO_LOOKUP = FailedLookup("", "it was not looked up")
 
 
 def _describe_differences(left: Pet, now: Pet, fields: Iterable[Column], *, whose: str) -> str:
-    """Return text such as `name is 'Maxi' (after the run: 'Max')`; `whose` is a label such as
-    `after the run:`.
+    """Return text such as `name is 'Maxi' (after the run: 'Max')`; here, `whose` is `after the
+    run:`.
     """
     parts = (
         f"{field} is {_quote_cell(now, field)} ({whose} {_quote_cell(left, field)})"
@@ -421,7 +415,7 @@ def _quote_cell(pet: Pet, field: Column) -> str:
 def _build_conflict(
     effect: Effect, rule: str, problem: str, suggestion: str, now: Pet | None = None
 ) -> Conflict:
-    """Return a conflict about the pet or, if its id is unknown, about the row that added it."""
+    """Return a conflict about the pet or, if its id is unknown, about the row that adds it."""
     return Conflict(
         row=effect.row if effect.pet_id is None else None,
         source=effect.source,
@@ -443,8 +437,8 @@ def _iter_notes(
         )
     if past.state == "stopped":
         yield (
-            "That run was stopped before its end. This undo reverts what it did, and the rest of "
-            "the run is no longer sent."
+            f"Run {past.run_id} was stopped before its end. This undo reverts what it did, and the "
+            "rest of that run is no longer sent."
         )
     if any(effect.kind == "upload" and effect.is_settled for effect in effects):
         yield (
@@ -453,6 +447,6 @@ def _iter_notes(
         )
     if any(effect.is_renumbered for effect in effects) and any(c.kind == "add" for c in changes):
         yield (
-            "In that run the service gave pets ids that differ from those in the plan. Restored "
-            "pets may get new ids too; the report then names them."
+            f"In run {past.run_id}, the service gave pets other ids than the plan. Restored pets "
+            "may get new ids too; the report then names them."
         )
