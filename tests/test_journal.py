@@ -515,7 +515,7 @@ def test_images_are_kept_with_their_digest(journal: Journal) -> None:
     assert kept.intended
     open_one = list(journal.entries("one"))[1]
     assert (open_one.outcome, open_one.digest) == (None, "cd" * 32)
-    with pytest.raises(PlanError, match="uploads images, and has no plan"):
+    with pytest.raises(PlanError, match="is an upload of images, which has no plan"):
         journal.plan("one")
     assert uploads_to(journal, "nowhere").applied == {}
 

@@ -1,8 +1,7 @@
-"""The journal: the intents and results of runs, on disk before and after each request.
+"""The journal: a SQLite file with the intents and results of runs; docs/journal.md describes it.
 
-One SQLite file holds the runs of many stores; docs/journal.md describes it. An intent is on disk
-before its request is sent. So after a crash at any point the journal shows which changes were
-started.
+The intent of a change is on disk before its request is sent. So after a crash, the journal shows
+which changes were started.
 """
 
 from __future__ import annotations

@@ -76,8 +76,8 @@ _LOG = logging.getLogger(__name__)
 def _reads(
     read: Callable[Concatenate[sqlite3.Connection, P], T], name: str = ""
 ) -> Callable[Concatenate[Journal, P], T]:
-    """Return the method of a journal that reads it with the function; `name` is the method's name,
-    "" for the function's.
+    """Return a method of Journal that calls the function with a connection to the journal. `name`
+    is the name of the method; "" for that of the function.
     """
 
     @wraps(read)
@@ -92,8 +92,8 @@ def _reads(
 def _reads_all(
     read: Callable[[sqlite3.Connection, str], dict[int, T]],
 ) -> Callable[[Journal, str], dict[int, T]]:
-    """Return the method that reads the journal and the user's other journals with the function, and
-    returns one dict of their results, by id. The journal's own results take precedence.
+    """Return a method of Journal that calls the function for this journal and for the user's other
+    journals, and merges the results. This journal's results take precedence.
     """
 
     @wraps(read)
@@ -111,7 +111,7 @@ def _reads_all(
 
 
 def _describe_method(method: Callable[..., object], name: str = "") -> None:
-    """Give the method its own name and signature instead of those of the function it wraps."""
+    """Replace the wrapped function's name and signature by those of the method."""
     read = signature(method)
     _, *others = read.parameters.values()
     first = Parameter("self", Parameter.POSITIONAL_ONLY)
@@ -122,8 +122,8 @@ def _describe_method(method: Callable[..., object], name: str = "") -> None:
 
 
 class Journal:
-    """The journal of one state folder, with its runs on any store. Any thread may read while others
-    write.
+    """The journal of a state folder, with its runs on all stores. Any thread may read it while
+    another writes.
     """
 
     def __init__(self, path: Path, *, exists: bool) -> None:
@@ -132,11 +132,11 @@ class Journal:
 
     @classmethod
     def open(cls, state: Path, *, create: bool) -> Journal:
-        """Open the journal of a state folder. A missing journal counts as empty; with `create` it
-        is created.
+        """Open the journal of a state folder. A missing journal is created if `create` is true;
+        otherwise it counts as empty.
 
-        Raises PetsyncError if it cannot be opened, is damaged (then it is renamed, unless a process
-        uses it), or belongs to another program or a newer petsync (then it stays as it is).
+        Raises PetsyncError if the file cannot be opened, if it is damaged (it is then renamed,
+        unless a process uses it), or if it belongs to another program or a newer petsync.
         """
         with translate_errors(state / NAME):
             check_state_folder(state)
@@ -162,8 +162,8 @@ class Journal:
     read_removed = _reads_all(read_removed)
 
     def find(self, name: str, store: str | None = None) -> PastRun:
-        """Return the run whose id is the name or begins with it. Raises PlanError if there is no
-        such run, or if there are several.
+        """Return the run whose id is `name` or, if there is none, the only run whose id begins with
+        it. Raises PlanError if no run or several runs match.
         """
         runs = self.runs(store)
         found = runs_named(runs, name)
@@ -172,39 +172,38 @@ class Journal:
         raise _not_found(name, found, runs)
 
     def options(self, run_id: str) -> Mapping[str, Any]:
-        """Return the options that were given to `begin`."""
+        """Return the options that the run began with."""
         with self._connection() as connection:
             run = read_run(connection, run_id)
         return msgspec.json.decode(run.options, type=dict[str, Any])
 
     def entries(self, run_id: str) -> Iterator[Entry]:
-        """Yield the entry of each change that was started or decided, in the order of the changes'
-        numbers.
+        """Yield an entry for each change that was started or has a result, in the order of the
+        changes' numbers.
         """
         with self._connection() as connection:
             read_run(connection, run_id)
             yield from rows.entries(connection, run_id)
 
     def report(self, run_id: str) -> Report:
-        """Return the outcome of every row of the run's plan so far."""
+        """Return the run's report so far."""
         with self._connection() as connection:
             past_run = read_past_run(connection, read_run(connection, run_id))
             plan = read_plan(connection, run_id)
             return rebuild_report(past_run, plan, rows.entries(connection, run_id))
 
     def find_known_ids(self, run_id: str) -> frozenset[int]:
-        """Return the ids of the pets that existed before the run added pets without an id.
-
-        The set is empty if the run added none.
+        """Return the ids of the pets that existed before the run added pets without an id. The set
+        is empty if the run has not recorded them.
         """
         with self._connection() as connection:
             return read_known_ids(connection, run_id) or frozenset()
 
     def read_row_records(self, store: str, *, with_undone: bool = False) -> list[RowRecord]:
-        """Return the records of rows without an id from runs on the store, the newest first.
+        """Return what runs on the store recorded about rows without an id, the newest first, also
+        in the user's other state folders.
 
-        They include those from the user's other state folders. Rows whose pets an undo removed are
-        included only with `with_undone`.
+        Rows whose pets an undo removed are included only with `with_undone`.
         """
         with self._connection() as connection:
             records = read_row_records(connection, store, with_undone=with_undone)
@@ -217,10 +216,8 @@ class Journal:
         return sorted(records, key=lambda each: each.run_started, reverse=True)
 
     def find_later_run(self, run_id: str) -> LaterRun | None:
-        """Return the newest run of the same sheet that started after this one.
-
-        Runs in the user's other state folders count too. Returns None if there is none, or if all
-        rows of this run have ids.
+        """Return the newest run of the same sheet that started after this one, also from the user's
+        other state folders. Return None if there is none, or if all rows of this run have ids.
         """
         with self._connection() as connection:
             run = read_run_sheet(connection, run_id)
@@ -238,8 +235,8 @@ class Journal:
     def _ask_others(
         self, store: str, ask: Callable[[sqlite3.Connection], T]
     ) -> Iterator[tuple[Path, T]]:
-        """Yield the path of each of the user's other journals with the result of `ask`. Unreadable
-        journals are skipped.
+        """Yield the path of each of the user's other journals, and the result of `ask` for it.
+        Journals that cannot be read are skipped.
         """
         for path in other_journals(store, self.path.parent):
             try:
@@ -251,15 +248,14 @@ class Journal:
                 yield path, found
 
     def note(self, name: str) -> str:
-        """Return the text that `set_note` stored under the name, "" if there is none."""
+        """Return the text that `set_note` stored under the name; "" if there is none."""
         with self._connection() as connection:
             row = connection.execute(_NOTE, (name,)).fetchone()
         return "" if row is None else str(row[0])
 
     def set_note(self, name: str, text: str, *, timeout: float = LOCK_TIMEOUT_S) -> None:
-        """Store a text under a name; it is on disk when this returns.
-
-        Waits up to `timeout` seconds for another process that writes.
+        """Store a text under a name; it is on disk when this returns. Waits up to `timeout` seconds
+        while another process locks the journal.
         """
         if not self._exists:
             create_journal(self.path)
@@ -284,12 +280,12 @@ class Journal:
         undoes: str = "",
         options: Mapping[str, Any] = {},
     ) -> RunSession:
-        """Start a run and a session on it; the run is on disk when this returns.
+        """Start a run, and return its first session; the run is on disk when this returns.
 
-        If the journal has a run with `run_id`, the new run gets another id; the returned session
-        has the new run's id. Raises StalePlanError if a run with that fingerprint exists,
-        LockedError if another run is working on the store, and PetsyncError if the journal cannot
-        be written.
+        If the journal already has a run with this id, the new run gets another one: see the
+        session's `run_id`. Raises StalePlanError if a run has applied the plan with this
+        fingerprint, LockedError if a process works on the store, and PetsyncError if the journal
+        cannot be written.
         """
         body = None if plan is None else pack_plan(plan.pieces())
         run = Run(
@@ -318,10 +314,10 @@ class Journal:
         return RunSession(run.id, Writer(self.path, connection, lock, in_use))
 
     def resume(self, run_id: str) -> RunSession:
-        """Start another session on a run; it is on disk when this returns.
+        """Start another session of a run; it is on disk when this returns.
 
-        Raises LockedError if another run is working on the store, PlanError if there is no such
-        run, and PetsyncError if the journal cannot be written.
+        Raises PlanError if there is no such run, LockedError if a process works on the store, and
+        PetsyncError if the journal cannot be written.
         """
         with self._connection() as connection:
             store = read_run(connection, run_id).store
@@ -332,7 +328,7 @@ class Journal:
         return RunSession(run_id, Writer(self.path, connection, lock, in_use), known)
 
     def check_free(self, store: str) -> None:
-        """Raise LockedError if a running process works on the store."""
+        """Raise LockedError if a process works on the store."""
         with self._connection() as connection:
             other = read_lock(connection, store)
         if other is not None and other.is_alive:
@@ -345,8 +341,8 @@ class Journal:
 
     @contextmanager
     def _locked_transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection in a transaction; the connection stays open unless the transaction
-        fails.
+        """Run a transaction, and yield its connection, which stays open afterwards, unless the
+        transaction fails.
         """
         with translate_errors(self.path):
             connection = connect(self.path)
@@ -371,7 +367,7 @@ def _build_stale_error(run: str, undoes: str) -> StalePlanError:
 
 
 def runs_named(runs: Iterable[PastRun], name: str) -> list[PastRun]:
-    """Return the runs whose id is the name, else those whose id begins with it."""
+    """Return the run whose id is `name`, else the runs whose ids begin with it."""
     similar = [run for run in runs if name and run.run_id.startswith(name)]
     return [run for run in similar if run.run_id == name] or similar
 

@@ -1,4 +1,4 @@
-"""Convert rows of the journal to values and back: runs, changes, and the pets of sheet rows."""
+"""Read and write the journal's rows: runs, changes, and the records of sheet rows without an id."""
 
 from __future__ import annotations
 
@@ -107,29 +107,28 @@ __all__ = [
 ]
 
 
-# Notes in the user's state folder: one for each state folder with runs on a store.
+# Notes: how a journal finds the user's other journals.
 #
-# The journal of a state folder records which row of which sheet became which pet. The same sheet
-# may be applied from another working directory, which has another journal. With these notes each
-# journal finds the others.
+# The journal of a state folder records which row of which sheet became which pet. But the same
+# sheet may be applied from another working directory with another state folder. So each state
+# folder with runs has notes in a common folder of the user, one for each store.
 
 
 _LOG = logging.getLogger(__name__)
 _MAX_NOTE_AGE_S = 90 * 86_400
-"""Seconds to keep a note whose journal is missing: its drive may be connected again."""
+"""Seconds for which a note is kept if its journal is missing: a drive may be connected again."""
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """A note about a state folder: it has runs on a store, with payloads from `row_payload`."""
+    """A note that a state folder has runs on a store, with payloads from `row_payload`."""
 
     store: str
     state: str
 
 
 def note_journal(store: str, state: Path) -> None:
-    """Write a note that the state folder has runs on the store.
-
-    An error is only logged: the run does not depend on the note.
+    """Write a note that the state folder has runs on the store. An error is only logged, because
+    the run does not depend on the note.
     """
     note = _Note(store, os.path.realpath(state))
     folder = _find_notes_folder()
@@ -146,7 +145,7 @@ def note_journal(store: str, state: Path) -> None:
 
 
 def other_journals(store: str, state: Path) -> Iterator[Path]:
-    """Yield the journals of the user's other state folders that have runs on the store."""
+    """Yield the paths of the user's other journals that have runs on the store."""
     own, folder = os.path.realpath(state), _find_notes_folder()
     for _, note in () if folder is None else _read_notes(folder, f"{_note_name(store)}-*.json"):
         other = Path(note.state)
@@ -175,7 +174,6 @@ def _read_notes(folder: Path, pattern: str) -> Iterator[tuple[Path, _Note]]:
 
 
 def _remove_old(folder: Path) -> None:
-    """Remove old notes whose journals are missing."""
     oldest = time.time() - _MAX_NOTE_AGE_S
     for path, note in _read_notes(folder, "*.json"):
         with suppress(OSError):
@@ -191,7 +189,7 @@ def _note_name(text: str) -> str:
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """The database row of a run, without the plan."""
+    """The row of a run in the database, without the plan and the payload."""
 
     id: str
     kind: RunKind
@@ -205,7 +203,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_free_id(connection: sqlite3.Connection, run_id: str) -> str:
-    """Return the id; if another run has it, with a new random suffix."""
+    """Return the id, with another random suffix if a run already has it."""
     while connection.execute(_RUN, (run_id,)).fetchone() is not None:
         run_id = f"{run_id.rpartition('-')[0]}-{secrets.token_hex(2)}"
     return run_id
@@ -222,24 +220,22 @@ def insert_run(
 
 
 def pack_plan(pieces: Iterable[bytes]) -> bytes:
-    """Return a plan's JSON, compressed piece by piece: memory never holds all of it."""
+    """Return a plan's JSON, compressed piece by piece: the whole text is never in memory."""
     packer = zlib.compressobj(1)
     return b"".join(map(packer.compress, pieces)) + packer.flush()
 
 
 def read_runs(connection: sqlite3.Connection, store: str | None = None) -> list[Run]:
-    """Return all runs, or those on a store, the newest first.
-
-    Raises PetsyncError for a damaged row.
+    """Return all runs, or those on a store, the newest first. Raises PetsyncError for a damaged
+    row.
     """
     runs = [_decode_run(row) for row in connection.execute(_RUNS)]
     return [run for run in runs if store is None or run.store == store]
 
 
 def read_run(connection: sqlite3.Connection, run_id: str) -> Run:
-    """Return the run with that id.
-
-    Raises PlanError if there is none, PetsyncError if its row is damaged.
+    """Return the run with that id. Raises PlanError if there is none, and PetsyncError if its row
+    is damaged.
     """
     row = connection.execute(_RUN, (run_id,)).fetchone()
     if row is None:
@@ -251,7 +247,7 @@ def read_plan(connection: sqlite3.Connection, run_id: str) -> Plan:
     """Return the run's plan. Raises PlanError if it has none that this petsync can read."""
     run = read_run(connection, run_id)
     if run.kind == "upload":
-        raise PlanError(f"run {run_id} uploads images, and has no plan")
+        raise PlanError(f"run {run_id} is an upload of images, which has no plan")
     body, _ = _read_body(connection, run_id)
     try:
         plan = msgspec.json.decode(zlib.decompress(body or b""), type=Plan)
@@ -266,22 +262,21 @@ def read_plan(connection: sqlite3.Connection, run_id: str) -> Plan:
 
 
 def suggest_new_plan(undoes: str) -> str:
-    """Return the advice on a run whose plan cannot be used; `undoes` is the run that it undoes."""
+    """Return the hint for a plan that cannot be used; `undoes` is the run that it undoes, or ""."""
     if undoes:
         return f"`petsync undo {undoes}` again shows what is left."
     return "Make a new plan from the sheet: it contains what is still to be done."
 
 
 def read_payload(connection: sqlite3.Connection, run_id: str) -> bytes:
-    """Return the payload of the run, as `Journal.begin` got it."""
+    """Return the payload that was passed to `Journal.begin`."""
     read_run(connection, run_id)
     return _read_body(connection, run_id)[1]
 
 
 def read_known_ids(connection: sqlite3.Connection, run: str) -> frozenset[int] | None:
-    """Return the ids of the pets that existed before the run added pets without an id.
-
-    Returns None if the run has not recorded them.
+    """Return the ids of the pets that existed before the run added pets without an id; None if the
+    run has not recorded them.
     """
     row = connection.execute("SELECT run, ids, seal FROM known WHERE run = ?", (run,)).fetchone()
     if row is None:
@@ -292,18 +287,14 @@ def read_known_ids(connection: sqlite3.Connection, run: str) -> frozenset[int] |
 
 
 def find_run_of_plan(connection: sqlite3.Connection, fingerprint: str) -> str | None:
-    """Return the id of the run that applied the plan with that fingerprint; None if there is
-    none.
-    """
+    """Return the id of the run that applied the plan with this fingerprint, or None."""
     row = connection.execute("SELECT id FROM run WHERE fingerprint = ?", (fingerprint,)).fetchone()
     return None if row is None else str(row[0])
 
 
 def start_session(connection: sqlite3.Connection, store: str, run: str) -> Lock:
-    """Take the store's lock for a new session of the run, and return the lock.
-
-    Marks the session of a dead holder as killed. Raises LockedError if a running process has the
-    lock.
+    """Start a session of the run, and return its lock on the store. The session of a dead process
+    with the lock is marked as killed. Raises LockedError if another process has the lock.
     """
     (last,) = connection.execute(
         "SELECT coalesce(max(number), 0) FROM sitting WHERE run = ?", (run,)
@@ -318,8 +309,8 @@ def start_session(connection: sqlite3.Connection, store: str, run: str) -> Lock:
 
 
 def find_run_of_process(connection: sqlite3.Connection, since: str) -> str | None:
-    """Return the id of the run of this process's newest session that started at or after `since`
-    (ISO 8601, UTC, to the millisecond); None if there is none.
+    """Return the id of the run on which this process started its newest session, at or after
+    `since` (ISO 8601, in UTC, with milliseconds); None if there is none.
     """
     values = (os.getpid(), platform.node(), since)
     row = connection.execute(_RUN_OF_PROCESS, values).fetchone()
@@ -346,7 +337,7 @@ def _decode_run(row: tuple[Any, ...]) -> Run:
 def _build_damaged_run_error(run: str) -> PetsyncError:
     return PetsyncError(
         f"the journal is damaged: run {run} does not match its checksum",
-        hint="Plan again from the sheet. Nothing was changed in the journal.",
+        hint="Plan again from the sheet. The journal was not changed.",
     )
 
 
@@ -364,7 +355,7 @@ ORDER BY started DESC LIMIT 1
 _INSERT_SESSION = "INSERT INTO sitting (run, number, started, pid, host) VALUES (?, ?, ?, ?, ?)"
 
 
-# The runs of a journal as values.
+# Past runs, with their states and counts.
 
 
 _SESSIONS = "SELECT started, ended, stopped FROM sitting WHERE run = ? ORDER BY number"
@@ -376,12 +367,12 @@ _OUTCOME = """
 CASE WHEN outcome != 'skipped' OR outcome IS NULL THEN outcome
 WHEN cause IN ('already-so', 'already-gone') THEN 'unchanged' ELSE 'not sent' END
 """
-"""SQL for the outcome of a change: petsync 0.2 wrote `skipped` for `unchanged` and `not sent`."""
+"""SQL for the outcome of a change. petsync 0.2 wrote `skipped` for `unchanged` and `not sent`."""
 _COUNTS = f"SELECT {_OUTCOME}, count(*) FROM change WHERE run = ? GROUP BY 1"  # noqa: S608 - built from constants
 
 
 def read_past_runs(connection: sqlite3.Connection, store: str | None = None) -> list[PastRun]:
-    """Return all runs, or those of a store, the newest first."""
+    """Return all runs, or those on a store, the newest first."""
     return [read_past_run(connection, run) for run in read_runs(connection, store)]
 
 
@@ -419,7 +410,7 @@ def read_past_run(connection: sqlite3.Connection, run: Run) -> PastRun:
 def _run_state(
     sessions: list[tuple[str, str, str]], lock: Lock | None
 ) -> tuple[Literal["running", "stopped", "done"], str, str]:
-    """Return the state of a run, why it stopped, and when it ended."""
+    """Return the state of a run, the reason why it stopped, and the time of its end."""
     _, ended, stopped = sessions[-1] if sessions else ("", "", "killed")
     if ended:
         return ("stopped" if stopped else "done"), stopped, ended
@@ -429,7 +420,6 @@ def _run_state(
 
 
 def _format_heartbeat(lock: Lock | None) -> str:
-    """Return the time of the last heartbeat, "" without a lock."""
     return "" if lock is None else format_time(lock.heartbeat)
 
 
@@ -440,10 +430,7 @@ _STOP_REASONS = {"running": "it is still running", "killed": "the process was ki
 
 
 def rebuild_report(past: PastRun, plan: Plan, entries: Iterable[Entry]) -> Report:
-    """Return the report of a run so far.
-
-    Changes without an entry are `not sent`; started changes without an outcome are `unknown`.
-    """
+    """Return the report of a run so far, from the entries of its journal."""
     by_number = {entry.number: entry for entry in entries}
     stopped = _STOP_REASONS.get(past.stopped or past.state, past.stopped)
     return Report(
@@ -466,7 +453,7 @@ def _iter_results(plan: Plan, entries: dict[int, Entry], stopped: str) -> Iterat
             yield result_from(entry, change)
 
 
-# Which row of which sheet became which pet: the records of a run on rows without an id.
+# Records: which row without an id became which pet.
 
 
 class _Row(msgspec.Struct, frozen=True, array_like=True):
@@ -478,34 +465,29 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     pet_id: int | None = None
     """The id of the row's pet, if known."""
     row_pet: Pet | None = None
-    """The row's values, if the row has a pet or may refer to one, and no earlier run recorded
-    them.
-    """
+    """The row's values, unless an earlier run recorded them or the row has no pet."""
     run: str = ""
-    """The run that recorded the row's pet."""
+    """The id of the run that recorded the row's pet."""
     on: str = ""
     """The local date of that run."""
     action: str = ""
-    """The row's action, "" for `merge`."""
+    """The row's action; "" for `merge`."""
     open: Literal["", "change", "held"] = ""
-    """"change" if the run changes the row's pet, "held" if the row is in a conflict or blocked,
-    else "".
+    """"held" if the row has a conflict or is blocked, "change" if the run changes its pet, else "".
     """
     may_be: tuple[Identity, ...] = ()
     """The pets that a row in conflict may refer to."""
 
 
 class _Rows(msgspec.Struct, frozen=True):
-    """The rows without an id of a plan's sheet."""
+    """The payload of a run: the rows without an id of its sheet."""
 
     tab: str = ""
     digest: str = ""
     base: str = ""
     rows: list[_Row] = []
     seen: str = ""
-    """The time when the plan was made, if the plan identifies or adds the pet of every row without
-    an id; else "".
-    """
+    """The time when the plan was made, if the plan covers all rows of the sheet; else ""."""
     vacant: tuple[VacantId, ...] = ()
     """The rows with an id that no pet had."""
     categories: dict[int, Category] = {}
@@ -518,16 +500,14 @@ _ANYWHERE: _Place = ("", "")
 
 
 class LaterRun(NamedTuple):
-    """The newest later run of a sheet, and the rows of the sheet that runs have added since."""
+    """The newest later run of a sheet, and the rows of the sheet that other runs have added."""
 
     run_id: str
     added: Sequence[RowRecord]
 
 
 class _RunOrigin(NamedTuple):
-    """The sheet of a run, the start time of the run, and the time when its plan was made, if the
-    plan covers all rows of the sheet.
-    """
+    """The sheet of a run, and the start of the run. `seen` is that of `_Rows`."""
 
     source: str
     digest: str
@@ -539,8 +519,8 @@ class _RunOrigin(NamedTuple):
 class RunSheet(NamedTuple):
     """The sheet of a run on a store.
 
-    `digest` is the SHA-256 of the sheet's bytes, `base` the time of its export or "", and `known`
-    has the ids of the known pets of its rows without an id.
+    `digest` is the SHA-256 of the sheet's bytes, and `base` the time of its export or "". `known`
+    has the ids of the pets of its rows without an id, as far as the run knows them.
     """
 
     run_id: str
@@ -552,20 +532,19 @@ class RunSheet(NamedTuple):
     known: frozenset[int] = frozenset()
 
     def is_of(self, source: str, digest: str, base: str) -> bool:
-        """Return true if the other sheet is this sheet or a copy of it."""
+        """Return true if the other sheet is this one, or a copy or another state of it."""
         is_same = digest == self.digest or os.path.realpath(source) == os.path.realpath(self.source)
         return bool(digest and self.digest) and (is_same or bool(base and base == self.base))
 
     def may_have_row_of(self, record: RowRecord) -> bool:
-        """Return true if the record may be of a row of this sheet whose pet another run added."""
+        """Return true if the record may be about a row of this sheet that another run added."""
         is_new = record.state == "added" and record.pet_id not in self.known
         return is_new and self.is_of(record.source, record.digest, record.base)
 
 
 def row_payload(plan: Plan) -> bytes:
-    """Return the payload of a run, by which later runs recognise the rows of its sheet.
-
-    Returns b"" if all rows have ids and the plan does not identify the pets of all rows.
+    """Return the payload of a run, from which later runs recognise the rows of its sheet. It is b""
+    if there is nothing to record.
     """
     updates = {each.row: each.after for each in plan.changes if isinstance(each, Update)}
     adds = {each.row for each in plan.changes if isinstance(each, Add) and each.pet_id is None}
@@ -607,7 +586,7 @@ def row_payload(plan: Plan) -> bytes:
 
 
 def _knows_all_rows(plan: Plan) -> bool:
-    """Return true if the plan reliably identifies the pet of every row of the sheet."""
+    """Return true if the plan covers all rows of the sheet, and knows the pet of each row."""
     is_held = any(c.row is not None and c.rule != "both-changed" for c in plan.conflicts)
     is_blocked = any(each.pet_id is None for each in plan.blocked)
     return not (is_held or is_blocked or plan.ignored or plan.left_out)
@@ -616,10 +595,10 @@ def _knows_all_rows(plan: Plan) -> bool:
 def read_row_records(
     connection: sqlite3.Connection, store: str, *, with_undone: bool = False
 ) -> list[RowRecord]:
-    """Return the records of rows without an id from runs on the store, the newest first.
+    """Return what runs on the store recorded about rows without an id, the newest first.
 
-    Rows whose pets an undo removed are included, and marked, only with `with_undone`. Rows whose
-    add was started or decided, but added nothing, are left out.
+    Rows whose pets an undo removed are included, and marked, only with `with_undone`. Rows that a
+    run tried to add without success are left out.
     """
     found: list[RowRecord] = []
     removed: dict[int, list[RowRecord]] = {}
@@ -666,7 +645,7 @@ def read_row_records(
             )
         )
         for each in records:
-            # The values of a pet in one file say nothing about another file with the same pet.
+            # Another file may have other values for the same pet.
             for place in (_ANYWHERE, (each.source, each.tab)):
                 agreed[place, each.pet_id] = each.last_agreed
                 known[place, each.pet_id] = each.row_pet
@@ -688,7 +667,6 @@ def read_row_records(
 def _mark_undone(
     records: Iterable[RowRecord], pets: Container[int | None], *, is_undone: bool
 ) -> list[RowRecord]:
-    """Return the records with `is_undone` set for the records of these pets."""
     return [
         msgspec.structs.replace(each, is_undone=is_undone) if each.pet_id in pets else each
         for each in records
@@ -710,8 +688,8 @@ def read_run_sheet(connection: sqlite3.Connection, run_id: str) -> RunSheet | No
 
 
 def read_undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, str]:
-    """Return, by pet id, the id of the undone run for each pet that an undo removed and no later
-    run added again.
+    """Return the undone run's id for each pet that an undo removed and no later run added again, by
+    pet id.
     """
     removed: dict[int, str] = {}
     for run, kind, _, undoes, _, _ in connection.execute(_RUNS_OF_STORE, (store,)).fetchall():
@@ -723,7 +701,9 @@ def read_undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, st
 
 
 def read_restored(connection: sqlite3.Connection, store: str) -> dict[int, RestoredPet]:
-    """Return the pets that undos changed or added again, with the values after the newest undo."""
+    """Return the pets that undos changed or added again, with their values after the newest undo,
+    by id.
+    """
     return {
         int(pet_id): RestoredPet(undoes, run, _pet_decoder.decode(after))
         for run, undoes, pet_id, after in connection.execute(_RESTORED, (store,))
@@ -731,13 +711,13 @@ def read_restored(connection: sqlite3.Connection, store: str) -> dict[int, Resto
 
 
 class _PlanClash(msgspec.Struct, frozen=True):
-    """A clash of a conflict in a plan; only its column is read."""
+    """The part of a clash that is read from a saved plan."""
 
     column: str
 
 
 class _PlanConflict(msgspec.Struct, frozen=True):
-    """A conflict in a plan; only the fields that show what was not sent are read."""
+    """The part of a conflict that is read from a saved plan: it shows what was not sent."""
 
     pet_id: int | None = None
     winner: str = ""
@@ -745,7 +725,7 @@ class _PlanConflict(msgspec.Struct, frozen=True):
 
 
 class _PlanHead(msgspec.Struct, frozen=True):
-    """A plan; only the fields about its sheet and its conflicts are read."""
+    """The part of a saved plan about its sheet and its conflicts."""
 
     base: str = ""
     tab: str = ""
@@ -754,16 +734,16 @@ class _PlanHead(msgspec.Struct, frozen=True):
 
 
 class _PlanChanges(msgspec.Struct, frozen=True):
-    """A plan; only its changes are read."""
+    """The changes of a saved plan."""
 
     changes: tuple[Change, ...] = ()
 
 
 def read_sent_runs(connection: sqlite3.Connection, store: str, base: str) -> list[SentRun]:
-    """Return the runs of sheets with that base, oldest first, with the changes that each sent, or
-    that the store had already.
+    """Return the runs of sheets with this base, the oldest first, with the changes that each run
+    made or found already made.
 
-    Changes that an undo reverted are left out, unless that undo was undone.
+    Changes that an undo reverted are left out, unless the undo was undone too.
     """
     since = datetime.fromisoformat(base)
     runs: dict[str, SentRun] = {}
@@ -802,7 +782,7 @@ def _sent_run(connection: sqlite3.Connection, run: str, source: str, head: _Plan
     sent, unseen = list[Change](), list[Update]()
     entries = [_decode_entry(row) for row in connection.execute(_CHANGES_OF_RUN, (run,))]
     already = {each.number for each in entries if each.cause in ("already-so", "already-gone")}
-    # The run did not record their pets.
+    # The entries of these changes have no pets, so take the changes from the plan.
     planned = _read_changes(connection, run) if already else ()
     for entry in entries:
         change = _build_change(entry)
@@ -823,7 +803,7 @@ def _sent_run(connection: sqlite3.Connection, run: str, source: str, head: _Plan
 
 
 def _read_changes(connection: sqlite3.Connection, run: str) -> tuple[Change, ...]:
-    """Return the changes of the run's plan, () if they cannot be read."""
+    """Return the changes of the run's plan; () if they cannot be read."""
     body, _ = _read_body(connection, run)
     try:
         return msgspec.json.decode(zlib.decompress(body or b""), type=_PlanChanges).changes
@@ -832,8 +812,8 @@ def _read_changes(connection: sqlite3.Connection, run: str) -> tuple[Change, ...
 
 
 def _build_change(entry: Entry) -> Change | None:
-    """Return the change of an entry, with the pet as the store accepted it; None if a pet is
-    unknown, or if the service assigned the id of an add.
+    """Return the change of an entry, with the pets from the journal; None if they are incomplete,
+    or if the service assigned the id of an add.
     """
     row, source, before, after = entry.row, entry.source, entry.before, entry.after
     if entry.kind == "delete" and before is not None:
@@ -849,7 +829,7 @@ def _build_change(entry: Entry) -> Change | None:
 
 
 def _remove_undone(run: SentRun, undone: dict[tuple[str, int], frozenset[str]]) -> SentRun:
-    """Return the run without undone changes; `undone` has the undone fields, by kind and pet."""
+    """Return the run without undone changes. `undone` has the undone fields, by kind and pet id."""
     changes = list[Change]()
     for change in run.sent:
         key = change.kind, change.pet_id or 0
@@ -862,9 +842,8 @@ def _remove_undone(run: SentRun, undone: dict[tuple[str, int], frozenset[str]]) 
 
 
 def read_renumbered(connection: sqlite3.Connection, store: str) -> dict[int, RenumberedPet]:
-    """Return the pets that got an id other than the one they were added with, by the original id.
-
-    If several pets have the same original id, the latest one counts.
+    """Return the pets that were added with an id but got another one from the service, by the id
+    with which they were added. If several have the same one, the latest counts.
     """
     return {
         int(pet_id): RenumberedPet(
@@ -878,9 +857,8 @@ def read_renumbered(connection: sqlite3.Connection, store: str) -> dict[int, Ren
 
 
 def read_removed(connection: sqlite3.Connection, store: str) -> dict[int, RemovedPet]:
-    """Return the pets that runs deleted, or whose add was undone, by id.
-
-    A pet is left out if a run has added a pet with the id since.
+    """Return the pets that runs, including undos, deleted, by id. A pet is left out if a later run
+    added a pet with this id.
     """
     deletes = {each[0]: each for each in connection.execute(_DELETED_PETS, (store,))}
     if not deletes:
@@ -900,18 +878,16 @@ def read_removed(connection: sqlite3.Connection, store: str) -> dict[int, Remove
 
 
 def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, ReusedId]:
-    """Return the pets that runs added under an id that another row of their sheet named, by id.
-
-    A pet is left out if a run has added another pet with the id since.
+    """Return the pets to which the service assigned an id that another row of the same sheet has,
+    by id. A pet is left out if a later run added a pet with this id.
     """
     found: dict[int, ReusedId] = {}
     runs = connection.execute(_RUNS_OF_STORE, (store,)).fetchall()
     for run, kind, _, _, started, payload in runs:
-        # Only runs of the kind `apply` count: an undo may add the same pet again.
+        # An undo does not count: it may have added the same pet again.
         for pet_id in _applied_pets(connection, run, "add") if found and kind == "apply" else ():
             found.pop(pet_id, None)
-        # A run without a payload has only rows with ids, so only a small part of a long journal is
-        # read.
+        # A run without a payload has no rows without an id. Skip it, because journals may be long.
         assigned = connection.execute(_ASSIGNED_ADDS, (run,)).fetchall() if payload else ()
         if not assigned:
             continue
@@ -938,16 +914,14 @@ def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, ReusedI
 
 def find_later_run(connection: sqlite3.Connection, run: RunSheet) -> tuple[str, str] | None:
     """Return the start and the id of the newest run of the same sheet that started after this one;
-    None if there is none.
-
-    Also returns None if all rows of this run have ids.
+    None if there is none, or if all rows of this run have ids.
     """
     if not run.digest:
         return None
     runs = connection.execute(_LATER_RUNS, (run.store, run.started, run.run_id)).fetchall()
     for started, other, source, payload in reversed(runs):
         sheet_rows = _decode_rows(payload)
-        # If all rows have ids, only the plan contains the digest.
+        # The payload has no digest if all rows have ids.
         if run.is_of(
             source, sheet_rows.digest or _source_digest(connection, other), sheet_rows.base
         ):
@@ -1051,7 +1025,7 @@ def _iter_unsent_rows(
     tab: str,
     origin: _RunOrigin,
 ) -> Iterator[RowRecord]:
-    """Yield a record for each add without an id that a stopped run did not reach."""
+    """Yield a record for each add without an id that an incomplete run has not started."""
     last = connection.execute(_LAST_SESSION, (run,)).fetchone()
     if last is not None and last[0] and not last[1]:
         return
@@ -1085,7 +1059,7 @@ def _iter_unsent_rows(
 def _row_state(
     outcome: str | None, cause: str | None, assigned: int | None
 ) -> Literal["added", "unknown", ""]:
-    """Return the state of an add without an id, "" if nothing was added."""
+    """Return the state of an add without an id; "" if no pet was added."""
     if assigned is not None and (outcome == "applied" or cause in _STORED):
         return "added"
     return "unknown" if outcome in (None, "unknown") else ""
@@ -1103,14 +1077,14 @@ def _applied_pets(connection: sqlite3.Connection, run: str, kind: str) -> set[in
 
 
 def _tab_of_cell(cell: str) -> str:
-    """Return the worksheet of a cell's address, "" for text files."""
+    """Return the worksheet in a cell's address; "" if it has none."""
     tab, mark, _ = cell.rpartition("!")
     return tab.strip("'").replace("''", "'") if mark else ""
 
 
 _OPPOSITE = {"add": "delete", "delete": "add"}
 _STORED = frozenset({"not-as-sent", "unverified"})
-"""Causes of results that are not `applied`, but whose pet is stored."""
+"""The causes of results with which a pet was stored, although the outcome is not `applied`."""
 _pet_decoder = msgspec.json.Decoder(Pet)
 
 _RUNS_OF_STORE = """
@@ -1179,7 +1153,7 @@ ORDER BY started, run.rowid
 _LAST_SESSION = "SELECT ended, stopped FROM sitting WHERE run = ? ORDER BY number DESC LIMIT 1"
 
 
-# Convert entries to rows of the table `change`, and back.
+# Entries as rows of the table `change`.
 
 
 Row = tuple[Any, ...]
@@ -1198,7 +1172,7 @@ ON CONFLICT (run, number) DO UPDATE SET
     attempts = attempts + 1, ended = NULL, outcome = NULL, cause = NULL, message = NULL,
     assigned_id = NULL, found = NULL, outcome_seal = NULL
 """  # noqa: S608 - built from constants
-"""The statement that records that a change is about to be sent, for the first time or again."""
+"""Records that a change is about to be sent, for the first time or again."""
 
 INSERT_RESULT = f"""
 INSERT INTO change ({_WRITE_COLUMNS})
@@ -1208,15 +1182,13 @@ ON CONFLICT (run, number) DO UPDATE SET
     message = excluded.message, assigned_id = excluded.assigned_id, found = excluded.found,
     outcome_seal = excluded.outcome_seal
 """  # noqa: S608 - built from constants
-"""The statement that records the result of a change and replaces an earlier result."""
+"""Records the result of a change, which replaces an earlier result."""
 
 INSERT_REPLACEMENT = (
     f"{INSERT_RESULT.rstrip()},\n    before = excluded.before, after = excluded.after, "
     "intended = excluded.intended, seal = excluded.seal\n"
 )
-"""The statement that records the result of an add whose new pet replaced another pet; `before` is
-the replaced pet.
-"""
+"""Records the result of an add whose pet replaced another one, which is then in `before`."""
 
 INSERT_RETRY = """
 INSERT INTO attempt (run, number, attempt, at, why)
@@ -1225,8 +1197,8 @@ SELECT run, number, attempts + 1, ?, ? FROM change WHERE run = ? AND number = ?
 
 _CHANGES_OF_RUN = f"SELECT {_READ_COLUMNS} FROM change WHERE run = ? ORDER BY number"  # noqa: S608 - built from constants
 
-# A run that has changes but no row in `run`. `each` has the runs with changes, each found by one
-# step in the index.
+# A run that has changes but no row in `run`. The recursion finds each run in the index, which is
+# faster than reading all changes.
 _ORPHAN_RUN = """
 WITH RECURSIVE each (run) AS (
     SELECT min(run) FROM change
@@ -1243,7 +1215,7 @@ _pet_encoder = msgspec.json.Encoder()
 def intent_row(
     run: str, at: float, number: int, change: Change, before: Pet | None, after: Pet | None
 ) -> Row:
-    """Return the values of INSERT_INTENT for a change of a plan."""
+    """Return the values for INSERT_INTENT."""
     values = (
         run,
         number,
@@ -1263,7 +1235,7 @@ def intent_row(
 def result_row(
     run: str, at: float, result: Result, found: Pet | None, replaced: Pet | None = None
 ) -> Row:
-    """Return the values of INSERT_RESULT, or of INSERT_REPLACEMENT if a pet was replaced."""
+    """Return the values for INSERT_RESULT or, if a pet was replaced, for INSERT_REPLACEMENT."""
     values = (
         run,
         result.number,
@@ -1289,13 +1261,13 @@ def result_row(
 
 
 def entry_intent_row(run: str, entry: Entry) -> Row:
-    """Return the values of INSERT_INTENT for an entry."""
+    """Return the values for INSERT_INTENT."""
     values = _entry_columns(run, entry)
     return (*values, row_checksum(values))
 
 
 def entry_result_row(run: str, ended: str, entry: Entry, found: Pet | None = None) -> Row:
-    """Return the values of INSERT_RESULT for an entry."""
+    """Return the values for INSERT_RESULT."""
     ending = (
         ended,
         entry.outcome,
@@ -1324,9 +1296,10 @@ def _entry_columns(run: str, entry: Entry) -> Row:
 
 
 def entries(connection: sqlite3.Connection, run: str) -> Iterator[Entry]:
-    """Return the entries of a run, in the order of their numbers.
+    """Yield the entries of a run, in the order of their numbers.
 
-    Raises PetsyncError for a damaged row, and for a row without a run: it may belong to this run.
+    Raises PetsyncError for a damaged row, also if any change belongs to no run: its run's id may be
+    damaged, and it may be a change of this run.
     """
     orphan = connection.execute(_ORPHAN_RUN).fetchone()
     if orphan is not None:
@@ -1371,8 +1344,7 @@ def _decode_entry(row: Row) -> Entry:
 def _build_damaged_change_error(problem: str) -> PetsyncError:
     return PetsyncError(
         f"the journal is damaged: {problem}",
-        hint="Look at the pets of that run in the store itself. Nothing was changed in the "
-        "journal.",
+        hint="Look at the pets of that run in the store itself. The journal was not changed.",
     )
 
 

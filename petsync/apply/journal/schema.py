@@ -1,4 +1,4 @@
-"""The journal file: its tables, checksums, checks of its integrity, and the lock of a store."""
+"""The journal file: tables, errors, connections, checksums and integrity, and the store's lock."""
 
 from __future__ import annotations
 
@@ -66,13 +66,11 @@ __all__ = [
 
 NAME = "journal.db"
 APPLICATION = 0x70657473
-"""SQLite's application_id of a journal: "pets"."""
+"""The application_id of the SQLite file: "pets"."""
 VERSION = 3
-"""SQLite's user_version of a journal; an older petsync refuses the file and does not change it."""
+"""The user_version of the SQLite file. A petsync that does not know it refuses the file."""
 _READABLE = frozenset({2, VERSION})
-"""The versions that this petsync reads. Version 2 has one more table, `used`, which is always
-empty.
-"""
+"""The versions that this petsync can use. Version 2 has another table, `used`, which is empty."""
 
 TABLES = """
 CREATE TABLE run (
@@ -164,9 +162,7 @@ BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 @contextmanager
 def translate_errors(path: Path, *, reading: bool = False) -> Iterator[None]:
-    """Convert errors of SQLite and the file system, in writing or `reading`, to PetsyncError with
-    the journal's path.
-    """
+    """Convert errors of SQLite and the file system to PetsyncErrors with the journal's path."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -180,7 +176,7 @@ def translate_errors(path: Path, *, reading: bool = False) -> Iterator[None]:
 
 
 def _translate_read_error(path: Path, error: sqlite3.Error) -> PetsyncError:
-    # Code 0: not SQLite but Python's sqlite3 module raised the error, because a text is not UTF-8.
+    # Code 0: the error is from Python's sqlite3 module, because a text is not UTF-8.
     if get_sqlite_code(error) in (0, *DAMAGE):
         return build_damaged_error(path, error)
     return _build_unreadable_error(path, str(error))
@@ -195,41 +191,40 @@ def translate_sqlite_error(path: Path, error: sqlite3.Error) -> PetsyncError:
 
 
 def get_sqlite_code(error: sqlite3.Error) -> int:
-    """Return SQLite's primary result code, 0 if Python's module itself raised the error."""
+    """Return SQLite's primary result code; 0 if the error is from Python's sqlite3 module."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def build_unwritable_error(path: Path, why: str) -> PetsyncError:
-    """Return the error for a journal that cannot be written."""
     return PetsyncError(
         f"the journal {path} cannot be written: {why}",
-        hint="Nothing is sent without it. Free disk space or restore the file, or choose another "
-        "folder with --state.",
+        hint="petsync sends nothing without the journal. Free disk space or restore the file, or "
+        "choose another folder with --state.",
     )
 
 
 def copy_error(error: PetsyncError) -> PetsyncError:
-    """Return a copy of the error, to be raised again."""
+    """Return a copy of the error without its traceback."""
     return type(error)(error.message, hint=error.hint)
 
 
 def build_closed_error(path: Path) -> PetsyncError:
-    """Return the error for calls after the end of a session."""
+    """Return the error for a session that was closed."""
     return build_unwritable_error(path, "the session of this run was closed")
 
 
 def _build_unreadable_error(path: Path, why: str) -> PetsyncError:
     return PetsyncError(
         f"the journal {path} cannot be read: {why}",
-        hint="Make sure that no other program locks the file, and that this user may open it.",
+        hint="Make sure that no other program locks the file, and that you may read and write it.",
     )
 
 
 def _build_busy_error(path: Path) -> PetsyncError:
     return PetsyncError(
         f"the journal {path} cannot be written: another process keeps it locked",
-        hint="Nothing is sent without it. Close the program that has the file open, and try again; "
-        "`petsync resume` finishes a run that was stopped.",
+        hint="petsync sends nothing without the journal. Close the program that has the file open, "
+        "and try again; `petsync resume` finishes a run that was stopped.",
     )
 
 
@@ -237,8 +232,8 @@ def build_damaged_error(path: Path, why: object) -> PetsyncError:
     """Return the error for a file that is not a valid database."""
     return PetsyncError(
         f"the journal {path} is damaged: {why}",
-        hint="Nothing more is sent. When no run is working, `petsync runs` renames the file and "
-        "explains the consequences.",
+        hint="Nothing more is sent. When no run is in progress, `petsync runs` renames the file "
+        "and explains the consequences.",
     )
 
 
@@ -250,13 +245,11 @@ LOCK_TIMEOUT_S = 30.0
 
 
 def create_journal(path: Path) -> None:
-    """Create the journal if it is missing or empty; only this user can access its folder and
-    file.
-    """
+    """Create the journal if it is missing or empty. Only this user can access the file."""
     with translate_errors(path):
         make_state_folder(path.parent)
-        # Only SQLite opens an existing file: closing another descriptor would drop the locks that
-        # other connections of this process have on it.
+        # Do not open an existing file here: closing it would release the file locks of this
+        # process's SQLite connections.
         with suppress(FileExistsError):
             os.close(open_private(path, os.O_RDWR | os.O_EXCL))
         connection = connect(path)
@@ -269,10 +262,8 @@ def create_journal(path: Path) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Return a connection to an existing journal, for one thread at a time.
-
-    A commit returns when the transaction is on disk. Raises OSError if the path is a pipe or a
-    device.
+    """Return a connection to an existing journal, for one thread at a time. A commit returns when
+    the transaction is on disk. Raises sqlite3.Error, and OSError for a file that is not regular.
     """
     must_be_regular(path)
     uri = f"{path.absolute().as_uri()}?mode=rw"
@@ -299,10 +290,8 @@ def open_empty() -> sqlite3.Connection:
 def transaction(
     connection: sqlite3.Connection, keep_waiting: Callable[[], bool] = lambda: False
 ) -> Iterator[None]:
-    """Run one transaction.
-
-    While other processes lock the file, `keep_waiting` decides after each timeout of the connection
-    whether to wait again.
+    """Run one transaction. While another process locks the file, `keep_waiting` decides after each
+    timeout of the connection whether to wait again.
     """
     while True:
         try:
@@ -322,10 +311,7 @@ def transaction(
 
 @contextmanager
 def open_for_reading(path: Path | None) -> Iterator[sqlite3.Connection]:
-    """Yield a separate connection: any thread may read while another writes.
-
-    It connects to an empty journal if `path` is None.
-    """
+    """Yield a new connection to the journal, or to an empty one if `path` is None."""
     with translate_errors(path or Path(), reading=True):
         connection = open_empty() if path is None else connect(path)
         try:
@@ -341,16 +327,16 @@ def _create_tables(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-# Times in a journal: ISO 8601 in UTC, to the millisecond.
+# Times in the journal: ISO 8601, in UTC, with milliseconds.
 
 
 def format_time(seconds: float) -> str:
-    """Return seconds since 1970 as text."""
+    """Return the text for a time in seconds since 1970."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def seconds_between(earlier: str, later: str) -> float:
-    """Return the seconds between two times, 0.0 if one is unknown or the clock was set back."""
+    """Return the seconds between two times; 0.0 if one is unknown, or if the second is earlier."""
     try:
         passed = datetime.fromisoformat(later) - datetime.fromisoformat(earlier)
     except (TypeError, ValueError):
@@ -358,7 +344,8 @@ def seconds_between(earlier: str, later: str) -> float:
     return max(0.0, round(passed.total_seconds(), 3))
 
 
-# Lock: a row of the journal, renewed by a heartbeat, that allows one run at a time on one store.
+# Lock: a row of the journal that allows only one session at a time on a store. A heartbeat renews
+# it.
 
 
 HEARTBEAT_S = 2.0
@@ -367,11 +354,11 @@ _INTERRUPTED = """
 UPDATE sitting SET ended = ?, stopped = 'interrupted' WHERE run = ? AND number = ? AND ended = ''
 """
 _STALE_S = 20.0
-"""Seconds without a heartbeat after which a holder always counts as dead."""
+"""Seconds without a heartbeat after which the holder counts as dead."""
 
 
 class Lock(msgspec.Struct, frozen=True, kw_only=True):
-    """The lock on a store, and the process that holds it: its host, run and session."""
+    """The lock on a store, and the process, run and session that hold it."""
 
     store: str
     run: str
@@ -380,16 +367,16 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     host: str
     machine: str
-    """Distinguishes hosts with the same name; may be ""."""
+    """Distinguishes hosts with the same name; "" if unknown."""
     born: str
-    """Distinguishes processes with the same pid; may be ""."""
+    """When the process started, to distinguish processes with the same pid; "" if unknown."""
     since: str
     heartbeat: float
     """Seconds since 1970."""
 
     @classmethod
     def for_this_process(cls, store: str, run: str, session: int) -> Lock:
-        """Return a lock with this process as its holder; `claim_lock` takes it."""
+        """Return a lock for this process, which `claim_lock` can take."""
         pid, now = os.getpid(), time.time()
         return cls(
             store=store,
@@ -406,23 +393,22 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_alive(self) -> bool:
-        """False if the holder is certainly not running, or if its last heartbeat is too old."""
+        """False if the holder is known to have ended, or if its last heartbeat is too old."""
         if time.time() - self.heartbeat >= _STALE_S:
             return False
         return self.machine != _identify_machine() or _is_process_alive(self.pid, self.born)
 
 
 def read_lock(connection: sqlite3.Connection, store: str) -> Lock | None:
-    """Return the lock on the store, even if its holder is dead; None if there is none."""
+    """Return the lock on the store, also if its holder is dead; None if there is none."""
     row = connection.execute("SELECT * FROM lock WHERE store = ?", (store,)).fetchone()
     names = Lock.__struct_fields__
     return None if row is None else Lock(**dict(zip(names, row, strict=True)))
 
 
 def claim_lock(connection: sqlite3.Connection, lock: Lock) -> Lock | None:
-    """Take the store's lock, inside a transaction; return the lock of a dead holder or None.
-
-    Raises LockedError if a running process has the lock.
+    """Take the store's lock, and return the lock of a dead holder, if there was one. Must be called
+    in a transaction. Raises LockedError if another process has the lock.
     """
     other = read_lock(connection, lock.store)
     if other is not None and other.is_alive:
@@ -433,7 +419,7 @@ def claim_lock(connection: sqlite3.Connection, lock: Lock) -> Lock | None:
 
 
 def renew_lock(connection: sqlite3.Connection, lock: Lock) -> bool:
-    """Write a heartbeat; return false if another process has the lock now."""
+    """Write a heartbeat. Return false if the lock was lost."""
     renewed = connection.execute(
         "UPDATE lock SET heartbeat = ? WHERE store = ? AND claim = ?",
         (time.time(), lock.store, lock.claim),
@@ -442,8 +428,8 @@ def renew_lock(connection: sqlite3.Connection, lock: Lock) -> bool:
 
 
 def release_lock(connection: sqlite3.Connection, lock: Lock, now: str) -> None:
-    """Release the lock if this holder still has it, and mark its session as interrupted if no end
-    was recorded.
+    """Release the lock, unless it was lost. A session without a recorded end is then marked as
+    interrupted.
     """
     deleted = connection.execute(
         "DELETE FROM lock WHERE store = ? AND claim = ?", (lock.store, lock.claim)
@@ -453,7 +439,7 @@ def release_lock(connection: sqlite3.Connection, lock: Lock, now: str) -> None:
 
 
 def build_taken_over_error(lock: Lock, other: Lock | None) -> LockedError:
-    """Return the error for a holder that lost the lock because its heartbeat was too old."""
+    """Return the error for a process that lost the lock because its heartbeat was too old."""
     owner = (
         "another process"
         if other is None
@@ -462,7 +448,7 @@ def build_taken_over_error(lock: Lock, other: Lock | None) -> LockedError:
     return LockedError(
         f"{owner} has taken over {lock.store} from run {lock.run}, which sent no heartbeat for "
         f"{_STALE_S:.0f} seconds",
-        hint="This run sends nothing more. `petsync runs` shows which run is working; "
+        hint="This process sends nothing more. `petsync runs` shows which run is in progress; "
         f"`petsync resume {lock.run}` finishes this run afterwards.",
     )
 
@@ -479,8 +465,8 @@ def build_locked_error(other: Lock) -> LockedError:
 
 @cache
 def _identify_machine() -> str:
-    """Return an identifier of this machine, which on Linux changes at each boot; "" if there is
-    none.
+    """Return an identifier of this machine; "" if there is none. On Linux, it changes when the
+    machine is restarted.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -490,7 +476,7 @@ def _identify_machine() -> str:
 
 
 def _is_process_alive(pid: int, born: str) -> bool:
-    # On Windows, os.kill would end the process.
+    # On Windows, os.kill would end the process. Only the heartbeat counts there.
     if os.name == "nt":
         return True
     if Path("/proc/self/stat").exists():
@@ -505,14 +491,16 @@ def _is_process_alive(pid: int, born: str) -> bool:
 
 
 def _find_start_time(pid: int) -> str | None:
-    """Return when the process started, in kernel ticks; None if it has ended, "?" if unknown."""
+    """Return when the process started, in clock ticks since boot; None if the process does not
+    exist, "?" if unknown.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return None
     except OSError:
         return "?"
-    # The process name, in parentheses, may contain anything; the state and the rest follow it.
+    # The process name, in parentheses, may contain anything. The state is the first field after it.
     fields = stat[stat.rindex(b")") + 2 :].split()
     return None if fields[0] in b"ZX" else fields[19].decode()
 
@@ -524,16 +512,16 @@ _encoder = msgspec.json.Encoder()
 
 
 def row_checksum(values: tuple[Any, ...]) -> int:
-    """Return the CRC-32 of the values as a JSON array, with bytes in base64."""
+    """Return the CRC-32 of the values' JSON array, in which bytes are base64."""
     return zlib.crc32(_encoder.encode(values))
 
 
-# Locks that show whether a journal's file is in use, by this process or another.
+# File locks that show whether a process is writing to a journal.
 
 
 def mark_in_use(path: Path) -> BaseFileLock:
-    """Return a lock that shows that a process writes to the journal, until its release or the
-    process's end. Each writer locks its own file: the first free `journal.N.lock`.
+    """Return a lock that marks the journal as in use until it is released or the process ends. Each
+    writer locks another file: the first `journal.N.lock` that is not locked.
     """
     for number in count(1):
         if (lock := try_lock(path.with_suffix(f".{number}.lock"))) is not None:
@@ -542,9 +530,7 @@ def mark_in_use(path: Path) -> BaseFileLock:
 
 
 def is_used(path: Path) -> bool:
-    """Return true if a writer of any process on this machine holds one of the journal's lock
-    files.
-    """
+    """Return true if a process on this machine is writing to the journal."""
     for file in path.parent.glob(f"{path.stem}.*.lock"):
         if (lock := try_lock(file)) is None:
             return True
@@ -552,8 +538,8 @@ def is_used(path: Path) -> bool:
     return False
 
 
-# Integrity: check that a file is a valid journal that this petsync may write to. A damaged journal
-# is renamed; a file of another program is not changed.
+# Integrity: check that a file is a journal that this petsync can use. A damaged journal is renamed;
+# another program's file is not changed.
 
 
 _SIDES = ("-wal", "-shm")
@@ -567,16 +553,15 @@ class _DatabaseFacts(msgspec.Struct, frozen=True):
 
     @property
     def is_blank(self) -> bool:
-        """True if nothing was ever written to the file."""
+        """True if the file has no tables and no application's mark."""
         return not (self.application or self.version or self.tables)
 
 
 def check_integrity(path: Path) -> bool:
-    """Return true if the file is a journal, false if nothing was ever written to it.
+    """Return true if the file is a journal, false if it is an empty database.
 
-    Raises PetsyncError if it belongs to another program or a newer petsync (then it is not
-    changed), if it is damaged (then it is renamed, unless a process uses it), and if it is a pipe
-    or a device.
+    Raises PetsyncError if the file belongs to another program or a newer petsync, if it is damaged
+    (it is then renamed, unless a process uses it), or if it is not a regular file.
     """
     with translate_errors(path):
         for each in (path, *(_side_file(path, side) for side in _SIDES)):
@@ -585,7 +570,7 @@ def check_integrity(path: Path) -> bool:
         None if _side_file(path, "-wal").exists() else _inspect_file(path, "mode=ro&immutable=1")
     )
     if facts is None or facts.problem:
-        # Check again with SQLite's locks: another process's checkpoint can look like damage.
+        # Check again with SQLite's locks: without them, a checkpoint in progress looks like damage.
         facts = _inspect_file(path, "mode=ro")
     if facts.problem:
         raise _move_damaged(path, facts.problem)
@@ -595,9 +580,7 @@ def check_integrity(path: Path) -> bool:
 
 
 def _inspect_file(path: Path, mode: str) -> _DatabaseFacts:
-    """Open the file read-only, and return the facts about it. If `mode` has `immutable`, no log
-    file is created either.
-    """
+    """Open the file read-only, and return the facts about it."""
     try:
         return _read_header(f"{path.absolute().as_uri()}?{mode}")
     except UnicodeDecodeError as error:
@@ -631,23 +614,21 @@ def _check_version(path: Path, facts: _DatabaseFacts) -> None:
         )
     if facts.version not in _READABLE:
         raise PetsyncError(
-            f"the journal {path} has version {facts.version}, which is from a newer petsync; this "
-            f"petsync reads version {VERSION}",
-            hint="The file was not changed, and nothing was sent. Use the newer petsync, or choose "
-            "another folder with --state.",
+            f"the journal {path} has version {facts.version}; this petsync can use versions "
+            f"{min(_READABLE)} to {VERSION}",
+            hint="The file was not changed, and nothing was sent. Use the petsync that wrote it, "
+            "or choose another folder with --state.",
         )
 
 
 def _move_damaged(path: Path, reason: str) -> PetsyncError:
-    """Rename a damaged journal and its log files, unless it is in use, and return the error to
-    raise.
-    """
+    """Rename a damaged journal, unless it is in use, and return the error to raise."""
     damage = f"the journal {path} is damaged ({' '.join(reason.split())})"
     if is_used(path):
         return PetsyncError(
             f"{damage}, and another process still uses it",
-            hint="Nothing was sent, and the file was not moved. Wait until that process has ended, "
-            "and try again.",
+            hint="Nothing was sent, and the file was not renamed. Wait until that process has "
+            "ended, and try again.",
         )
     try:
         new_path = _rename_damaged(path)
@@ -657,10 +638,10 @@ def _move_damaged(path: Path, reason: str) -> PetsyncError:
         )
     return PetsyncError(
         f"{damage}; it was renamed to {new_path}",
-        hint="Nothing was sent. Runs that were not finished cannot be resumed: plan again from "
-        "the sheet, and read the plan before you apply it. Rows that add pets without an id may "
-        "have been added already; the plan's notes name those that have similar pets in the store. "
-        "The next run starts a new journal.",
+        hint="Nothing was sent. Unfinished runs cannot be resumed: plan again from the sheet, and "
+        "read the plan before you apply it. Rows without an id may have been added already; the "
+        "plan's notes name those that have similar pets in the store. The next run starts a new "
+        "journal.",
     )
 
 
@@ -671,7 +652,7 @@ def _rename_damaged(path: Path) -> Path:
         new_path = path.with_name(f"{path.stem}.{name}{path.suffix}")
         if any(_side_file(new_path, side).exists() for side in ("", *_SIDES)):
             continue
-        # Rename the log files first: otherwise SQLite would use them for a new journal.
+        # Rename the WAL files first: otherwise SQLite could apply them to a new journal.
         for side in (*_SIDES, ""):
             if _side_file(path, side).exists():
                 _side_file(path, side).rename(_side_file(new_path, side))

@@ -1,6 +1,4 @@
-"""Write to the journal: the session of a process on a run, and the thread that commits groups of
-records.
-"""
+"""Write the journal: the session of a process on a run, and the thread that writes its records."""
 
 from __future__ import annotations
 
@@ -69,7 +67,7 @@ __all__ = [
 ]
 
 
-# Items of a group; a group is written in one transaction with few statements.
+# Items: the records of a session. A group of them is written in one transaction.
 
 
 class Intent(msgspec.Struct, gc=False):
@@ -91,7 +89,7 @@ class Repeat(msgspec.Struct, gc=False):
 
 
 class Completion(msgspec.Struct, gc=False):
-    """The result of a change; `replaced` is the pet that a new pet replaced."""
+    """The result of a change, with the arguments of `Recorder.record_result`."""
 
     at: float
     result: Result
@@ -124,7 +122,7 @@ Item = Intent | Repeat | Completion | Image | KnownIds | Finish
 
 
 def execute(connection: sqlite3.Connection, run: str, session: int, items: Iterable[Item]) -> None:
-    """Write the items of a session in order; adjacent items of one kind share a statement."""
+    """Write the items of a session in their order. Adjacent items of one kind share a statement."""
     statement, rows = "", list[Row]()
     for item in items:
         needed, row = _statement(run, session, item)
@@ -177,27 +175,26 @@ _FINISH_SESSION = "UPDATE sitting SET ended = ?, stopped = ? WHERE run = ? AND n
 
 # Writer: the thread that writes the items of a session to disk, group by group.
 #
-# All items that arrive while one group is written form the next group. It is one transaction, so
+# Items that arrive while a group is written form the next group. A group is one transaction, so
 # many changes share one disk sync.
 
 
 _BUSY_TIMEOUT_MS = 200
-"""Milliseconds that SQLite itself waits for a lock."""
+"""Milliseconds that SQLite waits for a lock in one attempt."""
 _BUSY_INTERVAL_S, _GATHER_S = 0.0005, 0.001
-"""Seconds. If the first item of a group arrives within `_BUSY_INTERVAL_S` after the last group,
-more intents probably follow soon. The writer then gathers items for `_GATHER_S`: one disk sync is
-enough for all of them.
+"""Seconds. If an item arrives within `_BUSY_INTERVAL_S` after the last group, more intents probably
+follow soon: the writer then waits `_GATHER_S` for more items, so that they share one disk sync.
 """
 _MAX_DELAY_S = 0.05
-"""The maximum delay in seconds before a result is written, if no intent follows it."""
+"""Seconds after which a result is written, even if no intent follows it."""
 
 Waiter = asyncio.Future[None]
 _QueuedItem = tuple[Item | None, Waiter | None]
 
 
 class Writer:
-    """The writer of one session, with its own thread, which runs until `end`. If there are no
-    items, it writes heartbeats, even while other threads are busy.
+    """Writes the items of one session in its own thread until `end`. Without items, it writes
+    heartbeats.
     """
 
     def __init__(
@@ -209,11 +206,11 @@ class Writer:
         self._queue: SimpleQueue[_QueuedItem | None] = SimpleQueue()
         self._unwritten: list[_QueuedItem] = []
         self.lock_error: LockedError | None = None
-        """Set permanently when another process has taken over."""
+        """The error after another process has taken over, else None."""
         self.renewed = time.time()
         """When the lock was last renewed, in seconds since 1970."""
         self.hurries = False
-        """True if the session must end soon: then it does not wait for other processes."""
+        """If true, the writer does not wait long for other processes, because the run stops."""
         connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
         name = f"petsync journal {lock.run}"
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -221,15 +218,17 @@ class Writer:
 
     @property
     def closed_error(self) -> PetsyncError:
-        """The error for calls after the end."""
+        """The error for calls after `end`."""
         return build_closed_error(self._path)
 
     def submit(self, item: Item | None, waiter: Waiter | None = None) -> None:
-        """Queue the item; the waiter is resolved when the item is on disk, or gets the error."""
+        """Queue the item, or no item. The waiter is resolved when everything queued so far is on
+        disk, or gets the error.
+        """
         self._queue.put((item, waiter))
 
     def end(self) -> None:
-        """Write what is left, release the lock, and return when the file is closed."""
+        """Write the queued items, release the lock, and return when the file is closed."""
         self._queue.put(None)
         # An unclosed session may be garbage-collected in any thread, including this one.
         if threading.current_thread() is not self._thread:
@@ -249,10 +248,10 @@ class Writer:
         group, continues = self._collect_group()
         waiters = [waiter for _, waiter in group if waiter is not None]
         try:
-            # The task of a cancelled waiter does not send its change.
+            # If a waiter was cancelled, its change is not sent, so its item is not needed.
             self._write([i for i, w in group if i is not None and not (w and w.cancelled())])
         except PetsyncError as error:
-            # Items without a waiter are tried again; waiters get the error.
+            # Write items without a waiter again with the next group. Waiters get the error.
             self._unwritten = [each for each in group if each[1] is None]
             _notify(waiters, error)
         else:
@@ -261,8 +260,8 @@ class Writer:
         return continues
 
     def _collect_group(self) -> tuple[list[_QueuedItem], bool]:
-        """Return the items to write, and whether more may come; wait at most until the next
-        heartbeat is due.
+        """Return the items to write, and whether more may follow. Without items, return when the
+        next heartbeat is due.
         """
         group = self._unwritten
         written = time.monotonic()
@@ -277,8 +276,7 @@ class Writer:
                 group.append(each)
                 if each[1] is not None:
                     until = min(until, gather)
-                # If no item has a waiter, wait longer: an intent may follow, and one sync is then
-                # enough for both.
+                # Without a waiter, wait longer: an intent may follow, and both then share one sync.
                 each = self._queue.get(timeout=max(0.0, until - time.monotonic()))
         except Empty:
             return group, True
@@ -309,7 +307,7 @@ class Writer:
         return not self.hurries and time.monotonic() < until
 
     def _check_place(self) -> None:
-        """Raise PetsyncError if the file was deleted or replaced: then nothing is stored."""
+        """Raise PetsyncError if the file was deleted or replaced: the records are then lost."""
         try:
             now = self._path.stat()
         except OSError:
@@ -328,7 +326,7 @@ class Writer:
                     _notify([group[1]], self.closed_error)
 
     def _release(self) -> None:
-        # If this fails, another process has the lock, or the lock expires without a heartbeat.
+        # If this fails, the lock becomes stale without a heartbeat.
         with suppress(sqlite3.Error), transaction(self._connection):
             release_lock(self._connection, self._lock, format_time(time.time()))
 
@@ -338,7 +336,7 @@ def _notify(waiters: list[Waiter], error: PetsyncError | None) -> None:
     for waiter in waiters:
         by_loop.setdefault(waiter.get_loop(), []).append(waiter)
     for loop, loop_waiters in by_loop.items():
-        # On a closed loop, nothing waits any more.
+        # A closed loop raises RuntimeError, but has no tasks that wait.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(_resolve, loop_waiters, error)
 
@@ -365,19 +363,19 @@ ReportT = TypeVar("ReportT", Report, UploadReport)
 
 
 class RunSession:
-    """A Recorder of one run; no other process can work on the run's store until the session is
-    closed.
+    """The Recorder of a run. Until it is closed, no other process can work on the run's store,
+    unless its heartbeat stops.
 
     Coroutines raise PetsyncError if the journal cannot be written, and LockedError if another
-    process has taken over. Results that could not be written are tried again with the next group.
-    All methods must be called from one event loop.
+    process has taken over. Results that could not be written are written with later records, if
+    possible. All methods must be called on one event loop.
     """
 
     def __init__(self, run_id: str, writer: Writer, known: Collection[int] | None = None) -> None:
         self.run_id = run_id
         self._writer = writer
         self._known = known
-        # An unclosed session is closed by the garbage collector, or at the end of the process.
+        # If `close` is not called, the session ends when it is garbage-collected, or at exit.
         self._closed = False
         self._end = weakref.finalize(self, writer.end)
 
@@ -399,7 +397,7 @@ class RunSession:
     def record_result(
         self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
     ) -> None:
-        """Record the result of a change; it is on disk before any later intent."""
+        """Record the result of a change. The record is on disk before any later intent."""
         self._writer.submit(Completion(time.time(), result, after, replaced))
 
     async def record_image_intent(self, entry: Entry) -> None:
@@ -407,7 +405,7 @@ class RunSession:
         await self._write_and_wait(Image(time.time(), entry, ended=False))
 
     def record_image_result(self, entry: Entry) -> None:
-        """Record the result of an upload; it is on disk before any later intent."""
+        """Record the result of an upload. The record is on disk before any later intent."""
         self._writer.submit(Image(time.time(), entry, ended=True))
 
     async def record_known_ids(self, ids: Iterable[int]) -> None:
@@ -419,20 +417,20 @@ class RunSession:
         self._known = frozenset(sorted_ids)
 
     def get_known_ids(self) -> Collection[int] | None:
-        """Return the ids that `record_known_ids` recorded in any session of the run; None if it was
-        never called.
+        """Return the ids that `record_known_ids` recorded in any session of the run; None if none
+        has called it.
         """
         return self._known
 
     async def confirm_lock(self) -> None:
-        """Check that no other process has taken over. Renews the lock only if the last heartbeat is
-        so old that this process must have been suspended.
+        """Raise LockedError if another process has taken over. The journal is read only if the last
+        heartbeat is so old that this process may have been suspended.
         """
         if abs(time.time() - self._writer.renewed) > _STANDSTILL_S:
             await self._write_and_wait(None)
 
     def stop_waiting(self) -> None:
-        """From now on, wait as briefly as possible for other processes that lock the file."""
+        """From now on, do not wait long for other processes that lock the file."""
         self._writer.hurries = True
 
     async def flush(self) -> None:
@@ -440,15 +438,16 @@ class RunSession:
         await self._write_and_wait(None)
 
     async def finish(self, *, stopped: str = "") -> None:
-        """Record the end of the run, and wait until it and all items are on disk.
+        """Record the end of the session, and wait until all records are on disk.
 
-        `stopped` is "" for a complete run. A cancellation only shortens the waits.
+        `stopped` is why the run stopped early, or "". A cancellation only shortens the wait for
+        other processes.
         """
         await run_to_end(self._write_and_wait(Finish(time.time(), stopped)), self.stop_waiting)
 
     async def finish_report(self, report: ReportT) -> ReportT:
-        """Record the end of the run, and return its report, which is marked as stopped if the
-        journal cannot be written.
+        """Record the end of the session, and return the report. If the journal cannot be written,
+        the report is marked as stopped.
         """
         try:
             await self.finish(stopped=report.stopped)
@@ -457,11 +456,10 @@ class RunSession:
         return report
 
     async def close(self) -> None:
-        """Write what is left, and release the lock.
+        """Write the remaining records, and release the lock. Without an earlier `finish`, the run
+        counts as interrupted.
 
-        If `finish` was not called before, the run counts as interrupted. A resume determines the
-        outcome of what could not be written. A cancellation only shortens the waits: otherwise the
-        report would be lost.
+        A cancellation only shortens the wait for other processes, so that the report is not lost.
         """
         self._closed = True
         await run_to_end(asyncio.to_thread(self._end), self.stop_waiting)
