@@ -995,8 +995,8 @@ _FORM_FIELDS = frozenset({"name", "status"})
 _CONFIRMED = "confirmed by reading it back"
 _STILL_DIFFERENT = "sent, but the store still has other values; plan again to check"
 _MAX_ATTEMPTS = 3
-"""How often an add with an id is sent at most. It is sent again if no response arrived and the pet
-is not in the store; the HTTP client itself does not repeat it in this case.
+"""The maximum number of times that an add with an id is sent. It is sent again if no response
+arrived and the pet is not in the store; the HTTP client itself does not repeat it in this case.
 """
 _RETRY_WAIT_S = 0.2
 _GATEWAY_STATUSES = frozenset({502, 504})
@@ -1293,8 +1293,8 @@ _CAUSES: tuple[tuple[type[ApiError], Cause], ...] = (
 
 
 _MAX_SENDS = 3
-"""How often one process sends an add without an id at most. It is sent again if its pet is not in
-the store.
+"""The maximum number of times that one process sends an add without an id. It is sent again if its
+pet is not in the store.
 """
 _NO_SUCH_IDS = (400, 404, 422)
 """The statuses with which a service may reject the highest 64-bit id."""

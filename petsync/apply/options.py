@@ -210,8 +210,9 @@ class ApplyOptions(_SendOptions, frozen=True, kw_only=True):
     def max_started(self) -> int:
         """The maximum number of changes that are started but not finished.
 
-        It may exceed `max_concurrent`, so that the intents of the next changes are already on disk
-        when they can be sent; but not if each pet must be read just before its change.
+        It exceeds `max_concurrent`, so that the intents of the next changes are already on disk
+        when they can be sent; but not with a rate limit, or if each pet is read just before its
+        change.
         """
         if self.recheck == "each" or self.rate is not None:
             return self.max_concurrent

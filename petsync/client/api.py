@@ -27,8 +27,8 @@ class AsyncApi:
         self.session = session
 
     async def add_pet(self, pet: Pet) -> Pet:
-        """Add a pet, and return it from the service's response, with its id. Never sent twice if
-        the service may have processed the first request.
+        """Add a pet, and return it from the service's response, with its id. The request is not
+        sent again if the service may have processed it.
         """
         return await self.session.send(self._call_with_pet(operations.add_pet, pet))
 
@@ -80,8 +80,8 @@ class AsyncApi:
         filename: str | None = None,
         additional_metadata: str | None = None,
     ) -> ApiResponse:
-        """Upload an image, given as bytes or as a path. Never sent twice if the service may have
-        processed the first request.
+        """Upload an image, given as bytes or as a path. The request is not sent again if the
+        service may have processed it.
         """
         content, name = _file(file)
         call = operations.upload_file(

@@ -161,12 +161,12 @@ class Facts:
     """Observed values of profile fields; None if not observed."""
 
     arrays: frozenset[str] | None = None
-    """The supported forms of several values in a query, of csv and multi."""
+    """The styles of several values in a query, "csv" and "multi", that the service supports."""
     unknown_status: Literal["invalid", "empty"] | None = None
     xml_tag_item: str | None = None
     xml_photo_item: str | None = None
     media: frozenset[str] = frozenset()
-    """The formats in which the service sent pets, of json and xml."""
+    """The formats, "json" and "xml", in which the service sent pets."""
 
     def overrides(self, profile: ServiceProfile) -> dict[str, Any]:
         """Return the observed values that differ from the profile, by field."""

@@ -244,7 +244,9 @@ class AdaptiveRate:
             self._blind_s = min(2 * self._blind_s, _MAX_BLIND_S)
 
     def rate_at(self, now: float) -> float | None:
-        """Return the rate. It rises first if it was mostly used for some time without a 429."""
+        """Return the rate, which is raised first if most of it was used for some time without a
+        429.
+        """
         if self.rate is not None and now >= self._set_at + self._seconds_to_raise(self.rate):
             if self._accepted - self._accepted_before >= _USED_SHARE * self.rate * (
                 now - self._set_at
@@ -615,7 +617,9 @@ class Flow:
                 future.set_result(None)
 
     def record_answer(self, operation: str, sent_at: float) -> None:
-        """Record an attempt after which nothing must be slowed down. Call it before `leave`."""
+        """Record an attempt that shows neither an overload nor an outage. Call it before
+        `leave`.
+        """
         self.window.record_answer(operation, sent_at, self.now(), full=self.gate.is_full)
         self.pace.adaptive_rate.record_accepted(sent_at)
         self.breaker.record_answer(sent_at)

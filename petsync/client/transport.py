@@ -268,8 +268,8 @@ def was_never_sent(error: BaseException) -> bool:
 
 
 def proxy_for(url: str) -> tuple[str | None, tuple[str, str] | None]:
-    """Return the environment's proxy for the address, without user and password, and these two as
-    a pair: in the proxy's address, they would appear in error messages of libraries.
+    """Return the environment's proxy for the address, and the pair of the proxy's user and
+    password. The proxy's address does not contain them, because libraries show it in errors.
 
     The proxy is None for a loopback host and for a host in no_proxy. The pair is None without user
     and password. Raises SettingsError, which does not show the password, for an invalid proxy.

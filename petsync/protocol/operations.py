@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request. `target` is the path after the base URL and the query, percent-encoded. Sending a
+    """A request. `target` is the percent-encoded path after the base URL, with the query. Sending a
     `repeatable` request twice has the same effect as sending it once. `api_key`, if set, replaces
     the session's API key.
     """
@@ -192,10 +192,11 @@ def read_api_response(response: Response) -> ApiResponse:
 
 
 def success_reader(pet_id: int) -> Callable[[Response], None]:
-    """Return a function that checks the response to an operation on that pet that has no result.
+    """Return a function that checks the response of an operation without a result, such as
+    deletePet.
 
     It accepts an empty body, an ApiResponse that reports no error, and the pet itself. It raises
-    ResponseError for anything else, such as `{}` or a web page: the response may not come from the
+    ResponseError for anything else, such as `{}` or a web page, which may not come from the
     service.
     """
 

@@ -475,7 +475,7 @@ def test_refused_token_is_named(
     file.write_text("wrong-token")
     file.chmod(0o600)
     done = shell("whoami", *to(guarded), "--token-file", file)
-    assert "Leave --token-file out" in shown(done)
+    assert "Omit --token-file" in shown(done)
     done = shell("whoami", *to(guarded), "--token-file", "-", stdin="wrong-token")
     assert done.code == 1
     assert "PETSYNC_TOKEN" not in shown(done)

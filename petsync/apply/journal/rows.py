@@ -465,7 +465,9 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     pet_id: int | None = None
     """The id of the row's pet, if known."""
     row_pet: Pet | None = None
-    """The row's values, unless an earlier run recorded them or the row has no pet."""
+    """The row's values; None if an earlier run recorded them, or if the row neither has a pet nor
+    may refer to one.
+    """
     run: str = ""
     """The id of the run that recorded the row's pet."""
     on: str = ""

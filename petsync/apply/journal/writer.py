@@ -222,8 +222,8 @@ class Writer:
         return build_closed_error(self._path)
 
     def submit(self, item: Item | None, waiter: Waiter | None = None) -> None:
-        """Queue the item, or no item. The waiter is resolved when everything queued so far is on
-        disk, or gets the error.
+        """Queue an item, or None to wait for the earlier items only. The waiter is resolved when
+        they are all on disk, or gets the error.
         """
         self._queue.put((item, waiter))
 

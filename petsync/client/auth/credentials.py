@@ -108,7 +108,7 @@ class Grant:
         issued: float,
         expires: float | None,
     ) -> Grant:
-        """Return the grant after a successful renewal: these values, and no doubt."""
+        """Return the grant after a successful renewal, with these values."""
         return replace(
             self,
             refresh=refresh,
