@@ -308,9 +308,9 @@ def broken() -> Iterator[Broken]:
 ERRORS = [
     (keyring.errors.NoKeyringError("x"), "no keyring"),
     (keyring.errors.KeyringLocked("x"), "locked"),
-    (keyring.errors.InitError("x"), "cannot be used"),
-    (keyring.errors.PasswordSetError("x"), "cannot be used"),
-    (RuntimeError("D-Bus"), "cannot be used"),
+    (keyring.errors.InitError("x"), "failed to read the sign-in"),
+    (keyring.errors.PasswordSetError("x"), "failed to read the sign-in"),
+    (RuntimeError("D-Bus"), "failed to read the sign-in"),
 ]
 
 

@@ -443,10 +443,10 @@ def _iter_notes(
     if any(effect.kind == "upload" and effect.is_settled for effect in effects):
         yield (
             "Addresses of images are removed from the pets. The image files themselves stay on the "
-            "service: it has no operation that deletes one."
+            "service: it has no operation that deletes them."
         )
     if any(effect.is_renumbered for effect in effects) and any(c.kind == "add" for c in changes):
         yield (
-            f"In run {past.run_id}, the service gave pets other ids than the plan. Restored pets "
-            "may get new ids too; the report then names them."
+            f"In run {past.run_id}, the service gave pets ids other than those in the plan. "
+            "Restored pets may get new ids too; the report then names them."
         )

@@ -456,7 +456,8 @@ async def _check_capacity(site: Site) -> Check | None:
     usage = f"{count:,} of the {capacity:,} pets that it keeps according to the profile"
     if count > capacity:
         finding = (
-            f"{count:,} pets, but it keeps {capacity:,} according to the profile: set capacity"
+            f"{count:,} pets, but it keeps {capacity:,} according to the profile: set capacity "
+            "under [service]"
         )
         return Check("capacity", "differs", finding)
     if count < capacity * _NEARLY_FULL:
@@ -477,7 +478,7 @@ async def _check_several_statuses(site: Site) -> Check:
         if all(ids & site.ids[status] for status in two):
             understood.append(style)
     site.facts.arrays = frozenset(understood)
-    finding = f"understood as {' and as '.join(understood)}" if understood else "only one counts"
+    finding = f"understood as {' and as '.join(understood)}" if understood else "only one is used"
     if site.profile.one_value_a_query:
         return Check(
             topic,
@@ -527,9 +528,9 @@ async def _check_one_pet(site: Site) -> Check | None:
         return None
     pet = pet_in(await site.by_id(site.sample.id))
     if pet.id != site.sample.id:
-        return Check("getPetById", "fails", f"asked for pet {site.sample.id}, it sent {pet.id}")
+        return Check("getPetById", "fails", f"sends pet {pet.id} instead of pet {site.sample.id}")
     known = f", with additional fields: {', '.join(sorted(pet.extra))}" if pet.extra else ""
-    return Check("getPetById", "fits", f"sends the pet that was asked for{known}")
+    return Check("getPetById", "fits", f"sends the requested pet{known}")
 
 
 async def _check_unknown_id(site: Site) -> Check:
@@ -597,13 +598,13 @@ def _describe_body(response: Response) -> str:
     readers = {"json": json.decode_api_response, "xml": xml.decode_api_response}
     kind = next((kind for kind in readers if response.media.endswith(kind)), None)
     if kind is None:
-        return f"{response.media or 'a body without a media type'}, no ApiResponse"
+        return f"{response.media or 'a body without a media type'}, not an ApiResponse"
     try:
         decoded = readers[kind](response.body)
     except ResponseError:
-        return f"{kind}, no ApiResponse"
+        return f"{kind}, not an ApiResponse"
     names = [name for name in decoded.__struct_fields__ if getattr(decoded, name) is not None]
-    return f"an ApiResponse with {', '.join(names)}" if names else f"{kind}, no ApiResponse"
+    return f"an ApiResponse with {', '.join(names)}" if names else f"{kind}, not an ApiResponse"
 
 
 def _check_limits(site: Site) -> Check:

@@ -210,7 +210,7 @@ def copy_error(error: PetsyncError) -> PetsyncError:
 
 def build_closed_error(path: Path) -> PetsyncError:
     """Return the error for a session that was closed."""
-    return build_unwritable_error(path, "the session of this run was closed")
+    return PetsyncError(f"the journal {path} cannot be written: the session of this run was closed")
 
 
 def _build_unreadable_error(path: Path, why: str) -> PetsyncError:

@@ -274,7 +274,9 @@ def require_secret(value: object, what: str) -> Secret:
         )
     secret = Secret(value.reveal().strip())
     if not secret:
-        raise SettingsError(f"{what} is empty", hint="Give it again, or check where it comes from.")
+        raise SettingsError(
+            f"{what} is empty", hint="Enter it again, or check where it comes from."
+        )
     return secret
 
 

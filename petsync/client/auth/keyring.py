@@ -117,7 +117,8 @@ def _try_call(call: Callable[[Any], T], action: str) -> T | SettingsError:
     except Exception as error:  # noqa: BLE001 - each backend raises errors of its own
         # The message may contain the secret.
         return SettingsError(
-            f"the system's keyring cannot be used to {action} ({type(error).__name__})", hint=_HINT
+            f"the system's keyring failed to {action} the sign-in ({type(error).__name__})",
+            hint=_HINT,
         )
 
 
