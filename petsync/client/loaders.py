@@ -109,7 +109,7 @@ class _Lookup:
     ) -> None:
         self.found: dict[int, Found] = {}
         self._api, self._total, self._on_progress = api, len(wanted), on_progress
-        # All workers share one iterator: one task for each id would be slower than the requests.
+        # All workers share one iterator: a task for each id would take more time than its request.
         self._left = iter(wanted)
         self._in_a_row = 0
         self._reported_at = 0.0

@@ -459,11 +459,11 @@ class Session:
         """Send the call, with safe retries, and return its result.
 
         `before_retry` is awaited before each attempt after the first, with the error of the
-        previous attempt, and `before_send` just before each attempt is sent. If one of them raises
-        an exception, the call ends with it. If an attempt may have been processed, the errors of
-        later attempts have `may_have_happened` too. `on_sent` gets the number of bytes of the body
-        that were sent in the current attempt. With `patient`, the call waits for a service that
-        cannot be reached until the breaker opens.
+        previous attempt; if it raises an exception, the call ends with it. `before_send` is awaited
+        just before each attempt; if it raises an exception, the attempt is not sent. `on_sent` gets
+        the number of bytes of the body that were sent in the current attempt. If an attempt may
+        have been processed, the errors of later attempts have `may_have_happened` too. With
+        `patient`, the call waits for a service that cannot be reached until the breaker opens.
         """
         if self.profile.media == "xml":
             call = self._with_shape(call)

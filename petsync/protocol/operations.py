@@ -504,7 +504,7 @@ def _escape_filename(filename: str) -> str:
 _INVALID = frozenset({400, 405, 406, 413, 414, 415, 422})
 _MAX_WAIT_S = 1e9
 _WITHOUT_ID = frozenset({"addPet", "findPetsByStatus", "findPetsByTags"})
-"""The operations whose URL contains no pet id: a 404 indicates a wrong base URL."""
+"""The operations that do not need an existing pet: a 404 indicates a wrong base URL."""
 _HINTS = {
     401: "Sign in: `petsync login`, or `ps.widgets.login(store)` in a notebook. Or give a token: "
     "PETSYNC_TOKEN, --token-file.",

@@ -530,7 +530,7 @@ def mark_in_use(path: Path) -> BaseFileLock:
 
 
 def is_used(path: Path) -> bool:
-    """Return true if a process on this machine is writing to the journal."""
+    """Return true if a process on this machine has marked the journal as in use."""
     for file in path.parent.glob(f"{path.stem}.*.lock"):
         if (lock := try_lock(file)) is None:
             return True
