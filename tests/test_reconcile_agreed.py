@@ -2538,3 +2538,25 @@ def test_the_first_round_of_a_renamed_job_deletes_nothing(
     if not still_there:
         (report,) = reconcile_jobs(scenario.config(*jobs))
         assert report.round.to_store.delete == 1
+
+
+def test_the_base_in_the_sheet_is_known_by_its_lines(scenario: CsvScenario) -> None:
+    """A round records the digest of the base that the sheet carries, with the checksum of its
+    lines; another base is noticed although a digest is stored.
+    """
+    with ps.connect(scenario.box.url) as store:
+        ps.write_sheet(store.snapshot(), scenario.sheet, force=True)
+    assert scenario.run().round.status == "in-sync"
+    stored = BaseFile(scenario.state / "reconcile" / "bases" / "catalogue.base").load(
+        set_aside=False
+    )
+    carried = ps.read_sheet(scenario.sheet).base
+    assert carried is not None
+    assert (stored.carried, stored.checksum) == (carried.digest, carried.checksum)
+    assert stored.digest_carried(carried) == carried.digest
+    other = sheets.read_sheet(scenario.sheet).base
+    assert other is not None
+    assert stored.digest_carried(replace(other, taken_at="2026-11-01T00:00:00+00:00")) not in (
+        "",
+        stored.carried,
+    )

@@ -1260,7 +1260,7 @@ def test_pets_that_a_run_deleted_come_back_by_an_undo(box: Sandbox, tmp_path: Pa
     for pet_id in range(1, 7):
         box.remove(pet_id)
     first, _ = scenario.rounds()
-    assert "write add into the action column" in first.round.hint
+    assert "write `add` in the action column" in first.round.hint
 
 
 class WorkbookScenario(Scenario):

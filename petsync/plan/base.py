@@ -571,10 +571,10 @@ def compare_rows(
         is_unclear,
     )
     rows = rows_now.index.tolist()
+    differs = np.logical_or.reduce([masks[unit] for unit in UNITS])
     differing = {
-        rows[place]: tuple(unit for unit in UNITS if masks[unit][n])
-        for n, place in enumerate(at.tolist())
-        if any(masks[unit][n] for unit in UNITS)
+        rows[at[n]]: tuple(unit for unit in UNITS if masks[unit][n])
+        for n in np.flatnonzero(differs).tolist()
     }
     ids = tuple(ids_of(rows_now))
     return RowComparison(

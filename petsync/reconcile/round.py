@@ -278,9 +278,12 @@ def _undo_of(comparer: Comparer, comparison: Comparison) -> str:
         return f"petsync deleted these pets in the store. To bring them back: {undo}."
     if undo:
         undo = f" petsync deleted some of them. To bring these back: {undo}."
+    then = ""
+    if comparer.job.mode == "pull":
+        then = f", and run `petsync apply {shlex.quote(comparer.source.name)}`"
     return (
-        f"The store no longer has any of these pets.{undo} To bring pets back, write add into the "
-        "action column of their rows."
+        f"The store no longer has any of these pets.{undo} To add pets again, write `add` in the "
+        f"action column of their rows{then}."
     )
 
 
@@ -646,7 +649,7 @@ class _Execution:
         """
         lines, start = base.to_lines(), self.start
         give_up(self.context, base, start.own or frozenset(), self.comparison.sheet.named_ids)
-        self.files.base.keep(lines, start.carried, start.runs)
+        self.files.base.keep(lines, start.carried, start.runs, start.checksum)
         self.start = replace(start, own=base.ids)
         if digest:
             round_ = self.context.round.id

@@ -34,7 +34,6 @@ from petsync.reconcile.state import (
     BaseFile,
     StatePaths,
     StoredBase,
-    digest_of,
     find_older_copy,
     find_pets_lacking_id,
     find_reverted,
@@ -144,7 +143,7 @@ def give_up(
         file = BaseFile(path)
         memory = file.load(set_aside=False) if path != path_of_own else StoredBase()
         if memory.base is not None and not memory.is_older and ids & memory.base.ids:
-            file.keep(memory.base.without(ids), memory.carried, memory.runs)
+            file.keep(memory.base.without(ids), memory.carried, memory.runs, memory.checksum)
 
 
 def _find_orphaned_bases(context: RoundContext, job: Job) -> dict[Path, str]:
@@ -267,7 +266,7 @@ def _is_restored(context: RoundContext, source: Source, comparer: Comparer, sinc
     sheet = source.read(comparer.store)
     if comparer.folder is not None and source.job == context.job:
         sheet = comparer.folder.with_moved_rows(source.part, sheet, memory.base.ids)
-    carried = digest_of(sheet.base)
+    carried = memory.digest_carried(sheet.base)
     other = carried if carried != memory.carried else ""
     return bool(find_older_copy(sheet, versions, memory.base, other).versions)
 
@@ -382,10 +381,13 @@ def with_siblings(
     base, store = start.base, comparer.store.url
     own = frozenset[int]() if base is None else base.ids
     sight = comparison.row_comparison
-    pairs = [*zip(sight.rows, sight.ids, sight.places, strict=True)]
     # A row whose pet is not in the store counts as different, too: for this sheet's base it would
     # be a new pet.
-    wanted = {i for row, i, at in pairs if at < 0 or sight.differing.get(row)} - own
+    unlisted = {i for i, at in zip(sight.ids, sight.places, strict=True) if at < 0}
+    wanted = unlisted - own
+    if sight.differing:
+        pairs = zip(sight.rows, sight.ids, strict=True)
+        wanted |= {i for row, i in pairs if row in sight.differing} - own
     # Only a base shows which of a category's cells was edited.
     wanted |= sight.cells.keys() - own
     new = {*sight.ids} - own if comparer.folder is not None else set[int]()
@@ -405,9 +407,7 @@ def with_siblings(
         if each is not None
         for i, on in each.missing_since.items()
     }
-    forgotten = missing_since.keys() & {i for _, i, at in pairs if at < 0} - own - {
-        i for each in parts for i in each.ids
-    }
+    forgotten = missing_since.keys() & unlisted - own - {i for each in parts for i in each.ids}
     if forgotten and base is not None:
         # The agreed values are unknown now: in every field, both sides may have changed.
         base = base.with_pets([Pet(id=i) for i in sorted(forgotten)])

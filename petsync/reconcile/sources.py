@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sqlite3
+import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -167,7 +168,8 @@ class Source:
 
         Raises SheetError if several worksheets may be the one of the last round.
         """
-        base = None if self.last is None else self.last()
+        # Only a workbook has worksheets.
+        base = self.last() if self.last is not None and zipfile.is_zipfile(path) else None
         return None if base is None else sheets.worksheet_of(path, base, store.aio.settings.columns)
 
     def _query(self, store: Store, known_statuses: Collection[str]) -> Sheet:
@@ -447,7 +449,7 @@ def _check_name(path: Path, folder: Path) -> None:
 
 
 def _is_sheet(path: Path) -> bool:
-    """Return true for a user's sheet: not a hidden or lock file, a backup or results."""
+    """Return true unless the file is hidden, or a lock, backup or results file."""
     is_hidden = path.name.startswith((".", "~$"))
     return not is_hidden and path.suffix.casefold() in _ENDINGS and _MADE.search(path.stem) is None
 

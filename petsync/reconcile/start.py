@@ -178,12 +178,16 @@ class RoundStart:
     """The base that still has the agreed values of the pets in `lost`."""
     restored_at: str = ""
     """When a round last found that the sheet is an older copy, in ISO 8601; "" for never."""
+    checksum: str = ""
+    """The checksum of the lines of the base that the sheet carries, "" if it is not known."""
 
     def with_carried(self, carried: Base | None) -> RoundStart:
         """Return the start with the digest of the base that the sheet carries now; if `carried` is
         None, the base is still the same.
         """
-        return self if carried is None else replace(self, carried=digest_of(carried))
+        if carried is None:
+            return self
+        return replace(self, carried=digest_of(carried), checksum=carried.checksum)
 
     def is_restored_since(self, record: RowRecord) -> bool:
         """Return true if the row may be older than the record's run: the sheet is an older copy, or
@@ -247,6 +251,7 @@ def find_start(
     have older values again.
     """
     start = _find_base(context, sheet, service, past, elsewhere, folder)
+    start = replace(start, checksum="" if sheet.base is None else sheet.base.checksum)
     files = SheetFiles.of(context)
     base = start.base
     if base is None or context.job.mode != "two-way":
@@ -284,7 +289,7 @@ def _find_base(
     if context.job.mode == "check":
         return RoundStart(own_base)
     memory = SheetFiles.of(context).base.load(set_aside=not context.owner.dry_run)
-    carried = digest_of(sheet.base)
+    carried = memory.digest_carried(sheet.base)
     # The last round saw another base in the sheet: this sheet was exported again, or is an older
     # file.
     other = carried if carried != memory.carried else ""

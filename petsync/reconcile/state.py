@@ -275,6 +275,7 @@ def _write_error(path: Path, why: str) -> PetsyncError:
 _LOG = logging.getLogger(__name__)
 _CARRIED = re.compile(r"# carried ([0-9a-f]{64})")
 _RUNS = re.compile(r"# runs (.+)")
+_CHECKSUM = re.compile(r"# checksum ([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +286,8 @@ class StoredBase:
     """None before the first round, or if neither the base nor the previous base is intact."""
     carried: str = ""
     """The digest of the base that the sheet itself carried."""
+    checksum: str = ""
+    """The checksum of the lines of that base, "" if it is not known."""
     problem: str = ""
     """What happened to a damaged base, "" if none was damaged."""
     is_older: bool = False
@@ -293,6 +296,14 @@ class StoredBase:
     """The runs whose changes are in the base, each with its number of applied changes, see
     `mark_of`.
     """
+
+    def digest_carried(self, base: Base | None) -> str:
+        """Return the digest of the base that the sheet carries now. If its lines have not changed,
+        the digest is not computed again, which takes some time for many pets.
+        """
+        if base is not None and base.checksum and base.checksum == self.checksum:
+            return self.carried
+        return digest_of(base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,17 +334,24 @@ class BaseFile:
         note = (
             f"{problem}. The base of the previous round is used, and nothing is deleted based on it"
         )
-        return StoredBase(older.base, older.carried, note, is_older=True)
+        return StoredBase(older.base, older.carried, problem=note, is_older=True)
 
-    def keep(self, base: Base | Sequence[str], carried: str, runs: Collection[str] = ()) -> None:
+    def keep(
+        self,
+        base: Base | Sequence[str],
+        carried: str,
+        runs: Collection[str] = (),
+        checksum: str = "",
+    ) -> None:
         """Write a base, or its lines; the last base becomes the previous one.
 
-        `runs` has the runs whose changes it contains, see `mark_of`. Raises PetsyncError; the last
-        base then stays.
+        `runs` has the runs whose changes it contains, see `mark_of`. `carried` and `checksum` are
+        those of `StoredBase`. Raises PetsyncError; the last base then stays.
         """
         lines = base.to_lines() if isinstance(base, Base) else base
         head = [f"# carried {carried}"] if carried else []
         head += [f"# runs {' '.join(sorted(runs))}"] if runs else []
+        head += [f"# checksum {checksum}"] if checksum else []
         data = "\n".join([*head, *lines]).encode("ascii") + b"\n"
         try:
             before = self.path.read_bytes()
@@ -379,7 +397,8 @@ def _read_base(path: Path) -> StoredBase:
         raise _read_error(path, error) from None
     carried = next((match[1] for line in lines[:1] if (match := _CARRIED.fullmatch(line))), "")
     runs = next((match[1] for line in lines[:2] if (match := _RUNS.fullmatch(line))), "")
-    return StoredBase(Base.from_lines(lines), carried, runs=frozenset(runs.split()))
+    checksum = next((match[1] for line in lines[:3] if (match := _CHECKSUM.fullmatch(line))), "")
+    return StoredBase(Base.from_lines(lines), carried, checksum, runs=frozenset(runs.split()))
 
 
 def _read_error(path: Path, error: OSError) -> PetsyncError:

@@ -10,7 +10,7 @@ import zlib
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pandas as pd
@@ -90,15 +90,20 @@ def unpack(lines: Iterable[str]) -> bytes:
     """Return the data in the lines. Raises ParcelError if they are not a complete, unchanged result
     of `pack`.
     """
-    data: bytes = _unpack(lines)[1].to_pybytes()
+    data: bytes = _unpack(lines).data.to_pybytes()
     return data
 
 
-def _unpack(lines: Iterable[str]) -> tuple[int, pa.Buffer]:
-    version, packed = _decode_lines(lines)
-    if version == _OLD_VERSION:
-        return version, pa.py_buffer(_inflate(packed))
-    return version, _expand(packed)
+class _Unpacked(NamedTuple):
+    version: int
+    checksum: str
+    data: pa.Buffer
+
+
+def _unpack(lines: Iterable[str]) -> _Unpacked:
+    version, checksum, packed = _decode_lines(lines)
+    data = pa.py_buffer(_inflate(packed)) if version == _OLD_VERSION else _expand(packed)
+    return _Unpacked(version, checksum, data)
 
 
 def verify(lines: Iterable[str]) -> None:
@@ -108,7 +113,7 @@ def verify(lines: Iterable[str]) -> None:
     _decode_lines(lines)
 
 
-def _decode_lines(lines: Iterable[str]) -> tuple[int, bytes]:
+def _decode_lines(lines: Iterable[str]) -> tuple[int, str, bytes]:
     stripped = map(str.strip, lines)
     label, *chunks = [line for line in stripped if line and not line.startswith("#")] or [""]
     version, count, digest = _read_label(label)
@@ -124,7 +129,7 @@ def _decode_lines(lines: Iterable[str]) -> tuple[int, bytes]:
         raise ParcelError("they were changed") from None
     if _digest(version, count, packed) != digest:
         raise ParcelError("they were changed")
-    return version, packed
+    return version, digest, packed
 
 
 def _read_label(label: str) -> tuple[int, int, str]:
@@ -226,6 +231,7 @@ class Base:
     _sheet_rows: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
     _ids: list[frozenset[int]] = field(default_factory=list, init=False, repr=False)
     _digests: list[str] = field(default_factory=list, init=False, repr=False)
+    _checksums: list[str] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.pets)
@@ -291,6 +297,11 @@ class Base:
             self._digests.append(hashlib.sha256(b"\n".join(parts)).hexdigest())
         return self._digests[0]
 
+    @property
+    def checksum(self) -> str:
+        """The checksum of the lines from which the base was read; "" for any other base."""
+        return self._checksums[0] if self._checksums else ""
+
     def to_lines(self) -> list[str]:
         """Return the base as lines of plain ASCII that fit into cells."""
         first, second = msgspec.json.encode(self._header()), self._encode_sheet_pets()
@@ -332,11 +343,11 @@ class Base:
         """Return the base that `to_lines` wrote. Raises ParcelError if the lines are incomplete,
         changed, or not those of a base.
         """
-        version, data = _unpack(lines)
-        head, first, second = _split_lines(data)
+        unpacked = _unpack(lines)
+        head, first, second = _split_lines(unpacked.data)
         try:
             header = msgspec.json.decode(head, type=_Header)
-            if version == _OLD_VERSION:
+            if unpacked.version == _OLD_VERSION:
                 pets = decode_pets(second.to_pybytes() or b"[]")
                 table = table_from_json(first.to_pybytes())
             else:
@@ -345,7 +356,7 @@ class Base:
             raise ParcelError("they are not pets") from None
         if len(table) != header.pets:
             raise ParcelError(f"they have {len(table):,} pets instead of {header.pets:,}")
-        return cls(
+        base = cls(
             pets=PetTable(table),
             store=header.store,
             taken_at=header.taken_at,
@@ -360,6 +371,8 @@ class Base:
             missing_since=header.gone or {},
             unsure_units=header.unsure or {},
         )
+        base._checksums.append(unpacked.checksum)
+        return base
 
 
 def _split_lines(data: pa.Buffer) -> list[pa.Buffer]:
