@@ -355,7 +355,9 @@ class _EncodedText(NamedTuple):
 
 
 def _decode_digits(text: str, part: re.Pattern[bytes]) -> Iterator[_EncodedText]:
-    """Yield separated digits, joined, and the parts of decoded runs of digits that match `part`."""
+    """Yield separated hexadecimal digits without their separators. Also decode runs of hexadecimal
+    and base64 digits, and yield the parts of the decoded bytes that match `part`.
+    """
     for run in _APART.finditer(text):
         pairs = [*_PAIR.finditer(run[0])]
         joined = "".join(pair[1] for pair in pairs)

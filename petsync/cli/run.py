@@ -185,7 +185,7 @@ def _show_written(
     context: Context, written: Inbound, left_out: int, backup: Path | None, code: int
 ) -> None:
     """Print which sheet was written and how many rows were left out; as JSON, also the number of
-    rows `written` and the exit code.
+    changes that were written, the exit code, and the path of the backup.
     """
     if backup is not None:
         context.say(f"{written.source} was written; the earlier version is in {backup}.")

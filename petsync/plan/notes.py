@@ -56,8 +56,8 @@ class Remarks:
     """For each row that deletes a pet but has another name: the pet, and the name in the row."""
 
     def forget(self, rows: Collection[int | None]) -> None:
-        """Remove the remarks on values that these rows would have sent: on contradictory or new
-        categories, and on equal pets.
+        """Remove the remarks that apply only if the changes of these rows are sent: on
+        contradictory or new categories, and on adds of pets with the values of existing ones.
         """
         self.by_name = [row for row in self.by_name if row not in rows]
         self.twins = [row for row in self.twins if row not in rows]
@@ -122,8 +122,8 @@ class Remarks:
             )
         if older := [row for row in self.older if row not in self.restored]:
             yield (
-                f"{_at(older, address, 'id')}: where these rows have the exported values, the "
-                "store has newer ones, which stay. Export again to see or change them."
+                f"{_at(older, address, 'id')}: these rows have exported values for which the store "
+                "has newer ones. The store's values stay. Export again to see or change them."
             )
         yield from self._iter_gone_notes(address)
         if self.by_name:

@@ -100,8 +100,9 @@ class Rehearsal:
     def exit_code(self) -> int:
         """The exit code of `petsync rehearse`.
 
-        0: in sync at the end; 2: a second plan still has changes; 3: rows failed or differ from the
-        plan; 4: the guard refuses the plan; 5: conflicts; 7: the run stopped early.
+        0: in sync at the end; 2: a second plan still has changes; 3: rows failed or are blocked, or
+        a pet differs from the plan; 4: the guard refuses the plan; 5: conflicts; 7: the run stopped
+        early.
         """
         if not self.plan.verdict.ok:
             return GuardError.exit_code

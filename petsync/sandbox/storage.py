@@ -491,7 +491,9 @@ class Storage:
         if owner != _OURS and (owner or tables):
             raise self._file_error("is an SQLite database, but not a sandbox's store")
         if version > _VERSION:
-            raise self._file_error(f"was written by a newer version (its format is {version})")
+            raise self._file_error(
+                f"was written by a newer version of petsync (its format has version {version})"
+            )
         health = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if health != "ok":
             raise self._file_error(f"is damaged: {health}")

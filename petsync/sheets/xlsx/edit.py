@@ -94,7 +94,7 @@ def _covers(columns: Mapping[str, str], number: int) -> bool:
 
 
 def _bounds(columns: Mapping[str, str]) -> tuple[int, int]:
-    """Return the first column and the last one, from 1."""
+    """Return the first and the last column of a `col` element, counted from 1."""
     return parse_whole(columns.get("min", "")) or 0, parse_whole(columns.get("max", "")) or 0
 
 
