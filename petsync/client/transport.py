@@ -12,6 +12,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Protocol
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -336,20 +337,19 @@ async def _read_content(
     """
     limit = _max_size(status, size)
     decoder = _decoder(headers.get("content-encoding", ""))
-    parts: list[bytes] = []
-    length = 0
+    # This needs half the memory of a list of the pieces that is joined.
+    content = BytesIO()
     try:
         async for piece in pieces:
-            part = piece if decoder is None else decoder.decompress(piece, limit + 1 - length)
-            parts.append(part)
-            length += len(part)
-            if length > limit:
-                return _truncate(b"".join(parts), status, size)
+            room = limit + 1 - content.tell()
+            content.write(piece if decoder is None else decoder.decompress(piece, room))
+            if content.tell() > limit:
+                return _truncate(content.getvalue(), status, size)
     except zlib.error as error:
         raise aiohttp.ClientPayloadError(f"it cannot be decompressed: {error}") from None
-    if decoder is not None and parts and not decoder.is_whole:
+    if decoder is not None and not decoder.is_whole:
         raise aiohttp.ClientPayloadError("it ends before the compressed data are complete")
-    return b"".join(parts)
+    return content.getvalue()
 
 
 def _max_size(status: int, size: int) -> int:
