@@ -359,7 +359,7 @@ def account_document(account: Account) -> Document:
 
 def _without_lack(account: Account) -> Account:
     """Return the account without a problem that `lack` already describes."""
-    known_scopes = (READ, WRITE, "api key")
+    known_scopes = (READ, WRITE, "API key")
     is_described = lack(account) is not None and any(
         word in account.problem for word in known_scopes
     )

@@ -426,7 +426,9 @@ def test_api_key_alone_is_little(form: LoginForm, box: Sandbox) -> None:
     assert form.account is not None
     assert form.account.api_key
     assert "single pets" in form.notice.text
-    assert "and nothing else" in form.html()
+    for shown in (form.html(), form.text()):
+        assert "and nothing else" in shown
+        assert "single pets by their id" not in shown
 
 
 def test_sign_out(form: LoginForm, box: Sandbox) -> None:
