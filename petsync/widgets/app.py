@@ -60,9 +60,9 @@ def connect_app(options: Mapping[str, Any]) -> AppForm:
     try:
         return AppForm(connect(**options), owns=True)
     except MissingServiceError:
-        return AppForm()
+        return AppForm(options=options)
     except SettingsError as error:
-        form = AppForm()
+        form = AppForm(options=options)
         form.fail(error)
         return form
 
@@ -77,15 +77,23 @@ class _Part:
 
 class AppForm(Form):
     """The page. `current` is the key of the visible step. The work of a step continues while
-    another step is visible.
+    another step is visible. `options` are the options of `connect` for a store that the user
+    chooses.
     """
 
     title = "petsync"
     level = 2
 
-    def __init__(self, store: Store | None = None, *, owns: bool = False) -> None:
+    def __init__(
+        self,
+        store: Store | None = None,
+        *,
+        owns: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__()
         self.store = store
+        self._options = options or {}
         self._owned = store if owns else None
         self._names = [name for name in _STEPS if name != "store" or store is None]
         self._parts: dict[str, _Part] = {}
@@ -192,7 +200,7 @@ class AppForm(Form):
         return self.store
 
     def _build_connect_form(self) -> Form:
-        form = ConnectForm()
+        form = ConnectForm(self._options)
         form.on_store(self.work.wrap_callback(self._take_store))
         return form
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -51,7 +51,7 @@ _WORDS = "The address of the store's service. Ask the people who run the service
 
 class ConnectForm(Form):
     """Asks for a service's address, or starts a sample store on this machine. `connect(url)` and
-    `demo()` do the same.
+    `demo()` do the same. `options` are further options of `connect`; a `url` in them is ignored.
     """
 
     title = "Choose the store"
@@ -60,8 +60,9 @@ class ConnectForm(Form):
         (r"provide a token instead, with PETSYNC_TOKEN or auth=\S+", "sign in as the next step."),
     )
 
-    def __init__(self) -> None:
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__()
+        self._options = {**(options or {})}
         self._on_store: list[Callable[[Store], object]] = []
 
     def on_store(self, act: Callable[[Store], object]) -> None:
@@ -87,7 +88,7 @@ class ConnectForm(Form):
         address = self.url.value.strip()
         if not address:
             raise SettingsError("there is no address yet", hint="Fill it in above.")
-        self._take_store(connect(address))
+        self._take_store(connect(**{**self._options, "url": address}))
 
     def _demo(self) -> None:
         self.sample.disabled = True

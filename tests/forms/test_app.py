@@ -215,6 +215,20 @@ def test_asks_for_the_store(box: Sandbox, here: Path, shown: Callable[[AppForm],
     assert page.store.url == box.url
 
 
+def test_a_chosen_store_has_the_options_of_the_page(
+    here: Path, shown: Callable[[AppForm], AppForm]
+) -> None:
+    """The options with which the page was started also count for a store that the user chooses."""
+    page = shown(connect_app({"url": None, "allow_http": ["shop.example"], "state": "kept"}))
+    asking = page.forms["store"]
+    assert isinstance(asking, ConnectForm)
+    asking.url.value = "http://shop.example/v2"
+    asking.go.click()
+    assert page.store is not None
+    assert page.store.aio.settings.state == Path("kept")
+    page.store.api.aio.session.require_safe_address()
+
+
 def test_a_sample_store(here: Path, shown: Callable[[AppForm], AppForm]) -> None:
     """The button for a sample store connects to it and signs in."""
     page = shown(app())
