@@ -92,9 +92,10 @@ def write_atomically(
     read that file can read the new one, whatever the umask. Without `follow`, a symbolic link is an
     error.
 
-    A `new` file replaces nothing, and gets the mode and the timestamps of the file `like`, if
-    given, but not the rights of its group if the new file has another group. If the path exists,
-    FileExistsError is raised; a symbolic link counts as existing, even if its target is missing.
+    A `new` file replaces nothing. Unless it is private, it gets the mode and the timestamps of the
+    file `like`, if given, but not the rights of its group if the new file has another group. If the
+    path exists, FileExistsError is raised; a symbolic link counts as existing, even if its target
+    is missing.
 
     Raises OSError, or `error` with the path and a hint, if the file cannot be written; the old file
     then stays.
@@ -105,7 +106,7 @@ def write_atomically(
         before, limit = None if new else _status(target), _limit(like)
         # During the write, only users who can read the replaced file, or the file `like` of a copy,
         # may read the new one.
-        is_copy = new and like is not None
+        is_copy = new and like is not None and not private
         mode = _PRIVATE if private or is_copy or before is not None else limit.mode & _NEW
         with _open_temporary(target, mode) as (temporary, file):
             if isinstance(content, bytes):
@@ -128,7 +129,7 @@ def write_atomically(
         if error is None or (new and isinstance(problem, FileExistsError)):
             raise
         reason = problem.strerror or str(problem)
-        raise error(f"{path} cannot be written: {reason}", hint=_way_out(path)) from None
+        raise error(f"{path} cannot be written: {reason}", hint=_way_out(path, problem)) from None
 
 
 def check_name(path: Path) -> None:
@@ -141,7 +142,9 @@ def check_name(path: Path) -> None:
         raise OSError(errno.EINVAL, "the name has a character that no file name can have")
 
 
-def _way_out(path: Path) -> str:
+def _way_out(path: Path, problem: OSError) -> str:
+    if problem.errno == errno.ELOOP:
+        return "Remove the link, or name another file."
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):

@@ -613,6 +613,20 @@ def test_a_folder_in_the_place_of_a_sidecar_is_refused(tmp_path):
     assert path.read_text() == "id,name\n1,Rex\n"
 
 
+@pytest.mark.parametrize("target", [".", "other.txt", "/dev/null", "missing"])
+def test_a_link_in_the_place_of_a_sidecar_is_to_be_removed(tmp_path, target):
+    """A link in place of a sidecar is refused, and the hint is to remove it, whatever its target
+    is.
+    """
+    path = tmp_path / "pets.csv"
+    (tmp_path / "other.txt").touch()
+    (tmp_path / "pets.csv.petsync-base").symlink_to(target)
+    with pytest.raises(SheetError, match="is a symbolic link") as caught:
+        write_sheet(a_snapshot(), path)
+    assert caught.value.hint == "Remove the link, or name another file."
+    assert not path.exists()
+
+
 def test_no_worksheet_of_pets_takes_the_name_of_the_base(tmp_path):
     """The worksheet of the pets cannot have the hidden worksheet's name, in any case."""
     with pytest.raises(SheetError, match="petsync itself"):

@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from specimens import unzipped, zipped
 
+from petsync._files import write_atomically
 from petsync.errors import SheetError
 from petsync.models import Pet
 from petsync.sheets import read_sheet, write_results, write_sheet
@@ -585,16 +586,28 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path):
         ("file/pets.csv", r".*file is not a folder; name another one\."),
         ("file/below/pets.csv", r".*file is not a folder; name another one\."),
         (f"{'x' * 300}.csv", r"Give it another, shorter name\."),
+        ("loop/pets.csv", r"Remove the link, or name another file\."),
+        ("loop.csv", r"Remove the link, or name another file\."),
     ],
 )
 def test_a_path_that_cannot_be_written_has_a_fitting_hint(tmp_path, name, hint):
     """The hint of a failed write names the folder that is missing or is a file, or asks for a
-    shorter name.
+    shorter name or to remove a link to itself.
     """
     (tmp_path / "file").touch()
+    for loop in ("loop", "loop.csv"):
+        (tmp_path / loop).symlink_to(loop)
     with pytest.raises(SheetError, match="cannot be written") as caught:
         write_sheet(frame_from_pets([Pet(id=1)]), tmp_path / name)
     assert re.fullmatch(hint, caught.value.hint)
+
+
+def test_a_private_copy_of_a_public_file_is_private(tmp_path):
+    """A private file can be read only by its owner, also as a copy of a file that all can read."""
+    public, private = tmp_path / "public", tmp_path / "private"
+    public.touch(0o644)
+    write_atomically(private, b"", new=True, private=True, like=public)
+    assert private.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_folder_without_permission_is_not_asked_for_a_shorter_name(tmp_path, monkeypatch):
