@@ -36,13 +36,8 @@ __all__ = ["login_command", "logout_command", "trust_command", "whoami_command"]
 
 _DEFAULT_SCOPES = ("read:pets", "write:pets")
 _MAX_ATTEMPTS = 5
-_SECRET_VARIABLES = (
-    "PETSYNC_TOKEN",
-    "PETSYNC_CLIENT_ID",
-    "PETSYNC_CLIENT_SECRET",
-    "PETSYNC_API_KEY",
-)
-"""The variables that take precedence over a stored sign-in."""
+_SECRETS = ("token", "client_id", "client_secret", "api_key")
+"""The settings whose variables take precedence over a stored sign-in."""
 _LOGIN_EXAMPLES = """
 petsync login --url https://shop.example/v2
 petsync login --no-browser
@@ -242,17 +237,21 @@ def _has_browser() -> bool:
 
 
 def _conclude(context: Context, account: Account) -> int:
+    from petsync.store import credentials_from_environment
+
     print_account(context, account)
-    names = [name for name in _SECRET_VARIABLES if os.environ.get(name)]
+    settings = context.settings
+    names = [f"PETSYNC_{name.upper()}" for name in _SECRETS if getattr(settings, name)]
     if names:
         verbs = "is set and takes" if len(names) == 1 else "are set and take"
-        context.say(
-            f"warning: {', '.join(names)} {verbs} precedence; `unset {' '.join(names)}` to use "
-            "this sign-in",
-            "yellow",
-        )
+        effect = f"{', '.join(names)} {verbs} precedence"
+        try:
+            credentials_from_environment(settings)
+        except SettingsError as error:
+            effect = f"{error.message}, so other commands fail"
+        context.say(f"warning: {effect}; `unset {' '.join(names)}` to use this sign-in", "yellow")
     context.say(
-        f"Commands, scripts and notebooks with the state folder {context.settings.state} use this "
+        f"Commands, scripts and notebooks with the state folder {settings.state} use this "
         "sign-in from now on; `petsync logout` ends it."
     )
     return 0 if account.signed_in else 1

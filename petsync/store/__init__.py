@@ -34,6 +34,7 @@ __all__ = [
     "PendingSignIn",
     "Store",
     "connect",
+    "credentials_from_environment",
     "demo",
     "store_of",
 ]
@@ -230,7 +231,7 @@ def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store
 
 def _credentials(settings: Settings) -> Credentials:
     """Return the credentials in the settings, or else the stored ones for this service."""
-    found = _credentials_from_environment(settings)
+    found = credentials_from_environment(settings)
     if found:
         return replace(found, grant=found.grant.keep("environment"))
     keyring = CredentialStore(settings.state, checked_base(settings.url or "", with_secret=False))
@@ -240,7 +241,10 @@ def _credentials(settings: Settings) -> Credentials:
     return auths.none() if stored is None else stored
 
 
-def _credentials_from_environment(settings: Settings) -> Credentials:
+def credentials_from_environment(settings: Settings) -> Credentials:
+    """Return the credentials that the environment's variables give; none if it has none. Raises
+    SettingsError if the client id or its secret is missing.
+    """
     if settings.token is not None:
         return auths.bearer(settings.token, api_key=settings.api_key)
     if settings.client_secret is not None:

@@ -496,7 +496,8 @@ def test_refused_token_of_the_keyring_is_named(shell: Shell, guarded: Sandbox) -
 
 def test_half_a_client(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client id without its secret in the environment is an error that names both; login with
-    --client-credentials asks for the secret.
+    --client-credentials asks for the secret, and reports that the half in the environment is in the
+    way.
     """
     monkeypatch.setenv("PETSYNC_CLIENT_ID", guarded.client_id)
     done = shell("whoami", *to(guarded))
@@ -504,6 +505,14 @@ def test_half_a_client(shell: Shell, guarded: Sandbox, monkeypatch: pytest.Monke
     assert "PETSYNC_CLIENT_ID is set, and PETSYNC_CLIENT_SECRET is not" in shown(done)
     done = shell("login", *to(guarded), "--client-credentials", stdin=guarded.client_secret)
     assert done.code == 0
+    message = (
+        "PETSYNC_CLIENT_ID is set, and PETSYNC_CLIENT_SECRET is not, so other commands fail; "
+        "`unset PETSYNC_CLIENT_ID` to use this sign-in"
+    )
+    assert message in shown(done)
+    assert "precedence" not in shown(done)
+    monkeypatch.delenv("PETSYNC_CLIENT_ID")
+    assert shell("whoami", *to(guarded)).code == 0
 
 
 def test_sign_ins_are_distinguished(shell: Shell, guarded: Sandbox, live: Sandbox) -> None:
