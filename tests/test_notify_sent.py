@@ -167,6 +167,22 @@ def test_a_damaged_memory_is_set_aside(tmp_path: Path) -> None:
     assert kept.with_suffix(".damaged").exists()
 
 
+def test_a_damaged_memory_that_cannot_be_moved_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If a damaged memory file cannot be renamed, the log says so, and notices are sent again."""
+    kept = tmp_path / "state/reconcile/notify.json"
+    with Receiver() as receiver:
+        config = config_of(tmp_path, receiver.url)
+        Notifier(config).notify([build_report("error")], NOW)
+        kept.write_bytes(b"{")
+        kept.with_suffix(".damaged").mkdir()
+        assert Notifier(config).notify([build_report("error")], NOW) == ()
+    assert len(receiver.got) == 2
+    assert f"{kept} is damaged, and cannot be moved: Is a directory" in caplog.text
+    assert "was moved" not in caplog.text
+
+
 def test_failed_notices_change_no_round(tmp_path: Path) -> None:
     """A state folder that is a file, or a plug-in that raises, is reported as a sentence in the
     result.

@@ -9,7 +9,7 @@ import shlex
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from hashlib import blake2s
@@ -187,9 +187,12 @@ def _read_memory(path: Path) -> Memory:
         return Memory()
     except msgspec.DecodeError:
         aside = path.with_suffix(".damaged")
-        log.warning("%s is damaged, and is moved to %s; notices may be sent again", path, aside)
-        with suppress(OSError):
+        try:
             path.replace(aside)
+            place = f"was moved to {aside}"
+        except OSError as error:
+            place = f"cannot be moved: {error.strerror}"
+        log.warning("%s is damaged, and %s; notices may be sent again", path, place)
         return Memory()
 
 
