@@ -87,11 +87,11 @@ def test_a_header_that_was_renamed_is_a_finding(
     (finding,) = sheet.problems
     assert (finding.rule, finding.severity) == ("header-renamed", "error")
     assert finding.address == f"Pets!{'ABCDEFG'[at - 1]}1"
-    for text in (f"'{header}'", f"it was named {column}.", f"--column '{header}={column}'"):
+    for text in (f"'{header}'", f"it was named {column}.", f"--column {header}={column},"):
         assert text in f"{finding.problem} {finding.suggestion}"
     with pytest.raises(GuardError, match=f"Pets!.1: The column '{header}' is not used") as caught:
         store.plan(path)
-    assert f"'{header}={column}'" in caught.value.hint
+    assert f"--column {header}={column}, " in caught.value.hint
     assert store.plan(store.read(path, mapping={header: column})).in_sync
     path = edited(
         store,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import datetime as dt
 import re
+import shlex
 import sys
 import zipfile
 from collections.abc import Mapping
@@ -12,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import openpyxl
 import pandas as pd
 import pytest
 from sheetmaking import csv_of, list_findings, sheet_of, workbook_of
@@ -596,8 +599,31 @@ def test_rule_header_elsewhere(tmp_path: Path, header: list[str]) -> None:
     sheet = read_sheet(path)
     assert list_findings(sheet) == [("Pets!A1", "header-elsewhere")]
     assert "'More pets'" in sheet.problems[0].problem
-    assert "--sheet 'More pets'" in sheet.problems[0].suggestion
+    assert "--sheet 'More pets', in Python tab='More pets'." in sheet.problems[0].suggestion
     assert not read_sheet(path, tab="Pets").problems
+
+
+def test_options_in_suggestions_are_quoted(tmp_path: Path) -> None:
+    """A name with quotes can be pasted into a shell and into Python."""
+    name, header = "Tom's $pets", "My \"own\" 'state'"
+    pet = Pet(id=7, name="Bello", status="sold")
+    path = tmp_path / "pets.xlsx"
+    write_sheet(frame_from_pets([pet]), path, base=base_of([pet]))
+    book = openpyxl.load_workbook(path)
+    book["Pets"]["C1"] = header
+    other = book.create_sheet(name)
+    for row in (["id", "name"], [8, "Mia"]):
+        other.append(row)
+    book.save(path)
+    suggestions = {each.rule: each.suggestion for each in read_sheet(path).problems}
+    for rule, option, value in (
+        ("header-elsewhere", ["--sheet", name], name),
+        ("header-renamed", ["--column", f"{header}=status"], {header: "status"}),
+    ):
+        found = re.search(r"(--[a-z]+ .*), in Python [a-z]+=(.*?)\)?\.", suggestions[rule])
+        assert found is not None
+        assert shlex.split(found[1]) == option
+        assert ast.literal_eval(found[2]) == value
 
 
 def test_rule_header_numbers(tmp_path: Path) -> None:
@@ -615,7 +641,7 @@ def test_rule_header_renamed(tmp_path: Path) -> None:
     path.write_text(text.replace("status", "Whatever", 1), "utf-8-sig")
     sheet = read_sheet(path)
     assert list_findings(sheet) == [("line 1, column 3", "header-renamed")]
-    assert "--column 'Whatever=status'" in sheet.problems[0].suggestion
+    assert "--column Whatever=status, in Python" in sheet.problems[0].suggestion
 
 
 def test_rule_header_near_miss(tmp_path: Path) -> None:

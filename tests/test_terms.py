@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import petsync
 from petsync.reconcile.context import _KEYS
+from petsync.report.words import replace_terms
 from petsync.widgets.login import ConnectForm, LoginForm
 from petsync.widgets.review import ReviewForm
 from petsync.widgets.sheet import SheetForm
@@ -20,7 +22,7 @@ _FORMS = (ConnectForm, LoginForm, ReviewForm, SheetForm)
 _PATTERNS = sorted(
     {pattern for form in _FORMS for pattern, _ in form.terms} | {pattern for pattern, _ in _KEYS}
 )
-_VALUES = ("1", "them", "['1']")
+_VALUES = ("1", "them", "['1']", "'1'")
 """What stands for a value in a message."""
 
 
@@ -52,3 +54,10 @@ def test_each_pattern_finds_a_message(pattern: str) -> None:
     # Some messages add the parentheses to a text.
     core = pattern.removeprefix(r" \(").removesuffix(r"\)")
     assert any(re.search(core, text) for text in _messages())
+
+
+@pytest.mark.parametrize("tab", ["More", "Pets (2)", "Tom's (new) pets", 'The "best" (old)'])
+def test_the_name_of_a_worksheet_is_replaced_completely(tab: str) -> None:
+    """No part of an option stays in a form, whatever the worksheet's name."""
+    text = f"Read it by its name (--sheet {shlex.quote(tab)}, in Python tab={tab!r})."
+    assert replace_terms(text, ReviewForm.terms) == "Read it by its name."

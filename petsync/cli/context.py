@@ -7,6 +7,7 @@ import errno
 import getpass
 import logging
 import os
+import shlex
 import sys
 import tomllib
 import traceback
@@ -309,7 +310,8 @@ class Context:
             raise SettingsError(f"--token-file {path} cannot be read: {reason}") from None
         if os.name == "posix" and mode & 0o077:
             self.say(
-                f"warning: other users can read {path}; `chmod 600 {path}` makes it private",
+                f"warning: other users can read {path}; `chmod 600 {shlex.quote(name)}` makes it "
+                "private",
                 "yellow",
             )
         return _check_token(text, str(path))
@@ -852,7 +854,9 @@ def read_environment(context: Context, file: Path | None) -> Mapping[str, str]:
     variables = read_variables(file)
     if os.name == "posix" and file.stat().st_mode & 0o077:
         context.say(
-            f"warning: other users can read {file}; `chmod 600 {file}` makes it private", "yellow"
+            f"warning: other users can read {file}; `chmod 600 {shlex.quote(str(file))}` makes it "
+            "private",
+            "yellow",
         )
     return HiddenEnvironment(
         {**variables, **{name: text for name, text in os.environ.items() if text}}

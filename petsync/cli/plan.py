@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
@@ -566,7 +567,8 @@ def rehearse_command(
         ) from None
     _write_results(context, rehearsal, output, page)
     if keep is not None:
-        context.say(f"The copy is in {keep}: `petsync serve --no-auth --db {keep}` serves it.")
+        db = shlex.quote(str(keep))
+        context.say(f"The copy is in {keep}: `petsync serve --no-auth --db {db}` serves it.")
     return rehearsal.exit_code
 
 

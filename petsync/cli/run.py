@@ -128,7 +128,7 @@ def _read_sheet(inbound: Inbound, store: Store) -> Sheet:
     if inbound.store != store.url:
         raise PlanError(
             f"this plan is from {inbound.store}, and this store is {store.url}",
-            hint=f"Name that store: --url {inbound.store}",
+            hint=f"Name that store: --url {shlex.quote(inbound.store)}",
         )
     sheet = store.read(
         inbound.source,

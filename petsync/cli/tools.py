@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -229,7 +230,8 @@ class _Demo:
         sheet = self.store.read(path)
         for line in _describe_findings(sheet):
             self.context.text_console.print(line, no_wrap=True, overflow="ellipsis")
-        self._note(f"{sheet_summary(sheet)} `petsync check {path}` lists each one.")
+        quoted = shlex.quote(str(path))
+        self._note(f"{sheet_summary(sheet)} `petsync check {quoted}` lists each one.")
         return sheet
 
     def _plan(self, sheet: Sheet) -> Plan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -90,10 +91,11 @@ def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
         does = "decides where secrets go"
         if away:
             does = f"uses {read.reader.as_written(str(away[0]))}"
+        quoted = shlex.quote(str(file))
         raise ConfigurationError(
             f"{file} {does}, and is not confirmed",
-            hint=f"Check the file; then confirm it once (`petsync trust {file}`), or name it: "
-            f"`petsync reconcile {file}`.",
+            hint=f"Check the file; then confirm it once (`petsync trust {quoted}`), or name it: "
+            f"`petsync reconcile {quoted}`.",
         )
 
 

@@ -9,6 +9,7 @@ import itertools
 import math
 import operator
 import re
+import shlex
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
@@ -2085,7 +2086,7 @@ def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
             yield (
                 f"Another visible worksheet, {tab!r}, is not read: it has no header that petsync "
                 "recognises, but has rows that look like pets. To use them, give it headers and "
-                f"read it by its name (--sheet {tab!r}, in Python tab={tab!r})."
+                f"read it by its name (--sheet {shlex.quote(tab)}, in Python tab={tab!r})."
             )
 
 

@@ -9,6 +9,7 @@ import hashlib
 import os
 import os.path
 import secrets
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -318,7 +319,8 @@ def _build_not_found_error(
         other = found[0]
         return PlanError(
             f"run {other.run_id} was on {other.store}, and this store is {store}",
-            hint=f"Name that store: --url {other.store}, in Python ps.connect({other.store!r})",
+            hint=f"Name that store: --url {shlex.quote(other.store)}, in Python "
+            f"ps.connect({other.store!r})",
         )
     known = [run for run in runs if store in (None, run.store)]
     hint = f"There are no runs{'' if store is None else ' on this store'} yet."
@@ -627,7 +629,8 @@ class Runs:
         if past.store != store:
             raise PlanError(
                 f"run {past.run_id} was on {past.store}, and this store is {store}",
-                hint=f"Resume it there: --url {past.store}, in Python ps.connect({past.store!r})",
+                hint=f"Resume it there: --url {shlex.quote(past.store)}, in Python "
+                f"ps.connect({past.store!r})",
             )
         return past
 

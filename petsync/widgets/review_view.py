@@ -675,7 +675,7 @@ TERMS = (
     (r"raise the limit \(in Python [^)]*\) and plan again", "raise the limit"),
     (r" \(--max-failures, in Python max_failures\)", ""),
     (r'name it: --sheet NAME, in Python tab="NAME"', "choose it as the sheet's “Worksheet”"),
-    (r" \(--sheet .*?, in Python tab=.*?\)", ""),
+    (r" \(--sheet .*?, in Python tab=(['\"]).*?\1\)", ""),
     (r", as --write-ids does;", ";"),
     (r"--allow-shifted \(in Python [^)]*\) allows it", f"tick “{SHIFTED_BOX}”"),
     (r"--max-(?:add|update|delete) ([\d.e+]+(?: %)?)", r"the limit of \1"),

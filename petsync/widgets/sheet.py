@@ -357,8 +357,11 @@ _TERMS = (
         r'specify the worksheet to read: --sheet NAME, in Python tab="NAME"',
         "choose the “Worksheet” to read",
     ),
-    (r"specify it: --sheet '.*?', in Python tab='.*?'", "choose it as the “Worksheet”"),
-    (r"\(--column .*?, in Python mapping=\{.*?\}\)", "(choose its meaning above)"),
+    (
+        r"specify it: --sheet .*?, in Python tab=(['\"]).*?\1(?=\.)",
+        "choose it as the “Worksheet”",
+    ),
+    (r"\(--column .*?, in Python mapping=\{.*?: '\w+'\}\)", "(choose its meaning above)"),
     (r"\(--two-way, in Python two_way=True\)", f"(“{_ALONE}” in the options)"),
 )
 """Parts of messages that name options and arguments, as regular expressions, and their

@@ -315,14 +315,15 @@ def test_variables_come_from_a_file(shell: Shell, monkeypatch: pytest.MonkeyPatc
     """
     written(JOB.replace("https://shop.example/v2", "${SHOP}") + 'token = "${SHOP_TOKEN}"\n')
     assert "--env-file" in shell("config", "check").err
-    file = written("# Ours\n\nSHOP=https://file.example/v2\nSHOP_TOKEN='s3 cret'\n", "petsync.env")
+    file = written("# Ours\n\nSHOP=https://file.example/v2\nSHOP_TOKEN='s3 cret'\n", "our own.env")
     file.chmod(0o640)
-    done = shell("config", "check", "--env-file", "petsync.env")
+    done = shell("config", "check", "--env-file", "our own.env")
     assert (done.code, "https://file.example/v2 with a token" in done.out) == (0, True)
-    assert "other users can read petsync.env" in done.err
+    message = "other users can read our own.env; `chmod 600 'our own.env'` makes it private"
+    assert message in " ".join(done.err.split())
     file.chmod(0o600)
     monkeypatch.setenv("SHOP", "https://mine.example/v2")
-    done = shell("config", "check", "--env-file", "petsync.env")
+    done = shell("config", "check", "--env-file", "our own.env")
     assert (done.err, "https://mine.example/v2" in done.out) == ("", True)
 
 

@@ -228,14 +228,17 @@ class TestColumns:
     def test_another_worksheet(self, form: SheetForm, here: Path) -> None:
         """The selected worksheet is read."""
         book = workbook_of(ROWS)
-        more = book.create_sheet("New")
-        more.append(["id", "name"])
-        more.append(["1005", "Bo"])
+        tabs = ["New", "Tom's \"new. (2)"]
+        for tab in tabs:
+            more = book.create_sheet(tab)
+            more.append(["id", "name"])
+            more.append(["1005", "Bo"])
         book.save(here / "two.xlsx")
         open_file(form, "two.xlsx")
-        assert list(form.columns.tab.options) == ["Pets", "New"]
+        assert list(form.columns.tab.options) == ["Pets", *tabs]
         problems = [row["cells"]["problem"] for row in form.findings.table.rows]
-        assert any(each.endswith("choose it as the “Worksheet”.") for each in problems)
+        hint = "To read it instead, choose it as the “Worksheet”."
+        assert sum(each.endswith(hint) for each in problems) == 2
         assert not any("--" in each for each in problems)
         form.columns.tab.value = "New"
         assert form.work.wait(60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -952,9 +953,10 @@ def note_renamed(grid: Grid, headers: Headers, base: Base, notes: Notes) -> froz
             renamed[position] = name
             text = grid.header[position]
             problem = f"The column '{text}' is not used: in the export it was named {name}."
+            option = shlex.quote(f"{text}={name}")
             hint = (
-                f"Write {name} as the header again, or map it (--column '{text}={name}', in Python "
-                f"mapping={{'{text}': '{name}'}}). If it is another column, insert an empty column "
+                f"Write {name} as the header again, or map it (--column {option}, in Python "
+                f"mapping={{{text!r}: {name!r}}}). If it is another column, insert an empty column "
                 f"{name}."
             )
             notes.add(-1, text, Note("header-renamed", text, problem, hint, name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -203,7 +204,7 @@ def note_worksheet(
         problem = (
             f"The worksheet '{tab}' also has headers that petsync recognises, but is not read."
         )
-        hint = f"To read it instead, specify it: --sheet '{tab}', in Python tab='{tab}'."
+        hint = f"To read it instead, specify it: --sheet {shlex.quote(tab)}, in Python tab={tab!r}."
         notes.add(-1, "", Note("header-elsewhere", tab, problem, hint))
     _note_headless(grid, notes)
     # Merged ranges do not overlap, so together they cover each cell at most once.
