@@ -1,7 +1,9 @@
 """The base of a sheet: the store's records at its export, read back or refused."""
 
 import io
+import resource
 import zipfile
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from shop import plan_of
 from strategies import extras, ids, pets
 
-from petsync.errors import SheetError
+from petsync.errors import PlanError, SheetError
 from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.plan.change import Coverage, Snapshot
 from petsync.sheets import peek, read_sheet, results, sidecar, worksheet_of, write_sheet
@@ -561,6 +563,42 @@ def test_a_csv_that_cannot_be_written_keeps_its_sidecar(tmp_path, monkeypatch):
         write_sheet(a_snapshot(), path)
     monkeypatch.undo()
     assert len(read_sheet(path).base) == 1
+
+
+@contextmanager
+def full_disk(size):
+    """Let no file become larger than `size` bytes, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("room", ["for the file", "for none"])
+def test_a_sidecar_that_cannot_be_written_loses_and_doubles_nothing(tmp_path, room):
+    """If there is no room for the sidecar, the error says whether the file was written and what to
+    do. No plan is made from the file until it is exported again, and a comparison with the store
+    alone finds the pets.
+    """
+    path, sidecar_file = tmp_path / "pets.csv", tmp_path / "pets.csv.petsync-base"
+    write_sheet(a_snapshot(PETS[:1]), path)
+    size = path.stat().st_size
+    assert size < 500 < sidecar_file.stat().st_size
+    with full_disk(500 if room == "for the file" else 30), pytest.raises(SheetError) as caught:
+        write_sheet(a_snapshot(), path)
+    was_written = room == "for the file"
+    assert (len(read_sheet(path)) == 3) == was_written
+    begin = f"{path} was written, but" if was_written else f"{path} cannot be written: "
+    assert caught.value.message.startswith(begin)
+    assert caught.value.message.endswith(f"{sidecar_file} cannot be written: File too large")
+    assert "free space. Then export again, and move your edits there" in caught.value.hint
+    with pytest.raises(PlanError, match="the last write of the file was interrupted"):
+        plan_of(PETS, read_sheet(path))
+    assert plan_of(PETS, read_sheet(path), two_way=True).in_sync
+    write_sheet(a_snapshot(), path)
+    assert read_sheet(path).base_refused == ""
 
 
 def test_a_sidecar_is_as_private_as_its_csv(tmp_path):

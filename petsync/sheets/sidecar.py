@@ -72,7 +72,8 @@ def write_with_sidecar(
     `like`, users who cannot read the file at that path cannot read the new files either.
 
     Even after an interruption, the file is never beside the sidecar of another export: until both
-    are written, the sidecar is marked as unfinished. Raises SheetError if a file cannot be written.
+    are written, the sidecar is marked as unfinished. Raises SheetError if a file cannot be written;
+    if this is the sidecar, the mark stays, and the error says whether the file was written.
     """
     sidecar = sidecar_path(path)
     if lines is None and not _is_there(sidecar):
@@ -86,11 +87,12 @@ def write_with_sidecar(
             # The sidecar gets the permissions of the file.
             sidecar.chmod(path.stat().st_mode & 0o777)
         write_atomically(path, data, follow=follow, like=like, error=SheetError)
-    except SheetError:
+    except SheetError as problem:
         # The file has not changed, so its sidecar stays valid.
-        _restore(sidecar, previous)
+        _restore(sidecar, previous, f"{problem.message}, and")
         raise
-    _restore(sidecar, None if lines is None else "".join(f"{line}\n" for line in lines).encode())
+    new = None if lines is None else "".join(f"{line}\n" for line in lines).encode()
+    _restore(sidecar, new, f"{path} was written, but")
 
 
 def _is_there(sidecar: Path) -> bool:
@@ -127,14 +129,22 @@ def _read_if_there(sidecar: Path) -> bytes | None:
         return None
 
 
-def _restore(sidecar: Path, content: bytes | None) -> None:
-    if content is not None:
-        write_atomically(sidecar, content, follow=False, error=SheetError)
+def _restore(sidecar: Path, content: bytes | None, before: str) -> None:
+    """Write the sidecar, or remove it. The error of a failure begins with the text `before`."""
+    if content is None:
+        try:
+            sidecar.unlink(missing_ok=True)
+        except OSError as error:
+            raise SheetError(
+                f"{before} {sidecar} cannot be removed: {error.strerror}",
+                hint="Delete it: it holds no base.",
+            ) from None
         return
     try:
-        sidecar.unlink(missing_ok=True)
-    except OSError as error:
+        write_atomically(sidecar, content, follow=False, error=SheetError)
+    except SheetError as error:
         raise SheetError(
-            f"{sidecar}: this file cannot be removed: {error.strerror}",
-            hint="Delete it: it holds no base.",
+            f"{before} {error.message}",
+            hint=f"{error.hint} Then export again, and move your edits there: without this file, "
+            "they cannot be distinguished from changes in the store.",
         ) from None
