@@ -426,3 +426,29 @@ def test_a_parquet_export_that_pandas_read_is_a_sheet(tmp_path: Path) -> None:
     (change,) = plan_of(pets, sheet_from_frame(frame)).changes
     assert change.after is not None
     assert {*change.after.tags} == {Tag(None, "new"), Tag(None, "a, b")}
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "suggestion"),
+    [
+        ("id", dt.date(2026, 5, 1), "If 46143 is intended, write it as a string."),
+        ("id", dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC), "Write the number as a string."),
+        ("id", True, "Write the number as a string."),
+        ("id", "1.2E+3", "look the number up, then write the whole number as a string."),
+        (
+            "name",
+            dt.date(2026, 5, 1),
+            'If "May 1", "5/1" or "1/5" was typed, write it as a string.',
+        ),
+        ("name", True, "Write the value as a string."),
+        ("name", 1.5, "If 1.5 is not the intended value, write the intended value as a string."),
+        ("name", np.inf, "Write the value as a string."),
+        ("status", dt.date(2026, 5, 1), "Write the value as a string."),
+        ("category_id", dt.date(2026, 5, 1), "If 46143 is intended, write it as a string."),
+    ],
+)
+def test_the_advice_for_a_value_fits_a_frame(column, value, suggestion):
+    """A DataFrame has no formats and is not typed, so its findings advise to write strings."""
+    frame = pd.DataFrame({"id": [1], "name": ["x"], "status": ["sold"]}, dtype=object)
+    (finding,) = sheet_from_frame(frame.assign(**{column: [value]})).problems
+    assert finding.suggestion.endswith(suggestion)

@@ -221,7 +221,9 @@ def _special_number(text: str) -> SuspectText:
         f"The cell holds the number {text}, not text; leading zeros may be lost, even if the cell "
         "shows them."
     )
-    suggestion = f"If {text} is not the intended value, format the cell as text and type it again."
+    suggestion = (
+        f"If {text} is not the intended value, format the cell as text and type the intended value."
+    )
     return SuspectText("number-instead-of-text", problem, suggestion, is_value=True, meant=text)
 
 
@@ -468,8 +470,8 @@ def _scientific_hint(text: str) -> str:
     if not 0 <= exact.adjusted() <= 19:
         return ""
     return (
-        f"It was about {exact:.0f}; look the number up, format the column as text and type the "
-        "whole number."
+        f"It was about {exact:.0f}; look the number up, then format the column as text and type "
+        "the whole number."
     )
 
 

@@ -168,6 +168,10 @@ def _contains_marker(text: str, marker: str) -> bool:
 
 
 _MAX_VALUE_LENGTH = 200
+_TYPE_AGAIN = re.compile(
+    r"([Ff])ormat the (?:cell|column) as text and type ([a-z ]+?)(?: again)?\."
+)
+"""Advice for a spreadsheet program, which does not fit a DataFrame."""
 
 
 class Note(NamedTuple):
@@ -234,6 +238,11 @@ class Notes:
         row = int(self._grid.rows[at]) if at >= 0 else self._grid.header_row
         position = self._columns.get(column)
         place = self._grid.places[position] if position is not None else self._place(column)
+        suggestion = note.suggestion.replace(CLEARED, marker or CLEAR) or rule.cure.replace(
+            CLEAR, marker or CLEAR
+        )
+        if not self._grid.header_row:
+            suggestion = _TYPE_AGAIN.sub(_write_string, suggestion)
         return Finding(
             address=cell_address(self._grid.tab, place, row),
             row=row,
@@ -242,8 +251,7 @@ class Notes:
             rule=rule.code,
             value=note.value[:_MAX_VALUE_LENGTH],
             problem=note.problem or rule.meaning,
-            suggestion=note.suggestion.replace(CLEARED, marker or CLEAR)
-            or rule.cure.replace(CLEAR, marker or CLEAR),
+            suggestion=suggestion,
             meant=None if note.meant is None or has_marker(note.meant, marker) else note.meant,
             is_sure=note.is_sure,
         )
@@ -251,6 +259,11 @@ class Notes:
     def _place(self, column: str) -> str:
         """Return the place of a column that is missing or has no header."""
         return column if column in self._grid.places or not self._grid.header_row else ""
+
+
+def _write_string(advice: re.Match[str]) -> str:
+    verb = "Write" if advice[1] == "F" else "write"
+    return f"{verb} {advice[2]} as a string."
 
 
 def _is_error(note: Note) -> bool:
