@@ -193,7 +193,7 @@ def test_a_page_of_findings_names_each_rule_and_its_first_cells() -> None:
     sheet = sheet_with(*findings, finding("unknown-status", 3))
     html = sheet_html(sheet)
     assert "30 warnings: status-spelling" in html
-    assert "Pets!C0; Pets!C2; Pets!C4 ...: The store has no such status." in html
+    assert "Pets!C0; Pets!C2; Pets!C4 ...: petsync knows no such status." in html
     assert "<details>" in html
     assert "... and 10 more" in html
     assert "explains each code" in html

@@ -96,7 +96,7 @@ def test_a_plan_says_all_in_html() -> None:
         "not in the sheet",
         "matches several pets: 3, 8",
         "Give the row its id.",
-        "The store has no such status.",
+        "petsync knows no such status.",
         "Pet 100 (Tom) would be deleted.",
     ):
         assert part in reader.text

@@ -65,7 +65,7 @@ def test_findings_as_json() -> None:
         "severity": "error",
         "rule": "unknown-status",
         "value": "availabel",
-        "problem": "The store has no such status.",
+        "problem": "petsync knows no such status.",
         "suggestion": "Write available if you mean that.",
         "meant": None,
         "is_sure": False,

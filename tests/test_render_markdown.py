@@ -112,7 +112,7 @@ def test_a_plan_as_markdown() -> None:
     assert ["", "", "tags", "`-shy`", '`+"good with kids"`', ""] in rows
     assert ["`100`", "`Tom`", "`sold; category: Cats (2)`", "not in the sheet"] in rows
     assert ["The row matches several pets: 3, 8. Give the row its id.", "`Pets!A12`"] in rows
-    assert ["The store has no such status.", "`Pets!C60`"] in rows
+    assert ["petsync knows no such status.", "`Pets!C60`"] in rows
     assert ["Pet 100 (Tom) would be deleted. Look twice."] in rows
 
 

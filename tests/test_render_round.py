@@ -306,7 +306,7 @@ def test_a_strict_job_says_why_nothing_was_done() -> None:
     """If errors in the sheet stop a strict job, the round gives this reason, and does not say that
     other rows are used.
     """
-    finding = (Difference(kind="finding", problem="'avialable': The store has no such status."),)
+    finding = (Difference(kind="finding", problem="'avialable': petsync knows no such status."),)
     hint = "Nothing was changed, because strict is set."
     stopped = round_of(status="findings", findings=1, problem="/srv/pets.csv: 1 error", hint=hint)
     text = " ".join(round_text(RoundReport(round=stopped, open=finding)).split())

@@ -82,7 +82,7 @@ Delete 2 pets
   ! Pets!A12: The row matches several pets: 3, 8. Give the row its id.
 
 1 row needs fixing
-  x Pets!C60: The store has no such status.
+  x Pets!C60: petsync knows no such status.
 
 Notes
   * Pet 100 (Tom) would be deleted. Look twice.
@@ -147,7 +147,7 @@ petsync sheet
   ! Pets!C10:C13 (4 cells)
 
 3 errors: unknown-status
-  The store has no such status.
+  petsync knows no such status.
   x Pets!C4, C6 "availabel": Write available if you mean that.
   x Pets!C5 "solld": Write sold.
 
@@ -583,9 +583,9 @@ def test_a_blocked_row_names_its_pet() -> None:
         BLOCKED,
     )
     text = plan_text(plan_with(blocked=blocked))
-    assert "x Pets!C60, pet 17 (Bella): The store has no such status." in text
-    assert "x Pets!C60, pet 18: The store" in text
-    assert "x Pets!C60: The store" in text
+    assert "x Pets!C60, pet 17 (Bella): petsync knows no such status." in text
+    assert "x Pets!C60, pet 18: petsync knows" in text
+    assert "x Pets!C60: petsync knows" in text
 
 
 def test_a_conflict_of_a_whole_row_names_its_pet() -> None:

@@ -69,7 +69,7 @@ def test_a_plan_as_a_workbook(tmp_path: Path) -> None:
     ]
     assert rows(book["Notes"]) == [("Pet 100 (Tom) would be deleted. Look twice.",)]
     assert rows(book["Needs fixing"]) == [
-        (60, "Pets!C60", None, None, "The store has no such status.")
+        (60, "Pets!C60", None, None, "petsync knows no such status.")
     ]
     facts = {row[0]: row[1:] for row in rows(book["Summary"])}
     assert facts["to change"] == (1, "name 1, status 1, tags 1, photo_urls 1")

@@ -63,7 +63,7 @@ def test_each_finding_is_at_its_cell(tmp_path):
     assert colours(sheet)["D3"] == WARNING
     assert done.cells == len(colours(sheet))
     text = comments(sheet)["C3"]
-    assert text.startswith("petsync: The store has no such status.\nWrite sold")
+    assert text.startswith("petsync: petsync knows no such status.\nWrite sold")
     assert text.endswith(" (unknown-status)")
     assert sheet["C3"].comment.author == "petsync"
     assert comments(sheet).keys() == colours(sheet).keys()
@@ -160,7 +160,7 @@ def test_people_keep_their_comments(tmp_path):
     out, done, sheet = annotated(path)
     texts = comments(sheet)
     assert texts["A2"] == "is that right?"
-    assert texts["C3"].startswith("Mia told me so\n\npetsync: The store has no such status.")
+    assert texts["C3"].startswith("Mia told me so\n\npetsync: petsync knows no such status.")
     assert openpyxl.load_workbook(out)["Notes"]["A1"].comment.text == "for us"
     assert "1 cell has a comment already; petsync's text is below it." in done.lost
     assert sheet["C3"].comment.author == "Anna"
@@ -264,7 +264,7 @@ def test_an_answer_to_petsync_is_kept(tmp_path):
     answer = rb"(\(unknown-status\))</t>"
     change(one, {"comments1.xml": lambda data: re.sub(answer, rb"\1&#10;Anna: it is</t>", data)})
     _, _, sheet = annotated(one, tmp_path / "two.xlsx")
-    assert comments(sheet)["C3"].startswith("Anna: it is\n\npetsync: The store")
+    assert comments(sheet)["C3"].startswith("Anna: it is\n\npetsync: petsync knows")
     assert comments(sheet)["C3"].count("petsync:") == 1
 
 

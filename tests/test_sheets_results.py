@@ -78,7 +78,7 @@ def test_each_row_tells_what_became_of_it(workbook, tmp_path):
     assert rows[2][5:] == ("applied", None, None, "3")
     assert rows[3] == ("91", "Rex", "sold", "merge", 2.5, "applied", "=added", "91", "4")
     assert rows[4][5] == "needs fixing"
-    assert rows[4][6].startswith("Pets!C5: The store has no such status. Write sold")
+    assert rows[4][6].startswith("Pets!C5: petsync knows no such status. Write sold")
     assert rows[5][0] is None
     assert rows[5][3] == "ADD"
     assert rows[5][5:] == ("failed", "the service said: a_x0001_\n'b'", None, "6")

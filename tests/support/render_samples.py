@@ -98,7 +98,7 @@ OVER = Refusal(
     "--max-delete 2",
 )
 SILENT = FailedLookup("sold", "findPetsByStatus: the service answered 503")
-BLOCKED = Blocked(row=60, source="Pets!C60", problem="The store has no such status.")
+BLOCKED = Blocked(row=60, source="Pets!C60", problem="petsync knows no such status.")
 
 
 def plan_with(*changes: Change, **more: Any) -> Plan:
@@ -230,7 +230,7 @@ def finding(rule: str, row: int, **more: object) -> Finding:
         "severity": "error",
         "rule": rule,
         "value": "availabel",
-        "problem": "The store has no such status.",
+        "problem": "petsync knows no such status.",
         "suggestion": "Write available if you mean that.",
     }
     return msgspec.convert({**values, **more}, Finding)

@@ -256,7 +256,7 @@ FIELDS = (
     ),
     error(
         "unknown-status",
-        "The store has no such status.",
+        "petsync knows no such status.",
         "availabel",
         "available",
         "Write one of the store's statuses.",
@@ -444,7 +444,7 @@ IDS = (
     ),
     error(
         "id-scientific",
-        "The id is in scientific notation, so its last digits are lost.",
+        "The id is in scientific notation, so its last digits may be lost.",
         "1.2E+3",
         "1204, as text",
         "Format the column as text and type the whole number.",
