@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from doubles import Double
@@ -40,7 +41,7 @@ def scenario(_open_box: Sandbox, tmp_path: Path) -> Iterator[Scenario]:
 
 
 class Somebody(Double, of=Watcher):
-    """A watcher that adds a pet to the store while a round runs."""
+    """A watcher that puts a pet like the new one into the store while a round runs."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -50,11 +51,14 @@ class Somebody(Double, of=Watcher):
 
     @contextmanager
     def step(self, round_: Round, name: Step) -> Iterator[None]:
-        """Add the pet after the round has applied its plan."""
+        """Add the pet, or give it the values of the new one, after the round has applied its
+        plan.
+        """
         yield
         if name == "apply":
-            made = next(pet for pet in self.scenario.box.pets() if pet.name == "New")
-            self.scenario.box.reset([*self.scenario.box.pets(), other(made, id=500)])
+            others = [pet for pet in self.scenario.box.pets() if pet.id != 500]
+            made = next(pet for pet in others if pet.name == "New")
+            self.scenario.box.reset([*others, other(made, id=500)])
 
     def on_end(self, report: RoundReport) -> None:
         """Do nothing."""
@@ -119,6 +123,26 @@ def test_a_like_pet_that_somebody_else_added_meanwhile_is_drift(scenario: Scenar
     assert "appeared in the store during this round" in next(
         e.problem for e in report.open if e.pet_id == 500
     )
+
+
+@pytest.mark.parametrize(
+    ("scope", "earlier"),
+    [({"statuses": ("available",)}, {"status": "sold"}), ({"tags": ("calm",)}, {"tags": ()})],
+    ids=["by status", "by tag"],
+)
+def test_a_like_pet_that_enters_the_scope_has_not_appeared(
+    scenario: Scenario, scope: dict[str, Any], earlier: dict[str, Any]
+) -> None:
+    """A pet that existed before the round, and gets the values of a new row during it, is not
+    reported as one that appeared.
+    """
+    new = other(PETS[2], id=None, name="New")
+    scenario.write([*PETS, new])
+    scenario.box.reset([*PETS, other(new, id=500, name="Old", **earlier)])
+    report = scenario.run(mode="push", watchers=[Somebody(scenario)], **scope)
+    assert report.round.to_store.add == 1
+    assert scenario.store_pets()[500] == other(new, id=500)
+    assert not any("appeared" in each.problem for each in report.open)
 
 
 def test_like_rows_of_one_sheet_are_nobody_else_s(scenario: Scenario) -> None:

@@ -94,13 +94,14 @@ def note_copies(plan: Plan) -> Iterator[Difference]:
 
 def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iterator[Difference]:
     """Yield a difference for each pet that appeared during the run, but was not added by it, and
-    has the same values as a pet that the run added.
+    has the same values as a pet that the run added. `before` may have pets outside of the job's
+    scope: they existed, and may have entered it.
     """
     added = {} if report is None else _find_added_contents(report)
     if report is None or not added:
         return
     own = [each.assigned_id for each in report.results if each.assigned_id is not None]
-    new = after.rows[~has_id_in(after.rows, {*ids_of(before.rows), *own})]
+    new = after.rows[~has_id_in(after.rows, {*ids_of(before.words), *own})]
     for pet in pets_from_frame(new):
         if content(pet) in added:
             yield Difference(

@@ -633,7 +633,7 @@ class _Execution:
 
     def _compare_again(self) -> None:
         sheet, snapshot = self.comparer.read(), self.comparer.snapshot()
-        before, job = self.comparison.snapshot, self.context.job
+        before, job = self.comparison.seen, self.context.job
         self.comparison = compare_sides(
             self.comparer, sheet, snapshot, replace(self.start, base=self.base)
         )
