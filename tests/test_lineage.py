@@ -1781,7 +1781,7 @@ def test_a_rename_that_only_the_place_tells_is_named_in_the_plan(newby: Desk) ->
     newby.write(8, {"name": "Zorgon"})
     plan = newby.plan()
     assert [each.pet_id for each in plan.updates] == [pet.id]
-    (note,) = [each for each in plan.notes if each.startswith("Renamed:")]
+    (note,) = [each for each in plan.notes if each.startswith("Probably renamed:")]
     assert f"(pet {pet.id}, added on 20" in note
     assert "as 'Newby', now 'Zorgon')" in note
     newby.write(8, {"action": "add-another"})
@@ -1799,7 +1799,7 @@ def test_a_rename_that_more_than_the_place_tells_needs_no_note(newby: Desk, edit
     newby.write(8, edit)
     plan = newby.plan()
     assert len(plan.updates) == 1
-    assert not [each for each in plan.notes if each.startswith("Renamed:")]
+    assert not [each for each in plan.notes if each.startswith("Probably renamed:")]
 
 
 RENAMED = (

@@ -1028,7 +1028,7 @@ class Sender:
     them.
     """
     repeated: set[int] = field(default_factory=set)
-    """The changes that were sent more than once."""
+    """The changes that this sender sent more than once, besides retries of the HTTP client."""
 
     async def send(self, number: int, change: Change) -> Result:
         """Read the pet, send the change if this is still right, and return the result.

@@ -505,8 +505,8 @@ def with_missing(base: Base | None, sheet: Sheet) -> Base | None:
 
 
 def is_other(pet: Pet, row_pet: Pet) -> bool:
-    """Return true if the sheet's values (`row_pet`) differ from the base's pet in any column,
-    including ids assigned since.
+    """Return true if the sheet's values (`row_pet`) differ from the base's pet in any column.
+    Ids are compared too.
     """
     return not all(equal(pet, row_pet, column) for column in COLUMNS)
 

@@ -148,8 +148,9 @@ class Remarks:
         ]
         if pairs:
             yield (
-                f"Renamed: {first_items(pairs)}. Only their places show to which pets these rows "
-                "belong. For a new pet, write `add-another` in the action column."
+                f"Probably renamed: {first_items(pairs)}. These rows were matched to their pets "
+                "only by their position in the sheet. If a row is meant to be a new pet, write "
+                "`add-another` in its action column."
             )
 
     def _iter_misnamed_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:

@@ -1101,8 +1101,8 @@ class SheetForm(Form):
         mapping: Mapping[str, str],
         corrections: Mapping[str, str],
     ) -> None:
-        """Read the file; returns at once. With corrections, the file must be the one that the user
-        saw, without changes.
+        """Start to read the file in the background. If there are corrections, the file must not
+        have changed since the user saw it.
         """
         self.mapping = dict(mapping)
         digest = self.sheet.digest if self.sheet is not None and corrections else ""
