@@ -214,24 +214,29 @@ def _read_json(body: bytes) -> pa.Table | None:
         explicit_schema=_PET, unexpected_field_behavior="error", newlines_in_values=has_breaks
     )
     tables: list[pa.Table] = []
-    for start in range(0, len(parts), _AT_ONCE):
-        some = parts[start : start + _AT_ONCE]
-        lines = b"\n".join(some)
-        if not _are_objects(some if has_breaks else lines):
+    while parts:
+        part = _read_part(parts[:_AT_ONCE], options)
+        if part is None:
             return None
-        try:
-            read = read_json(pa.BufferReader(lines), ReadOptions(block_size=_BLOCK_BYTES), options)
-            read.validate(full=True)
-        except pa.ArrowInvalid:
-            return None
-        has_nulls = any(
-            chunk.values.null_count for name in ("tags", "photoUrls") for chunk in read[name].chunks
-        )
-        if has_nulls or len(read) != len(some):
-            return None
-        tables.append(_with_schema(read))
-    del parts
+        tables.append(part)
+        # Free the memory of these parts before the next table needs some.
+        del parts[:_AT_ONCE]
     return _join(tables)
+
+
+def _read_part(pets: list[msgspec.Raw], options: ParseOptions) -> pa.Table | None:
+    lines = b"\n".join(pets)
+    if not _are_objects(pets if options.newlines_in_values else lines):
+        return None
+    try:
+        read = read_json(pa.BufferReader(lines), ReadOptions(block_size=_BLOCK_BYTES), options)
+        read.validate(full=True)
+    except pa.ArrowInvalid:
+        return None
+    has_nulls = any(
+        chunk.values.null_count for name in ("tags", "photoUrls") for chunk in read[name].chunks
+    )
+    return None if has_nulls or len(read) != len(pets) else _with_schema(read)
 
 
 def _join(tables: list[pa.Table]) -> pa.Table:
