@@ -4,7 +4,8 @@
 
 The same bytes become petsync's Arrow table, petsync's DataFrame, the objects of `orjson.loads` with
 the collector off, and an Arrow table by DuckDB's `read_json`, which finds the schema itself, uses
-all processors and reads the file during the measured time.
+all processors and reads the file during the measured time. The same pets as XML become petsync's
+Arrow table too.
 
 Each run has a process of its own. Times are the least of five runs, because page faults make them
 vary; the least of orjson is F, the floor, which benchmarks/end_to_end.py uses too. Peak memory is
@@ -28,12 +29,17 @@ from typing import Any
 import duckdb
 import orjson
 
-from petsync.table.arrow import frame_from_json, table_from_json
+from petsync.protocol.json import decode_pet
+from petsync.protocol.xml import encode_pet
+from petsync.table.arrow import frame_from_json, table_from_json, table_from_xml
 
 ARROW, FRAME, FLOOR = "petsync (Arrow table)", "petsync (DataFrame)", "orjson.loads, gc off"
 DUCKDB = "DuckDB read_json -> Arrow"
+XML = "petsync (Arrow table), XML"
 TIME, TABLES = 1.0, 1.3
 """Goals of petsync's Arrow table: its time / F, and (its peak memory - the bytes) / the table."""
+XML_TIME = 8.0
+"""The goal of the table from XML: its time / that from JSON."""
 RUNS = 5
 
 
@@ -53,13 +59,23 @@ def main(sizes: list[int]) -> None:
         for pets in sizes:
             path = Path(folder) / f"{pets}.json"
             path.write_bytes(answer(pets))
-            show(pets, path.stat().st_size, {name: measure(name, path) for name in LOADS})
+            as_xml = path.with_suffix(".xml")
+            as_xml.write_bytes(xml_answer(pets))
+            costs = {name: measure(name, as_xml if name == XML else path) for name in LOADS}
+            show(pets, path.stat().st_size, as_xml.stat().st_size, costs)
             path.unlink()
+            as_xml.unlink()
 
 
 def answer(pets: int) -> bytes:
     """Return the service's response with `pets` pets, as the sandbox writes it."""
     return orjson.dumps([_pet(number) for number in range(1, pets + 1)])
+
+
+def xml_answer(pets: int) -> bytes:
+    """Return the same response as XML."""
+    documents = (encode_pet(decode_pet(orjson.dumps(_pet(n)))) for n in range(1, pets + 1))
+    return b"<Pets>%b</Pets>" % b"".join(each.partition(b"\n")[2] for each in documents)
 
 
 def measure(name: str, path: Path) -> Cost:
@@ -82,7 +98,7 @@ def run_once(name: str, path: Path) -> Cost:
     result = LOADS[name](source)
     seconds, processor = time.perf_counter() - begun, time.process_time() - used
     peak = 1024 * (status("VmHWM") - before)
-    return Cost(seconds, processor, peak, result.nbytes if name in (ARROW, DUCKDB) else 0)
+    return Cost(seconds, processor, peak, result.nbytes if name in TABULAR else 0)
 
 
 def status(field: str) -> int:
@@ -91,10 +107,11 @@ def status(field: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(field + ":"))
 
 
-def show(pets: int, size: int, costs: dict[str, Cost]) -> None:
+def show(pets: int, size: int, xml_size: int, costs: dict[str, Cost]) -> None:
     """Print the table of one size, with each contender's ratio to F, and the goals."""
-    floor, ours = costs[FLOOR], costs[ARROW]
-    print(f"\n{pets:,} pets, {size / 2**20:,.0f} MiB of JSON, least of {RUNS} processes")
+    floor, ours, from_xml = costs[FLOOR], costs[ARROW], costs[XML]
+    sizes = f"{size / 2**20:,.0f} MiB of JSON, {xml_size / 2**20:,.0f} MiB of XML"
+    print(f"\n{pets:,} pets, {sizes}, least of {RUNS} processes")
     print(f"{'':28}{'seconds':>9}{'/ F':>7}{'processor':>11}{'/ F':>7}{'peak MiB':>10}{'table':>8}")
     for name, cost in costs.items():
         print(
@@ -105,6 +122,7 @@ def show(pets: int, size: int, costs: dict[str, Cost]) -> None:
     _met(f"{ARROW} in at most {TIME:g} F", ours.seconds / floor.seconds, TIME)
     beyond = (ours.peak - size) / ours.table
     _met(f"its peak at most the bytes and {TABLES:g} tables", beyond, TABLES)
+    _met(f"XML in at most {XML_TIME:g} times JSON", from_xml.seconds / ours.seconds, XML_TIME)
 
 
 def _met(goal: str, value: float, most: float) -> None:
@@ -125,8 +143,10 @@ LOADS: dict[str, Callable[[Any], Any]] = {
     FRAME: frame_from_json,
     FLOOR: _load_without_collector,
     DUCKDB: _load_by_duckdb,
+    XML: table_from_xml,
 }
 """Each contender; it gets the bytes, or DuckDB their file."""
+TABULAR = (ARROW, DUCKDB, XML)
 
 
 def _pet(number: int) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as stdlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +13,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import pets
+from msgspec.structs import replace
+from strategies import ids, pets, xml_pets
 
+from petsync.client.loaders import as_table
 from petsync.errors import ResponseError
 from petsync.models import MAX_ID, Category, Pet, Tag
-from petsync.protocol import json
+from petsync.protocol import json, xml
+from petsync.protocol.operations import Response, find_pets_by_status
 from petsync.table import frame as frames
 from petsync.table.arrow import (
     SCHEMA,
@@ -25,6 +29,7 @@ from petsync.table.arrow import (
     table_from_frame,
     table_from_json,
     table_from_pets,
+    table_from_xml,
 )
 from petsync.table.frame import frame_from_pets, pets_from_frame
 
@@ -85,15 +90,163 @@ LIKELY = st.fixed_dictionaries(
 def test_any_json_is_read_as_the_careful_decoder_reads_it(values: list[Any], indent: int) -> None:
     """Whatever a service sends, and however it lays it out, gives the same pets or an error."""
     body = stdlib.dumps(values, indent=indent).encode()
+    careful = table_or_error(lambda: table_from_pets(json.decode_pets_carefully(body)))
+    assert table_or_error(lambda: table_from_json(body, copies=True)) == careful
 
-    def read(table: Callable[[], pa.Table]) -> pa.Table | str:
-        try:
-            return table()
-        except ResponseError as error:
-            return error.message
 
-    careful = read(lambda: table_from_pets(json.decode_pets_carefully(body)))
-    assert read(lambda: table_from_json(body, copies=True)) == careful
+def table_or_error(read: Callable[[], pa.Table]) -> pa.Table | str:
+    try:
+        return read()
+    except ResponseError as error:
+        return error.message
+
+
+XML_STARTS = [
+    *("", "\n", '<?xml version="1.0"?>', "<?xml version='1.0' encoding='utf-8'?>\n"),
+    '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>',
+]
+XML_ROOTS = ["<Pets>{}</Pets>", "<pets>\n{}\n</pets>\n", "<Pet>{}</Pet>", "<a-b.c>{}</a-b.c>"]
+XML_FORMS = ["<{0}>{1}</{0}>"] * 9 + ["\n  <{0}>{1}</{0}>\r\n", "text<{0}>{1}</{0}>"]
+XML_EMPTY = ["<{0}/>", "<{0} />", "<{0}></{0}>", "<{0}>\n</{0}>", "<{0}\n/>"]
+XML_TEXTS = st.text("aé\r\n\xa0\u2003", max_size=3) | st.sampled_from(
+    [
+        *("&lt;b&gt;", "&#38;lt;&amp;gt;", "&quot;&apos;"),
+        *("&#13;&#10;", "&#xe9;", "&#32;", "&#x0000020;", "&#" + "0" * 5000 + "65;"),
+    ]
+)
+
+
+@st.composite
+def xml_documents(draw: st.DrawFn) -> bytes:
+    """A list of pets as XML of known elements, in any of their forms."""
+
+    def element(name: str, content: str) -> str:
+        form = draw(st.sampled_from(XML_FORMS if content else XML_EMPTY))
+        return form.format(name, content)
+
+    def label() -> str:
+        fields = [element("id", str(draw(ids))), element("name", draw(XML_TEXTS))]
+        return "".join(fields[draw(st.integers(0, 1)) : draw(st.integers(1, 2))])
+
+    def array(name: str, item: str, make: Callable[[], str]) -> str:
+        items = [make() for _ in range(draw(st.integers(0, 3)))]
+        if has_arrays:
+            return element(name, "".join(element(item, each) for each in items))
+        return "".join(element(name, each) for each in items)
+
+    def pet() -> str:
+        fields = [
+            element("id", str(draw(ids))),
+            element(category, label()),
+            element("name", draw(XML_TEXTS)),
+            element("status", draw(XML_TEXTS)),
+            array(photo, photo_item, lambda: draw(XML_TEXTS)),
+            array(tag, tag_item, label),
+        ]
+        return element(name, "".join(draw(st.permutations(fields))[: draw(st.integers(0, 6))]))
+
+    has_arrays = draw(st.booleans())
+    name, category = draw(st.sampled_from(["Pet", "pet"])), draw(st.sampled_from(CATEGORIES))
+    photo, photo_item = draw(st.sampled_from(PHOTOS[:2])), draw(st.sampled_from(PHOTOS))
+    tag, tag_item = draw(st.sampled_from(TAGS[:3])), draw(st.sampled_from(TAGS))
+    pets = "".join(pet() for _ in range(draw(st.integers(0, 3))))
+    start, root = draw(st.sampled_from(XML_STARTS)), draw(st.sampled_from(XML_ROOTS))
+    return (start + root.format(pets)).encode()
+
+
+CATEGORIES, PHOTOS = ["category", "Category"], ["photoUrls", "photoUrl", "item"]
+TAGS = ["tags", "tag", "Tag", "item"]
+
+
+@given(xml_documents(), st.sampled_from([1, 60, 1 << 20]))
+def test_any_xml_is_read_as_the_careful_decoder_reads_it(body: bytes, block: int) -> None:
+    """However a service writes its pets, and wherever they are cut, they are the same."""
+    assert_same_xml(body, block)
+
+
+def assert_same_xml(body: bytes, block: int = 1 << 20) -> None:
+    """Assert that both decoders give the same table or the same error."""
+    careful = table_or_error(lambda: table_from_pets(xml.decode_pets(body)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("petsync.table.arrow._XML_BLOCK_BYTES", block)
+        assert table_or_error(lambda: table_from_xml(body, copies=True)) == careful, body
+
+
+XML_PIECES = [
+    *("<id>7</id>", "<name>n</name>", "<status/>", "<category/>", "<Category>c</Category>"),
+    *("<photoUrls>u</photoUrls>", "<photoUrl>u</photoUrl>", "<tags>9</tags>", "<Tag/>"),
+    *("<tag><id>7</id></tag>", "<tags><tag/></tags>", "<item>9</item>", "<item/>", "<x>9</x>"),
+    *("<!DOCTYPE p [<!ENTITY x 'y'>]>", "\ufeff", "<!-- <Pets><Pet> -->"),
+    *("<Pet>", "</Pet>", "<Pet/>", "<pet/>", "<PET/>", "</tags>", "<tags>", "<Pet></Pet>"),
+    *("<id a='>'>7</id>", "<x xmlns='urn:x'/>", "<p:id xmlns:p='urn:x'>7</p:id>", "<id>7</id >"),
+    *("<!-- </Pet> -->", "<![CDATA[</Pet>]]>", "<![CDATA[7]]>", "<?p <Pet> ?>"),
+    *("]]>", ">", "<", "&", "&x;", "&#0;", "&#xD800;", "&#55;", "\x01", "\uffff", "\0"),
+    *("0", "0x", "-", "+", " ", "1_", ".", "e", "٣", "x", "0" * 17, "9" * 18),
+]
+XML_IN_ARRAYS = (
+    "<Pets><Pet><id>1</id><category><id>2</id><name>c</name></category><photoUrls><photoUrls>u"
+    "</photoUrls></photoUrls><tags><tags><id>3</id><name>t</name></tags><tags><id>4</id></tags>"
+    "</tags></Pet></Pets>"
+)
+XML_BARE = (
+    "<Pets><Pet><tags><id>3</id><name>t</name></tags><tags><id>4</id></tags><photoUrls>u"
+    "</photoUrls><photoUrls>v</photoUrls><name>n</name></Pet><Pet></Pet></Pets>"
+)
+
+
+@pytest.mark.parametrize("piece", XML_PIECES)
+@pytest.mark.parametrize("document", [XML_IN_ARRAYS, XML_BARE])
+def test_anything_anywhere_in_xml_is_read_as_the_careful_decoder_reads_it(
+    document: str, piece: str
+) -> None:
+    """Something unusual, wherever it is, gives the same pets or the same error."""
+    for place in [found.start() for found in re.finditer("<|(?<=>)|$", document)]:
+        assert_same_xml((document[:place] + piece + document[place:]).encode())
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        *("<html><Pet></Pet></html>", "<HTML><Pet></Pet></HTML>", "<Pets><Pet></Pet>"),
+        *("<Pets><Pet></Pet></Pets><a/>", "<Pets><Pet></Pet><a/></Pets>"),
+        '<?xml version="1.0" encoding="latin-1"?><Pets><Pet><name>é</name></Pet></Pets>',
+        '<?xml version="1.0" encoding="utf-16"?><Pets><Pet></Pet></Pets>',
+    ],
+)
+def test_an_unusual_document_is_read_as_the_careful_decoder_reads_it(document: str) -> None:
+    """A web page, a second root, a broken document and another encoding are read the same."""
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "latin-1"):
+        assert_same_xml(document.encode(encoding))
+
+
+SHAPES = [
+    xml.Shape(),
+    xml.Shape(photo_item="photoUrl", tag_item="tag", list_root="pets"),
+    xml.Shape(photo_array="photoUrl", tag_array="tag", tag_item="Tag", category="Category"),
+    xml.Shape(photo_array="", tag_array=""),
+]
+
+
+@given(st.lists(xml_pets, min_size=1, max_size=4), st.sampled_from(SHAPES))
+def test_xml_of_known_elements_needs_no_careful_decoder(
+    several: list[Pet], shape: xml.Shape
+) -> None:
+    """A response with the usual XML of each shape is read without an object for each pet."""
+    plain = [without_extra(pet) for pet in several]
+    body = xml.encode_pets(plain, shape)
+    careful = table_from_pets(xml.decode_pets(body))
+    call = as_table(find_pets_by_status(["sold"]), copies=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(xml, "parse", None)
+        assert call.read(Response(200, {"content-type": "application/xml"}, body)) == careful
+
+
+def without_extra(pet: Pet) -> Pet:
+    """Return the pet without unknown fields, and with at least a name in each tag."""
+    category = pet.category and Category(pet.category.id, pet.category.name)
+    tags = tuple(Tag(tag.id, tag.name or "") for tag in pet.tags)
+    photos = tuple(url for url in pet.photo_urls if url.strip())
+    return replace(pet, category=category, tags=tags, photo_urls=photos, extra=None)
 
 
 @pytest.mark.parametrize(
@@ -172,12 +325,17 @@ def test_many_pets_are_the_same_as_few(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pets_from_frame(frame_from_table(part)) == several[1_000:1_030]
 
 
-def test_a_pet_that_is_listed_twice_is_one_row() -> None:
+@pytest.mark.parametrize(
+    ("encode", "read"), [(json.encode_pets, table_from_json), (xml.encode_pets, table_from_xml)]
+)
+def test_a_pet_that_is_listed_twice_is_one_row(
+    encode: Callable[[list[Pet]], bytes], read: Callable[..., pa.Table]
+) -> None:
     """Of several copies of a pet the last one stays, and all pets without an id."""
-    body = json.encode_pets([Pet(id=1, name="a"), Pet(id=2), Pet(id=1, name="b"), Pet(), Pet()])
-    assert table_from_json(body)["id"].to_pylist() == [2, 1, None, None]
-    assert table_from_json(body)["name"].to_pylist() == [None, "b", None, None]
-    assert table_from_json(body, copies=True)["id"].to_pylist() == [1, 2, 1, None, None]
+    body = encode([Pet(id=1, name="a"), Pet(id=2), Pet(id=1, name="b"), Pet(), Pet()])
+    assert read(body)["id"].to_pylist() == [2, 1, None, None]
+    assert read(body)["name"].to_pylist() == [None, "b", None, None]
+    assert read(body, copies=True)["id"].to_pylist() == [1, 2, 1, None, None]
 
 
 def test_the_bad_pet_of_a_late_batch_is_named() -> None:

@@ -38,6 +38,7 @@ from petsync.table.arrow import (
     sorted_by_id,
     table_from_json,
     table_from_pets,
+    table_from_xml,
     without_duplicates,
 )
 
@@ -273,10 +274,8 @@ def as_table(call: Call[list[Pet]], *, copies: bool = False) -> Call[pa.Table]:
     """
 
     def read_table(response: Response) -> pa.Table:
-        if detect_media(response) == "json":
-            return table_from_json(response.body, copies=copies)
-        table = table_from_pets(call.read(response))
-        return table if copies else without_duplicates(table)
+        read = table_from_json if detect_media(response) == "json" else table_from_xml
+        return read(response.body, copies=copies)
 
     return Call(call.request, read_table)
 
