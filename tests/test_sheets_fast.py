@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 import openpyxl
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
@@ -20,7 +21,7 @@ from petsync.models import MIN_ID, Category, Pet, Tag
 from petsync.sheets import csv
 from petsync.sheets.csv import MAX_CELL_LENGTH, Mark, parse_block
 from petsync.sheets.files import Source
-from petsync.sheets.grid import CellKind, Cells, Grid, letter
+from petsync.sheets.grid import ROW_NUMBER, CellEdits, CellKind, Cells, Grid, letter
 from petsync.sheets.headers import Mapper
 from petsync.sheets.validate import columns
 from petsync.sheets.validate.columns import NBSP, Column
@@ -34,6 +35,8 @@ from petsync.sheets.xlsx.survey import Extent, extent
 from petsync.sheets.xlsx.xml import contains_pair
 from petsync.table.arrow import PetTable, frame_from_table, table_from_pets
 from petsync.table.cells import BLANKS, trim
+from petsync.table.frame import frame_from_pets
+from petsync.table.sheet import Sheet
 
 pytestmark = pytest.mark.slow
 
@@ -85,6 +88,90 @@ def test_bytes_that_are_not_utf8_are_refused_alike(body):
     except UnicodeDecodeError:
         refused = True
     assert ("is not UTF-8" in str(grid(data, 1 << 20))) == refused
+
+
+TITLES = ["id,name", "name", "id,name,,", "id,name,outcome,message,assigned_id,row", "row,id"]
+FULL = st.lists(st.lists(CELLS, min_size=1, max_size=6).map(",".join), max_size=12)
+LINES = st.integers(1, 12)
+CHANGED = st.dictionaries(
+    st.sampled_from(["id", "name", "outcome"]), st.sampled_from(["", "=1", "7"])
+)
+SHARED = {
+    "outcome": "unchanged",
+    "message": "as it is, still",
+    "assigned_id": "",
+    "row": ROW_NUMBER,
+}
+
+
+@settings(max_examples=600, deadline=None)
+@given(
+    title=st.sampled_from(TITLES),
+    head=st.sampled_from(["", "\ufeff", "sep=,\n"]),
+    body=FULL,
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+    own=st.dictionaries(LINES, CHANGED, max_size=3),
+    removed=st.sets(LINES, max_size=2),
+    kinds=st.lists(st.integers(0, 2), min_size=12, max_size=12),
+    has_results=st.booleans(),
+    size=SIZES,
+)
+def test_a_file_is_edited_alike_in_blocks_of_any_size(
+    title, head, body, end, own, removed, kinds, has_results, size
+):
+    """A file that is edited in blocks has the bytes of one that is edited record by record."""
+    data = (head + end.join([title, *body])).encode()
+    source = Source(Path("pets.csv"), "text", data)
+    try:
+        found = csv.read_grid(source, Mapper.of("pets.csv", None))
+    except SheetError:
+        return
+    sheet = Sheet(
+        source="pets.csv",
+        tab="",
+        content=PetTable(frame=frame_from_pets([])),
+        others=pd.DataFrame(),
+        columns=dict(zip(found.header, found.places, strict=True)),
+        header_row=found.header_row,
+    )
+    new = [name for name in ("id", *SHARED) if name not in found.header] if has_results else []
+    edits = CellEdits(own)
+    if has_results:
+        of_line = np.zeros(data.count(b"\n") + data.count(b"\r") + 2, np.int32)
+        of_line[found.rows] = (kinds * len(found.rows))[: len(found.rows)]
+        edits = CellEdits(own, ({}, SHARED, {**SHARED, "message": ""}), of_line)
+    expected, edited = (
+        csv.edit_csv(source, sheet, edits, new, added=[{"id": "8"}], removed=removed, size=each)
+        for each in (0, size)
+    )
+    assert edited == expected
+
+
+def test_edits_are_written_in_blocks(monkeypatch):
+    """Of a plain file, only the header is read as a record, so the comparison above tests
+    blocks.
+    """
+    single, lines = [], csv.record_lines
+    monkeypatch.setattr(
+        csv, "record_lines", lambda *args: (single.append(each) or each for each in lines(*args))
+    )
+    source = Source(Path("pets.csv"), "text", b'id,name\r\n7,a\r\n\r\n8,"b\n"\r\n9,c')
+    sheet = Sheet(
+        source="pets.csv",
+        tab="",
+        content=PetTable(frame=frame_from_pets([])),
+        others=pd.DataFrame(),
+        columns={"id": "1", "name": "2"},
+    )
+    edits = CellEdits({4: {"name": "x"}}, ({}, SHARED), np.array([0, 0, 1, 0, 1, 0, 1], np.int32))
+    assert csv.edit_csv(source, sheet, edits, list(SHARED)).decode().splitlines() == [
+        "id,name,outcome,message,assigned_id,row",
+        '7,a,unchanged,"as it is, still",,2',
+        "",
+        "8,x,,,,",
+        '9,c,unchanged,"as it is, still",,6',
+    ]
+    assert [each.number for each in single] == [1]
 
 
 def test_blocks_are_in_use():

@@ -13,7 +13,7 @@ import numpy as np
 
 from petsync.errors import SheetError
 from petsync.sheets.files import Source, must_be_closed
-from petsync.sheets.grid import CellKind, Cells, Grid
+from petsync.sheets.grid import CellEdits, CellKind, Cells, Grid
 from petsync.sheets.read import read_grid
 from petsync.sheets.results import (
     as_path,
@@ -67,7 +67,7 @@ def corrected_source(source: Source, sheet: Sheet, suffix: str = "") -> Source:
         # The modules for CSV are loaded only for CSV.
         from petsync.sheets.csv import edit_csv
 
-        data = edit_csv(source, sheet, correction_texts(sheet), ())
+        data = edit_csv(source, sheet, CellEdits(correction_texts(sheet)), ())
     else:
         from petsync.sheets.xlsx.edit import patch_workbook
 
@@ -75,7 +75,7 @@ def corrected_source(source: Source, sheet: Sheet, suffix: str = "") -> Source:
         data = patch_workbook(
             source,
             sheet,
-            correction_texts(sheet),
+            CellEdits(correction_texts(sheet)),
             (),
             suffix=suffix,
             replaceable=formula_cells,

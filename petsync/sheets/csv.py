@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from pyarrow import csv as arrow_csv
 from petsync._display import count
 from petsync.errors import SheetError
 from petsync.sheets.files import AS_ENCODED, AS_UTF8, MAX_LINE, EncodingError, Source
-from petsync.sheets.grid import CellKind, Fault, Grid
+from petsync.sheets.grid import ROW_NUMBER, Bools, CellEdits, CellKind, Fault, Grid, Rows
 from petsync.sheets.headers import Mapper
 from petsync.sheets.validate import text
 from petsync.table.cells import BLANKS
@@ -76,11 +76,15 @@ class Mark(NamedTuple):
 
 class Block(NamedTuple):
     """Records without the blank lines: a large_string array for each column, the line at which each
-    record starts, and the place after the last one.
+    record starts, the byte at which it starts and that after its last one, including its line end;
+    and the places before and after the block.
     """
 
     columns: list[Any]
     lines: np.ndarray[Any, np.dtype[np.int64]]
+    starts: _Positions
+    stops: _Positions
+    start: Mark
     after: Mark
 
 
@@ -111,7 +115,9 @@ def parse_block(
         return None
     lines = start.line + np.searchsorted(breaks, starts)
     line = start.line + int(np.searchsorted(breaks, size))
-    return Block(columns, lines.astype(np.int64), Mark(start.byte + size, line))
+    stops = start.byte + np.append(ends + 1, size)[np.searchsorted(ends, starts)]
+    after = Mark(start.byte + size, line)
+    return Block(columns, lines.astype(np.int64), start.byte + starts, stops, start, after)
 
 
 def _find_line_breaks(data: bytes, start: int, stop: int) -> _Positions:
@@ -333,7 +339,10 @@ def _read_body(
         at = chunk[-1].after
 
 
-def _records_until(all_records: Iterable[Record], stop: int) -> Iterator[Record]:
+_AnyRecord = TypeVar("_AnyRecord", "Record", "Line")
+
+
+def _records_until(all_records: Iterable[_AnyRecord], stop: int) -> Iterator[_AnyRecord]:
     for record in all_records:
         yield record
         if record.after.byte >= stop:
@@ -507,13 +516,14 @@ def _not_utf8_error(source: Source) -> EncodingError:
 
 class Line(NamedTuple):
     """One record: the line at which it starts, its cells (None if it cannot be parsed), its bytes
-    without the line end, and the line end.
+    without the line end, the line end, and the place after it.
     """
 
     number: int
     cells: list[str] | None
     body: bytes
     end: bytes
+    after: Mark
 
 
 def dialect_of(source: Source, sheet: Sheet) -> Dialect:
@@ -521,15 +531,20 @@ def dialect_of(source: Source, sheet: Sheet) -> Dialect:
     return detect_dialect(source, Mapper.of(str(source.path), sheet.mapping))
 
 
-def record_lines(source: Source, dialect: Dialect) -> Iterator[Line]:
-    """Yield all records in order, without the byte order mark and the `sep=` line."""
-    offset = first_record_offset(source, dialect)
-    for record in records(source, dialect):
-        raw = source.data[offset : record.after.byte]
+def record_lines(source: Source, dialect: Dialect, start: Mark | None = None) -> Iterator[Line]:
+    """Yield all records in order, without the byte order mark and the `sep=` line, or those after
+    `start`.
+    """
+    offset = start.byte if start else first_record_offset(source, dialect)
+    for record in records(source, dialect, start):
+        body, end = _split_line_end(source.data[offset : record.after.byte])
+        yield Line(record.line, record.cells, body, end, record.after)
         offset = record.after.byte
-        ending = 2 if raw.endswith(b"\r\n") else 1 if raw.endswith((b"\n", b"\r")) else 0
-        stop = len(raw) - ending
-        yield Line(record.line, record.cells, raw[:stop], raw[stop:])
+
+
+def _split_line_end(raw: bytes) -> tuple[bytes, bytes]:
+    size = 2 if raw.endswith(b"\r\n") else 1 if raw.endswith((b"\n", b"\r")) else 0
+    return raw[: len(raw) - size], raw[len(raw) - size :]
 
 
 def first_record_offset(source: Source, dialect: Dialect) -> int:
@@ -551,7 +566,6 @@ def unescape_formula(text: str) -> str:
 # Edit a CSV file; records without edits keep their bytes.
 
 
-Edits = Mapping[int, Mapping[str, str]]
 _DEFAULT_LINE_END = "\r\n"
 _ID_COLUMNS = ("id", "category_id")
 _NUMBER = re.compile(r"-?[0-9]+")
@@ -560,48 +574,69 @@ _NUMBER = re.compile(r"-?[0-9]+")
 def edit_csv(
     source: Source,
     sheet: Sheet,
-    edits: Edits,
+    edits: CellEdits,
     new: Sequence[str],
     *,
     added: Sequence[Mapping[str, str]] = (),
     removed: Collection[int] = (),
+    size: int = BLOCK_SIZE,
 ) -> bytes:
-    """Return the file as UTF-8 with `edits` (texts by line and column name) and the columns `new`
-    after its own, without the records `removed` (by line), and with the records `added` at its end.
+    """Return the file as UTF-8 with `edits` (rows are lines) and the columns `new` after its own,
+    without the records `removed` (by line), and with the records `added` at its end.
 
     The delimiter and the line ends stay the same, and so do records without edits if there are no
     new columns. Line numbers are those before the edits: a text of several lines moves the lines
-    below it.
+    below it. The file is edited `size` bytes at a time, or record by record if `size` is 0; the
+    result is the same.
     """
     dialect = dialect_of(source, sheet)
-    records = list(record_lines(source, dialect))
-    header = next(each for each in records if each.number == sheet.header_row)
+    head = []
+    for line in record_lines(source, dialect):
+        head.append(line)
+        if line.number == sheet.header_row:
+            break
+    header = head[-1]
     width = len(trim_header(header.cells or []))
-    places = {name: int(place) - 1 for name, place in sheet.columns.items()}
-    style = _writing_style(header, dialect.delimiter)
     writer = _RecordWriter(
-        style, {**places, **{name: width + n for n, name in enumerate(new)}}, width, new
+        style=_writing_style(header, dialect.delimiter),
+        places={
+            **{name: int(place) - 1 for name, place in sheet.columns.items()},
+            **{name: width + n for n, name in enumerate(new)},
+        },
+        width=width,
+        new=new,
+        header_row=sheet.header_row,
+        edits=edits,
+        removed=frozenset(removed),
     )
-    pieces = [source.data[: first_record_offset(source, dialect)]]
-    for line in records:
-        if line.number in removed:
-            continue
-        is_header = line.number == sheet.header_row
-        edit = dict(zip(new, new, strict=True)) if is_header else edits.get(line.number, {})
-        is_rewritten = edit or (line.number > sheet.header_row and _has_content(line))
-        pieces += [writer.edit_record(line, edit) if is_rewritten else line.body, line.end]
-    return b"".join([*pieces, *_behind(pieces, added, writer, header)])
+    copy = io.BytesIO()
+    copy.write(source.data[: first_record_offset(source, dialect)])
+    copy.writelines(map(writer.edit_line, head))
+    at, singles = header.after, np.array(sorted({*edits.own, *removed}), dtype=np.int64)
+    while at.byte < len(source.data):
+        block = parse_block(source.data, at, dialect.delimiter, width, size=size)
+        if block is not None:
+            last_line = block.after.line + (block.after.byte == len(source.data))
+            numbers = singles[slice(*np.searchsorted(singles, (at.line, last_line)))]
+            # Another record, such as a blank line, can have edits too.
+            if np.isin(numbers, block.lines).all():
+                copy.writelines(writer.edit_block(source.data, block, numbers))
+                at = block.after
+                continue
+        stop = at.byte + (size or len(source.data))
+        for line in _records_until(record_lines(source, dialect, at), stop):
+            copy.write(writer.edit_line(line))
+            at = line.after
+    copy.writelines(_behind(copy.getbuffer()[-1:].tobytes(), added, writer, header))
+    return copy.getvalue()
 
 
 def _behind(
-    pieces: Sequence[bytes], added: Sequence[Mapping[str, str]], writer: _RecordWriter, header: Line
+    last: bytes, added: Sequence[Mapping[str, str]], writer: _RecordWriter, header: Line
 ) -> Iterator[bytes]:
-    """Yield the added records, with line ends as in the header."""
+    """Yield the added records after the byte `last`, with line ends as in the header."""
     end = header.end or _DEFAULT_LINE_END.encode()
-    lacks_line_end = next((piece for piece in reversed(pieces) if piece), b"")[-1:] not in (
-        b"\r",
-        b"\n",
-    )
+    lacks_line_end = last not in (b"\r", b"\n")
     for number, texts in enumerate(added):
         yield from [end] if number or lacks_line_end else []
         yield writer.make_record(texts, len(header.cells or []))
@@ -634,9 +669,67 @@ class _RecordWriter:
     places: Mapping[str, int]
     width: int
     new: Sequence[str]
+    header_row: int
+    edits: CellEdits
+    removed: frozenset[int]
 
-    def edit_record(self, line: Line, edit: Mapping[str, str]) -> bytes:
-        added = [_cell_text(name, edit.get(name, "")) for name in self.new]
+    def edit_line(self, line: Line) -> bytes:
+        """Return the new bytes of a record with its line end, b"" if it is removed."""
+        number = line.number
+        if number in self.removed:
+            return b""
+        is_header = number == self.header_row
+        edit = dict(zip(self.new, self.new, strict=True)) if is_header else self.edits.of(number)
+        is_edited = edit or (number > self.header_row and _has_content(line))
+        return (self._edit_record(line, edit) if is_edited else line.body) + line.end
+
+    def edit_block(self, data: bytes, block: Block, numbers: Rows) -> Iterator[bytes]:
+        """Yield the new bytes of a block whose records have `width` cells. Only the records that
+        start at the lines `numbers` have edits of their own or are removed.
+        """
+        kinds = self.edits.kinds_of(block.lines)
+        is_single = np.isin(block.lines, numbers) | self._differs(block, kinds)
+        if self.new:
+            # A record without edits gets no cells if it is blank.
+            is_single |= kinds == 0
+        if not len(kinds) or not (self.new or is_single.any()):
+            yield data[block.start.byte : block.after.byte]
+            return
+        cells = [self._behind(b"", self._new_cells(each)).decode() for each in self.edits.shared]
+        mask, blank = pa.array(is_single), pa.scalar(b"", pa.large_binary())
+        bodies, ends, between = _split_records(data, block)
+        edited = pa.array(self._edit_singly(data, block, is_single), pa.large_binary())
+        yield data[block.start.byte : block.starts[0]]
+        yield _join_bytes(
+            pc.replace_with_mask(bodies, mask, edited),
+            pc.if_else(mask, blank, _fill_in(cells, kinds, block.lines).cast(blank.type)),
+            pc.if_else(mask, blank, ends),
+            between,
+        )
+
+    def _differs(self, block: Block, kinds: Rows) -> Bools:
+        """Return a mask of the records in which a cell differs from the text that rows share."""
+        differs = np.zeros(len(kinds), dtype=bool)
+        for name in self.edits.shared[-1] if kinds.any() else ():
+            if name in self.places and name not in self.new:
+                texts = [_cell_text(name, each.get(name, "")) for each in self.edits.shared]
+                column = block.columns[self.places[name]]
+                differs |= np.asarray(pc.not_equal(column, _fill_in(texts, kinds, block.lines)))
+        return differs & (kinds > 0)
+
+    def _edit_singly(self, data: bytes, block: Block, mask: Bools) -> Iterator[bytes]:
+        """Yield the new bytes of the selected records with their line ends."""
+        positions = np.flatnonzero(mask)
+        columns = [column.take(pa.array(positions)).to_pylist() for column in block.columns]
+        for at, *cells in zip(positions.tolist(), *columns, strict=True):
+            body, end = _split_line_end(data[block.starts[at] : block.stops[at]])
+            yield self.edit_line(Line(int(block.lines[at]), cells, body, end, block.after))
+
+    def _new_cells(self, edit: Mapping[str, str]) -> list[str]:
+        return [_cell_text(name, edit.get(name, "")) for name in self.new]
+
+    def _edit_record(self, line: Line, edit: Mapping[str, str]) -> bytes:
+        added = self._new_cells(edit)
         cells = line.cells
         if cells is None or is_ragged(cells, self.width):
             # Keep the cells of an invalid record: they may belong to other columns.
@@ -662,6 +755,39 @@ class _RecordWriter:
         if not added:
             return body
         return body + self.style.delimiter.encode() + self.style.record(added)
+
+
+def _split_records(data: bytes, block: Block) -> tuple[Any, Any, Any]:
+    """Return the bytes of each record without its line end, its line end, and the blank lines after
+    it.
+    """
+    raw, stops = np.frombuffer(data, np.uint8), block.stops
+    last = raw[stops - 1]
+    is_break, is_pair = (last == _LF) | (last == _CR), (last == _LF) & (raw[stops - 2] == _CR)
+    sizes = is_break.astype(np.int64) + is_pair
+    places = np.stack([block.starts, stops - sizes, stops], axis=1).ravel()
+    offsets = pa.py_buffer(np.append(places, block.after.byte).astype(np.int64))
+    buffers = [None, offsets, pa.py_buffer(data)]
+    parts = pa.Array.from_buffers(pa.large_binary(), len(places), buffers)
+    bodies, ends, between = (parts.take(pa.array(range(n, len(places), 3))) for n in range(3))
+    return bodies, ends, between
+
+
+def _join_bytes(*columns: Any) -> bytes:
+    """Return the bytes of all columns together, record by record."""
+    joined = pc.binary_join_element_wise(*columns, pa.scalar(b"", pa.large_binary()))
+    _, offsets, data = joined.buffers()
+    return bytes(data[: np.frombuffer(offsets, np.int64)[len(joined)]])
+
+
+def _fill_in(texts: Sequence[str], kinds: Rows, numbers: np.ndarray[Any, Any]) -> Any:
+    """Return the text of each row by its kind, with the row's number in place of ROW_NUMBER."""
+    before, marks, after = zip(*(text.partition(ROW_NUMBER) for text in texts), strict=True)
+    kinds, blank = pa.array(kinds), pa.scalar("", pa.large_string())
+    start, end = (pa.array(parts, blank.type).take(kinds) for parts in (before, after))
+    has_number = pa.array(map(bool, marks)).take(kinds)
+    number = pc.if_else(has_number, pa.array(numbers).cast(blank.type), blank)
+    return pc.binary_join_element_wise(start, number, end, blank)
 
 
 @lru_cache(maxsize=1024)

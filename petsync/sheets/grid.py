@@ -1,4 +1,4 @@
-"""Grid: the cells of a sheet by column; and searches in the bytes of a column."""
+"""Grid: the cells of a sheet by column; CellEdits: new texts of cells; searches in columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from petsync.table.cells import BLANKS
 from petsync.table.sheet import Correction
 
 __all__ = [
+    "ROW_NUMBER",
     "Bools",
+    "CellEdits",
     "CellKind",
     "Cells",
     "Fault",
@@ -280,6 +282,48 @@ class Grid:
             faults={new_positions[at]: fault for at, fault in self.faults.items()},
             emptied=[new_positions[at] for at in self.emptied if at in new_positions],
         )
+
+
+# CellEdits: the new texts of cells. Rows with the same texts are one array of numbers, because the
+# results of a large sheet are the same in most rows.
+
+
+ROW_NUMBER = "{row}"
+"""Stands for the row's number in the texts that rows share."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellEdits:
+    """The new texts of cells, by row and column: a row's `own` texts, or those that it shares."""
+
+    own: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    shared: Sequence[Mapping[str, str]] = ({},)
+    """Texts that rows share. The first ones are empty; all others have the same columns."""
+    kinds: np.ndarray[Any, np.dtype[np.int32]] = field(default_factory=lambda: np.zeros(1, "i4"))
+    """For each row number up to the last row with shared texts, the position in `shared`."""
+
+    def of(self, row: int) -> Mapping[str, str]:
+        """Return the new texts of a row."""
+        if row in self.own:
+            return self.own[row]
+        shared = self.shared[self.kinds[row] if row < len(self.kinds) else 0]
+        return {name: text.replace(ROW_NUMBER, str(row)) for name, text in shared.items()}
+
+    def kinds_of(self, rows: np.ndarray[Any, np.dtype[np.int64]]) -> Rows:
+        """Return the positions in `shared` of these rows."""
+        last = len(self.kinds) - 1
+        return np.where(rows > last, 0, self.kinds[np.minimum(rows, last)])
+
+    @property
+    def rows(self) -> set[int]:
+        """The rows with new texts."""
+        return {*self.own, *np.flatnonzero(self.kinds).tolist()}
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns with new texts."""
+        shared = (self.shared[kind] for kind in np.unique(self.kinds).tolist())
+        return {name for texts in (*self.own.values(), *shared) for name in texts}
 
 
 def letter(column: int) -> str:

@@ -8,13 +8,13 @@ import io
 import itertools
 import os
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from os import PathLike
 from os.path import lexists
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pandas as pd
 
@@ -24,11 +24,12 @@ from petsync.errors import ResponseError, SheetError
 from petsync.plan import match
 from petsync.plan.base import advance_base, is_empty
 from petsync.plan.fields import COLUMNS_OF
-from petsync.plan.plan import iter_stale_rows
+from petsync.plan.plan import Plan, iter_stale_rows
 from petsync.plan.report import Report
 from petsync.protocol.json import decode_pet, decode_pets
 from petsync.sheets.base import base_notice
 from petsync.sheets.files import Source, load, must_be_closed
+from petsync.sheets.grid import ROW_NUMBER, CellEdits
 from petsync.sheets.headers import ACTION, RESULT_PREFIX, RESULTS
 from petsync.sheets.read import read_sheet
 from petsync.sheets.sidecar import INTERRUPTED, read_sidecar, sidecar_path, write_with_sidecar
@@ -201,14 +202,14 @@ def apply_results(
     """
     check_same_sheet(sheet, results)
     base = advance_base(sheet, results) if isinstance(results, Report) else None
-    edits = _result_edits(
-        sheet, _results_by_row(results, sheet) if isinstance(results, Report) else results
-    )
+    edits = _result_edits(sheet, results)
     lines = None if base is None else [base_notice(base), *base.to_lines()]
     edits = _only_ids(edits) if only_ids else _rename_results(edits, sheet.columns)
+    own = dict(edits.own)
     for each in sheet.corrections:
         # An id or an action from the run takes precedence.
-        edits.setdefault(each.row, {}).setdefault(each.column, each.after)
+        own[each.row] = {each.column: each.after, **own.get(each.row, edits.of(each.row))}
+    edits = replace(edits, own=own)
     new_columns = _new_columns(sheet.columns, edits)
     if source.kind == "text":
         # The modules for CSV are loaded only for CSV.
@@ -239,96 +240,143 @@ def _encoded_content(source: Source, data: bytes) -> bytes:
     return source.encode(data) if source.kind == "text" else data
 
 
-def _results_by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
-    """Return the results as a DataFrame indexed by row, with the columns outcome, message,
-    assigned_id and recognised (the pet of a row without an id). Rows without a change are
-    `unchanged`; blocked rows are left out, because their findings have more details.
-    """
-    plan, ignored = report.plan, sheet.rows.index[sheet.rows["action"] == "ignore"]
-    results = msgspec.structs.replace(report, results=tuple(report.by_row().values())).to_frame()
-    results = results.set_index("row").drop(index=list(sheet.blocked), errors="ignore")
-    rows = sheet.rows.index.union(results.index)
-    texts = results[["outcome", "message", "assigned_id"]].reindex(rows)
-    is_unchanged = texts["outcome"].isna()
-    texts.loc[is_unchanged, "outcome"] = "unchanged"
-    texts.loc[is_unchanged, "message"] = _AGREES
-    texts.loc[is_unchanged & rows.isin(ignored), "message"] = _IGNORED
-    for each in iter_stale_rows(plan):
-        texts.loc[is_unchanged & rows.isin(each.rows), "message"] = each.message
-    recognised = pd.Series(plan.recognised, dtype="Int64").reindex(rows)
-    texts["recognised"] = recognised.where(texts["outcome"].isin(("applied", "unchanged")))
-    return texts
+@dataclass(frozen=True, slots=True)
+class _RowResult:
+    """The result of one row, as texts."""
+
+    row: int
+    outcome: str
+    message: str
+    assigned_id: str
+    recognised: str
+    """The id of the pet as which a row without an id was recognised."""
 
 
-def _result_edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, str]]:
-    rows = [*sheet.rows.index.tolist(), *sheet.blocked]
+def _result_edits(sheet: Sheet, results: Results) -> CellEdits:
+    plan = results.plan if isinstance(results, Report) else None
+    edits = _edits_without_result(sheet, plan)
     repeated_rows = {
         each.row: each.problem for each in sheet.problems if each.rule == "duplicate-row"
     }
-    # Start with blank cells: the sheet may have the results of an earlier run.
-    edits = {
-        row: {**dict.fromkeys(RESULTS, ""), "row": str(row)} for row in (*rows, *repeated_rows)
-    }
+    own = {row: _blank_result(row) for row in (*sheet.blocked, *repeated_rows)}
     for row, message in repeated_rows.items():
-        edits[row] |= {"outcome": "unchanged", "message": message}
+        own[row] |= {"outcome": "unchanged", "message": message}
     for problem in sheet.problems:
-        if problem.severity == "error" and problem.row in edits:
-            blocked = edits[problem.row]
+        row = problem.row
+        if problem.severity == "error" and (row in own or edits.of(row)):
+            blocked = own.setdefault(row, _blank_result(row))
             previous = f"{blocked['message']}; " if blocked["outcome"] == "needs fixing" else ""
             message = f"{problem.address}: {problem.problem} {problem.suggestion}".rstrip()
             blocked |= {"outcome": "needs fixing", "message": previous + message}
-    adds = set(sheet.rows.index[sheet.rows["action"].isin(ADDING)])
-    ids = sheet.rows["id"].dropna().to_dict() if "id" in sheet.rows else {}
-    ids_of_other_rows = sheet.named_ids
-    for result in results.itertuples():
-        row = int(str(result.Index))
-        edit = _describe_result(result, is_add=row in adds, own=ids.get(row))
-        if "id" in edit and int(edit["id"]) in ids_of_other_rows:
+    adds = set(sheet.rows.index[sheet.rows["action"].isin(ADDING)].tolist())
+    found = [
+        *(
+            _results_of_report(results, sheet, edits, {*own, *adds})
+            if isinstance(results, Report)
+            else _results_of_frame(results)
+        )
+    ]
+    ids = {}
+    if "id" in sheet.rows:
+        ids = sheet.rows["id"].reindex([each.row for each in found]).dropna().to_dict()
+    for result in found:
+        edit = _describe_result(result, is_add=result.row in adds, own=ids.get(result.row))
+        if "id" in edit and int(edit["id"]) in sheet.named_ids:
             del edit["id"]
             if edit["outcome"] != "applied":
                 edit.pop(ACTION, None)
-        edits.setdefault(row, {"row": str(row)}).update(edit)
-    return edits
+        own.setdefault(result.row, _blank_result(result.row)).update(edit)
+    return replace(edits, own=own)
 
 
-def _describe_result(result: object, *, is_add: bool, own: int | None) -> dict[str, str]:
+def _blank_result(row: int | str) -> dict[str, str]:
+    """Return blank cells: the sheet may have the results of an earlier run."""
+    return {**dict.fromkeys(RESULTS, ""), "row": str(row)}
+
+
+def _edits_without_result(sheet: Sheet, plan: Plan | None) -> CellEdits:
+    """Return the edits of the sheet's rows without a result: they are `unchanged` for the reasons
+    in the plan, or blank without a plan.
+    """
+    numbers = sheet.rows.index.to_numpy()
+    shared = _blank_result(ROW_NUMBER)
+    groups: list[tuple[str, Iterable[int]]] = [("", numbers)]
+    if plan is not None:
+        shared["outcome"] = "unchanged"
+        ignored = numbers[sheet.rows["action"] == "ignore"]
+        stale = ((each.message, each.rows) for each in iter_stale_rows(plan))
+        groups = [(_AGREES, numbers), (_IGNORED, ignored), *stale]
+    kinds = np.zeros(numbers.max(initial=0) + 1, np.int32)
+    kinds[numbers] = 1
+    for kind, (_, rows) in enumerate(groups[1:], 2):
+        kinds[np.intersect1d(np.fromiter(rows, np.int64), numbers)] = kind
+    return CellEdits({}, ({}, *({**shared, "message": message} for message, _ in groups)), kinds)
+
+
+def _results_of_report(
+    report: Report, sheet: Sheet, edits: CellEdits, rows: Collection[int]
+) -> Iterator[_RowResult]:
+    """Yield the results of the report, and those without a result of the `rows` and of the
+    recognised rows. Blocked rows are left out, because their findings have more details.
+    """
+    results, recognised = report.by_row(), report.plan.recognised
+    for row in {**results, **recognised, **dict.fromkeys(rows)}.keys() - {*sheet.blocked}:
+        texts: Mapping[str, str] = edits.of(row)
+        if row in results:
+            result = results[row]
+            assigned = "" if result.assigned_id is None else str(result.assigned_id)
+            texts = {"outcome": result.outcome, "message": result.message, "assigned_id": assigned}
+        if texts:
+            has_pet = texts["outcome"] in ("applied", "unchanged") and row in recognised
+            pet_id = str(recognised[row]) if has_pet else ""
+            yield _RowResult(row, texts["outcome"], texts["message"], texts["assigned_id"], pet_id)
+
+
+def _results_of_frame(frame: pd.DataFrame) -> Iterator[_RowResult]:
+    names = ("outcome", "message", "assigned_id", "recognised")
+    for result in frame.itertuples():
+        yield _RowResult(int(str(result.Index)), *(_format_field(result, name) for name in names))
+
+
+def _describe_result(result: _RowResult, *, is_add: bool, own: int | None) -> dict[str, str]:
     """Return the cells of a row's results; `own` is the id in the row."""
-    texts = {name: _format_field(result, name) for name in ("outcome", "message", "assigned_id")}
-    recognised = _format_field(result, "recognised")
-    if recognised:
-        separator = "" if texts["message"] in ("", _AGREES) else f"; {texts['message']}"
-        texts["message"] = f"recognised as pet {recognised}{separator}"
+    message = result.message
+    if result.recognised:
+        separator = "" if message in ("", _AGREES) else f"; {message}"
+        message = f"recognised as pet {result.recognised}{separator}"
+    texts = {
+        "outcome": result.outcome,
+        "message": message,
+        "assigned_id": result.assigned_id,
+    }
     # Without the id, the row would add another pet as soon as somebody edits it. With an id that
     # the service replaced by another one, it would add the pet again.
-    pet_id = texts["assigned_id"] or ("" if own is not None else recognised)
+    pet_id = result.assigned_id or ("" if own is not None else result.recognised)
     if pet_id and pet_id != str(own):
         texts["id"] = pet_id
-    has_pet = texts["outcome"] in ("applied", "unchanged") or "id" in texts
+    has_pet = result.outcome in ("applied", "unchanged") or "id" in texts
     return {**texts, "action": "merge"} if is_add and has_pet else texts
 
 
-def _only_ids(edits: Mapping[int, Mapping[str, str]]) -> dict[int, dict[str, str]]:
+def _only_ids(edits: CellEdits) -> CellEdits:
     """Return only the edits of ids and actions."""
     id_edits = {
         row: {name: text for name, text in edit.items() if name in ("id", ACTION)}
-        for row, edit in edits.items()
+        for row, edit in edits.own.items()
     }
-    return {row: edit for row, edit in id_edits.items() if edit}
+    return CellEdits({row: edit for row, edit in id_edits.items() if edit})
 
 
-def _new_columns(places: Collection[str], edits: Mapping[int, Mapping[str, str]]) -> list[str]:
+def _new_columns(places: Collection[str], edits: CellEdits) -> list[str]:
     """Return the columns that the copy has and the sheet lacks. They include the id if a row gets
     an id: otherwise the copy would add the pets again.
     """
-    result_names = {name for edit in edits.values() for name in edit} - set(COLUMNS) - {ACTION}
-    results = [name for name in (*RESULTS, *map(_add_prefix, RESULTS)) if name in result_names]
-    names = ["id", *results] if any("id" in edit for edit in edits.values()) else results
-    return [name for name in names if name not in places]
+    names = ("id", *RESULTS, *map(_add_prefix, RESULTS))
+    edited = edits.columns
+    return [name for name in names if name in edited and name not in places]
 
 
-def _rename_results(
-    edits: dict[int, dict[str, str]], places: Collection[str]
-) -> dict[int, dict[str, str]]:
+def _rename_results(edits: CellEdits, places: Collection[str]) -> CellEdits:
     """Return the edits, with a prefix on the result columns if the sheet has some but not all of
     them. If the sheet has only some, they are the user's own; if it has all of them, petsync added
     them.
@@ -336,10 +384,12 @@ def _rename_results(
     result_columns = [name for name in RESULTS if name in places]
     if not result_columns or len(result_columns) == len(RESULTS):
         return edits
-    return {
-        row: {_add_prefix(name) if name in RESULTS else name: text for name, text in edit.items()}
-        for row, edit in edits.items()
-    }
+
+    def rename(edit: Mapping[str, str]) -> dict[str, str]:
+        return {_add_prefix(name) if name in RESULTS else name: edit[name] for name in edit}
+
+    own = {row: rename(edit) for row, edit in edits.own.items()}
+    return replace(edits, own=own, shared=[*map(rename, edits.shared)])
 
 
 def _add_prefix(name: str) -> str:

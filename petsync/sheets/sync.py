@@ -18,7 +18,7 @@ from petsync.plan.plan import Inbound
 from petsync.sheets.base import BASE_TAB, base_notice
 from petsync.sheets.edits import Obstacle, SheetEdits
 from petsync.sheets.files import Source, must_be_closed
-from petsync.sheets.grid import Bools, CellKind, Cells, Grid
+from petsync.sheets.grid import Bools, CellEdits, CellKind, Cells, Grid
 from petsync.sheets.read import read_grid
 from petsync.sheets.results import (
     as_sheet,
@@ -253,8 +253,9 @@ def _build_file(
 
     writable = edits.without(unwritable)
     new = ["id"] if "id" not in sheet.columns and _gives_id(writable) else []
-    cells, added = writable.cells, writable.added
-    return edit_csv(source, sheet, cells, new, added=added, removed=writable.removed), unwritable
+    added, removed = writable.added, writable.removed
+    cells = CellEdits(writable.cells)
+    return edit_csv(source, sheet, cells, new, added=added, removed=removed), unwritable
 
 
 def _check_rows(sheet: Sheet, edits: SheetEdits) -> None:

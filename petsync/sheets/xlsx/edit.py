@@ -15,7 +15,7 @@ from petsync.sheets import exact
 from petsync.sheets.base import BASE_TAB
 from petsync.sheets.edits import Obstacle, SheetEdits
 from petsync.sheets.files import Source
-from petsync.sheets.grid import letter
+from petsync.sheets.grid import CellEdits, letter
 from petsync.sheets.headers import RESULT_PREFIX
 from petsync.sheets.xlsx.edit_parts import (
     Element,
@@ -535,8 +535,6 @@ def _tables(parts: WorkbookParts, part: str) -> Iterator[str]:
 # library that loads and saves the workbook would not do.
 
 
-Edits = Mapping[int, Mapping[str, str]]
-
 _COLOURS = {
     "applied": "D3F0D6",
     "needs fixing": "F9CDC9",
@@ -550,7 +548,7 @@ _WIDTHS = {"outcome": 13, "message": 90, "assigned_id": 22, "row": 8, "id": 22}
 def patch_workbook(
     source: Source,
     sheet: Sheet,
-    edits: Edits,
+    edits: CellEdits,
     new: Sequence[str],
     *,
     lines: Sequence[str] | None = None,
@@ -558,7 +556,7 @@ def patch_workbook(
     replaceable: Collection[tuple[int, str]] = (),
     strict: bool = False,
 ) -> bytes:
-    """Return the workbook with `edits` (texts by row and column name) in the sheet's worksheet.
+    """Return the workbook with `edits` in the sheet's worksheet.
 
     The columns `new` are added with headers after the last column with a value. Formulas are kept,
     except in the `replaceable` cells (by row and column). A formula that other cells share is kept
@@ -592,7 +590,7 @@ def damage_named(source: Source) -> Iterator[None]:
 def _patch(
     parts: WorkbookParts,
     sheet: Sheet,
-    edits: Edits,
+    edits: CellEdits,
     new: Sequence[str],
     replaceable: Collection[tuple[int, str]],
     *,
@@ -607,7 +605,7 @@ def _patch(
     patch = _CellPatch(
         sheet, edits, places, free, Styles(parts.read(styles)), frozenset(replaceable)
     )
-    worksheet = WorksheetPart(data, patch.change, {*edits, sheet.header_row})
+    worksheet = WorksheetPart(data, patch.change, {*edits.rows, sheet.header_row})
     if strict and patch.shared:
         raise SheetError(
             f"{sheet.source}: the formula in {patch.shared[0]} is shared with other cells, and "
@@ -643,7 +641,7 @@ class _CellPatch:
     """Makes the new cells of each row."""
 
     sheet: Sheet
-    edits: Edits
+    edits: CellEdits
     places: Mapping[str, int]
     free: Mapping[str, int]
     styles: Styles
@@ -657,7 +655,7 @@ class _CellPatch:
         if row.number == self.sheet.header_row:
             header_style = row.style(max(row.cells, default=0))
             return {at: NewCell(header_style, name) for name, at in self.free.items()}
-        edit = self.edits.get(row.number, {})
+        edit = self.edits.of(row.number)
         places = {**self.places, **self.free}
         return {
             places[name]: NewCell(self._style(row, name, text), text)
