@@ -1,5 +1,6 @@
 """The fast readers give the same result as the careful readers, cell by cell and line by line."""
 
+import io
 import itertools
 import re
 import zipfile
@@ -27,7 +28,7 @@ from petsync.sheets.validate import columns
 from petsync.sheets.validate.columns import NBSP, Column
 from petsync.sheets.validate.findings import Notes
 from petsync.sheets.write import write_sheet
-from petsync.sheets.xlsx import read, xml
+from petsync.sheets.xlsx import edit, read, xml
 from petsync.sheets.xlsx.contents import cell_columns, cell_texts
 from petsync.sheets.xlsx.package import Package, pack_parts
 from petsync.sheets.xlsx.read import blocks
@@ -104,6 +105,18 @@ SHARED = {
 }
 
 
+def sheet_of(columns, header_row=1, tab=""):
+    """Return a sheet with these columns, as far as an edit of its file needs it."""
+    return Sheet(
+        source="pets",
+        tab=tab,
+        content=PetTable(frame=frame_from_pets([])),
+        others=pd.DataFrame(),
+        columns=columns,
+        header_row=header_row,
+    )
+
+
 @settings(max_examples=600, deadline=None)
 @given(
     title=st.sampled_from(TITLES),
@@ -126,14 +139,7 @@ def test_a_file_is_edited_alike_in_blocks_of_any_size(
         found = csv.read_grid(source, Mapper.of("pets.csv", None))
     except SheetError:
         return
-    sheet = Sheet(
-        source="pets.csv",
-        tab="",
-        content=PetTable(frame=frame_from_pets([])),
-        others=pd.DataFrame(),
-        columns=dict(zip(found.header, found.places, strict=True)),
-        header_row=found.header_row,
-    )
+    sheet = sheet_of(dict(zip(found.header, found.places, strict=True)), found.header_row)
     new = [name for name in ("id", *SHARED) if name not in found.header] if has_results else []
     edits = CellEdits(own)
     if has_results:
@@ -156,13 +162,7 @@ def test_edits_are_written_in_blocks(monkeypatch):
         csv, "record_lines", lambda *args: (single.append(each) or each for each in lines(*args))
     )
     source = Source(Path("pets.csv"), "text", b'id,name\r\n7,a\r\n\r\n8,"b\n"\r\n9,c')
-    sheet = Sheet(
-        source="pets.csv",
-        tab="",
-        content=PetTable(frame=frame_from_pets([])),
-        others=pd.DataFrame(),
-        columns={"id": "1", "name": "2"},
-    )
+    sheet = sheet_of({"id": "1", "name": "2"})
     edits = CellEdits({4: {"name": "x"}}, ({}, SHARED), np.array([0, 0, 1, 0, 1, 0, 1], np.int32))
     assert csv.edit_csv(source, sheet, edits, list(SHARED)).decode().splitlines() == [
         "id,name,outcome,message,assigned_id,row",
@@ -215,6 +215,118 @@ def test_a_cell_of_the_longest_kind_is_read():
         found = grid(f"id,name\n7,{longest}é\n8,b\n".encode(), size)
         assert found[3] == [["7", "8"], ["", "b"]]
         assert found[4][0].rule == "cell-long"
+
+
+MARKUP = st.sampled_from(
+    [
+        '<c r="{}"/>',
+        '<c r="{}" s="1" />',
+        '<c r="{}"><v>7</v></c>',
+        '<c r="{}" s="1" t="inlineStr"><is><t>a &amp; é</t></is></c>',
+        '<c r="{}" t="inlineStr"><is><t xml:space="preserve"> b</t></is></c>',
+        "",
+    ]
+)
+OTHER_MARKUP = st.sampled_from(
+    [
+        '<c r="{}" t="inlineStr"><is><r><t>rich</t></r></is></c>',
+        '<c r="{}" t="str"><f>"c"</f><v>c</v></c>',
+        " ",
+        "<!-- {} -->",
+    ]
+)
+
+
+@st.composite
+def worksheet_rows(draw):
+    """Draw rows of seven cells, with their attributes and their kind of shared texts. Most rows
+    differ from others in at most one cell.
+    """
+    look = draw(st.lists(MARKUP, min_size=7, max_size=7))
+    rows = []
+    for _ in range(draw(st.integers(3, 10))):
+        cells = list(look)
+        if draw(st.booleans()):
+            cells[draw(st.integers(0, 6))] = draw(MARKUP)
+        attributes = draw(st.sampled_from([*[""] * 3, ' spans="1:3"', ' ht="30" customHeight="1"']))
+        rows.append((cells, attributes, draw(st.sampled_from([1, 1, 1, 2, 0]))))
+    if draw(st.integers(0, 3)) == 0:
+        rows[-1][0][draw(st.integers(0, 6))] = draw(OTHER_MARKUP)
+    return rows
+
+
+DIMENSIONS = st.sampled_from(["", '<dimension ref="A1:C20"/>', '<dimension ref="A1:B3"/>'])
+STYLES = (
+    f'<styleSheet xmlns="{MAIN}"><cellXfs count="2"><xf xfId="0"/>'
+    '<xf xfId="0" fontId="1"/></cellXfs></styleSheet>'
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    rows=worksheet_rows(),
+    dimension=DIMENSIONS,
+    own=st.dictionaries(LINES, CHANGED, max_size=2),
+    has_results=st.booleans(),
+)
+def test_a_worksheet_is_edited_alike_with_and_without_parsing_its_rows(
+    rows, dimension, own, has_results
+):
+    """A workbook in which few rows are parsed for their edits is the same as one in which all
+    are.
+    """
+    names = ["id", "name", "status", *(SHARED if has_results else ["a", "b", "c", "d"])]
+    columns = dict(zip(names, "ABCDEFG", strict=True))
+    marked = [
+        f'<row r="{number}"{attributes}>'
+        + "".join(
+            cell.format(f"{place}{number}") for place, cell in zip("ABCDEFG", cells, strict=True)
+        )
+        + "</row>"
+        for number, (cells, attributes, _) in enumerate(rows, 2)
+    ]
+    head = "".join(
+        f'<c r="{place}1" t="inlineStr"><is><t>{name}</t></is></c>'
+        for name, place in columns.items()
+    )
+    data = package(
+        f'<worksheet xmlns="{MAIN}">{dimension}<sheetData><row r="1">{head}</row>'
+        f"{''.join(marked)}</sheetData></worksheet>",
+        styles=STYLES,
+    )
+    kinds = np.array([0, 0, *(kind for *_, kind in rows)], np.int32)
+    edits = CellEdits(own, ({}, SHARED, {**SHARED, "message": ""}), kinds)
+    sheet = sheet_of(columns, tab="Pets")
+    new = [] if has_results else list(SHARED)
+
+    def written():
+        source = Source(Path("pets.xlsx"), "workbook", data)
+        with zipfile.ZipFile(io.BytesIO(edit.patch_workbook(source, sheet, edits, new))) as book:
+            return {name: book.read(name) for name in book.namelist()}
+
+    edited = written()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edit, "_find_last_column", lambda _: None)
+        assert edited == written()
+
+
+def test_rows_that_share_their_results_are_not_parsed(monkeypatch):
+    """Of rows that look alike, only the first is parsed, so the comparison above tests others."""
+    parsed, change = [], edit._CellPatch.change
+    monkeypatch.setattr(
+        edit._CellPatch, "change", lambda self, row: parsed.append(row.number) or change(self, row)
+    )
+    rows = "".join(
+        f'<row r="{n}"><c r="A{n}"/><c r="B{n}" s="1"/><c r="C{n}"><v>{n}</v></c></row>'
+        for n in range(1, 8)
+    )
+    sheet_data = f"<sheetData>{rows}</sheetData>"
+    data = package(f'<worksheet xmlns="{MAIN}">{sheet_data}</worksheet>', styles=STYLES)
+    edits = CellEdits({4: {"name": "x"}}, ({}, SHARED), np.array([0, 0, 1, 1, 0, 1, 0, 1], "i4"))
+    source = Source(Path("pets.xlsx"), "workbook", data)
+    sheet = sheet_of({"id": "A", "name": "B", "status": "C"}, tab="Pets")
+    edit.patch_workbook(source, sheet, edits, list(SHARED))
+    assert parsed == [1, 2, 4]
 
 
 ITEMS = st.text(st.sampled_from(f"ab;:7 \n\r|\"'{NBSP}é\u2028\u3000/"), max_size=8)

@@ -306,8 +306,12 @@ class CellEdits:
         """Return the new texts of a row."""
         if row in self.own:
             return self.own[row]
-        shared = self.shared[self.kinds[row] if row < len(self.kinds) else 0]
+        shared = self.shared[self.kind(row)]
         return {name: text.replace(ROW_NUMBER, str(row)) for name, text in shared.items()}
+
+    def kind(self, row: int) -> int:
+        """Return the position in `shared` of a row."""
+        return int(self.kinds[row]) if row < len(self.kinds) else 0
 
     def kinds_of(self, rows: np.ndarray[Any, np.dtype[np.int64]]) -> Rows:
         """Return the positions in `shared` of these rows."""

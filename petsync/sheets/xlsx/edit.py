@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from bisect import bisect
 from collections import Counter
@@ -15,21 +16,30 @@ from petsync.sheets import exact
 from petsync.sheets.base import BASE_TAB
 from petsync.sheets.edits import Obstacle, SheetEdits
 from petsync.sheets.files import Source
-from petsync.sheets.grid import CellEdits, letter
+from petsync.sheets.grid import ROW_NUMBER, CellEdits, letter
 from petsync.sheets.headers import RESULT_PREFIX
 from petsync.sheets.xlsx.edit_parts import (
     Element,
     Splices,
     Styles,
     WorkbookParts,
+    ascii_bytes,
     outline,
     parse_whole,
     start_tag,
     xml_text,
 )
-from petsync.sheets.xlsx.survey import Survey
+from petsync.sheets.xlsx.survey import Survey, extent
 from petsync.sheets.xlsx.write import height_of
-from petsync.sheets.xlsx.xml import CellMark, MarkupError, RowMark, Walk, column_number
+from petsync.sheets.xlsx.xml import (
+    CellMark,
+    MarkupError,
+    RowMark,
+    Walk,
+    check_form,
+    column_number,
+    has_only_tags,
+)
 from petsync.table.sheet import Sheet, cell_address
 from petsync.workbook import inline
 
@@ -176,9 +186,10 @@ class WorksheetPart:
     heights: dict[int, float] = field(default_factory=dict)
     hidden: set[int] = field(default_factory=set)
     """The numbers of the hidden rows."""
+    widest: tuple[int, int] = (0, 0)
+    """The last row and the last column with new cells."""
     _rows: list[tuple[int, int]] = field(default_factory=list)
     _last: str = ""
-    _widest: tuple[int, int] = (0, 0)
     _prefix: str = ""
 
     def __post_init__(self) -> None:
@@ -189,11 +200,22 @@ class WorksheetPart:
         self.root = outline(self.data, self)
         self._prefix = self.root.prefix
         self._add_rows()
-        self._extend_dimension()
 
     def bytes(self) -> bytes:
-        """Return the part with all changes."""
+        """Return the part with all changes. It can be called once."""
+        self._extend_dimension()
         return self.splices.apply(self.data)
+
+    def form_row(self, row: Row, new: Mapping[int, NewCell]) -> tuple[str, str]:
+        """Return the start tag that a row with these new cells gets, "" if its tag stays; and the
+        markup of the new cells. ROW_NUMBER stands for the row's number.
+        """
+        cells = "".join(self._cell(ROW_NUMBER, at, cell) for at, cell in sorted(new.items()))
+        before = row.element.attributes if row.element else {}
+        attributes = self._attributes(row, new.keys() - row.cells.keys())
+        if attributes == before:
+            return "", cells
+        return start_tag(f"{self._prefix}row", {**attributes, "r": ROW_NUMBER}), cells
 
     def wants(self, row: Element) -> bool:
         """Return true if the cells of a row are needed; called when the row starts."""
@@ -257,10 +279,10 @@ class WorksheetPart:
 
     def _set(self, row: Row) -> None:
         new = self.change(row)
-        texts = {at: self._cell(row, at, cell) for at, cell in sorted(new.items())}
+        texts = {at: self._cell(row.number, at, cell) for at, cell in sorted(new.items())}
         added = {at: text for at, text in texts.items() if at not in row.cells}
         if added:
-            self._widest = max(self._widest[0], row.number), max(self._widest[1], max(added))
+            self.widest = max(self.widest[0], row.number), max(self.widest[1], max(added))
         element = row.element
         if element is None or (element.empty and added):
             tag = start_tag(f"{self._prefix}row", self._attributes(row, added))
@@ -297,9 +319,9 @@ class WorksheetPart:
         elif _number(cell.get("s")) != new.style:
             self.splices.retag(cell, s=str(new.style))
 
-    def _cell(self, row: Row, column: int, new: NewCell) -> str:
+    def _cell(self, number: int | str, column: int, new: NewCell) -> str:
         name = f"{self._prefix}c"
-        attributes = {"r": f"{letter(column)}{row.number}"}
+        attributes = {"r": f"{letter(column)}{number}"}
         if new.style:
             attributes["s"] = str(new.style)
         if not new.text:
@@ -335,7 +357,7 @@ class WorksheetPart:
         if dimension is None or extent is None:
             return
         top, left, bottom, right = extent
-        row, column = self._widest
+        row, column = self.widest
         if row > bottom or column > right:
             last = f"{letter(max(right, column))}{max(bottom, row)}"
             self.splices.retag(dimension, ref=f"{letter(left)}{top}:{last}")
@@ -598,14 +620,22 @@ def _patch(
 ) -> None:
     part, styles = parts.worksheet(sheet.tab), parts.styles()
     data = parts.read(part)
-    survey = Survey()
-    Walk(survey.take).run(data)
+    survey, last_column = Survey(), _find_last_column(data)
+    is_parsed = last_column is None
+    if last_column is None:
+        Walk(survey.take).run(data)
+        last_column = survey.last_column
     places = {name: column_number(place) for name, place in sheet.columns.items()}
-    free = {name: survey.last_column + n for n, name in enumerate(new, 1)}
+    free = {name: last_column + n for n, name in enumerate(new, 1)}
     patch = _CellPatch(
         sheet, edits, places, free, Styles(parts.read(styles)), frozenset(replaceable)
     )
-    worksheet = WorksheetPart(data, patch.change, {*edits.rows, sheet.header_row})
+    plain = _PlainRows(patch)
+    if not is_parsed:
+        data = plain.cut(data)
+        Walk(survey.take).run(data)
+    worksheet = WorksheetPart(data, plain.change, {*edits.rows, sheet.header_row} - plain.numbers)
+    plain.insert(worksheet)
     if strict and patch.shared:
         raise SheetError(
             f"{sheet.source}: the formula in {patch.shared[0]} is shared with other cells, and "
@@ -648,6 +678,11 @@ class _CellPatch:
     replaceable: frozenset[tuple[int, str]]
     shared: list[str] = field(default_factory=list)
 
+    @property
+    def neighbour(self) -> int:
+        """The column whose cells have the style of the cells in new columns."""
+        return self.places.get("status", self.places.get("name", 0))
+
     def change(self, row: Row) -> dict[int, NewCell]:
         """Return the new cells of a row."""
         if row.element is None:
@@ -655,7 +690,10 @@ class _CellPatch:
         if row.number == self.sheet.header_row:
             header_style = row.style(max(row.cells, default=0))
             return {at: NewCell(header_style, name) for name, at in self.free.items()}
-        edit = self.edits.of(row.number)
+        return self.edit(row, self.edits.of(row.number))
+
+    def edit(self, row: Row, edit: Mapping[str, str]) -> dict[int, NewCell]:
+        """Return the new cells of a row with these texts by column name."""
         places = {**self.places, **self.free}
         return {
             places[name]: NewCell(self._style(row, name, text), text)
@@ -679,15 +717,149 @@ class _CellPatch:
         role = name.removeprefix(RESULT_PREFIX)
         colour = _COLOURS.get(text, "") if role == "outcome" else ""
         if name in self.free:
-            neighbour = self.places.get("status", self.places.get("name", 0))
             # In a row of fixed height, a second line would hide the first one.
             wrapped = role == "message" and not row.is_fixed
-            return self.styles.text(row.style(neighbour), colour, wrapped=wrapped)
+            return self.styles.text(row.style(self.neighbour), colour, wrapped=wrapped)
         style = row.style(self.places[name])
         if role != "outcome":
             return style
         plain = self.styles.strip_paint(style, *_COLOURS.values())
         return self.styles.paint(plain, colour) if colour else plain
+
+
+# Rows with plain markup that share their texts: their bytes are edited without parsing them.
+
+
+_PLAIN_ROW = re.compile(
+    rb'<row r="(?P<number>[0-9]{1,7})"(?P<attributes>[^<>/]*)>(?P<cells>(?:'
+    rb'<c r="[A-Z][0-9]+"(?: s="[0-9]+")?(?: t="[a-zA-Z]+")?'
+    rb"(?: ?/>|>(?:<v>[^<]+</v>|<is><t[^<>]*>[^<]+</t></is>)</c>))+)</row>"
+)
+_CELL_STYLE = re.compile(rb'<c r="([A-Z])[0-9]+"(?: s="([0-9]+)")?')
+_CELLS_FROM = [re.compile(rb'<c r="[%c-Z]' % first) for first in range(ord("A"), ord("Z") + 1)]
+_MARK = ROW_NUMBER.encode()
+_MAX_MODELS = 1000
+
+
+def _find_last_column(data: bytes) -> int | None:
+    """Return the last column with a value in a worksheet whose rows can be found in its bytes; None
+    if it must be parsed.
+    """
+    seen = extent(data)
+    if seen is None or not seen.ordered or not has_only_tags(data):
+        return None
+    place = letter(seen.columns - 1).encode()
+    value = rb'<c r="%s[0-9]+"[^<>]*>(?:<v>|<is><t[^<>]*>)[^<]' % place
+    return seen.columns - 1 if re.search(value, data) else None
+
+
+class _PlainRow(NamedTuple):
+    """A row without edits of its own, by its positions in the part."""
+
+    number: int
+    model: int
+    """The number of the row with the same attributes, styles and shared texts that comes first, and
+    is parsed; 0 if the row stays as it is.
+    """
+    start: int
+    cells: int
+    """The start of the first cell; `left` and `right` are those of the first cell that is replaced,
+    and of the first one behind.
+    """
+    left: int
+    right: int
+    end: int
+
+
+@dataclass(slots=True)
+class _PlainRows:
+    """Takes plain rows out of a worksheet's part, and puts them back with their new cells."""
+
+    patch: _CellPatch
+    numbers: set[int] = field(default_factory=set)
+    """The rows that were taken out."""
+    _data: bytes = b""
+    _rows: dict[int, list[_PlainRow]] = field(default_factory=dict)
+    """By their position in the rest of the part."""
+    _models: set[int] = field(default_factory=set)
+    """The rows that stand for others; `_made` has them with their new cells."""
+    _made: dict[int, tuple[Row, dict[int, NewCell]]] = field(default_factory=dict)
+
+    def cut(self, data: bytes) -> bytes:
+        """Return the part without the plain rows. Raises MarkupError if it is not well-formed."""
+        check_form(data)
+        self._data, rest, done, position = data, [], 0, 0
+        for row in self._find():
+            rest.append(data[done : row.start])
+            position += row.start - done
+            done = row.end
+            self.numbers.add(row.number)
+            self._rows.setdefault(position, []).append(row)
+        return b"".join([*rest, data[done:]])
+
+    def change(self, row: Row) -> dict[int, NewCell]:
+        """Return the new cells of one of the other rows."""
+        new = self.patch.change(row)
+        if row.number in self._models:
+            edits = self.patch.edits
+            self._made[row.number] = row, self.patch.edit(row, edits.shared[edits.kind(row.number)])
+        return new
+
+    def insert(self, worksheet: WorksheetPart) -> None:
+        """Insert the rows with their new cells into the rest of the part."""
+        forms = {0: (b"", b"")}
+        for number, (row, new) in self._made.items():
+            tag, cells = worksheet.form_row(row, new)
+            forms[number] = ascii_bytes(tag), ascii_bytes(cells)
+        for position, rows in self._rows.items():
+            pieces = (piece for row in rows for piece in self._edit(row, *forms[row.model]))
+            worksheet.splices.insert(position, b"".join(pieces))
+        longer = {number for number, (row, new) in self._made.items() if new.keys() - row.cells}
+        plain_rows = itertools.chain.from_iterable(self._rows.values())
+        last = max((row.number for row in plain_rows if row.model in longer), default=0)
+        worksheet.widest = max(worksheet.widest[0], last), worksheet.widest[1]
+
+    def _edit(self, row: _PlainRow, tag: bytes, cells: bytes) -> Iterator[bytes]:
+        number = b"%d" % row.number
+        yield tag.replace(_MARK, number) or self._data[row.start : row.cells]
+        yield self._data[row.cells : row.left]
+        yield cells.replace(_MARK, number)
+        yield self._data[row.right : row.end]
+
+    def _find(self) -> Iterator[_PlainRow]:
+        edits, data, models = self.patch.edits, self._data, dict[object, int]()
+        places = {**self.patch.places, **self.patch.free}
+        columns = sorted(places[name] for name in edits.shared[-1] if name in places)
+        first, after = (columns[0], columns[-1] + 1) if columns else (0, 0)
+        style = re.compile(
+            rb'<c r="%s[0-9]+"(?: s="([0-9]+)")?' % letter(self.patch.neighbour).encode()
+        )
+        table = data.find(b"<sheetData"), data.rfind(b"</sheetData>")
+        for match in _PLAIN_ROW.finditer(data, *table):
+            number = int(match["number"])
+            kind = edits.kind(number)
+            if number in edits.own or number == self.patch.sheet.header_row:
+                continue
+            (start, end), (cells, stop) = match.span(), match.span("cells")
+            if not kind:
+                yield _PlainRow(number, 0, start, cells, stop, stop, end)
+            elif after - first == len(columns):
+                left, right = (_find_cell(data, at, cells, stop) for at in (first, after))
+                neighbour = style.search(data, cells, stop)
+                replaced = tuple(_CELL_STYLE.findall(data, left, right))
+                looks = kind, match["attributes"], neighbour and neighbour.groups(), replaced
+                if looks not in models and len(models) < _MAX_MODELS:
+                    models[looks] = number
+                    self._models.add(number)
+                model = models.get(looks, number)
+                if model != number:
+                    yield _PlainRow(number, model, start, cells, left, right, end)
+
+
+def _find_cell(data: bytes, column: int, start: int, stop: int) -> int:
+    """Return the position of the row's first cell in this column or a later one, else `stop`."""
+    match = _CELLS_FROM[column].search(data, start, stop) if column < len(_CELLS_FROM) else None
+    return match.start() if match else stop
 
 
 # Write the store's changes into a user's own workbook: new values, and rows added and removed.

@@ -24,6 +24,7 @@ __all__ = [
     "Splices",
     "Styles",
     "WorkbookParts",
+    "ascii_bytes",
     "outline",
     "parse_whole",
     "start_tag",
@@ -108,16 +109,16 @@ class Splices:
     """Replacements of bytes in a part; all other bytes stay."""
 
     def __init__(self) -> None:
-        self._splices: list[tuple[int, int, int, str]] = []
+        self._splices: list[tuple[int, int, int, str | bytes]] = []
 
     def __len__(self) -> int:
         return len(self._splices)
 
-    def replace(self, start: int, end: int, text: str) -> None:
+    def replace(self, start: int, end: int, text: str | bytes) -> None:
         """Replace the bytes from `start` to `end` by `text`."""
         self._splices.append((start, end, len(self._splices), text))
 
-    def insert(self, at: int, text: str) -> None:
+    def insert(self, at: int, text: str | bytes) -> None:
         """Insert `text`; several texts at one position keep their order."""
         self.replace(at, at, text)
 
@@ -146,7 +147,7 @@ class Splices:
         done = 0
         for start, end, _, text in sorted(self._splices):
             yield data[done:start]
-            yield text.encode("ascii", "xmlcharrefreplace")
+            yield ascii_bytes(text) if isinstance(text, str) else text
             done = end
         yield data[done:]
 
@@ -182,6 +183,11 @@ def parse_whole(text: str) -> int | None:
     """Return the whole number in an attribute; None if the text is not one."""
     match = _WHOLE.fullmatch(text)
     return int(match[1]) if match else None
+
+
+def ascii_bytes(text: str) -> bytes:
+    """Return the markup with references for the other characters."""
+    return text.encode("ascii", "xmlcharrefreplace")
 
 
 def xml_text(text: str) -> str:

@@ -32,7 +32,7 @@ from petsync.sheets.xlsx.survey import (
     translate_damage,
     view,
 )
-from petsync.sheets.xlsx.xml import contains_pair, first_rows
+from petsync.sheets.xlsx.xml import first_rows, has_only_tags
 from petsync.table.base import Base
 
 __all__ = [
@@ -51,7 +51,6 @@ __all__ = [
 
 _TABLE, _ROW, _END_OF_DATA = b"<sheetData", b"<row ", b"</sheetData>"
 _BLOCK_START, _BLOCK_END = b"<worksheet><sheetData>", b"</sheetData></worksheet>"
-_PROLOG = 4
 
 
 def blocks(data: bytes, size: int) -> Iterator[bytes]:
@@ -60,9 +59,7 @@ def blocks(data: bytes, size: int) -> Iterator[bytes]:
 
     The rows must be in order, and each cell must have its reference: see `extent`.
     """
-    # Text that looks like a tag may be in a comment, in CDATA or in a processing instruction.
-    is_plain = not contains_pair(data, b"<!") and not contains_pair(data, b"<?", _PROLOG)
-    end = data.rfind(_END_OF_DATA) if is_plain else -1
+    end = data.rfind(_END_OF_DATA) if has_only_tags(data) else -1
     view, start, done = memoryview(data), b"", 0
     at = data.find(_ROW, data.find(_TABLE))
     while 0 < at < end and (at := data.find(_ROW, at + size, end)) > 0:

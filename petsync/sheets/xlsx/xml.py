@@ -28,6 +28,7 @@ __all__ = [
     "column_number",
     "contains_pair",
     "elements",
+    "has_only_tags",
 ]
 
 
@@ -226,6 +227,7 @@ class Walk:
 
 
 _PIECE = 1 << 20
+_PROLOG = 4
 
 
 def contains_pair(data: bytes, pair: bytes, start: int = 0, end: int | None = None) -> bool:
@@ -236,6 +238,13 @@ def contains_pair(data: bytes, pair: bytes, start: int = 0, end: int | None = No
         return False
     pieces = (raw[at : at + _PIECE + 1] for at in range(0, len(raw), _PIECE))
     return any(((each[:-1] == first) & (each[1:] == second)).any() for each in pieces)
+
+
+def has_only_tags(data: bytes) -> bool:
+    """Return true if text that looks like a tag is one, because a part has no comment, CDATA or
+    processing instruction.
+    """
+    return not contains_pair(data, b"<!") and not contains_pair(data, b"<?", _PROLOG)
 
 
 def _count(data: bytes, byte: bytes) -> int:
@@ -258,7 +267,7 @@ def check_count(data: bytes, most: int) -> None:
 
 def check_form(data: bytes) -> None:
     """Raise MarkupError if the part is not well-formed."""
-    _parse(_parser(lambda *_: None), data)
+    _parse(_parser(None), data)
 
 
 def first_rows(data: bytes, most: int) -> list[list[str | int]]:
@@ -299,7 +308,7 @@ def elements(data: bytes) -> list[tuple[str, dict[str, str]]]:
     return found
 
 
-def _parser(start: Callable[[str, dict[str, str]], None]) -> expat.XMLParserType:
+def _parser(start: Callable[[str, dict[str, str]], None] | None) -> expat.XMLParserType:
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.StartElementHandler = start
