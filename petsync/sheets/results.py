@@ -269,13 +269,11 @@ def _result_edits(sheet: Sheet, results: Results) -> CellEdits:
             message = f"{problem.address}: {problem.problem} {problem.suggestion}".rstrip()
             blocked |= {"outcome": "needs fixing", "message": previous + message}
     adds = set(sheet.rows.index[sheet.rows["action"].isin(ADDING)].tolist())
-    found = [
-        *(
-            _results_of_report(results, sheet, edits, {*own, *adds})
-            if isinstance(results, Report)
-            else _results_of_frame(results)
-        )
-    ]
+    found = list(
+        _results_of_report(results, sheet, edits, {*own, *adds})
+        if isinstance(results, Report)
+        else _results_of_frame(results)
+    )
     ids = {}
     if "id" in sheet.rows:
         ids = sheet.rows["id"].reindex([each.row for each in found]).dropna().to_dict()

@@ -738,6 +738,7 @@ _PLAIN_ROW = re.compile(
 _CELL_STYLE = re.compile(rb'<c r="([A-Z])[0-9]+"(?: s="([0-9]+)")?')
 _CELLS_FROM = [re.compile(rb'<c r="[%c-Z]' % first) for first in range(ord("A"), ord("Z") + 1)]
 _MARK = ROW_NUMBER.encode()
+# Models are kept in memory with their elements.
 _MAX_MODELS = 1000
 
 
