@@ -120,7 +120,7 @@ def at(pets: int, folder: Path) -> dict[str, Cost]:
             shutil.copy(folder / f"pets{ending}", folder / sheet)
             if ending == ".csv":
                 shutil.copy(folder / "pets.csv.petsync-base", folder / f"{sheet}.petsync-base")
-            (folder / "jobs.toml").write_text(JOB.format(sheet=sheet, url=url))
+            (folder / "jobs.toml").write_text(JOB.format(sheet=sheet, url=url) + SETTINGS)
             job = "reconcile", "jobs.toml", "--state", f"state{ending}"
             run(folder, *job)
             show(f"reconcile {ending}", run(folder, *job))

@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from specimens import MAIN, package
 
+import petsync as ps
 from petsync import sample_data
 from petsync.errors import SheetError
 from petsync.models import MIN_ID, Category, Pet, Tag
@@ -327,6 +328,61 @@ def test_rows_that_share_their_results_are_not_parsed(monkeypatch):
     sheet = sheet_of({"id": "A", "name": "B", "status": "C"}, tab="Pets")
     edit.patch_workbook(source, sheet, edits, list(SHARED))
     assert parsed == [1, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("root", "rows", "end"),
+    [
+        ("x:worksheet", 'spans="1:3"', ""),
+        ("worksheet", 'spans="1:3"', "<row/>"),
+        ("worksheet", 'spans="1:3"', '<row s="1"></row>'),
+        ("worksheet", "", '<row r="6"/>'),
+        ("worksheet", 'foo="{row}"', ""),
+        ("worksheet", 'foo="&#123;row}"', ""),
+        ("worksheet", 'spans="1:3"', '<row r="07" spans="1:3"><c r="A7"><v>7</v></c></row>'),
+        ("worksheet", 'spans="1:3"', '<x:row r="7"><x:c r="A7"><x:v>7</x:v></x:c></x:row>'),
+    ],
+)
+@pytest.mark.parametrize("own", [{}, {3: {"outcome": "applied"}, 7: {"outcome": "failed"}}])
+def test_unusual_rows_get_the_same_results(root, rows, end, own):
+    """Rows without a number, with a repeated or unusual number, with other prefixes or with a text
+    that looks like the mark of a row number are edited as if all rows were parsed.
+    """
+    marked = "".join(
+        f'<row r="{n}" {rows}><c r="A{n}"><v>{n}</v></c><c r="B{n}" t="inlineStr"><is><t>x</t></is>'
+        "</c></row>"
+        for n in range(1, 7)
+    )
+    data = package(
+        f'<{root} xmlns="{MAIN}" xmlns:x="{MAIN}"><sheetData>{marked}{end}</sheetData></{root}>',
+        styles=STYLES,
+    )
+    edits = CellEdits(own, ({}, SHARED), np.array([0, 0, 1, 1, 1, 1, 1], "i4"))
+    sheet = sheet_of({"id": "A", "name": "B"}, tab="Pets")
+
+    def written():
+        source = Source(Path("pets.xlsx"), "workbook", data)
+        try:
+            patched = edit.patch_workbook(source, sheet, edits, list(SHARED))
+        except ps.errors.SheetError as error:
+            return str(error)
+        with zipfile.ZipFile(io.BytesIO(patched)) as book:
+            return {name: book.read(name) for name in book.namelist()}
+
+    edited = written()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edit, "_find_last_column", lambda _: None)
+        assert edited == written()
+
+
+def test_a_result_of_a_row_that_no_file_has_is_left_out(tmp_path):
+    """A row number above 2^63 - 1 is no error."""
+    (tmp_path / "pets.csv").write_text("id,name\n1,Max\n", "utf-8")
+    results = pd.DataFrame(
+        {"outcome": "applied", "message": "", "assigned_id": None}, index=[2, 2**63]
+    )
+    ps.write_results(ps.read_sheet(tmp_path / "pets.csv"), results, tmp_path / "results.csv")
+    assert (tmp_path / "results.csv").read_text("utf-8").splitlines()[1].startswith("1,Max,applied")
 
 
 ITEMS = st.text(st.sampled_from(f"ab;:7 \n\r|\"'{NBSP}é\u2028\u3000/"), max_size=8)

@@ -612,7 +612,7 @@ def edit_csv(
     copy = io.BytesIO()
     copy.write(source.data[: first_record_offset(source, dialect)])
     copy.writelines(map(writer.edit_line, head))
-    at, singles = header.after, np.array(sorted({*edits.own, *removed}), dtype=np.int64)
+    at, singles = header.after, _sorted_lines({*edits.own, *removed}, source)
     while at.byte < len(source.data):
         block = parse_block(source.data, at, dialect.delimiter, width, size=size)
         if block is not None:
@@ -629,6 +629,12 @@ def edit_csv(
             at = line.after
     copy.writelines(_behind(copy.getbuffer()[-1:].tobytes(), added, writer, header))
     return copy.getvalue()
+
+
+def _sorted_lines(rows: Iterable[int], source: Source) -> Rows:
+    """Return the rows that the file may have, sorted. Other numbers may not fit into an array."""
+    last = len(source.data) + 1
+    return np.array(sorted(row for row in rows if 0 < row <= last), dtype=np.int64)
 
 
 def _behind(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import re
 from bisect import bisect
 from collections import Counter
@@ -731,10 +732,13 @@ class _CellPatch:
 
 
 _PLAIN_ROW = re.compile(
-    rb'<row r="(?P<number>[0-9]{1,7})"(?P<attributes>[^<>/]*)>(?P<cells>(?:'
+    rb'<row r="(?P<number>[0-9]{1,7})"(?P<attributes>[^<>/{&]*)>(?P<cells>(?:'
     rb'<c r="[A-Z][0-9]+"(?: s="[0-9]+")?(?: t="[a-zA-Z]+")?'
     rb"(?: ?/>|>(?:<v>[^<]+</v>|<is><t[^<>]*>[^<]+</t></is>)</c>))+)</row>"
 )
+_ROW = re.compile(rb"<row[\s/>]")
+_NUMBERED_ROW = re.compile(rb'<row r="([1-9][0-9]{0,6})"')
+_PREFIXED = (b":worksheet", b":sheetData", b":row", b":c ", b":c>", b":c/")
 _CELL_STYLE = re.compile(rb'<c r="([A-Z])[0-9]+"(?: s="([0-9]+)")?')
 _CELLS_FROM = [re.compile(rb'<c r="[%c-Z]' % first) for first in range(ord("A"), ord("Z") + 1)]
 _MARK = ROW_NUMBER.encode()
@@ -747,11 +751,22 @@ def _find_last_column(data: bytes) -> int | None:
     if it must be parsed.
     """
     seen = extent(data)
-    if seen is None or not seen.ordered or not has_only_tags(data):
+    if seen is None or not has_only_tags(data) or not _are_rows_numbered(data):
         return None
     place = letter(seen.columns - 1).encode()
     value = rb'<c r="%s[0-9]+"[^<>]*>(?:<v>|<is><t[^<>]*>)[^<]' % place
     return seen.columns - 1 if re.search(value, data) else None
+
+
+def _are_rows_numbered(data: bytes) -> bool:
+    """Return true if every row has a number above that of the row before, and the elements of the
+    worksheet have no prefix.
+    """
+    if any(each in data for each in _PREFIXED):
+        return False
+    numbers = [int(number) for number in _NUMBERED_ROW.findall(data)]
+    is_ascending = all(itertools.starmap(operator.lt, itertools.pairwise(numbers)))
+    return is_ascending and len(numbers) == len(_ROW.findall(data))
 
 
 class _PlainRow(NamedTuple):
