@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 
 import openpyxl
@@ -16,11 +17,13 @@ from msgspec.structs import replace
 from strategies import ids, pets
 
 from petsync.errors import SheetError
-from petsync.models import MAX_ID, Pet, Tag
+from petsync.models import MAX_ID, Category, Pet, Tag
+from petsync.plan.change import Coverage, Snapshot
 from petsync.protocol.json import decode_pets
 from petsync.sheets import read_sheet, write_sheet
 from petsync.sheets.sidecar import sidecar_path
-from petsync.table.cells import trim
+from petsync.table.arrow import PetTable
+from petsync.table.cells import LIST_LITERAL, trim
 from petsync.table.columns import CLEAR, COLUMNS
 from petsync.table.frame import frame_from_pets
 from petsync.table.lists import with_python_lists
@@ -35,7 +38,19 @@ MARKERS = st.sampled_from(
 # NUL is left out: a text with a NUL is an error that blocks its row.
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 TEXT = TEXT | AWKWARD | MARKERS
-CATALOGUES = st.lists(pets(TEXT, st.none(), ids), max_size=6, unique_by=lambda pet: pet.id)
+
+
+def is_plain(pet):
+    """Return false for a category like a list that a program writes: without a base, it is an error
+    that blocks its row.
+    """
+    text = (pet.category.name if pet.category else None) or ""
+    return not LIST_LITERAL.match(trim(text))
+
+
+CATALOGUES = st.lists(
+    pets(TEXT, st.none(), ids).filter(is_plain), max_size=6, unique_by=lambda pet: pet.id
+)
 
 
 def as_sheet_values(frame):
@@ -80,6 +95,28 @@ def test_a_table_comes_back(folder, suffix, catalogue):
     assert not sheet.errors
     rows = with_python_lists(sheet.rows)[list(COLUMNS)].reset_index(drop=True)
     pd.testing.assert_frame_equal(rows, as_sheet_values(frame))
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
+@pytest.mark.parametrize("text", ["[[", "['a']", "Tag(1, 'a')"])
+def test_an_exported_text_like_a_list_is_no_error(tmp_path, suffix, text):
+    """A category of the store that looks like a list of a program is read from an export; typed
+    into a sheet without a base, it is an error.
+    """
+    frame = frame_from_pets([Pet(id=1, name=text, category=Category(1, text), status="sold")])
+    path = tmp_path / f"pets{suffix}"
+    write_sheet(frame, path)
+    problems = read_sheet(path).problems
+    assert [each.rule for each in problems if each.severity == "error"] == ["category-text"]
+    _remove(path)
+    snapshot = Snapshot(
+        pets=PetTable(frame=frame),
+        coverage=Coverage(("available", "pending", "sold")),
+        source="https://petstore.example/v2",
+        taken_at=datetime(2026, 11, 20, tzinfo=UTC),
+    )
+    write_sheet(snapshot, path)
+    assert not read_sheet(path).errors
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
