@@ -263,6 +263,26 @@ STYLES = (
 )
 
 
+def assert_edited_alike(data, columns, edits, new):
+    """Raise AssertionError unless the worksheet gets the same edits, or the same error, whether or
+    not its rows with shared texts are parsed.
+    """
+    source = Source(Path("pets.xlsx"), "workbook", data)
+
+    def edited():
+        try:
+            patched = edit.patch_workbook(source, sheet_of(columns, tab="Pets"), edits, new)
+        except SheetError as error:
+            return str(error)
+        with zipfile.ZipFile(io.BytesIO(patched)) as book:
+            return {name: book.read(name) for name in book.namelist()}
+
+    result = edited()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edit, "_find_last_column", lambda _: None)
+        assert result == edited()
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     rows=worksheet_rows(),
@@ -297,18 +317,7 @@ def test_a_worksheet_is_edited_alike_with_and_without_parsing_its_rows(
     )
     kinds = np.array([0, 0, *(kind for *_, kind in rows)], np.int32)
     edits = CellEdits(own, ({}, SHARED, {**SHARED, "message": ""}), kinds)
-    sheet = sheet_of(columns, tab="Pets")
-    new = [] if has_results else list(SHARED)
-
-    def written():
-        source = Source(Path("pets.xlsx"), "workbook", data)
-        with zipfile.ZipFile(io.BytesIO(edit.patch_workbook(source, sheet, edits, new))) as book:
-            return {name: book.read(name) for name in book.namelist()}
-
-    edited = written()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edit, "_find_last_column", lambda _: None)
-        assert edited == written()
+    assert_edited_alike(data, columns, edits, [] if has_results else list(SHARED))
 
 
 def test_rows_that_share_their_results_are_not_parsed(monkeypatch):
@@ -358,21 +367,23 @@ def test_unusual_rows_get_the_same_results(root, rows, end, own):
         styles=STYLES,
     )
     edits = CellEdits(own, ({}, SHARED), np.array([0, 0, 1, 1, 1, 1, 1], "i4"))
-    sheet = sheet_of({"id": "A", "name": "B"}, tab="Pets")
+    assert_edited_alike(data, {"id": "A", "name": "B"}, edits, list(SHARED))
 
-    def written():
-        source = Source(Path("pets.xlsx"), "workbook", data)
-        try:
-            patched = edit.patch_workbook(source, sheet, edits, list(SHARED))
-        except ps.errors.SheetError as error:
-            return str(error)
-        with zipfile.ZipFile(io.BytesIO(patched)) as book:
-            return {name: book.read(name) for name in book.namelist()}
 
-    edited = written()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edit, "_find_last_column", lambda _: None)
-        assert edited == written()
+def test_cells_out_of_order_get_the_same_results():
+    """The results are written into their own cells, wherever these are in the row."""
+    columns = {"id": "A", **dict(zip(SHARED, "BCDE", strict=False))}
+    rows = "".join(
+        f'<row r="{n}">'
+        + "".join(f'<c r="{place}{n}" t="inlineStr"><is><t>x</t></is></c>' for place in "CBDAE")
+        + "</row>"
+        for n in range(1, 4)
+    )
+    data = package(
+        f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData></worksheet>', styles=STYLES
+    )
+    edits = CellEdits({}, ({}, SHARED), np.array([0, 0, 1, 1], "i4"))
+    assert_edited_alike(data, columns, edits, [])
 
 
 def test_a_result_of_a_row_that_no_file_has_is_left_out(tmp_path):

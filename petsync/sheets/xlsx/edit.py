@@ -751,7 +751,9 @@ def _find_last_column(data: bytes) -> int | None:
     if it must be parsed.
     """
     seen = extent(data)
-    if seen is None or not has_only_tags(data) or not _are_rows_numbered(data):
+    if seen is None or not seen.ordered or not has_only_tags(data):
+        return None
+    if not _are_rows_numbered(data):
         return None
     place = letter(seen.columns - 1).encode()
     value = rb'<c r="%s[0-9]+"[^<>]*>(?:<v>|<is><t[^<>]*>)[^<]' % place
