@@ -59,6 +59,7 @@ from petsync.plan.notes import first_items
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan, notes_of, refuse_changed_sentinels
 from petsync.profile import STANDARD, ServiceProfile
+from petsync.table.arrow import list_items
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, COLUMNS, Column
 from petsync.table.frame import (
@@ -1380,7 +1381,7 @@ def _count_known(pets: Sequence[Pet], frame: pd.DataFrame, unit: Unit) -> int:
     """
     parts = [_parts(pet, unit) for pet in pets]
     wanted = {form for texts in parts for text in texts or () for form in folded_forms(text)}
-    items = _items(frame[unit].array, unit)
+    items = _items(frame, unit)
     texts = frame[unit] if items is None else pd.Series(items.texts)
     there = texts[folded_among(texts, wanted)].dropna().unique()
     known = {form for text in there for form in folded_forms(text)} | {""}
@@ -1422,7 +1423,7 @@ def _read_unit(
     """Return the unit of the pets at these positions, with the edits; and the number of an empty
     text. The key and the text of each distinct value are computed only once.
     """
-    columns = [_encode(frame[name].array.take(at), name) for name in COLUMNS_OF[unit]]
+    columns = [_encode(frame, name, at) for name in COLUMNS_OF[unit]]
     values = columns[0]
     for more in columns[1:]:
         values, _ = pd.factorize(values * (int(more.max(initial=0)) + 1) + more)
@@ -1441,22 +1442,21 @@ def _read_unit(
     return column, order[""]
 
 
-def _encode(column: pd.api.extensions.ExtensionArray, name: Column) -> match.Positions:
-    """Return a number for each value, from 0 on; equal values have the same number."""
-    items = _items(column, name)
+def _encode(frame: pd.DataFrame, name: Column, at: match.Positions) -> match.Positions:
+    """Return a number for each value at these positions, from 0 on; equal values have the same
+    number.
+    """
+    items = _items(frame, name)
     if items is not None:
-        return items.encode()
-    numbers: match.Positions = pd.factorize(pd.Series(column), use_na_sentinel=False)[0]
+        return items.take(at).encode()
+    column = pd.Series(frame[name].array.take(at))
+    numbers: match.Positions = pd.factorize(column, use_na_sentinel=False)[0]
     return numbers
 
 
-def _items(column: pd.api.extensions.ExtensionArray, name: Column) -> Items | None:
+def _items(frame: pd.DataFrame, name: Column) -> Items | None:
     """Return the lists of a column; None for a column of single values."""
-    if name not in ("tags", "photo_urls"):
-        return None
-    if isinstance(column, ListArray):
-        return column.items
-    return Items.of(plain_values(column), has_ids=name == "tags")
+    return list_items(frame, name)[0] if name in ("tags", "photo_urls") else None
 
 
 def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedColumns:

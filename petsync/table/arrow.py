@@ -39,6 +39,7 @@ __all__ = [
     "frame_from_json",
     "frame_from_table",
     "is_ascending",
+    "list_items",
     "rows_from_pets",
     "rows_from_table",
     "sorted_by_id",
@@ -565,10 +566,10 @@ def table_from_frame(frame: pd.DataFrame) -> pa.Table:
             for name in ("id", "name", "status", "category", "category_id")
             if name in frame
         }
-        items, tags = _list_items(frame, "tags")
+        items, tags = list_items(frame, "tags")
         if items is not None:
             columns["tags"], columns[TAG_IDS] = items.names, items.ids
-        items, _ = _list_items(frame, "photo_urls")
+        items, _ = list_items(frame, "photo_urls")
         if items is not None:
             columns["photo_urls"] = items.names
         columns[EXTRA] = pa.array(_extra_texts(frame, tags), _TEXT)
@@ -601,7 +602,7 @@ def _split_extra(
     return extra
 
 
-def _list_items(frame: pd.DataFrame, name: str) -> tuple[Items | None, list[Any]]:
+def list_items(frame: pd.DataFrame, name: str) -> tuple[Items | None, list[Any]]:
     """Return the items of a column, None if the frame lacks the column; and the column's values if
     they are Python lists.
     """
