@@ -31,7 +31,7 @@ import orjson
 
 from petsync.protocol.json import decode_pet
 from petsync.protocol.xml import encode_pet
-from petsync.table.arrow import frame_from_json, table_from_json, table_from_xml
+from petsync.table.decode import frame_from_json, table_from_json, table_from_xml
 
 ARROW, FRAME, FLOOR = "petsync (Arrow table)", "petsync (DataFrame)", "orjson.loads, gc off"
 DUCKDB = "DuckDB read_json -> Arrow"

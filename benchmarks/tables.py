@@ -29,8 +29,9 @@ from petsync.plan.decide import SheetComparison
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
-from petsync.table.arrow import PetTable, frame_from_json, rows_from_table, table_from_json
+from petsync.table.arrow import PetTable, rows_from_table
 from petsync.table.base import Base
+from petsync.table.decode import frame_from_json, table_from_json
 from petsync.table.sheet import Sheet
 
 Found = tuple[int, ...]

@@ -32,7 +32,7 @@ from petsync.report.views.history import history_view
 from petsync.report.views.round import round_page_view
 from petsync.samples import sample_data
 from petsync.sandbox import Sandbox
-from petsync.table.arrow import frame_from_json
+from petsync.table.decode import frame_from_json
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "browser"))
 

@@ -24,8 +24,9 @@ from petsync.report.html import document_page
 from petsync.report.views.plan import plan_page_view, plan_title
 from petsync.samples import sample_data
 from petsync.sheets import read_sheet
-from petsync.table.arrow import PetTable, frame_from_json
+from petsync.table.arrow import PetTable
 from petsync.table.base import Base
+from petsync.table.decode import frame_from_json
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "browser"))
 

@@ -18,8 +18,9 @@ from petsync.report.text import show, terminal_svg
 from petsync.report.views.plan import plan_view
 from petsync.samples import sample_data
 from petsync.sheets import read_sheet
-from petsync.table.arrow import PetTable, frame_from_json
+from petsync.table.arrow import PetTable
 from petsync.table.base import Base
+from petsync.table.decode import frame_from_json
 
 __all__ = ["PICTURE", "picture"]
 

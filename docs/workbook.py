@@ -20,7 +20,8 @@ from petsync.plan.change import Coverage, Snapshot
 from petsync.profile import STANDARD
 from petsync.samples import sample_data
 from petsync.sheets import write_sheet
-from petsync.table.arrow import PetTable, table_from_json
+from petsync.table.arrow import PetTable
+from petsync.table.decode import table_from_json
 from petsync.table.frame import frame_from_pets
 
 __all__ = ["draw"]

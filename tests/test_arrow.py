@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as stdlib
 import re
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -27,10 +28,9 @@ from petsync.table.arrow import (
     PetTable,
     frame_from_table,
     table_from_frame,
-    table_from_json,
     table_from_pets,
-    table_from_xml,
 )
+from petsync.table.decode import ListReader, table_from_json, table_from_xml
 from petsync.table.frame import frame_from_pets, pets_from_frame
 
 ODD = Pet(
@@ -92,6 +92,80 @@ def test_any_json_is_read_as_the_careful_decoder_reads_it(values: list[Any], ind
     body = stdlib.dumps(values, indent=indent).encode()
     careful = table_or_error(lambda: table_from_pets(json.decode_pets_carefully(body)))
     assert table_or_error(lambda: table_from_json(body, copies=True)) == careful
+
+
+@given(
+    st.lists(LIKELY | st.builds(dict, extra=VALUES, tags=st.lists(LABELS, max_size=2)), max_size=9),
+    st.sampled_from([None, 0, 1]),
+    st.integers(1, 60),
+    st.lists(st.integers(0, 40), max_size=20),
+)
+def test_a_list_is_read_while_it_arrives(
+    values: list[Any], indent: int | None, at_once: int, sizes: list[int]
+) -> None:
+    """Whatever the pieces in which a list arrives and the blocks in which it is decoded, the table
+    is that of the whole list.
+    """
+    body = stdlib.dumps(values, indent=indent, ensure_ascii=False).encode()
+    careful = table_or_error(lambda: table_from_pets(json.decode_pets_carefully(body)))
+    assert read_in_pieces(body, sizes, at_once) == careful
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'[{"id":1,"name":"a"},{"id":2,"name":"},{"},{"id":3,"name":"\\"},{\\""},{"id":4}]',
+        b'[{"id":1,"tags":[{"id":1},{"id":2}]},{"id":2,"tags":[{"id":3},{"id":4}]}]',
+        b'[{"id":1,"name":"\\\\"},{"id":2,"name":"[[["},\n{"id":3,"name":"]]]"} , {"id":4}]',
+        b'[{"id":1},{"id":2},]',
+        b'[{"id":1},{"id":2}},{"id":3}]',
+        b'[{"id":1},{"id":2}],{"id":3}]',
+        b'[{"id":1},{"id":2},{"id":3}',
+        b'{"id":1},{"id":2},{"id":3}]',
+        b'[{"id":1},{"id":"x"},{"id":3}]',
+        b'[{"id":1},{"id":2},{"id":3,"name":nul},{"id":4}]',
+    ],
+)
+def test_a_block_ends_only_between_pets(body: bytes) -> None:
+    """Brackets in texts, tags and broken lists do not mislead the search for the end of a pet, and
+    an error names the same place in blocks as in the whole list.
+    """
+    careful = table_or_error(lambda: table_from_pets(json.decode_pets_carefully(body)))
+    for at_once in range(1, len(body)):
+        assert read_in_pieces(body, [1] * len(body), at_once) == careful
+
+
+def read_in_pieces(body: bytes, sizes: list[int], at_once: int) -> pa.Table | str:
+    """Return the table of a list, decoded in blocks of at least `at_once` bytes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("petsync.table.decode._AT_ONCE", at_once)
+        reader = ListReader(lambda _: "json")
+        for size in sizes:
+            reader.write(body[:size])
+            body = body[size:]
+        reader.write(body)
+        return table_or_error(lambda: reader.to_table(copies=True))
+
+
+def test_a_long_list_is_never_in_memory_as_a_whole() -> None:
+    """While a list arrives, only a part of it and the table are in memory."""
+    pet = json.encode_pet(Pet(name="Rex", status="available", tags=(Tag(1, "shy"), Tag(2, "calm"))))
+    piece = (b"," + b" " * 400).join([pet] * 1_000)
+    reader = ListReader(lambda _: "json")
+    size = 0
+    tracemalloc.start()
+    try:
+        for n in range(100):
+            part = (b"," if n else b"[") + piece
+            reader.write(part)
+            size += len(part)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    reader.write(b"]")
+    table = reader.to_table(copies=True)
+    assert len(table) == 100_000
+    assert peak < table.nbytes + size / 4
 
 
 def table_or_error(read: Callable[[], pa.Table]) -> pa.Table | str:
@@ -168,7 +242,7 @@ def assert_same_xml(body: bytes, block: int = 1 << 20) -> None:
     """Assert that both decoders give the same table or the same error."""
     careful = table_or_error(lambda: table_from_pets(xml.decode_pets(body)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("petsync.table.arrow._XML_BLOCK_BYTES", block)
+        patch.setattr("petsync.table.decode._XML_BLOCK_BYTES", block)
         assert table_or_error(lambda: table_from_xml(body, copies=True)) == careful, body
 
 
@@ -287,7 +361,7 @@ def test_bytes_that_are_not_utf8_are_an_error() -> None:
 
 def test_lists_of_several_parts_are_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pets are read in parts, and a part that needs the careful decoder changes nothing else."""
-    monkeypatch.setattr("petsync.table.arrow._AT_ONCE", 2)
+    monkeypatch.setattr("petsync.table.decode._AT_ONCE", 100)
     several = [Pet(id=n, name=f"pet {n}", tags=(Tag(n, "a"),), photo_urls=("u",)) for n in range(5)]
     assert pets_from_frame(frame_from_table(table_from_json(json.encode_pets(several)))) == several
     several[3] = ODD
@@ -341,7 +415,7 @@ def test_a_pet_that_is_listed_twice_is_one_row(
 def test_the_bad_pet_of_a_late_batch_is_named() -> None:
     """A pet that cannot be read is named, wherever it is in the list."""
     body = json.encode_pets([Pet(id=n) for n in range(3_000)])[:-1] + b',{"id":"x"}]'
-    with pytest.raises(ResponseError, match="pet 3001 of 3001"):
+    with pytest.raises(ResponseError, match="pet 3001 of the list"):
         table_from_json(body)
 
 

@@ -14,8 +14,8 @@ from strategies import pets
 from petsync.errors import ResponseError
 from petsync.models import MAX_ID, Pet, Tag
 from petsync.protocol import json
-from petsync.table.arrow import frame_from_json
 from petsync.table.columns import COLUMNS
+from petsync.table.decode import frame_from_json
 from petsync.table.frame import frame_from_pets, pets_from_frame
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from petsync.models import Pet, Tag
-from petsync.table.arrow import frame_from_json
+from petsync.table.decode import frame_from_json
 from petsync.table.frame import frame_from_pets, share_tags
 
 

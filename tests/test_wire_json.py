@@ -90,7 +90,7 @@ def test_what_is_no_pet_is_refused_by_place(body: bytes, says: str) -> None:
 
 def test_the_bad_pet_of_a_list_is_named() -> None:
     """An invalid list of pets is refused with the position and id of the invalid pet."""
-    with pytest.raises(ResponseError, match=r"pet 2 of 2 \(id 9\): name is a list"):
+    with pytest.raises(ResponseError, match=r"pet 2 of the list \(id 9\): name is a list"):
         json.decode_pets(b'[{"id":8},{"id":9,"name":[]}]')
     with pytest.raises(ResponseError, match="a list of pets was expected, not an object"):
         json.decode_pets(b'{"message":"no"}')

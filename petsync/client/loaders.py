@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,11 +36,10 @@ from petsync.table.arrow import (
     frame_from_table,
     is_ascending,
     sorted_by_id,
-    table_from_json,
     table_from_pets,
-    table_from_xml,
     without_duplicates,
 )
+from petsync.table.decode import ListReader
 
 __all__ = [
     "Found",
@@ -273,11 +272,17 @@ def as_table(call: Call[list[Pet]], *, copies: bool = False) -> Call[pa.Table]:
     `copies`, one row for each copy.
     """
 
-    def read_table(response: Response) -> pa.Table:
-        read = table_from_json if detect_media(response) == "json" else table_from_xml
-        return read(response.body, copies=copies)
+    def new_reader(head: Response) -> ListReader:
+        return ListReader(lambda start: detect_media(replace(head, body=start)))
 
-    return Call(call.request, read_table)
+    def read_table(response: Response) -> pa.Table:
+        reader = response.reader
+        if not isinstance(reader, ListReader):
+            reader = new_reader(response)
+            reader.write(response.body)
+        return reader.to_table(copies=copies)
+
+    return Call(call.request, read_table, new_reader)
 
 
 def _concerns_query(error: ApiError) -> bool:

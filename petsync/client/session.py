@@ -49,7 +49,15 @@ from petsync.errors import (
     UnavailableError,
 )
 from petsync.profile import STANDARD, ServiceProfile
-from petsync.protocol.operations import Call, Request, Response, Traffic, error_for, shape_of
+from petsync.protocol.operations import (
+    Call,
+    NewReader,
+    Request,
+    Response,
+    Traffic,
+    error_for,
+    shape_of,
+)
 from petsync.protocol.xml import detect_shape
 
 __all__ = [
@@ -102,6 +110,7 @@ class Exchange:
         credentials: Credentials,
         transport: Transport,
         on_sent: OnSent | None = None,
+        new_reader: NewReader | None = None,
     ) -> Response:
         """Return the response; its status may be an error. Raises TransportError if no complete
         response arrives, RedirectError, and ResponseError for a response above the size limit.
@@ -114,7 +123,7 @@ class Exchange:
             failure: ApiError | None = None
             try:
                 response = await transport.send(
-                    request.method, url, headers, request.body, bounds, on_sent
+                    request.method, url, headers, request.body, bounds, on_sent, new_reader
                 )
             except TooLongError as error:
                 failure = self._build_too_long_error(request, str(error))
@@ -338,7 +347,7 @@ class ServiceCall(Generic[T]):
         credentials = line.current.credentials.with_key(request.api_key)
         line.flow.counts.requests += 1
         response = await line.exchange.send_request(
-            request, credentials, line.flow.transport, self._on_sent
+            request, credentials, line.flow.transport, self._on_sent, self._call.new_reader
         )
         if not 200 <= response.status < 300:
             raise error_for(response, request, datetime.now(UTC), credentials.mask)
@@ -485,6 +494,7 @@ class Session:
             self.shape = detect_shape(response.body, self.shape)
             return result
 
+        # The shape needs the whole body.
         return Call(call.request, read_and_learn)
 
     async def send_request(self, request: Request) -> Response:

@@ -11,7 +11,7 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -23,7 +23,7 @@ from yarl import URL
 
 from petsync.client.origin import is_loopback
 from petsync.errors import SettingsError
-from petsync.protocol.operations import Response
+from petsync.protocol.operations import NewReader, Response
 
 __all__ = [
     "ERRORS",
@@ -131,11 +131,13 @@ class Transport(Protocol):
         body: bytes,
         bounds: Bounds,
         on_sent: Callable[[int], None] | None = None,
+        new_reader: NewReader | None = None,
     ) -> Response:
         """Send the request, and return the decompressed response.
 
         `url` is a result of `origin.encode_url`. `on_sent` gets the number of bytes of the body
-        that were sent so far. Raises one of ERRORS if no complete response arrives, and
+        that were sent so far. The body of a successful response goes to the result of `new_reader`,
+        if given. Raises one of ERRORS if no complete response arrives, and
         TooLongError for a successful response above the size limit.
         """
         ...
@@ -183,6 +185,7 @@ class AiohttpTransport:
         body: bytes,
         bounds: Bounds,
         on_sent: Callable[[int], None] | None = None,
+        new_reader: NewReader | None = None,
     ) -> Response:
         """Send the request, as `Transport.send`."""
         data: bytes | AsyncIterator[bytes] | None = body or None
@@ -198,10 +201,9 @@ class AiohttpTransport:
                 allow_redirects=False,
                 proxy_headers=self._proxy_headers,
             ) as response:
-                headers_read = _decode_headers(response.raw_headers)
+                head = Response(response.status, _decode_headers(response.raw_headers), b"")
                 pieces = response.content.iter_any()
-                content = await _read_content(pieces, response.status, headers_read, bounds.size)
-                return Response(response.status, headers_read, content)
+                return await _read_body(pieces, head, bounds.size, new_reader)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -230,6 +232,7 @@ class HttpxTransport:
         body: bytes,
         bounds: Bounds,
         on_sent: Callable[[int], None] | None = None,
+        new_reader: NewReader | None = None,
     ) -> Response:
         """Send the request, as `Transport.send`; `on_sent` is called once, after the response."""
         request = httpx.Request(
@@ -237,22 +240,20 @@ class HttpxTransport:
         )
         async with _deadline(bounds.seconds):
             response = await self._transport.handle_async_request(request)
-            headers_read = _decode_headers(response.headers.raw)
+            head = Response(response.status_code, _decode_headers(response.headers.raw), b"")
             try:
                 if response.is_stream_consumed:  # The transport has already decompressed the body.
                     content = await response.aread()
-                    if len(content) > _max_size(response.status_code, bounds.size):
-                        content = _truncate(content, response.status_code, bounds.size)
+                    if len(content) > _max_size(head, bounds.size):
+                        content = _truncate(content, head, bounds.size)
+                    whole = replace(head, body=content)
                 else:
-                    pieces = response.aiter_raw()
-                    content = await _read_content(
-                        pieces, response.status_code, headers_read, bounds.size
-                    )
+                    whole = await _read_body(response.aiter_raw(), head, bounds.size, new_reader)
             finally:
                 await response.aclose()
         if on_sent is not None:
             on_sent(len(body))
-        return Response(response.status_code, headers_read, content)
+        return whole
 
     async def close(self) -> None:
         """Close the connections."""
@@ -329,38 +330,46 @@ async def _deadline(seconds: float) -> AsyncIterator[asyncio.Timeout]:
         raise
 
 
-async def _read_content(
-    pieces: AsyncIterator[bytes], status: int, headers: Mapping[str, str], size: int
-) -> bytes:
-    """Return the decompressed body. Raises TooLongError, and ClientPayloadError if it cannot be
-    decompressed.
+async def _read_body(
+    pieces: AsyncIterator[bytes], head: Response, size: int, new_reader: NewReader | None
+) -> Response:
+    """Return the response with its decompressed body. Raises TooLongError, and ClientPayloadError
+    if the body cannot be decompressed.
     """
-    limit = _max_size(status, size)
-    decoder = _decoder(headers.get("content-encoding", ""))
+    limit = _max_size(head, size)
+    decoder = _decoder(head.headers.get("content-encoding", ""))
+    reader = new_reader(head) if new_reader is not None and _is_success(head) else None
     # This needs half the memory of a list of the pieces that is joined.
     content = BytesIO()
+    write = content.write if reader is None else reader.write
+    length = 0
     try:
         async for piece in pieces:
-            room = limit + 1 - content.tell()
-            content.write(piece if decoder is None else decoder.decompress(piece, room))
-            if content.tell() > limit:
-                return _truncate(content.getvalue(), status, size)
+            part = piece if decoder is None else decoder.decompress(piece, limit + 1 - length)
+            write(part)
+            length += len(part)
+            if length > limit:
+                return replace(head, body=_truncate(content.getvalue(), head, size))
     except zlib.error as error:
         raise aiohttp.ClientPayloadError(f"it cannot be decompressed: {error}") from None
     if decoder is not None and not decoder.is_whole:
         raise aiohttp.ClientPayloadError("it ends before the compressed data are complete")
-    return content.getvalue()
+    return replace(head, body=content.getvalue(), reader=reader)
 
 
-def _max_size(status: int, size: int) -> int:
-    return size if 200 <= status < 300 else min(size, _MAX_ERROR_BYTES)
+def _is_success(head: Response) -> bool:
+    return 200 <= head.status < 300
 
 
-def _truncate(content: bytes, status: int, size: int) -> bytes:
+def _max_size(head: Response, size: int) -> int:
+    return size if _is_success(head) else min(size, _MAX_ERROR_BYTES)
+
+
+def _truncate(content: bytes, head: Response, size: int) -> bytes:
     """Return the beginning of an error response. Raises TooLongError for a successful response."""
-    if 200 <= status < 300:
+    if _is_success(head):
         raise TooLongError(f"{size / 1e6:,.0f} MB")
-    return content[: _max_size(status, size)]
+    return content[: _max_size(head, size)]
 
 
 class _Decoder:

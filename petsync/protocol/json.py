@@ -6,6 +6,7 @@ again and read field by field, so that no field is lost.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -54,6 +55,7 @@ _row_decoder = msgspec.json.Decoder(_PetRow)
 _rows_decoder = msgspec.json.Decoder(list[_PetRow])
 _parts_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 _encoder = msgspec.json.Encoder()
+_BYTE = re.compile(r"\(byte (\d+)\)")
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _KNOWN_FIELDS = ("id", "name", "photoUrls", "category", "tags", "status")
 
@@ -84,12 +86,16 @@ def decode_pets(body: bytes) -> list[Pet]:
         return decode_pets_carefully(body)
 
 
-def decode_pets_carefully(body: bytes) -> list[Pet]:
-    """Decode a list of pets without the fast decoder, and otherwise as `decode_pets`."""
-    plain = _decode_plain(body)
+def decode_pets_carefully(body: bytes, *, before: int = 0, offset: int = 0) -> list[Pet]:
+    """Decode a list of pets without the fast decoder, and otherwise as `decode_pets`.
+
+    If the body is the end of a longer list, `before` is the number of pets before it, and `offset`
+    what errors add to a position in the body.
+    """
+    plain = _decode_plain(body, offset)
     if not isinstance(plain, list):
         raise ResponseError(f"a list of pets was expected, not {_type_name(plain)}")
-    return [_pet(item, f"pet {n} of {len(plain)}") for n, item in enumerate(plain, 1)]
+    return [_pet(item, f"pet {n} of the list") for n, item in enumerate(plain, before + 1)]
 
 
 def encode_pet(pet: Pet) -> bytes:
@@ -132,11 +138,12 @@ def _drop_none(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def _decode_plain(body: bytes) -> Any:
+def _decode_plain(body: bytes, offset: int = 0) -> Any:
     try:
         return msgspec.json.decode(body)
     except _UNREADABLE as error:
-        raise ResponseError(f"the response is not valid JSON: {error}") from None
+        problem = _BYTE.sub(lambda found: f"(byte {int(found[1]) + offset})", str(error))
+        raise ResponseError(f"the response is not valid JSON: {problem}") from None
 
 
 def _pet(value: Any, where: str) -> Pet:

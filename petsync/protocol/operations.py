@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -22,7 +22,9 @@ from petsync.protocol import json, xml
 from petsync.settings import Secret
 
 __all__ = [
+    "BodyReader",
     "Call",
+    "NewReader",
     "Request",
     "Response",
     "Traffic",
@@ -70,15 +72,25 @@ class Request:
     api_key: Secret | None = None
 
 
+class BodyReader(Protocol):
+    """Reads the body of a response while it arrives."""
+
+    def write(self, piece: bytes, /) -> object:
+        """Take the next piece of the body."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Response:
     """A complete response; header names are in lower case. The repr shows neither headers nor body,
-    because services repeat the secrets that they receive.
+    because services repeat the secrets that they receive. If a `reader` took the body, `body` is
+    empty.
     """
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
+    reader: BodyReader | None = field(default=None, repr=False)
 
     @property
     def media(self) -> str:
@@ -86,12 +98,18 @@ class Response:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+NewReader = Callable[[Response], BodyReader]
+
+
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """A request, and the function that reads a successful response to it."""
+    """A request, and the function that reads a successful response to it. With `new_reader`, which
+    gets the response without its body, the new reader takes the body of such a response.
+    """
 
     request: Request
     read: Callable[[Response], T]
+    new_reader: NewReader | None = None
 
 
 # Readers of successful responses.

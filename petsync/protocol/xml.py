@@ -129,7 +129,7 @@ def decode_pets(body: bytes) -> list[Pet]:
     for item in items:
         if _local_name(item).lower() not in _PET_ITEMS:
             raise ResponseError(f"the list contains {_format_tag(item)}, where a Pet was expected")
-    return [_read_pet(item, f"pet {n} of {len(items)}") for n, item in enumerate(items, 1)]
+    return [_read_pet(item, f"pet {n} of the list") for n, item in enumerate(items, 1)]
 
 
 def decode_api_response(body: bytes) -> ApiResponse:

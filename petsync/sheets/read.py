@@ -331,6 +331,9 @@ def read_file(path: str | Path, options: ReadOptions) -> Sheet:
         # Release the bytes, which may be many.
         del source
         sheet = validate_grid(grid, origin, columns, (options.statuses, known), options.clear, base)
+    # Arrow keeps freed memory for itself, which the comparison would need in addition.
+    del grid
+    pa.default_memory_pool().release_unused()
     return replace(
         sheet,
         base=base,

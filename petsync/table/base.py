@@ -27,10 +27,10 @@ from petsync.table.arrow import (
     rows_from_pets,
     rows_from_table,
     sorted_by_id,
-    table_from_json,
     without_duplicates,
 )
 from petsync.table.columns import COLUMNS
+from petsync.table.decode import table_from_json
 from petsync.table.frame import (
     EXTRA,
     has_id_in,
