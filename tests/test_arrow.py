@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from strategies import ids, pets, xml_pets
 
-from petsync.client.loaders import as_table
+from petsync.client.loaders import into_target, new_table
 from petsync.errors import ResponseError
 from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.protocol import json, xml
@@ -139,19 +139,21 @@ def read_in_pieces(body: bytes, sizes: list[int], at_once: int) -> pa.Table | st
     """Return the table of a list, decoded in blocks of at least `at_once` bytes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("petsync.table.decode._AT_ONCE", at_once)
-        reader = ListReader(lambda _: "json")
+        target = new_table()
+        reader = ListReader(lambda _: "json", target)
         for size in sizes:
             reader.write(body[:size])
             body = body[size:]
         reader.write(body)
-        return table_or_error(lambda: reader.to_table(copies=True))
+        return table_or_error(lambda: (reader.finish(), target.to_table())[1])
 
 
 def test_a_long_list_is_never_in_memory_as_a_whole() -> None:
     """While a list arrives, only a part of it and the table are in memory."""
     pet = json.encode_pet(Pet(name="Rex", status="available", tags=(Tag(1, "shy"), Tag(2, "calm"))))
     piece = (b"," + b" " * 400).join([pet] * 1_000)
-    reader = ListReader(lambda _: "json")
+    target = new_table()
+    reader = ListReader(lambda _: "json", target)
     size = 0
     tracemalloc.start()
     try:
@@ -163,7 +165,8 @@ def test_a_long_list_is_never_in_memory_as_a_whole() -> None:
     finally:
         tracemalloc.stop()
     reader.write(b"]")
-    table = reader.to_table(copies=True)
+    reader.finish()
+    table = target.to_table()
     assert len(table) == 100_000
     assert peak < table.nbytes + size / 4
 
@@ -309,10 +312,11 @@ def test_xml_of_known_elements_needs_no_careful_decoder(
     plain = [without_extra(pet) for pet in several]
     body = xml.encode_pets(plain, shape)
     careful = table_from_pets(xml.decode_pets(body))
-    call = as_table(find_pets_by_status(["sold"]), copies=True)
+    call = into_target(find_pets_by_status(["sold"]), new_table)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(xml, "parse", None)
-        assert call.read(Response(200, {"content-type": "application/xml"}, body)) == careful
+        response = Response(200, {"content-type": "application/xml"}, body)
+        assert call.read(response).to_table() == careful
 
 
 def without_extra(pet: Pet) -> Pet:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from petsync.plan.change import Coverage, FailedLookup, Snapshot
 from petsync.protocol import operations
 from petsync.protocol.operations import Call, Response, detect_media
 from petsync.table.arrow import (
+    SCHEMA,
     PetTable,
     frame_from_table,
     is_ascending,
@@ -39,16 +40,18 @@ from petsync.table.arrow import (
     table_from_pets,
     without_duplicates,
 )
-from petsync.table.decode import ListReader
+from petsync.table.buffers import TableWriter
+from petsync.table.decode import ListReader, TableTarget
 
 __all__ = [
     "Found",
     "Lookups",
-    "as_table",
     "by_status",
     "find_by_status",
     "find_by_tags",
+    "into_target",
     "look_up",
+    "new_table",
     "resolve_copies",
     "snapshot",
 ]
@@ -56,6 +59,8 @@ __all__ = [
 
 # look_up: getPetById for many ids, a few at a time.
 
+
+TargetT = TypeVar("TargetT", bound=TableTarget)
 
 Found = Pet | FailedLookup | None
 """The result of one look-up."""
@@ -226,8 +231,11 @@ log = logging.getLogger(__name__)
 _GENERAL_ERRORS = (AuthError, RateLimitedError, RedirectError, UnavailableError)
 
 
-async def by_status(api: AsyncApi, statuses: Sequence[str]) -> tuple[list[pa.Table], Coverage]:
-    """Return the pets of each successful query, with all copies of a pet, and the coverage.
+async def by_status(
+    api: AsyncApi, statuses: Sequence[str], new_target: Callable[[], TargetT]
+) -> tuple[list[TargetT], Coverage]:
+    """Return the targets that took the pets of each successful query, with all copies of a pet, and
+    the coverage. Each attempt of a query has a new target.
 
     If a single query for all statuses fails, each status is queried separately. Raises the first
     error if no query succeeds. Errors that do not depend on the query are raised at once:
@@ -237,26 +245,29 @@ async def by_status(api: AsyncApi, statuses: Sequence[str]) -> tuple[list[pa.Tab
     queries = each_query(operations.find_pets_by_status, statuses, api.session.profile)
     queried = tuple(dict.fromkeys(statuses))
     if len(queries) > 1:
-        return await _query_each(api, queried, None)
+        return await _query_each(api, queried, None, new_target)
     try:
-        return [await api.session.send(as_table(queries[0], copies=True))], Coverage(queried)
+        return [await api.session.send(into_target(queries[0], new_target))], Coverage(queried)
     except ApiError as error:
         if len(queried) == 1 or not _concerns_query(error):
             raise
         log.info("%s; querying each status separately", error.message)
         first = error
-    return await _query_each(api, queried, first)
+    return await _query_each(api, queried, first, new_target)
 
 
 async def _query_each(
-    api: AsyncApi, statuses: Sequence[str], first: ApiError | None
-) -> tuple[list[pa.Table], Coverage]:
-    answers: dict[str, pa.Table] = {}
+    api: AsyncApi,
+    statuses: Sequence[str],
+    first: ApiError | None,
+    new_target: Callable[[], TargetT],
+) -> tuple[list[TargetT], Coverage]:
+    answers: dict[str, TargetT] = {}
     failed: list[FailedLookup] = []
     for status in statuses:
         call = operations.find_pets_by_status([status], profile=api.session.profile)
         try:
-            answers[status] = await api.session.send(as_table(call, copies=True))
+            answers[status] = await api.session.send(into_target(call, new_target))
         except ApiError as error:
             if not _concerns_query(error):
                 raise
@@ -267,22 +278,35 @@ async def _query_each(
     return list(answers.values()), Coverage(tuple(answers), tuple(failed))
 
 
-def as_table(call: Call[list[Pet]], *, copies: bool = False) -> Call[pa.Table]:
-    """Return a call with the same request whose result is a table: one row per pet or, with
-    `copies`, one row for each copy.
+class _TargetReader(ListReader, Generic[TargetT]):
+    def __init__(self, head: Response, target: TargetT) -> None:
+        super().__init__(lambda start: detect_media(replace(head, body=start)), target)
+        self.target = target
+
+
+def into_target(call: Call[list[Pet]], new_target: Callable[[], TargetT]) -> Call[TargetT]:
+    """Return a call with the same request whose result is the target that took its pets, with all
+    copies of a pet. Each attempt has a new target.
     """
 
-    def new_reader(head: Response) -> ListReader:
-        return ListReader(lambda start: detect_media(replace(head, body=start)))
+    def new_reader(head: Response) -> _TargetReader[TargetT]:
+        return _TargetReader(head, new_target())
 
-    def read_table(response: Response) -> pa.Table:
+    def read(response: Response) -> TargetT:
         reader = response.reader
-        if not isinstance(reader, ListReader):
+        if not isinstance(reader, _TargetReader):
             reader = new_reader(response)
             reader.write(response.body)
-        return reader.to_table(copies=copies)
+        reader.finish()
+        target: TargetT = reader.target
+        return target
 
-    return Call(call.request, read_table, new_reader)
+    return Call(call.request, read, new_reader)
+
+
+def new_table() -> TableWriter:
+    """Return an empty table that takes pets."""
+    return TableWriter(SCHEMA)
 
 
 def _concerns_query(error: ApiError) -> bool:
@@ -317,8 +341,9 @@ async def snapshot(api: AsyncApi, statuses: Sequence[str]) -> Snapshot:
     a pet does not exist. Raises the errors of `by_status` and `resolve_copies`.
     """
     taken_at = datetime.now(UTC)
-    parts, coverage = await by_status(api, statuses)
-    table, reread = await resolve_copies(api, pa.concat_tables(parts))
+    parts, coverage = await by_status(api, statuses, new_table)
+    pets = pa.concat_tables([part.to_table() for part in parts])
+    table, reread = await resolve_copies(api, pets)
     return Snapshot(
         pets=PetTable(table.combine_chunks()),
         coverage=coverage,
@@ -332,6 +357,5 @@ async def _load(
     api: AsyncApi, make: Callable[..., Call[list[Pet]]], values: Sequence[str]
 ) -> pd.DataFrame:
     calls = each_query(make, values, api.session.profile)
-    parts = [await api.session.send(as_table(call)) for call in calls]
-    table = parts[0] if len(parts) == 1 else without_duplicates(pa.concat_tables(parts))
-    return frame_from_table(table)
+    parts = [(await api.session.send(into_target(call, new_table))).to_table() for call in calls]
+    return frame_from_table(without_duplicates(pa.concat_tables(parts)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Literal, Protocol
 from xml.parsers import expat
 
 import msgspec
@@ -32,7 +32,7 @@ from petsync.table.arrow import (
 from petsync.table.buffers import TableWriter
 from petsync.table.frame import EXTRA
 
-__all__ = ["ListReader", "frame_from_json", "table_from_json", "table_from_xml"]
+__all__ = ["ListReader", "TableTarget", "frame_from_json", "table_from_json", "table_from_xml"]
 
 _TEXT = pa.large_string()
 _NUMBER = pa.int64()
@@ -46,10 +46,13 @@ def table_from_json(body: bytes, *, copies: bool = False) -> pa.Table:
 
     Raises ResponseError if the body is not a list of pets.
     """
-    reader = ListReader(lambda _: "json")
+    target = TableWriter(SCHEMA)
+    reader = ListReader(lambda _: "json", target)
     for start in range(0, len(body), _AT_ONCE):
         reader.write(body[start : start + _AT_ONCE])
-    return reader.to_table(copies=copies)
+    reader.finish()
+    table = target.to_table()
+    return table if copies else without_duplicates(table)
 
 
 def table_from_xml(body: bytes, *, copies: bool = False) -> pa.Table:
@@ -66,25 +69,36 @@ def frame_from_json(body: bytes, *, copies: bool = False) -> pd.DataFrame:
     return frame_from_table(table_from_json(body, copies=copies))
 
 
+class TableTarget(Protocol):
+    """Takes the rows of tables."""
+
+    def write(self, table: pa.Table, /) -> object:
+        """Take the rows of a table with the columns of SCHEMA. Its texts and lists may have offsets
+        of 32 bits.
+        """
+        ...
+
+
 class ListReader:
     """Reads a list of pets while it arrives. A long JSON list is decoded in blocks of whole pets,
     so that it is never in memory as a whole; a list in XML is decoded at the end.
 
     `find_media` returns the format of the list. It gets the beginning of the list, and may raise
-    ResponseError.
+    ResponseError. `target` takes the pets, with all copies of a pet.
     """
 
-    def __init__(self, find_media: Callable[[bytes], Literal["json", "xml"]]) -> None:
-        self._find_media = find_media
+    def __init__(
+        self, find_media: Callable[[bytes], Literal["json", "xml"]], target: TableTarget
+    ) -> None:
+        self._find_media, self._target = find_media, target
         self._pieces: list[bytes] = []
         self._size, self._least = 0, _AT_ONCE
         self._media: Literal["json", "xml", ""] = ""
-        self._table = TableWriter(SCHEMA)
         self._pets, self._offset = 0, 0
         self._failure: ResponseError | None = None
 
     def write(self, piece: bytes) -> None:
-        """Take the next piece of the list. `to_table` raises the errors of this."""
+        """Take the next piece of the list. `finish` raises the errors of this."""
         if self._failure is not None:
             return
         self._pieces.append(piece)
@@ -96,20 +110,16 @@ class ListReader:
                 self._failure = error.with_traceback(None)
                 self._pieces.clear()
 
-    def to_table(self, *, copies: bool) -> pa.Table:
-        """Return the table, with all copies of a pet or only with the last one. Raises
-        ResponseError if the pieces are not a list of pets.
+    def finish(self) -> None:
+        """Decode the rest of the list. Raises ResponseError if the pieces are not a list of
+        pets.
         """
         if self._failure is not None:
             raise self._failure
         rest = b"".join(self._pieces)
         self._pieces.clear()
-        if self._get_media(rest) == "xml":
-            return table_from_xml(rest, copies=copies)
-        self._table.write(self._read_pets(rest))
-        del rest
-        table = self._table.to_table()
-        return table if copies else without_duplicates(table)
+        is_xml = self._get_media(rest) == "xml"
+        self._target.write(table_from_xml(rest, copies=True) if is_xml else self._read_pets(rest))
 
     def _get_media(self, start: bytes) -> Literal["json", "xml"]:
         self._media = self._media or self._find_media(start)
@@ -124,7 +134,7 @@ class ListReader:
         for end, start in _find_ends(body):
             block = body[:end] + b"]"
             if (pets := json.split_list(block)) is not None:
-                self._table.write(self._read_pets(block, pets))
+                self._target.write(self._read_pets(block, pets))
                 self._pets += len(pets)
                 self._offset += start - 1
                 self._pieces[:] = [b"[", body[start:]]
