@@ -610,7 +610,7 @@ def _find_category_differences(
     some = np.flatnonzero(mask)
     if not len(some):
         return mask, {}
-    vocabulary = Vocabulary(snapshot.words)
+    vocabulary = snapshot.vocabulary
     pets = pets_at(snapshot.rows, places[some])
     lines = [*iter_rows(rows, some, places[some])]
     judge = Judge(vocabulary, base=base)

@@ -13,7 +13,7 @@ import pandas as pd
 from petsync._display import as_html, as_text
 from petsync.errors import SheetError
 from petsync.models import Pet
-from petsync.plan.fields import fold_status
+from petsync.plan.fields import Usage, Vocabulary, fold_status
 from petsync.plan.guard import Refusal
 from petsync.table.arrow import PetTable
 from petsync.table.columns import Column
@@ -279,6 +279,10 @@ class Snapshot:
     """A snapshot of the whole store, if `frame` has only a part of the store. A plan takes the
     known categories and tags from it.
     """
+    left_out: int = 0
+    """The number of pets that are not in `pets` because their rows agree with them."""
+    usage: Usage | None = None
+    """The use of the categories and tags by all pets, if some are left out."""
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -303,6 +307,11 @@ class Snapshot:
         return pd.concat([self.whole.rows, self.rows[is_other]])
 
     @property
+    def vocabulary(self) -> Vocabulary:
+        """The categories and tags of the whole store."""
+        return Vocabulary(self.words, self.usage)
+
+    @property
     def unheard(self) -> tuple[FailedLookup, ...]:
         """The failed queries of `whole`, () without it. Because of them, the store may have more
         categories and tags.
@@ -310,7 +319,7 @@ class Snapshot:
         return () if self.whole is None else self.whole.coverage.failed
 
     def __len__(self) -> int:
-        return len(self.pets)
+        return len(self.pets) + self.left_out
 
     def require_whole(self) -> None:
         """Raise SheetError if a query failed, because a sheet of the rest would lack pets."""

@@ -1749,6 +1749,10 @@ def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
 
 _ORDER = {"add": 0, "update": 2, "delete": 3}
 _CORRECTED = 200
+_COMPARED_IN_PARTS = (
+    "The sheet was compared in parts: petsync did not check whether a column was sorted or shifted "
+    "without its rows."
+)
 _DEFAULT_OPTIONS = PlanOptions()
 
 find_unproved_ids = match.find_unproved_ids
@@ -1842,7 +1846,8 @@ def _build_plan(
     decisions.hold(missing_pets.conflicts)
     decided, conflicts = decisions.changes, tuple(decisions.conflicts)
     changes: list[Change] = sorted([*decided, *missing_pets.deletes], key=_order)
-    moved = find_shifted(decided, sheet, base)
+    is_partial = base is not None and sheet.agreeing > 0
+    moved = ShiftedColumns() if is_partial else find_shifted(decided, sheet, base)
     before = snapshot.rows if base is None else base.sheet_rows
     edited = _find_edited_columns(decided, conflicts)
     watched = pets_of(guard.sentinels, snapshot.rows)
@@ -1862,7 +1867,7 @@ def _build_plan(
         changes=tuple(changes),
         conflicts=conflicts,
         blocked=_collect_blocked_rows(sheet, decisions.sides),
-        unchanged=decisions.unchanged,
+        unchanged=decisions.unchanged + sheet.agreeing,
         recognised=decisions.remarks.recognised,
         categories=categories_of(sheet, changes, conflicts),
         slots=_build_slots(sheet, decided, decisions, compared.matches),
@@ -1871,10 +1876,11 @@ def _build_plan(
         undone=decisions.remarks.undone
         | {row: each.run for row, each in decisions.remarks.restored.items()},
         ignored=decisions.sides.ignored,
-        rows=len(sheet.rows) + len(sheet.blocked),
+        rows=len(sheet.rows) + len(sheet.blocked) + sheet.agreeing,
         pets=len(snapshot),
         capacity=profile.capacity,
         notes=(
+            *([_COMPARED_IN_PARTS] if is_partial else []),
             *_note_lost_columns(sheet, base, edited.values()),
             *_iter_warning_notes(sheet),
             *_iter_unread(sheet, snapshot.rows),

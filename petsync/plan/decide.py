@@ -19,7 +19,6 @@ from petsync.plan.change import Add, Change, Clash, Conflict, Delete, FailedLook
 from petsync.plan.fields import (
     UNITS,
     Unit,
-    Vocabulary,
     cell,
     content,
     differing_columns,
@@ -178,7 +177,7 @@ class Decisions:
         self.sheet, self._found, snapshot = compared.sheet, compared.found, compared.snapshot
         self._options, self._profile = options, profile
         self._words = snapshot.words
-        self.vocabulary = Vocabulary(self._words)
+        self.vocabulary = snapshot.vocabulary
         self._unheard = snapshot.unheard
         self.judge = Judge(self.vocabulary, options.sheet_wins, compared.uploads, base)
         self._matches = compared.matches

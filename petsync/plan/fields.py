@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ __all__ = [
     "COLUMNS_OF",
     "UNITS",
     "Unit",
+    "Usage",
     "Vocabulary",
     "category_cells",
     "cell",
@@ -485,6 +486,15 @@ def _place(result: Sequence[str], before: Sequence[str], known: set[str], there:
 T = TypeVar("T", Category, Tag)
 
 
+class Usage(NamedTuple):
+    """How often a store uses its categories and tags."""
+
+    categories: Counter[Category]
+    """The categories, with the number of pets that have each."""
+    tags: Counter[Tag]
+    """The tags, with the number of pets that have each."""
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """The categories and tags of the pets in `frame`, counted at the first use.
@@ -494,6 +504,8 @@ class Vocabulary:
     """
 
     frame: pd.DataFrame
+    usage: Usage | None = None
+    """The use of the categories and tags, if `frame` has only a part of the pets."""
 
     def tag_named(self, name: str) -> Tag | None:
         """Return the store's tag with this name."""
@@ -525,7 +537,7 @@ class Vocabulary:
     @property
     def categories(self) -> list[str]:
         """The names of the categories that the store uses."""
-        return sorted({c.name for c in self._used_categories if c.name})
+        return sorted({c.name for c in self.used_categories if c.name})
 
     def knows(self, category: Category) -> bool:
         """Return true if the store uses exactly this pair of name and id."""
@@ -533,11 +545,11 @@ class Vocabulary:
 
     @cached_property
     def _tags(self) -> tuple[Mapping[str, Tag], Mapping[int, Tag]]:
-        return _by_use(count_items(self.frame["tags"].array))
+        return _by_use(self.used_tags)
 
     @cached_property
     def _categories(self) -> tuple[Mapping[str, Category], Mapping[int, Category]]:
-        return _by_use(self._used_categories)
+        return _by_use(self.used_categories)
 
     @cached_property
     def _spellings(self) -> Mapping[str, Category]:
@@ -549,11 +561,18 @@ class Vocabulary:
 
     @cached_property
     def _pairs(self) -> frozenset[tuple[str, int | None]]:
-        return frozenset((normalize(c.name), known_id(c.id)) for c in self._used_categories)
+        return frozenset((normalize(c.name), known_id(c.id)) for c in self.used_categories)
 
     @cached_property
-    def _used_categories(self) -> Counter[Category]:
-        """The categories with the number of pets that have each."""
+    def used_tags(self) -> Counter[Tag]:
+        """The tags, with the number of pets that have each."""
+        return count_items(self.frame["tags"].array) if self.usage is None else self.usage.tags
+
+    @cached_property
+    def used_categories(self) -> Counter[Category]:
+        """The categories, with the number of pets that have each."""
+        if self.usage is not None:
+            return self.usage.categories
         numbers = self.frame["category_id"]
         table = pa.table(
             {

@@ -19,7 +19,6 @@ from petsync.plan.fields import (
     COLUMNS_OF,
     UNITS,
     Unit,
-    Vocabulary,
     cell,
     find_filled_columns,
     fold_status,
@@ -235,7 +234,7 @@ class _IntakeInput:
         # The columns that were missing in the last round, and have values now.
         were_missing = frozenset[str]() if base is None else base.missing
         self._returned = were_missing and were_missing - missing_columns(sheet, base)[0]
-        self._judge = Judge(Vocabulary(snapshot.words), options.sheet_wins, base=base)
+        self._judge = Judge(snapshot.vocabulary, options.sheet_wins, base=base)
         self.rows = with_pet_ids(sheet.rows, pet_ids)
         self._places = match.positions(self.rows["id"].array, self._pets)
         self._old = _positions(self.rows["id"].array, base)

@@ -320,7 +320,10 @@ def read_row_pets(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> 
 
 
 def find_suspects(
-    sheet: Sheet, reused: Mapping[int, ReusedId], pets: pd.DataFrame
+    sheet: Sheet,
+    reused: Mapping[int, ReusedId],
+    pets: pd.DataFrame,
+    vocabulary: Vocabulary,
 ) -> dict[int, Suspect]:
     """Return the rows that name a reused id and may belong to an earlier pet, by row number. A row
     with the new pet's name belongs to that pet, unless the row has not changed since before the pet
@@ -335,7 +338,7 @@ def find_suspects(
     names = _names_of(there)
     actions = actions_of(sheet, numbers)
     found = {}
-    for row, row_pet in read_row_pets(sheet, numbers, Vocabulary(pets)).items():
+    for row, row_pet in read_row_pets(sheet, numbers, vocabulary).items():
         each, name = reused[numbers[row]], normalize(row_pet.name)
         name_now = names.get(numbers[row])
         if name and name_now == name != normalize(each.pet.name):
@@ -353,7 +356,10 @@ def find_suspects(
 
 
 def find_rows_of_removed_pets(
-    sheet: Sheet, removed: Mapping[int, RemovedPet], pets: pd.DataFrame
+    sheet: Sheet,
+    removed: Mapping[int, RemovedPet],
+    pets: pd.DataFrame,
+    vocabulary: Vocabulary,
 ) -> dict[int, Suspect]:
     """Return, by row number, the rows with the id of a removed pet, if the store now has another
     pet under this id. Rows that have, or had at the export, the other pet's name are omitted. In a
@@ -367,7 +373,7 @@ def find_rows_of_removed_pets(
     names = _names_of(pets[has_id_in(pets, removed)])
     exported = {} if sheet.base is None else _names_of(sheet.base.rows)
     found = {}
-    for row, row_pet in read_row_pets(sheet, numbers, Vocabulary(pets)).items():
+    for row, row_pet in read_row_pets(sheet, numbers, vocabulary).items():
         pet_id, name = numbers[row], normalize(row_pet.name)
         old, name_now = normalize(removed[pet_id].pet.name), names.get(pet_id)
         if name_now is None or name_now in (old, name, exported.get(pet_id)):
@@ -392,18 +398,16 @@ def _is_unchanged(old: VacantId, row_pet: Pet, action: str) -> bool:
 def identify(
     sheet: Sheet,
     records: Sequence[RowRecord],
-    pets: pd.DataFrame,
+    vocabulary: Vocabulary,
     suspect_ids: Collection[int] = frozenset(),
 ) -> dict[int, Match]:
     """Match the sheet's rows without an id with the records; return the matches by row number.
 
-    `records` are those of one store, the newest first; `pets` are the store's pets, for the ids of
-    tags and categories. A row that names one of the `suspect_ids` may belong to another pet than
-    the record with that id.
+    `records` are those of one store, the newest first; `vocabulary` is the store's. A row that
+    names one of the `suspect_ids` may belong to another pet than the record with that id.
     """
     if not records:
         return {}
-    vocabulary = Vocabulary(pets)
     lines = _read_lines(sheet, vocabulary)
     units = tuple(unit for unit in UNITS if any(c in sheet.rows for c in COLUMNS_OF[unit]))
     claimed = {*sheet.blocked_ids, *_ids(sheet)} - {*suspect_ids} if lines else set()

@@ -411,9 +411,9 @@ def is_nameless_category(old: Category | None, values: RowValues, vocabulary: Vo
     return vocabulary.category_numbered(number) is None
 
 
-def has_unknown_names(sheet: Sheet, pets: pd.DataFrame) -> bool:
-    """Return true if a row names a category or a tag that no pet has."""
-    frame, vocabulary = sheet.rows, Vocabulary(pets)
+def has_unknown_names(sheet: Sheet, vocabulary: Vocabulary) -> bool:
+    """Return true if a row names a category or a tag that the vocabulary lacks."""
+    frame = sheet.rows
     frame = select(frame, ~has_action(frame, "ignore"))
     if "category" in frame:
         names = {normalize(name) for name in unique_texts(frame, "category") if name != CLEARED}

@@ -25,7 +25,7 @@ from petsync.plan.base import (
 )
 from petsync.plan.change import Add, Change, Conflict, FailedLookup, Snapshot
 from petsync.plan.compare import Decided, compare
-from petsync.plan.fields import Vocabulary, cell, content, differing_columns, normalize
+from petsync.plan.fields import cell, content, differing_columns, normalize
 from petsync.plan.guard import Verdict
 from petsync.plan.intake import build_inbound, mask_in_scope, why_kept
 from petsync.plan.lineage import (
@@ -297,7 +297,7 @@ class Comparer:
             compared = replace(compared, matches=without_base(compared.matches))
         if self._writes_ids(sheet):
             numbered = frozenset[int]() if own is None else own.ids - own.unnumbered
-            close = mark_doubts(compared.matches, rows, Vocabulary(there.words), numbered, may_lack)
+            close = mark_doubts(compared.matches, rows, there.vocabulary, numbered, may_lack)
             lacking = frozenset[int]() if own is None else own.unnumbered
             compared = replace(compared, matches=_with_open_rows(close, lacking))
         doubts = self._find_doubts(rows, own, there, compared.matches)
@@ -535,7 +535,7 @@ class Comparer:
         if not stray_pets:
             return {}
         before = [msgspec.structs.replace(records[p.id or 0].row_pet, id=p.id) for p in stray_pets]
-        row_pets = read_row_pets(sheet, rows, Vocabulary(seen.words))
+        row_pets = read_row_pets(sheet, rows, seen.vocabulary)
         return {
             row: Match("lost", (records[pet.id or 0],), is_edited=True)
             for row, pet in find_alike(row_pets, [*stray_pets, *before]).items()
@@ -558,7 +558,7 @@ class Comparer:
             if _is_beside(record.source, sheet.source) and _is_later(restored, record.run_started)
         }
         pets = [msgspec.structs.replace(each.row_pet, id=i) for i, each in records.items()]
-        row_pets = read_row_pets(sheet, rows, Vocabulary(seen.words)) if rows and pets else {}
+        row_pets = read_row_pets(sheet, rows, seen.vocabulary) if rows and pets else {}
         names = {normalize(pet.name): pet for pet in pets}
         same = {
             row: names[name] for row, p in row_pets.items() if (name := normalize(p.name)) in names

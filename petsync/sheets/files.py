@@ -20,6 +20,7 @@ __all__ = [
     "AS_ENCODED",
     "AS_UTF8",
     "AS_WORKBOOK",
+    "PARQUET",
     "RESAVE",
     "EncodingError",
     "FileKind",
@@ -28,11 +29,23 @@ __all__ = [
     "encoding_of",
     "identify_foreign",
     "identify_zip",
+    "is_in_parts",
     "is_workbook",
     "load",
     "must_be_closed",
     "unreadable_text",
 ]
+
+
+# Sheets of Parquet files, which are compared in parts.
+
+
+PARQUET = ".parquet"
+
+
+def is_in_parts(path: str | Path) -> bool:
+    """Return true for a folder, a Parquet file, and a pattern of Parquet files."""
+    return Path(path).suffix.casefold() == PARQUET or Path(path).is_dir()
 
 
 # Kinds of files that petsync does not read as sheets, identified by their bytes or names, and what

@@ -644,15 +644,17 @@ def sheet_from_frame(
     statuses: Sequence[str] = STATUSES,
     known_statuses: Collection[str] = (),
     first: int = 0,
+    numbers: np.ndarray[Any, np.dtype[np.int64]] | None = None,
 ) -> Sheet:
     """Return the sheet of a DataFrame: a missing value means no change, an empty category or
     list empties the field.
 
-    Rows are numbered from `first`, by position. A named level of the index, except `row`, is a
-    column, so a DataFrame indexed by id has ids. A list in `tags` contains `Tag` values or names; a
-    text instead of a list is parsed as in a cell. In the frame of a sheet, "[clear]" empties the
-    `category`; in any other DataFrame, it is an ordinary text in `name` and `category`. `mapping`
-    maps headers that must exist to columns, `defaults` headers that may be missing.
+    Rows are numbered from `first`, by position, or have the given `numbers`. A named level of the
+    index, except `row`, is a column, so a DataFrame indexed by id has ids. A list in `tags`
+    contains `Tag` values or names; a text instead of a list is parsed as in a cell. In the frame of
+    a sheet, "[clear]" empties the `category`; in any other DataFrame, it is an ordinary text in
+    `name` and `category`. `mapping` maps headers that must exist to columns, `defaults` headers
+    that may be missing.
 
     Raises SheetError if the columns are unknown, misspelled or ambiguous, a header of `mapping` is
     missing, or a value has a type that its column does not accept.
@@ -679,7 +681,7 @@ def sheet_from_frame(
         tab="",
         header=header,
         header_row=0,
-        rows=np.arange(first, first + len(frame), dtype=np.int64),
+        rows=np.arange(first, first + len(frame), dtype=np.int64) if numbers is None else numbers,
         columns=[
             _cells(str(name), column_of_header[str(name)], frame[name]) for name in frame.columns
         ],

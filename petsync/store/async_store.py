@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os.path
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -55,7 +56,12 @@ class AsyncStore:
         self._sign_in = SignIn.of(session, settings)
         self._images = StoreImages(self.api, settings, self.read, self.snapshot)
         self._comparer = SheetComparer(
-            self.api, self.history, self.read, self.snapshot, self._images.load_uploads
+            self.api,
+            self.history,
+            self.read,
+            self.snapshot,
+            self._images.load_uploads,
+            self._read_parts,
         )
         self._editor = PetEditor(self.api, self.snapshot, self.plan, self.read)
 
@@ -91,6 +97,20 @@ class AsyncStore:
         """
         queried = (statuses,) if isinstance(statuses, str) else statuses
         return await loaders.snapshot(self.api, self._statuses(queried))
+
+    async def snapshot_to(
+        self, folder: str | Path, *, statuses: Sequence[str] = (), partitions: int = 64
+    ) -> None:
+        """Write the pets that `snapshot` returns into a new or empty folder: Parquet files, and the
+        manifest petsync.json, which is written last. The pets are never in memory as a whole.
+
+        A pet is in the file whose number is a hash of its id modulo `partitions`. Raises the errors
+        of `snapshot`, and SheetError if the folder is not empty or cannot be written.
+        """
+        from petsync.scale.snapshot import snapshot_to
+
+        queried = self._statuses((statuses,) if isinstance(statuses, str) else statuses)
+        await snapshot_to(self.api, queried, Path(folder), partitions)
 
     async def look_up(
         self, ids: Iterable[int], *, on_progress: Callable[[Lookups], None] | None = None
@@ -248,8 +268,21 @@ class AsyncStore:
         """
         reject_unknown(options, "read", ReadKeywords)
         _check_effect(sheet, options)
+        return _read(sheet, self._read_options(options))
+
+    def _read_options(self, options: ReadKeywords) -> ReadOptions:
         own = {"statuses": self._session.profile.statuses, "defaults": self.settings.columns}
-        return _read(sheet, ReadOptions.of({**options, **own}))
+        return ReadOptions.of({**options, **own})
+
+    async def _read_parts(
+        self, path: str | Path, keep: Iterable[int], executor: Executor | None
+    ) -> tuple[Snapshot, Sheet]:
+        # Most sheets are no folders.
+        from petsync.store.folders import FolderComparer
+
+        comparer = FolderComparer(self.api, self.history)
+        options = self._read_options({})
+        return await comparer.read(path, options, self._statuses(()), keep=keep, executor=executor)
 
     async def close(self, *, for_good: bool = False) -> None:
         """Close the connections, and end the sign-ins that wait for the user.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +37,7 @@ from petsync.plan.plan import Plan
 from petsync.plan.uploads import (
     Uploads,
 )
+from petsync.sheets.files import is_in_parts
 from petsync.store.runs import History
 from petsync.table.arrow import rows_from_pets
 from petsync.table.frame import unique_texts
@@ -56,6 +58,8 @@ class SheetComparer:
     read: Callable[..., Sheet]
     snapshot: Callable[[], Awaitable[Snapshot]]
     load_uploads: Callable[[Sheet], Uploads]
+    read_parts: Callable[..., Awaitable[tuple[Snapshot, Sheet]]]
+    """Reads a sheet of Parquet files and the store, without the rows that agree with their pets."""
 
     @property
     def url(self) -> str:
@@ -71,6 +75,7 @@ class SheetComparer:
         guard: Guard = NO_GUARD,
         snapshot: Snapshot | None = None,
         on_progress: Callable[[Lookups], None] | None = None,
+        executor: Executor | None = None,
         **options: Unpack[PlanKeywords],
     ) -> Plan:
         """Return the plan that brings the store into agreement with the sheet.
@@ -87,9 +92,15 @@ class SheetComparer:
         and FindingsError if `strict` is set and the sheet has findings.
 
         petsync looks up ids that the snapshot lacks; `on_progress` reports these look-ups.
+
+        A folder or a pattern of Parquet files is compared in parts, on several processes or by the
+        `executor`: neither the sheet nor the store must fit into memory.
         """
         request = plan_options_from(options, guard)
-        return (await self._decide(request, sheet, snapshot, strict, on_progress)).plan
+        decided = await self._decide(
+            request, sheet, snapshot, strict, on_progress, executor=executor
+        )
+        return decided.plan
 
     @show_keywords(PlanKeywords, PlanOptions)
     async def why(
@@ -143,14 +154,19 @@ class SheetComparer:
         on_progress: Callable[[Lookups], None] | None = None,
         ids: Iterable[int] = (),
         with_undone: bool = False,
+        keep: Iterable[int] = (),
+        executor: Executor | None = None,
     ) -> SheetComparison:
         """Return the snapshot and the sheet, with the results of all look-ups that a plan needs,
         and of `ids`.
 
         If an undo removed the pet of a row without an id, the row counts as new, unless
-        `with_undone` is set. Raises the same errors as `plan`.
+        `with_undone` is set. If the sheet is compared in parts by the `executor`, the pets with an
+        id of `keep` are in the snapshot. Raises the same errors as `plan`.
         """
-        if snapshot is None:
+        if isinstance(sheet, str | Path) and is_in_parts(sheet):
+            now, read = await self.read_parts(sheet, {*ids, *keep}, executor)
+        elif snapshot is None:
             now, read = await self.read_with_snapshot(sheet)
         else:
             now = arguments.checked_snapshot(snapshot, self.url)
@@ -161,10 +177,13 @@ class SheetComparer:
         # Opening the journal checks its integrity, which takes time.
         journal = await asyncio.to_thread(lambda: self.history.journal)
         reused_ids = await asyncio.to_thread(journal.read_reused, self.url) if read.has_ids else {}
-        suspect_rows = find_suspects(read, reused_ids, now.rows)
+        vocabulary = Vocabulary(now.rows, now.usage)
+        suspect_rows = find_suspects(read, reused_ids, now.rows, vocabulary)
         if "id" in read.rows:
             removed = await asyncio.to_thread(journal.read_removed, self.url)
-            suspect_rows = find_rows_of_removed_pets(read, removed, now.rows) | suspect_rows
+            suspect_rows = (
+                find_rows_of_removed_pets(read, removed, now.rows, vocabulary) | suspect_rows
+            )
         suspect_ids = {each.reused.pet.id or 0 for each in suspect_rows.values()}
         suspect_ids |= reused_ids.keys() & read.blocked_ids
         matches = await asyncio.to_thread(
@@ -206,10 +225,17 @@ class SheetComparer:
         strict: bool,
         on_progress: Callable[[Lookups], None] | None,
         ids: Iterable[int] = (),
+        executor: Executor | None = None,
     ) -> Decided:
         options, guard = request
         compared = await self.compare(
-            sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
+            sheet,
+            snapshot,
+            strict=strict,
+            on_progress=on_progress,
+            ids=ids,
+            keep=guard.sentinels,
+            executor=executor,
         )
         compared = await self._continue_base(compared)
         if not options.two_way:
@@ -243,7 +269,8 @@ class SheetComparer:
             return replace(now, whole=now) if usual & failed else now
         others = rows_from_pets([each for each in found.values() if isinstance(each, Pet)])
         known = pd.concat([now.rows, others]) if len(others) else now.rows
-        is_incomplete = await asyncio.to_thread(has_unknown_names, sheet, known)
+        vocabulary = Vocabulary(known, now.usage)
+        is_incomplete = await asyncio.to_thread(has_unknown_names, sheet, vocabulary)
         return replace(now, whole=await self.snapshot()) if is_incomplete else now
 
     def _matches(
@@ -256,7 +283,7 @@ class SheetComparer:
             return {}
         url = self.url
         records = self.history.read_row_records(url, sheet, with_undone=with_undone)
-        found = identify(sheet, records, now.rows, suspect_ids)
+        found = identify(sheet, records, Vocabulary(now.rows, now.usage), suspect_ids)
         # A row that got an id and lacks it now is from a backup, or is another row at that
         # position.
         edited = {row: m for row, m in found.items() if m.kind == "certain" and m.is_edited}
@@ -267,7 +294,9 @@ class SheetComparer:
         assigned_ids = {m.record.pet_id for m in without_id.values() if m.record.pet_id is not None}
         return {
             **found,
-            **mark_doubts(without_id, sheet, Vocabulary(now.rows), may_lack=assigned_ids),
+            **mark_doubts(
+                without_id, sheet, Vocabulary(now.rows, now.usage), may_lack=assigned_ids
+            ),
         }
 
 

@@ -1,0 +1,1 @@
+"""Catalogues that do not fit into memory: folders of parts, split by a hash of the pets' ids."""

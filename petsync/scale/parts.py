@@ -1,0 +1,212 @@
+"""Folders of Parquet files, the parts of a table of pets, split by a hash of the id."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from petsync._files import write_atomically
+from petsync.errors import SheetError
+from petsync.plan.change import Coverage
+from petsync.table.arrow import SCHEMA
+
+__all__ = ["MANIFEST", "Manifest", "Part", "PartFolder", "PartWriter", "part_of", "write_part"]
+
+
+MANIFEST = "petsync.json"
+"""The name of the file that describes the parts of a folder."""
+_FORMAT = 1
+_BUFFERED_ROWS = 1 << 18
+"""The number of rows that a `PartWriter` keeps in memory."""
+_GROUP_ROWS = 1 << 16
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of a folder."""
+
+    file: str
+    """The file's name."""
+    rows: int
+    """The number of its rows."""
+    sha256: str
+    """The SHA-256 of its bytes, in hexadecimal."""
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The contents of a folder of parts."""
+
+    format: int = _FORMAT
+    """The version of the format."""
+    store: str
+    """The service's base URL."""
+    taken_at: str
+    """The time (ISO 8601 in UTC) before the first query."""
+    coverage: Coverage
+    """The status queries."""
+    pets: int
+    """The number of pets in all parts."""
+    reread: tuple[int, ...] = ()
+    """The ids of pets whose copies differed, and that were read again by id."""
+    parts: tuple[Part, ...]
+    """The parts. A pet is in the part whose number is the hash of its id modulo their number."""
+
+
+class PartFolder(msgspec.Struct, frozen=True):
+    """A folder with a manifest."""
+
+    path: Path
+    manifest: Manifest
+
+    @classmethod
+    def open(cls, path: Path) -> PartFolder:
+        """Return the folder. Raises SheetError if it has no manifest that can be read."""
+        file = path / MANIFEST
+        try:
+            manifest = msgspec.json.decode(file.read_bytes(), type=Manifest)
+        except OSError as error:
+            raise SheetError(
+                f"{file} cannot be read: {error.strerror or error}",
+                hint="A folder of `petsync export` has this file. Export again.",
+            ) from None
+        except msgspec.DecodeError as error:
+            raise SheetError(
+                f"{file} is not the manifest of an export: {error}", hint="Export again."
+            ) from None
+        if manifest.format != _FORMAT:
+            raise SheetError(
+                f"{file} is in format {manifest.format}, which this version of petsync does not "
+                "support",
+                hint="Export again.",
+            )
+        return cls(path, manifest)
+
+    def read(self, number: int) -> pa.Table:
+        """Return the table of a part, with the columns of SCHEMA. Raises SheetError if its file
+        cannot be read or was changed.
+        """
+        return read_part(*self.locate(number))
+
+    def locate(self, number: int) -> tuple[Path, str]:
+        """Return the path and the SHA-256 of a part."""
+        part = self.manifest.parts[number]
+        return self.path / part.file, part.sha256
+
+
+def read_part(path: Path, sha256: str) -> pa.Table:
+    """Return the table of a part, with the columns of SCHEMA. Raises SheetError if the file cannot
+    be read, or has another SHA-256.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise SheetError(
+            f"{path} cannot be read: {error.strerror or error}", hint="Export again."
+        ) from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise SheetError(f"{path} was changed after petsync wrote it", hint="Export again.")
+    return pq.read_table(pa.BufferReader(content), schema=SCHEMA)
+
+
+def part_of(ids: npt.NDArray[np.int64], parts: int) -> npt.NDArray[np.intp]:
+    """Return the number of the part of each id.
+
+    The hash is the finalizer of SplitMix64, so that consecutive ids are in different parts.
+    """
+    mixed = ids.astype(np.uint64)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    numbers: npt.NDArray[np.intp] = (mixed % np.uint64(parts)).astype(np.intp)
+    return numbers
+
+
+def write_part(path: Path, table: pa.Table) -> Part:
+    """Write a Parquet file atomically, and return its entry for the manifest. Raises SheetError."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", row_group_size=_GROUP_ROWS)
+    content = sink.getvalue().to_pybytes()
+    write_atomically(path, content, error=SheetError)
+    return Part(file=path.name, rows=len(table), sha256=hashlib.sha256(content).hexdigest())
+
+
+class PartWriter:
+    """Splits tables by the id of each row into temporary files, in bounded memory.
+
+    `key` is the column of the ids; rows without an id are left out. Close the writer, or use it as
+    a context, before the parts are read.
+    """
+
+    def __init__(
+        self, folder: Path, parts: int, schema: pa.Schema = SCHEMA, key: str = "id"
+    ) -> None:
+        self.files = [folder / f"{number:05d}.arrow" for number in range(parts)]
+        """The file of each part."""
+        self._schema, self._key = schema, key
+        self._waiting: list[list[pa.Table]] = [[] for _ in range(parts)]
+        self._rows = 0
+        self._stack = ExitStack()
+        folder.mkdir()
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        self._writers = [
+            self._stack.enter_context(pa.ipc.new_stream(str(path), schema, options=options))
+            for path in self.files
+        ]
+
+    def write(self, table: pa.Table) -> None:
+        """Add the rows of a table. Its texts and lists may have offsets of 32 bits."""
+        table = table.select(self._schema.names).cast(self._schema)
+        if table[self._key].null_count:
+            table = table.filter(table[self._key].is_valid())
+        numbers = part_of(table[self._key].to_numpy(), len(self.files))
+        table = table.take(pa.array(np.argsort(numbers, kind="stable")))
+        ends = np.cumsum(np.bincount(numbers, minlength=len(self.files))).tolist()
+        start = 0
+        for waiting, end in zip(self._waiting, ends, strict=True):
+            if end > start:
+                waiting.append(table.slice(start, end - start))
+            start = end
+        self._rows += len(table)
+        if self._rows >= _BUFFERED_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        for writer, waiting in zip(self._writers, self._waiting, strict=True):
+            if waiting:
+                writer.write_table(pa.concat_tables(waiting).combine_chunks())
+                waiting.clear()
+        self._rows = 0
+
+    def close(self) -> None:
+        """Write all rows that are still in memory, and close the files."""
+        self._flush()
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def read(self, number: int) -> pa.Table:
+        """Return the rows of a part, in the order in which they were written."""
+        return read_rows(self.files[number])
+
+
+def read_rows(path: Path) -> pa.Table:
+    """Return the rows in a temporary file of a `PartWriter`."""
+    with pa.ipc.open_stream(str(path)) as reader:
+        return reader.read_all()

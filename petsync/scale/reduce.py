@@ -1,0 +1,195 @@
+"""Reduce a comparison: leave out the rows that agree with their pets, part by part.
+
+The rest is small enough to be compared as a whole, with all that a plan looks at: rows of the same
+pet, rows without an id, similar names, and pets in no row. A row that agrees with its pet changes
+nothing, whatever the other rows are, unless one of them has its name or its photos.
+
+A part is a pure function of its files, so it can be computed anywhere, and more than once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as types
+
+from petsync.models import Category, Tag
+from petsync.plan.fields import Vocabulary
+from petsync.plan.match import names_among
+from petsync.scale.parts import read_part, read_rows
+from petsync.sheets.headers import ACTION
+from petsync.table.arrow import SCHEMA, rows_from_table
+from petsync.table.lists import Items
+
+__all__ = ["KEY", "ROW", "PartFiles", "Reduced", "Wanted", "find_named", "reduce_part"]
+
+ROW = "petsync row"
+"""The sheet's column with the number of the row."""
+KEY = "petsync id"
+"""The sheet's column with the id as int64."""
+_KEPT_ACTIONS = ("", "merge", "update")
+_Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartFiles:
+    """The files of one part."""
+
+    sheet: Path
+    """The sheet's rows, a temporary file of a `PartWriter`."""
+    columns: Mapping[str, str]
+    """The sheet's column for each canonical column that it has."""
+    store: tuple[Path, str]
+    """The store's pets, with the SHA-256 of the file."""
+    base: tuple[Path, str] | None = None
+    """The pets at the export, None without a base."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The pets that are compared as a whole, even if their rows agree with them."""
+
+    names: frozenset[str] = frozenset()
+    """Their names, as `normalize` returns them."""
+    photos: frozenset[str] = frozenset()
+    """Their photos."""
+    ids: frozenset[int] = frozenset()
+    """Their ids."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduced:
+    """What a part adds to the comparison as a whole."""
+
+    rows: pa.Table
+    """The sheet's rows."""
+    pets: pa.Table
+    """The store's pets."""
+    base: pa.Table
+    """The pets at the export."""
+    agreeing: int = 0
+    """The number of rows that agree with their pets, and are not in `rows`."""
+    total: int = 0
+    """The number of pets in the store."""
+    statuses: frozenset[str] = frozenset()
+    """The statuses of the store's pets."""
+    categories: Counter[Category] = field(default_factory=Counter)
+    """The categories with the number of the store's pets that have each."""
+    tags: Counter[Tag] = field(default_factory=Counter)
+    """The tags with the number of the store's pets that have each."""
+
+
+def reduce_part(files: PartFiles) -> Reduced:
+    """Return the rows that do not agree with their pets, and the pets of these rows and of no row.
+
+    Raises SheetError if a file cannot be read, or was changed.
+    """
+    rows = read_rows(files.sheet)
+    pets = read_part(*files.store)
+    base = SCHEMA.empty_table() if files.base is None else read_part(*files.base)
+    agrees = _find_agreeing(rows, pets, files)
+    agreeing = rows[KEY].filter(pa.array(agrees))
+    vocabulary = Vocabulary(rows_from_table(pets))
+    return Reduced(
+        rows=rows.filter(pa.array(~agrees)),
+        pets=_without(pets, agreeing),
+        base=_without(base, agreeing),
+        agreeing=int(agrees.sum()),
+        total=len(pets),
+        statuses=frozenset(pc.unique(pets["status"]).drop_null().to_pylist()),
+        categories=vocabulary.used_categories,
+        tags=vocabulary.used_tags,
+    )
+
+
+def find_named(files: PartFiles, wanted: Wanted) -> Reduced:
+    """Return the pets with a wanted id, name or photo, with their rows. Some of them may also be
+    in the result of `reduce_part`.
+    """
+    pets = read_part(*files.store)
+    base = SCHEMA.empty_table() if files.base is None else read_part(*files.base)
+    ids = pa.concat_arrays(
+        [_combine(each["id"].filter(pa.array(_are_wanted(each, wanted)))) for each in (pets, base)]
+    )
+    rows = read_rows(files.sheet)
+    return Reduced(
+        **{
+            name: table.filter(pc.is_in(table["id"], value_set=ids))
+            for name, table in (("rows", rows), ("pets", pets), ("base", base))
+        }
+    )
+
+
+def _are_wanted(pets: pa.Table, wanted: Wanted) -> _Mask:
+    names = pd.Series(pd.array(pets["name"], dtype=pd.StringDtype(na_value=np.nan)))
+    mask = np.array(names_among(names, wanted.names))
+    mask |= np.isin(pets["id"].to_numpy(), np.array([*wanted.ids], np.int64))
+    if wanted.photos and len(pets):
+        photos = Items(_combine(pets["photo_urls"]))
+        mask |= photos.have_any(names_among(pd.Series(photos.texts), wanted.photos))
+    return mask
+
+
+def _without(table: pa.Table, ids: pa.ChunkedArray) -> pa.Table:
+    return table.filter(pc.invert(pc.is_in(table["id"], value_set=_combine(ids))))
+
+
+def _combine(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _find_agreeing(rows: pa.Table, pets: pa.Table, files: PartFiles) -> _Mask:
+    """Return a mask of the rows of which each value is missing, or exactly the pet's."""
+    ids = rows[KEY].to_numpy()
+    places = _positions(ids, pets["id"].to_numpy())
+    mask = (places >= 0) & ~pd.Series(ids).duplicated(keep=False).to_numpy()
+    if (action := files.columns.get(ACTION)) is not None:
+        actions = pc.fill_null(rows[action].cast(pa.large_string()), "")
+        mask &= np.array(pc.is_in(actions, value_set=pa.array(_KEPT_ACTIONS, pa.large_string())))
+    at = np.flatnonzero(mask)
+    near = pets.take(pa.array(places[at]))
+    some = rows.take(pa.array(at))
+    for column, header in files.columns.items():
+        if column not in ("id", ACTION) and len(at):
+            mask[at] &= _are_equal(_combine(some[header]), _combine(near[column]))
+    return mask
+
+
+def _positions(ids: npt.NDArray[np.int64], there: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+    """Return the position of each id among ascending ids, -1 if it is not there."""
+    places = np.searchsorted(there, ids)
+    places[places == len(there)] = 0
+    is_there = there[places] == ids if len(there) else np.zeros(len(ids), bool)
+    found: npt.NDArray[np.intp] = np.where(is_there, places, -1)
+    return found
+
+
+def _are_equal(cells: pa.Array, values: pa.Array) -> _Mask:
+    """Return a mask of the cells that are missing or have exactly the value."""
+    is_missing = np.array(cells.is_null())
+    if types.is_null(cells.type):
+        return is_missing
+    if types.is_list(values.type) or types.is_large_list(values.type):
+        if not (types.is_list(cells.type) or types.is_large_list(cells.type)):
+            return is_missing
+        item = cells.type.value_type
+        if not (types.is_string(item) or types.is_large_string(item)) or cells.values.null_count:
+            return is_missing
+        lists = Items(cells.cast(pa.large_list(pa.large_string())))
+        return is_missing | ~lists.differ(Items(values.cast(lists.names.type)))
+    if types.is_integer(cells.type) != types.is_integer(values.type):
+        return is_missing
+    try:
+        same = pc.equal(cells.cast(values.type), values)
+    except pa.ArrowInvalid:
+        return is_missing
+    mask: _Mask = is_missing | np.array(pc.fill_null(same, fill_value=False))
+    return mask

@@ -1,0 +1,208 @@
+"""Sheets in folders: the parts of the sheet and of the store are compared one by one, and the rest
+as a whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections import Counter
+from collections.abc import Awaitable, Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+import pyarrow as pa
+
+from petsync.client.api import AsyncApi
+from petsync.models import Category, Tag
+from petsync.plan.change import Snapshot
+from petsync.plan.fields import Usage, normalize
+from petsync.plan.match import positions
+from petsync.scale.executors import run_parts
+from petsync.scale.parts import PartFolder
+from petsync.scale.reduce import ROW, PartFiles, Reduced, Wanted, find_named, reduce_part
+from petsync.scale.sheets import BASE_FOLDER, SplitSheet, split_sheet
+from petsync.scale.snapshot import PARTS, snapshot_to
+from petsync.store.runs import History
+from petsync.table.arrow import PetTable, sorted_by_id
+from petsync.table.base import Base
+from petsync.table.options import ReadOptions
+from petsync.table.sheet import Sheet
+
+__all__ = ["FolderComparer"]
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True, slots=True)
+class FolderComparer:
+    """Compares sheets in folders with one store."""
+
+    api: AsyncApi
+    history: History
+
+    async def read(
+        self,
+        path: str | Path,
+        options: ReadOptions,
+        statuses: Sequence[str],
+        *,
+        keep: Iterable[int] = (),
+        executor: Executor | None = None,
+    ) -> tuple[Snapshot, Sheet]:
+        """Return a snapshot of the store and the sheet, both without the rows that agree with their
+        pets and that no other row or pet concerns.
+
+        The pets with an id of `keep` stay. `executor` computes the parts; without one, processes on
+        this machine do. Temporary files take the space of both sides. Raises SheetError if the
+        sheet cannot be read, and the errors of `snapshot`.
+        """
+        base = await asyncio.to_thread(_find_base, Path(path))
+        number = PARTS if base is None else len(base.manifest.parts)
+        with tempfile.TemporaryDirectory(prefix="petsync-") as temporary:
+            folder = Path(temporary)
+            store, sheet = await _both(
+                snapshot_to(self.api, statuses, folder / "store", number),
+                asyncio.to_thread(split_sheet, path, options, folder / "sheet", number),
+            )
+            parts = [
+                PartFiles(
+                    sheet=sheet.parts[n],
+                    columns=sheet.columns,
+                    store=store.locate(n),
+                    base=None if base is None else base.locate(n),
+                )
+                for n in range(number)
+            ]
+            whole = _Whole(store, sheet, base, options, parts, executor)
+            await asyncio.to_thread(whole.reduce)
+            ids = await asyncio.to_thread(self._find_concerned, whole.sheet)
+            await asyncio.to_thread(whole.add_named, {*keep, *ids})
+            return whole.snapshot, whole.sheet
+
+    def _find_concerned(self, sheet: Sheet) -> set[int]:
+        """Return the ids about which the journal knows more than the sheet and the store."""
+        journal, url = self.history.journal, self.api.session.base_url
+        renumbered = journal.read_renumbered(url)
+        ids: set[int | None] = {*journal.read_reused(url), *journal.read_removed(url)}
+        ids |= {*renumbered, *(each.pet_id for each in renumbered.values())}
+        ids |= {*journal.read_restored(url)}
+        ids |= {each.pet_id for each in self.history.read_row_records(url, sheet, with_undone=True)}
+        return {each for each in ids if each is not None}
+
+
+async def _both(first: Awaitable[T], second: Awaitable[U]) -> tuple[T, U]:
+    tasks = asyncio.ensure_future(first), asyncio.ensure_future(second)
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _find_base(path: Path) -> PartFolder | None:
+    folder = path / BASE_FOLDER
+    return PartFolder.open(folder) if folder.is_dir() else None
+
+
+class _Whole:
+    """The comparison as a whole: the rows and pets of all parts that do not simply agree."""
+
+    def __init__(
+        self,
+        store: PartFolder,
+        sheet: SplitSheet,
+        base: PartFolder | None,
+        options: ReadOptions,
+        parts: Sequence[PartFiles],
+        executor: Executor | None,
+    ) -> None:
+        self._store, self._split, self._base, self._options = store, sheet, base, options
+        self._parts, self._executor = parts, executor
+        self._found: list[Reduced] = []
+
+    def reduce(self) -> None:
+        """Compare the parts."""
+        self._found += run_parts(reduce_part, self._parts, self._executor)
+
+    def add_named(self, ids: Iterable[int]) -> None:
+        """Add the pets with these ids, and those that the rows concern by a name or a photo."""
+        wanted = self._find_wanted(ids)
+        tasks = [(files, wanted) for files in self._parts]
+        self._found += run_parts(_find_named, tasks, self._executor)
+
+    def _find_wanted(self, ids: Iterable[int]) -> Wanted:
+        """Return what other pets may have in common with the rows without a pet, and with the rows
+        whose pet has another name.
+        """
+        rows, pets = self.sheet.rows, self.snapshot.rows
+        places = positions(rows["id"].array, pets)
+        names = _texts(rows["name"]) if "name" in rows else [""] * len(rows)
+        is_new = places < 0
+        own = iter(_texts(pets["name"].iloc[places[~is_new]]))
+        photos: set[str] = set()
+        if "photo_urls" in rows:
+            lists = rows["photo_urls"].array[is_new].tolist()
+            photos = {normalize(url) for urls in lists for url in urls or ()}
+        wanted = {name for name, new in zip(names, is_new, strict=True) if new or next(own) != name}
+        return Wanted(
+            names=frozenset(wanted - {""}),
+            photos=frozenset(photos - {""}),
+            ids=frozenset({*ids, *self._split.neighbours}),
+        )
+
+    @property
+    def sheet(self) -> Sheet:
+        """The sheet, with its base."""
+        rows = _join([self._split.unnumbered, *(each.rows for each in self._found)], ROW)
+        statuses = frozenset[str]().union(*(each.statuses for each in self._found))
+        sheet = self._split.read(rows, self._options, statuses)
+        if self._base is None:
+            return sheet
+        manifest = self._base.manifest
+        base = Base(
+            pets=PetTable(sorted_by_id(_join([each.base for each in self._found], "id"))),
+            store=manifest.store,
+            taken_at=manifest.taken_at,
+            statuses=manifest.coverage.statuses,
+        )
+        return replace(sheet, base=base)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The store's pets."""
+        manifest = self._store.manifest
+        pets = sorted_by_id(_join([each.pets for each in self._found], "id"))
+        categories, tags = Counter[Category](), Counter[Tag]()
+        for each in self._found:
+            categories += each.categories
+            tags += each.tags
+        return Snapshot(
+            pets=PetTable(pets),
+            coverage=manifest.coverage,
+            source=manifest.store,
+            taken_at=datetime.fromisoformat(manifest.taken_at),
+            reread=manifest.reread,
+            left_out=manifest.pets - len(pets),
+            usage=Usage(categories, tags),
+        )
+
+
+def _find_named(task: tuple[PartFiles, Wanted]) -> Reduced:
+    return find_named(*task)
+
+
+def _texts(column: pd.Series[Any]) -> list[str]:
+    return [normalize(None if pd.isna(text) else text) for text in column]
+
+
+def _join(tables: Sequence[pa.Table], key: str) -> pa.Table:
+    """Return the rows of all tables, one of each key."""
+    joined = pa.concat_tables(tables)
+    is_repeated = pd.Series(joined[key].to_numpy()).duplicated().to_numpy()
+    return joined.filter(pa.array(~is_repeated)).combine_chunks()
