@@ -17,7 +17,7 @@ import pytest
 import petsync as ps
 from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
-from petsync.scale.sheets import BASE_FOLDER
+from petsync.scale.parts import BASE_FOLDER
 from petsync.sheets.base import base_of
 from petsync.sheets.read import sheet_from_frame
 

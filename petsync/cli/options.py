@@ -431,7 +431,8 @@ def plan_from_sheet(
     on_progress: Callable[[Lookups], None] | None = None,
 ) -> tuple[Plan, Sheet]:
     """Return the plan that brings the store into agreement with the sheet, and the sheet."""
-    snapshot, sheet = read_inputs(store, path, compare_options)
+    sentinels = compare_options.planning.get("sentinels", ())
+    snapshot, sheet = read_inputs(store, path, compare_options, sentinels)
     plan = store.plan(sheet, snapshot=snapshot, on_progress=on_progress, **compare_options.planning)
     return plan, sheet
 
@@ -446,18 +447,20 @@ def explain_sheet(
     """Return the reasons for the decisions about these pets in the plan that `plan_from_sheet`
     makes.
     """
-    snapshot, sheet = read_inputs(store, path, compare_options)
+    snapshot, sheet = read_inputs(store, path, compare_options, ids)
     return store.why(
         sheet, ids, snapshot=snapshot, on_progress=on_progress, **compare_options.planning
     )
 
 
 def read_inputs(
-    store: Store, path: Path, compare_options: CompareOptions
+    store: Store, path: Path, compare_options: CompareOptions, keep: Iterable[int] = ()
 ) -> tuple[Snapshot, Sheet]:
-    """Return the current snapshot of the store, and the sheet as read for this store."""
+    """Return the current snapshot of the store, and the sheet as read for this store. If the sheet
+    is in parts, the snapshot has at least the pets with an id of `keep`.
+    """
     with as_usage_error(compare_options.reading):
-        return store.read_with_snapshot(path, **compare_options.reading)
+        return store.read_with_snapshot(path, keep=keep, **compare_options.reading)
 
 
 @contextmanager

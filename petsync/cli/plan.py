@@ -145,9 +145,16 @@ petsync export friendly.xlsx --tag friendly
 
 
 @as_command("export", examples=_EXPORT_EXAMPLES)
-@click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("out", type=click.Path(path_type=Path))
 @click.option("--status", "statuses", multiple=True, help="Only pets with this status; repeatable.")
 @click.option("--tag", "tags", multiple=True, help="Only pets with this tag; repeatable.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("parquet",)),
+    help="parquet: make OUT a folder of Parquet files, for a catalogue that does not fit into "
+    "memory.",
+)
 @click.option(
     "--no-base",
     is_flag=True,
@@ -164,6 +171,7 @@ def export_command(
     out: Path,
     statuses: tuple[str, ...],
     tags: tuple[str, ...],
+    form: str | None,
     no_base: bool,
     force: bool,
 ) -> int:
@@ -174,8 +182,12 @@ def export_command(
     --force replaces it and makes a backup. An .xlsx contains a base, and a .csv or .tsv has it in
     the file OUT.petsync-base beside it: a later plan then contains only what you edited. With
     several statuses or tags, a pet must have one of the statuses and one of the tags. An export
-    without pets does not replace a file that has content.
+    without pets does not replace a file that has content. With `--format parquet`, OUT is a new or
+    empty folder, and gets the base in the folder .petsync-base.
     """
+    if form is not None:
+        _check_folder_options(tags, force=force)
+        return _export_folder(context, out, statuses, with_base=not no_base)
     _check_ending(out)
     if not force:
         _check_file(out)
@@ -198,6 +210,24 @@ def export_command(
     if context.as_json:
         document = {"file": str(out), "pets": len(base), "store": base.store}
         context.show_json(document if backup is None else {**document, "backup": str(backup)})
+    return 0
+
+
+def _check_folder_options(tags: tuple[str, ...], *, force: bool) -> None:
+    given = [flag for flag, value in (("--tag", tags), ("--force", force)) if value]
+    if given:
+        raise click.UsageError(f"{' and '.join(given)} cannot apply to a folder of Parquet files.")
+
+
+def _export_folder(
+    context: Context, out: Path, statuses: tuple[str, ...], *, with_base: bool
+) -> int:
+    with context.connect() as store, context.busy("Reading the store"):
+        pets, url = store.export_to(out, statuses=statuses, base=with_base), store.url
+    text = "1 pet of {} is" if pets == 1 else f"{pets:,} pets of {{}} are"
+    context.say(f"{text.format(url)} in the folder {out}.")
+    if context.as_json:
+        context.show_json({"folder": str(out), "pets": pets, "store": url})
     return 0
 
 

@@ -254,6 +254,19 @@ class Coverage(msgspec.Struct, frozen=True):
             return False
         return fold_status(status) in map(fold_status, self.statuses)
 
+    def require_whole(self) -> None:
+        """Raise SheetError if a query failed, because a sheet of the rest would lack pets."""
+        if not self.failed:
+            return
+        queries = ", ".join(each.query for each in self.failed)
+        answered = ", ".join(self.statuses)
+        raise SheetError(
+            f"the pets of the status {queries} would be missing from the sheet: "
+            f"{self.failed[0].problem}",
+            hint="Try again when the store answers, or export only the statuses that it does list: "
+            f"{answered} (--status, or snapshot(statuses=[…])).",
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Snapshot:
@@ -322,17 +335,8 @@ class Snapshot:
         return len(self.pets) + self.left_out
 
     def require_whole(self) -> None:
-        """Raise SheetError if a query failed, because a sheet of the rest would lack pets."""
-        if not self.coverage.failed:
-            return
-        queries = ", ".join(each.query for each in self.coverage.failed)
-        answered = ", ".join(self.coverage.statuses)
-        raise SheetError(
-            f"the pets of the status {queries} would be missing from the sheet: "
-            f"{self.coverage.failed[0].problem}",
-            hint="Try again when the store answers, or export only the statuses that it does list: "
-            f"{answered} (--status, or snapshot(statuses=[…])).",
-        )
+        """Raise SheetError if a query failed, see `Coverage.require_whole`."""
+        self.coverage.require_whole()
 
     def __repr__(self) -> str:
         return as_text(self)

@@ -24,6 +24,8 @@ __all__ = ["MANIFEST", "Manifest", "Part", "PartFolder", "PartWriter", "part_of"
 
 MANIFEST = "petsync.json"
 """The name of the file that describes the parts of a folder."""
+BASE_FOLDER = ".petsync-base"
+"""The folder in an export with the pets at the export."""
 _FORMAT = 1
 _BUFFERED_ROWS = 1 << 18
 """The number of rows that a `PartWriter` keeps in memory."""

@@ -22,10 +22,8 @@ from petsync.sheets.read import sheet_from_frame
 from petsync.table.options import ReadOptions
 from petsync.table.sheet import Sheet
 
-__all__ = ["BASE_FOLDER", "SplitSheet", "find_files", "split_sheet"]
+__all__ = ["SplitSheet", "find_files", "split_sheet"]
 
-BASE_FOLDER = ".petsync-base"
-"""The folder in an export with the pets at the export."""
 _BATCH_ROWS = 1 << 16
 _TYPES = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int64Dtype()}
 

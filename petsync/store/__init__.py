@@ -67,6 +67,7 @@ class Store:
     find_by_tags = make_synchronous(AsyncStore.find_by_tags)
     snapshot = make_synchronous(AsyncStore.snapshot)
     snapshot_to = make_synchronous(AsyncStore.snapshot_to)
+    export_to = make_synchronous(AsyncStore.export_to)
     look_up = make_synchronous(AsyncStore.look_up)
     read_with_snapshot = make_synchronous(AsyncStore.read_with_snapshot)
     compare = make_synchronous(AsyncStore.compare)

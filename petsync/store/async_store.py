@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Final, Self, Unpack
 
 import msgspec
 import pandas as pd
@@ -32,6 +32,7 @@ from petsync.plan.guard import NO_GUARD, Guard, UndoKeywords, guard_from
 from petsync.plan.plan import Plan
 from petsync.plan.report import PastRun, Progress, Report
 from petsync.settings import Settings
+from petsync.sheets.files import is_in_parts
 from petsync.store.comparison import SheetComparer
 from petsync.store.edits import PetEditor
 from petsync.store.images import StoreImages
@@ -95,8 +96,7 @@ class AsyncStore:
         If the query for a status fails, the status is in `coverage.failed`, and its pets are
         missing. Raises ApiError if all queries fail, or for an error that concerns all of them.
         """
-        queried = (statuses,) if isinstance(statuses, str) else statuses
-        return await loaders.snapshot(self.api, self._statuses(queried))
+        return await loaders.snapshot(self.api, self._queried(statuses))
 
     async def snapshot_to(
         self, folder: str | Path, *, statuses: Sequence[str] = (), partitions: int = 64
@@ -109,8 +109,27 @@ class AsyncStore:
         """
         from petsync.scale.snapshot import snapshot_to
 
-        queried = self._statuses((statuses,) if isinstance(statuses, str) else statuses)
-        await snapshot_to(self.api, queried, Path(folder), partitions)
+        await snapshot_to(self.api, self._queried(statuses), Path(folder), partitions)
+
+    async def export_to(
+        self,
+        folder: str | Path,
+        *,
+        statuses: Sequence[str] = (),
+        partitions: int = 64,
+        base: bool = True,
+    ) -> int:
+        """Write the pets that `snapshot` returns into a new or empty folder of Parquet files, as a
+        sheet to edit, and return their number. `plan` takes the folder as a sheet.
+
+        With a `base`, a plan distinguishes the sheet's changes from the store's. Raises the errors
+        of `snapshot_to`, and SheetError if the query for a status fails.
+        """
+        from petsync.scale.snapshot import export_to
+
+        queried = self._queried(statuses)
+        written = await export_to(self.api, queried, Path(folder), partitions, with_base=base)
+        return written.manifest.pets
 
     async def look_up(
         self, ids: Iterable[int], *, on_progress: Callable[[Lookups], None] | None = None
@@ -268,6 +287,11 @@ class AsyncStore:
         """
         reject_unknown(options, "read", ReadKeywords)
         _check_effect(sheet, options)
+        if isinstance(sheet, str | Path) and is_in_parts(sheet):
+            raise SheetError(
+                f"{sheet} is a sheet of Parquet files, which is only read to compare it",
+                hint="Use plan(), or read the files with pandas.read_parquet.",
+            )
         return _read(sheet, self._read_options(options))
 
     def _read_options(self, options: ReadKeywords) -> ReadOptions:
@@ -275,14 +299,24 @@ class AsyncStore:
         return ReadOptions.of({**options, **own})
 
     async def _read_parts(
-        self, path: str | Path, keep: Iterable[int], executor: Executor | None
+        self,
+        path: str | Path,
+        options: ReadKeywords,
+        keep: Iterable[int],
+        executor: Executor | None,
     ) -> tuple[Snapshot, Sheet]:
-        # Most sheets are no folders.
+        # Most sheets are in one file.
         from petsync.store.folders import FolderComparer
 
+        given = [name for name in _OF_FILES if options.get(name)]
+        if given:
+            raise SettingsError(
+                f"{' and '.join(given)} cannot apply to {path}, which is a sheet of Parquet files",
+                hint="Leave the option out, and correct the files themselves.",
+            )
         comparer = FolderComparer(self.api, self.history)
-        options = self._read_options({})
-        return await comparer.read(path, options, self._statuses(()), keep=keep, executor=executor)
+        chosen = self._read_options(options)
+        return await comparer.read(path, chosen, self._statuses(()), keep=keep, executor=executor)
 
     async def close(self, *, for_good: bool = False) -> None:
         """Close the connections, and end the sign-ins that wait for the user.
@@ -312,8 +346,14 @@ class AsyncStore:
         traffic = self._session.traffic
         return run_bar(total, text=text, show=progress, traffic=traffic, on_step=on_progress)
 
+    def _queried(self, statuses: str | Sequence[str]) -> tuple[str, ...]:
+        return self._statuses((statuses,) if isinstance(statuses, str) else statuses)
+
     def _statuses(self, given: Sequence[str]) -> tuple[str, ...]:
         return tuple(given) or self._session.profile.statuses
+
+
+_OF_FILES: Final = ("tab", "encoding", "corrections")
 
 
 def _check_effect(sheet: object, options: ReadKeywords) -> None:

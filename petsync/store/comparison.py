@@ -126,13 +126,23 @@ class SheetComparer:
 
     @show_keywords(ReadKeywords)
     async def read_with_snapshot(
-        self, sheet: Sheet | pd.DataFrame | str | Path, **options: Unpack[ReadKeywords]
+        self,
+        sheet: Sheet | pd.DataFrame | str | Path,
+        *,
+        keep: Iterable[int] = (),
+        executor: Executor | None = None,
+        **options: Unpack[ReadKeywords],
     ) -> tuple[Snapshot, Sheet]:
         """Return a snapshot of the store, and the sheet as `read` returns it with the statuses of
         the store's pets as `known_statuses`. Both are read at the same time.
 
+        Of a folder or a pattern of Parquet files, both lack the rows and pets that agree, except
+        the pets with an id of `keep`. The `executor` compares their parts.
+
         Raises the errors of `snapshot` and `read`, whichever comes first.
         """
+        if isinstance(sheet, str | Path) and is_in_parts(sheet):
+            return await self.read_parts(sheet, options, keep, executor)
         tasks = (
             asyncio.ensure_future(self.snapshot()),
             asyncio.ensure_future(asyncio.to_thread(self.read, sheet, **options)),
@@ -164,10 +174,9 @@ class SheetComparer:
         `with_undone` is set. If the sheet is compared in parts by the `executor`, the pets with an
         id of `keep` are in the snapshot. Raises the same errors as `plan`.
         """
-        if isinstance(sheet, str | Path) and is_in_parts(sheet):
-            now, read = await self.read_parts(sheet, {*ids, *keep}, executor)
-        elif snapshot is None:
-            now, read = await self.read_with_snapshot(sheet)
+        if snapshot is None:
+            needed = {*ids, *keep}
+            now, read = await self.read_with_snapshot(sheet, keep=needed, executor=executor)
         else:
             now = arguments.checked_snapshot(snapshot, self.url)
             known = unique_texts(now.rows, "status")

@@ -23,9 +23,9 @@ from petsync.plan.change import Snapshot
 from petsync.plan.fields import Usage, normalize
 from petsync.plan.match import positions
 from petsync.scale.executors import run_parts
-from petsync.scale.parts import PartFolder
+from petsync.scale.parts import BASE_FOLDER, PartFolder
 from petsync.scale.reduce import ROW, PartFiles, Reduced, Wanted, find_named, reduce_part
-from petsync.scale.sheets import BASE_FOLDER, SplitSheet, split_sheet
+from petsync.scale.sheets import SplitSheet, split_sheet
 from petsync.scale.snapshot import PARTS, snapshot_to
 from petsync.store.runs import History
 from petsync.table.arrow import PetTable, sorted_by_id
