@@ -7,11 +7,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from importlib import import_module
+from types import TracebackType
+from typing import Self, TypeVar
 
 from petsync.errors import PetsyncError
 
-__all__ = ["run_parts"]
+__all__ = ["Workers"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -20,31 +22,66 @@ _ATTEMPTS = 3
 """How often a part is computed if the worker dies."""
 
 
-def run_parts(
-    function: Callable[[T], R], parts: Sequence[T], executor: Executor | None = None
-) -> Iterator[R]:
-    """Yield the results of a pure function for each part, in order.
-
-    Without an executor, processes on this machine compute the parts, one for each processor. If one
-    of them dies, its parts are computed again by new processes. Raises PetsyncError if processes
-    die repeatedly, and the errors of the function.
+class Workers:
+    """Computes parts with the given executor, or else with processes on this machine, one for each
+    processor. It is a context: at its end, its own processes end.
     """
-    if executor is not None:
-        yield from executor.map(function, parts)
-        return
-    done = 0
-    for _ in range(_ATTEMPTS):
-        workers = min(len(os.sched_getaffinity(0)), len(parts) - done)
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(max(workers, 1), context) as pool:
+
+    def __init__(self, executor: Executor | None) -> None:
+        self._executor = executor
+        self._own: ProcessPoolExecutor | None = None
+        if executor is None:
+            # The processes start while the caller prepares the parts.
+            self._get_own().map(_load, range(_count_processors()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._own is not None:
+            self._own.shutdown(cancel_futures=True)
+
+    def run(self, function: Callable[[T], R], parts: Sequence[T]) -> Iterator[R]:
+        """Yield the results of a pure function for each part, in order.
+
+        If a process of this machine dies, new processes compute its parts again. Raises
+        PetsyncError if processes die repeatedly, and the errors of the function.
+        """
+        if self._executor is not None:
+            yield from self._executor.map(function, parts)
+            return
+        done = 0
+        for _ in range(_ATTEMPTS):
             try:
-                for result in pool.map(function, parts[done:]):
+                for result in self._get_own().map(function, parts[done:]):
                     done += 1
                     yield result
             except BrokenProcessPool:
+                self._own = None
                 continue
             return
-    raise PetsyncError(
-        "the processes that compare the parts were ended repeatedly",
-        hint="They may need more memory than the machine has: use more parts.",
-    )
+        raise PetsyncError(
+            "the processes that compare the parts of the sheet were ended repeatedly",
+            hint="They may need more memory than the machine has: export again with more "
+            "partitions.",
+        )
+
+    def _get_own(self) -> ProcessPoolExecutor:
+        if self._own is None:
+            context = multiprocessing.get_context("spawn")
+            self._own = ProcessPoolExecutor(_count_processors(), context)
+        return self._own
+
+
+def _count_processors() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _load(_: int) -> None:
+    """Import what the parts need."""
+    import_module("petsync.scale.reduce")

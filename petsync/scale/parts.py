@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -69,8 +70,10 @@ class PartFolder(msgspec.Struct, frozen=True):
     manifest: Manifest
 
     @classmethod
-    def open(cls, path: Path) -> PartFolder:
-        """Return the folder. Raises SheetError if it has no manifest that can be read."""
+    def open(cls, path: Path, url: str = "") -> PartFolder:
+        """Return the folder. Raises SheetError if it has no manifest that can be read, or is from
+        another store than `url`, if that is given.
+        """
         file = path / MANIFEST
         try:
             manifest = msgspec.json.decode(file.read_bytes(), type=Manifest)
@@ -89,6 +92,8 @@ class PartFolder(msgspec.Struct, frozen=True):
                 "support",
                 hint="Export again.",
             )
+        if url and manifest.store != url:
+            raise SheetError(f"{path} is from {manifest.store}, but this store is {url}")
         return cls(path, manifest)
 
     def read(self, number: int) -> pa.Table:
@@ -103,9 +108,9 @@ class PartFolder(msgspec.Struct, frozen=True):
         return self.path / part.file, part.sha256
 
 
-def read_part(path: Path, sha256: str) -> pa.Table:
-    """Return the table of a part, with the columns of SCHEMA. Raises SheetError if the file cannot
-    be read, or has another SHA-256.
+def read_part(path: Path, sha256: str, columns: Sequence[str] = tuple(SCHEMA.names)) -> pa.Table:
+    """Return the table of a part, with columns of SCHEMA. Raises SheetError if the file cannot be
+    read, or has another SHA-256.
     """
     try:
         content = path.read_bytes()
@@ -115,7 +120,7 @@ def read_part(path: Path, sha256: str) -> pa.Table:
         ) from None
     if hashlib.sha256(content).hexdigest() != sha256:
         raise SheetError(f"{path} was changed after petsync wrote it", hint="Export again.")
-    return pq.read_table(pa.BufferReader(content), schema=SCHEMA)
+    return pq.read_table(pa.BufferReader(content), schema=SCHEMA, columns=[*columns])
 
 
 def part_of(ids: npt.NDArray[np.int64], parts: int) -> npt.NDArray[np.intp]:

@@ -35,6 +35,7 @@ ROW = "petsync row"
 """The sheet's column with the number of the row."""
 KEY = "petsync id"
 """The sheet's column with the id as int64."""
+_IDENTIFYING = ("id", "name", "photo_urls")
 _KEPT_ACTIONS = ("", "merge", "update")
 _Mask = npt.NDArray[np.bool_]
 
@@ -114,18 +115,23 @@ def find_named(files: PartFiles, wanted: Wanted) -> Reduced:
     """Return the pets with a wanted id, name or photo, with their rows. Some of them may also be
     in the result of `reduce_part`.
     """
-    pets = read_part(*files.store)
-    base = SCHEMA.empty_table() if files.base is None else read_part(*files.base)
-    ids = pa.concat_arrays(
-        [_combine(each["id"].filter(pa.array(_are_wanted(each, wanted)))) for each in (pets, base)]
-    )
-    rows = read_rows(files.sheet)
-    return Reduced(
-        **{
-            name: table.filter(pc.is_in(table["id"], value_set=ids))
-            for name, table in (("rows", rows), ("pets", pets), ("base", base))
-        }
-    )
+    sides = (files.store,) if files.base is None else (files.store, files.base)
+    ids = pa.concat_arrays([_find_wanted(side, wanted) for side in sides])
+    rows, pets, base = read_rows(files.sheet), SCHEMA.empty_table(), SCHEMA.empty_table()
+    if len(ids):
+        pets = _select(read_part(*files.store), "id", ids)
+        base = base if files.base is None else _select(read_part(*files.base), "id", ids)
+    return Reduced(rows=_select(rows, KEY, ids), pets=pets, base=base)
+
+
+def _find_wanted(part: tuple[Path, str], wanted: Wanted) -> pa.Array:
+    """Return the ids of the wanted pets in a file."""
+    pets = read_part(*part, columns=_IDENTIFYING if wanted.photos else _IDENTIFYING[:2])
+    return _combine(pets["id"].filter(pa.array(_are_wanted(pets, wanted))))
+
+
+def _select(table: pa.Table, column: str, ids: pa.Array) -> pa.Table:
+    return table.filter(pc.is_in(table[column], value_set=ids))
 
 
 def _are_wanted(pets: pa.Table, wanted: Wanted) -> _Mask:

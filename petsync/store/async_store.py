@@ -302,10 +302,12 @@ class AsyncStore:
         self,
         path: str | Path,
         options: ReadKeywords,
+        snapshot: Path | None,
         keep: Iterable[int],
         executor: Executor | None,
     ) -> tuple[Snapshot, Sheet]:
         # Most sheets are in one file.
+        from petsync.scale.parts import PartFolder
         from petsync.store.folders import FolderComparer
 
         given = [name for name in _OF_FILES if options.get(name)]
@@ -316,7 +318,11 @@ class AsyncStore:
             )
         comparer = FolderComparer(self.api, self.history)
         chosen = self._read_options(options)
-        return await comparer.read(path, chosen, self._statuses(()), keep=keep, executor=executor)
+        store = None if snapshot is None else PartFolder.open(snapshot, self._session.base_url)
+        statuses = self._statuses(())
+        return await comparer.read(
+            path, chosen, statuses, store=store, keep=keep, executor=executor
+        )
 
     async def close(self, *, for_good: bool = False) -> None:
         """Close the connections, and end the sign-ins that wait for the user.

@@ -15,6 +15,7 @@ import pandas as pd
 from petsync._options import show_keywords
 from petsync.client.api import AsyncApi
 from petsync.client.loaders import Lookups, look_up
+from petsync.errors import PlanError
 from petsync.models import Pet
 from petsync.plan import arguments
 from petsync.plan.change import Snapshot
@@ -73,7 +74,7 @@ class SheetComparer:
         *,
         strict: bool = False,
         guard: Guard = NO_GUARD,
-        snapshot: Snapshot | None = None,
+        snapshot: Snapshot | str | Path | None = None,
         on_progress: Callable[[Lookups], None] | None = None,
         executor: Executor | None = None,
         **options: Unpack[PlanKeywords],
@@ -94,7 +95,8 @@ class SheetComparer:
         petsync looks up ids that the snapshot lacks; `on_progress` reports these look-ups.
 
         A folder or a pattern of Parquet files is compared in parts, on several processes or by the
-        `executor`: neither the sheet nor the store must fit into memory.
+        `executor`: neither the sheet nor the store must fit into memory. For such a sheet,
+        `snapshot` may be a folder of `snapshot_to`.
         """
         request = plan_options_from(options, guard)
         decided = await self._decide(
@@ -110,7 +112,7 @@ class SheetComparer:
         *,
         strict: bool = False,
         guard: Guard = NO_GUARD,
-        snapshot: Snapshot | None = None,
+        snapshot: Snapshot | str | Path | None = None,
         on_progress: Callable[[Lookups], None] | None = None,
         **options: Unpack[PlanKeywords],
     ) -> Explanations:
@@ -142,7 +144,7 @@ class SheetComparer:
         Raises the errors of `snapshot` and `read`, whichever comes first.
         """
         if isinstance(sheet, str | Path) and is_in_parts(sheet):
-            return await self.read_parts(sheet, options, keep, executor)
+            return await self.read_parts(sheet, options, None, keep, executor)
         tasks = (
             asyncio.ensure_future(self.snapshot()),
             asyncio.ensure_future(asyncio.to_thread(self.read, sheet, **options)),
@@ -158,7 +160,7 @@ class SheetComparer:
     async def compare(
         self,
         sheet: Sheet | pd.DataFrame | str | Path,
-        snapshot: Snapshot | None = None,
+        snapshot: Snapshot | str | Path | None = None,
         *,
         strict: bool = False,
         on_progress: Callable[[Lookups], None] | None = None,
@@ -174,8 +176,16 @@ class SheetComparer:
         `with_undone` is set. If the sheet is compared in parts by the `executor`, the pets with an
         id of `keep` are in the snapshot. Raises the same errors as `plan`.
         """
-        if snapshot is None:
-            needed = {*ids, *keep}
+        needed = {*ids, *keep}
+        if isinstance(snapshot, str | Path):
+            if not (isinstance(sheet, str | Path) and is_in_parts(sheet)):
+                raise PlanError(
+                    "a snapshot in a folder can be compared with a sheet of Parquet files only",
+                    hint="For another sheet, use store.snapshot().",
+                )
+            folder = Path(snapshot)
+            now, read = await self.read_parts(sheet, {}, folder, needed, executor)
+        elif snapshot is None:
             now, read = await self.read_with_snapshot(sheet, keep=needed, executor=executor)
         else:
             now = arguments.checked_snapshot(snapshot, self.url)
@@ -230,7 +240,7 @@ class SheetComparer:
         self,
         request: tuple[PlanOptions, Guard],
         sheet: Sheet | pd.DataFrame | str | Path,
-        snapshot: Snapshot | None,
+        snapshot: Snapshot | str | Path | None,
         strict: bool,
         on_progress: Callable[[Lookups], None] | None,
         ids: Iterable[int] = (),

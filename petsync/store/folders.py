@@ -18,11 +18,12 @@ import pandas as pd
 import pyarrow as pa
 
 from petsync.client.api import AsyncApi
+from petsync.errors import SheetError
 from petsync.models import Category, Tag
 from petsync.plan.change import Snapshot
 from petsync.plan.fields import Usage, normalize
 from petsync.plan.match import positions
-from petsync.scale.executors import run_parts
+from petsync.scale.executors import Workers
 from petsync.scale.parts import BASE_FOLDER, PartFolder
 from petsync.scale.reduce import ROW, PartFiles, Reduced, Wanted, find_named, reduce_part
 from petsync.scale.sheets import SplitSheet, split_sheet
@@ -52,38 +53,55 @@ class FolderComparer:
         options: ReadOptions,
         statuses: Sequence[str],
         *,
+        store: PartFolder | None = None,
         keep: Iterable[int] = (),
         executor: Executor | None = None,
     ) -> tuple[Snapshot, Sheet]:
         """Return a snapshot of the store and the sheet, both without the rows that agree with their
         pets and that no other row or pet concerns.
 
-        The pets with an id of `keep` stay. `executor` computes the parts; without one, processes on
+        `store` is a snapshot of the store; without one, the store is read. The pets with an id of
+        `keep` stay. `executor` computes the parts; without one, processes on
         this machine do. Temporary files take the space of both sides. Raises SheetError if the
         sheet cannot be read, and the errors of `snapshot`.
         """
         base = await asyncio.to_thread(_find_base, Path(path))
-        number = PARTS if base is None else len(base.manifest.parts)
-        with tempfile.TemporaryDirectory(prefix="petsync-") as temporary:
+        numbers = {len(each.manifest.parts) for each in (base, store) if each is not None}
+        if len(numbers) > 1:
+            raise SheetError(
+                f"{path} and the snapshot have different numbers of parts: "
+                f"{' and '.join(map(str, sorted(numbers)))}",
+                hint="Take the snapshot with `partitions` as in the export.",
+            )
+        number = numbers.pop() if numbers else PARTS
+        with (
+            Workers(executor) as workers,
+            tempfile.TemporaryDirectory(prefix="petsync-") as temporary,
+        ):
             folder = Path(temporary)
-            store, sheet = await _both(
-                snapshot_to(self.api, statuses, folder / "store", number),
+            now, sheet = await _both(
+                self._take_snapshot(store, statuses, folder / "store", number),
                 asyncio.to_thread(split_sheet, path, options, folder / "sheet", number),
             )
             parts = [
                 PartFiles(
                     sheet=sheet.parts[n],
                     columns=sheet.columns,
-                    store=store.locate(n),
+                    store=now.locate(n),
                     base=None if base is None else base.locate(n),
                 )
                 for n in range(number)
             ]
-            whole = _Whole(store, sheet, base, options, parts, executor)
+            whole = _Whole(now, sheet, base, options, parts, workers)
             await asyncio.to_thread(whole.reduce)
             ids = await asyncio.to_thread(self._find_concerned, whole.sheet)
             await asyncio.to_thread(whole.add_named, {*keep, *ids})
             return whole.snapshot, whole.sheet
+
+    async def _take_snapshot(
+        self, store: PartFolder | None, statuses: Sequence[str], folder: Path, number: int
+    ) -> PartFolder:
+        return store or await snapshot_to(self.api, statuses, folder, number)
 
     def _find_concerned(self, sheet: Sheet) -> set[int]:
         """Return the ids about which the journal knows more than the sheet and the store."""
@@ -120,21 +138,21 @@ class _Whole:
         base: PartFolder | None,
         options: ReadOptions,
         parts: Sequence[PartFiles],
-        executor: Executor | None,
+        workers: Workers,
     ) -> None:
         self._store, self._split, self._base, self._options = store, sheet, base, options
-        self._parts, self._executor = parts, executor
+        self._parts, self._workers = parts, workers
         self._found: list[Reduced] = []
 
     def reduce(self) -> None:
         """Compare the parts."""
-        self._found += run_parts(reduce_part, self._parts, self._executor)
+        self._found += self._workers.run(reduce_part, self._parts)
 
     def add_named(self, ids: Iterable[int]) -> None:
         """Add the pets with these ids, and those that the rows concern by a name or a photo."""
         wanted = self._find_wanted(ids)
         tasks = [(files, wanted) for files in self._parts]
-        self._found += run_parts(_find_named, tasks, self._executor)
+        self._found += self._workers.run(_find_named, tasks)
 
     def _find_wanted(self, ids: Iterable[int]) -> Wanted:
         """Return what other pets may have in common with the rows without a pet, and with the rows
