@@ -1,0 +1,171 @@
+"""A plan of two sides in Parquet files, beside the time to read both once.
+
+    python benchmarks/scale.py [PETS …]
+
+The store's side and the export are folders of `snapshot_to`; one of a hundred rows is edited. The
+plan needs no request. `--run` makes one plan in a process of its own, and prints what it needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import petsync as ps
+from petsync.plan.change import Coverage
+from petsync.scale.parts import BASE_FOLDER, MANIFEST, Manifest, PartWriter, write_part
+from petsync.table.arrow import SCHEMA
+
+URL = "http://127.0.0.1:9/v2"
+PARTS = 64
+CHUNK = 250_000
+EDITED = 100
+"""One of so many rows is edited."""
+READS, PEAK_MIB, SPEED_UP = 3.0, 1536.0, 1.7
+"""The goals: the time beside that of reading both sides, the memory of each process, and the speed
+of two workers beside that of one.
+"""
+
+
+def main(sizes: list[int]) -> None:
+    """Print the figures of each size."""
+    for pets in sizes:
+        with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
+            build(Path(folder), pets)
+            show(Path(folder), pets)
+
+
+def build(folder: Path, pets: int) -> None:
+    """Write the snapshot `store`, and the edited export `sheet`."""
+    (folder / "store").mkdir()
+    with PartWriter(folder / "rows", PARTS) as writer:
+        for start in range(1, pets + 1, CHUNK):
+            writer.write(make_pets(start, min(start + CHUNK, pets + 1)))
+    parts = tuple(
+        write_part(folder / "store" / f"part-{n:05d}.parquet", writer.read(n).sort_by("id"))
+        for n in range(PARTS)
+    )
+    shutil.rmtree(folder / "rows")
+    manifest = Manifest(
+        store=URL,
+        taken_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        coverage=Coverage(("available", "pending", "sold")),
+        pets=pets,
+        parts=parts,
+    )
+    (folder / "store" / MANIFEST).write_bytes(msgspec.json.encode(manifest))
+    shutil.copytree(folder / "store", folder / "sheet" / BASE_FOLDER)
+    for part in parts:
+        table = pq.read_table(folder / "store" / part.file)
+        is_edited = pc.equal(pc.bit_wise_and(table["id"], 127), 1)
+        names = table["name"].cast(pa.string())
+        other = pc.binary_join_element_wise(names, "II", " ")
+        names = pc.if_else(is_edited, other, names).cast(pa.large_string())
+        table = table.set_column(1, "name", names)
+        pq.write_table(table, folder / "sheet" / part.file, compression="zstd")
+
+
+def make_pets(start: int, end: int) -> pa.Table:
+    """Return pets with these ids."""
+    ids = np.arange(start, end)
+    kinds = pa.array(ids % 14)
+    names = pc.binary_join_element_wise("Zoë", pa.array(ids).cast(pa.string()), " ")
+    tags = np.stack([ids % 37, 37 + ids % 11], axis=1).ravel()
+    ends = pa.array(np.arange(0, 2 * len(ids) + 1, 2))
+    urls = pc.binary_join_element_wise(
+        "https://images.petshop.example", pa.array(ids).cast(pa.string()), "1.jpg", "/"
+    )
+    columns = {
+        "id": ids,
+        "name": names,
+        "status": pa.array(["available", "pending", "sold"]).take(pa.array(ids % 3)),
+        "category": pc.binary_join_element_wise("Category", kinds.cast(pa.string()), " "),
+        "category_id": kinds,
+        "tags": pa.LargeListArray.from_arrays(
+            ends, pc.binary_join_element_wise("tag", pa.array(tags).cast(pa.string()), " ")
+        ),
+        "tag_ids": pa.LargeListArray.from_arrays(ends, pa.array(tags)),
+        "photo_urls": pa.LargeListArray.from_arrays(pa.array(np.arange(len(ids) + 1)), urls),
+        "extra": pa.nulls(len(ids), pa.large_string()),
+    }
+    return pa.table({name: columns[name] for name in SCHEMA.names}).cast(SCHEMA)
+
+
+def show(folder: Path, pets: int) -> None:
+    """Print the figures of one size."""
+    size = sum(path.stat().st_size for path in folder.rglob("*.parquet")) / 2**20
+    print(f"\n{pets:,} pets and rows, {size:,.0f} MiB of Parquet in three folders")
+    start = time.perf_counter()
+    for side in ("store", "sheet"):
+        for path in sorted((folder / side).glob("*.parquet")):
+            pq.read_table(path, use_threads=False)
+    reading = time.perf_counter() - start
+    print(f"reading both sides once, one thread  {reading:8.2f} s")
+    seconds = {}
+    for workers in (1, 2):
+        command = [sys.executable, __file__, "--run", str(folder), str(workers)]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+        run = json.loads(done.stdout)
+        seconds[workers] = run["seconds"]
+        print(
+            f"plan, {workers} worker(s)                    {run['seconds']:8.2f} s, "
+            f"{run['main']:,.0f} MiB, each worker at most {run['worker']:,.0f} MiB, "
+            f"{run['updates']:,} updates"
+        )
+    _met(f"at most {READS:g} x reading", seconds[2] / reading, READS)
+    _met(
+        f"peak of the largest process below {PEAK_MIB:,.0f} MiB",
+        max(run["main"], run["worker"]),
+        PEAK_MIB,
+    )
+    print(f"  two workers beside one: {seconds[1] / seconds[2]:.2f} (goal {SPEED_UP:g})")
+
+
+def _met(goal: str, value: float, most: float) -> None:
+    print(f"  {'met    ' if value <= most else 'NOT MET'}  {goal}: {value:.2f}")
+
+
+def run_once(folder: Path, workers: int) -> dict[str, float]:
+    """Return what a plan needs."""
+    with (
+        ps.connect(URL, state=folder / f"state{workers}") as store,
+        ProcessPoolExecutor(workers, get_context("spawn")) as executor,
+    ):
+        list(executor.map(abs, range(workers)))
+        start = time.perf_counter()
+        plan = store.plan(folder / "sheet", snapshot=folder / "store", executor=executor)
+        seconds = time.perf_counter() - start
+    peak = (
+        resource.getrusage(who).ru_maxrss / 1024
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    main_peak, worker_peak = peak
+    return {
+        "seconds": seconds,
+        "main": main_peak,
+        "worker": worker_peak,
+        "updates": len(plan.updates),
+    }
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--run"]:
+        print(json.dumps(run_once(Path(sys.argv[2]), int(sys.argv[3]))))
+    else:
+        main([int(argument) for argument in sys.argv[1:]] or [1_000_000, 10_000_000])
