@@ -40,6 +40,7 @@ from petsync.table.arrow import SCHEMA, PetTable, rows_from_pets
 from petsync.table.base import Base
 from petsync.table.columns import CLEARED, COLUMNS, Column
 from petsync.table.frame import (
+    find_rows,
     frame_from_pets,
     has_action,
     has_id_in,
@@ -717,12 +718,16 @@ def categories_of(
     # Include conflicts: their rows' cells are then known, whatever the user decides.
     pets |= {each.row: each.after for each in conflicts if each.clashes}
     sent = {row: category_cells(pet) for row, pet in pets.items() if row is not None and pet}
-    lines = iter_rows(sheet.rows, sheet.rows.index.isin([*sent]))
-    cells = {line.number: read_category(line.values) for line in lines}
+    frame = sheet.rows
+    at = find_rows(frame, sent)
+    ids, names = (
+        plain_values(frame[name].array.take(at)) if name in frame else [None] * len(at)
+        for name in ("category_id", "category")
+    )
     return {
-        row: each
-        for row, each in cells.items()
-        if (each.id, each.name) != (sent[row].id, sent[row].name)
+        row: Category(number, name)
+        for row, number, name in zip(frame.index[at].tolist(), ids, names, strict=True)
+        if (number, name) != (sent[row].id, sent[row].name)
     }
 
 

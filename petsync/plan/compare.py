@@ -63,6 +63,7 @@ from petsync.table.arrow import list_items
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, COLUMNS, Column
 from petsync.table.frame import (
+    find_rows,
     has_action,
     has_id_in,
     ids_of,
@@ -158,44 +159,45 @@ def _find_others(
     frame = sheet.rows
     if before is None or not rows or not {"id", "name"} <= {*frame.columns}:
         return []
-    places = match.positions(frame["id"].array, before)
-    is_merged = ~has_action(frame, "ignore", "delete", *ADDING) & (places >= 0)
-    at = np.flatnonzero(is_merged & frame.index.isin(list(rows)))
-    masks = match.differences(frame, at, before, places[at])
+    at, places = _find_merged(frame, find_rows(frame, rows), before)
+    masks = match.differences(frame, at, before, places)
     is_renamed = masks["name"]
     if unnamed is not None:
         is_renamed &= np.sum([*masks.values()], axis=0) >= _MIN_DIFFERING
-    renamed = at[is_renamed]
-    if not len(renamed):
+    at, places = at[is_renamed], places[is_renamed]
+    if not len(at):
         return []
-    others = unnamed
-    if others is None:
-        others = _find_changed(frame, frame["name"].iloc[renamed], before, is_merged, places)
-    found = find_twins(frame.iloc[renamed], others)
-    if unnamed is not None:
-        found[find_twins(frame.iloc[renamed], before, is_sole=True) < 0] = -1
+    renamed = frame.iloc[at]
+    others = _find_changed(frame, renamed["name"], before) if unnamed is None else unnamed
+    found = find_twins(renamed, others)
+    if unnamed is not None and (found >= 0).any():
+        found[find_twins(renamed, before, is_sole=True) < 0] = -1
     return [
-        _build_exchanged(frame, int(row), before.iloc[places[row]], others.iloc[place])
-        for row, place in zip(renamed, found, strict=True)
+        _build_exchanged(frame, int(row), before.iloc[own], others.iloc[place])
+        for row, own, place in zip(at, places, found, strict=True)
         if place >= 0
     ]
 
 
-def _find_changed(
-    frame: pd.DataFrame,
-    names: pd.Series[Any],
-    pets: pd.DataFrame,
-    is_merged: match.Mask,
-    places: match.Positions,
-) -> pd.DataFrame:
-    """Return the pets with these names whose own rows have other values. Only rows in the mask
-    `is_merged` count.
-    """
+def _find_merged(
+    frame: pd.DataFrame, at: match.Positions, pets: pd.DataFrame
+) -> tuple[match.Positions, match.Positions]:
+    """Return the rows among `at` that may update one of the pets, and these pets' positions."""
+    rows = frame[["id", "action"]].iloc[at]
+    places = match.positions(rows["id"].array, pets)
+    is_merged = ~has_action(rows, "ignore", "delete", *ADDING) & (places >= 0)
+    return at[is_merged], places[is_merged]
+
+
+def _find_changed(frame: pd.DataFrame, names: pd.Series[Any], pets: pd.DataFrame) -> pd.DataFrame:
+    """Return the pets with these names whose own rows have other values."""
     wanted = frozenset(normalize(None if pd.isna(name) else name) for name in names) - {""}
-    is_named = np.append(names_among(pets["name"], wanted), False)
-    at = np.flatnonzero(is_merged & is_named[places])
-    masks = match.differences(frame, at, pets, places[at])
-    return pets.iloc[places[at[match.any_unit(masks)]]]
+    is_named = names_among(pets["name"], wanted)
+    ids = plain_values(pets["id"].array[is_named])
+    at, places = _find_merged(frame, np.flatnonzero(has_id_in(frame, ids)), pets)
+    at, places = at[is_named[places]], places[is_named[places]]
+    masks = match.differences(frame, at, pets, places)
+    return pets.iloc[places[match.any_unit(masks)]]
 
 
 def _find_misplaced(
@@ -223,7 +225,9 @@ def _find_misplaced(
         return []
     before = pets
     if base is not None:
-        before = pd.concat([base.sheet_rows, pets[~has_id_in(pets, base.ids)]], ignore_index=True)
+        new = select(pets, match.positions(pets["id"].array, base.rows) < 0)
+        parts = [part for part in (base.sheet_rows, new) if len(part)]
+        before = pd.concat(parts, ignore_index=True) if len(parts) > 1 else (parts or [pets])[0]
     taken_ids = {*ids_of(sheet.rows), *sheet.blocked_ids}
     unnamed = pets if base is None else base.sheet_rows
     unnamed_twins = _find_others(
@@ -737,9 +741,10 @@ _AddOrUpdate = TypeVar("_AddOrUpdate", Add, Update)
 
 def _select_merged(changes: Sequence[_AddOrUpdate], sheet: Sheet) -> list[_AddOrUpdate]:
     """Return the changes whose row leaves open whether its pet exists: its action is `merge`."""
-    rows = np.array([each.row for each in changes if each.row is not None], dtype=np.int64)
-    at = sheet.rows.index.get_indexer(pd.Index(rows))
-    there: pd.DataFrame = sheet.rows[["action"]].iloc[at[at >= 0]]
+    if not changes:
+        return []
+    at = find_rows(sheet.rows, [each.row for each in changes if each.row is not None])
+    there: pd.DataFrame = sheet.rows[["action"]].iloc[at]
     merged = {*there.index[has_action(there, "merge")].tolist()}
     return [each for each in changes if each.row in merged]
 
@@ -826,18 +831,20 @@ def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> I
     like another text of the store in the same column.
     """
     mixed: dict[str, str] = {}
-    whole: dict[tuple[str, str], str] = {}
+    whole: dict[tuple[Unit, str, str], str] = {}
     for change in changes:
         if change.after is None:
             continue
-        before = {} if change.before is None else dict(_texts(change.before))
-        for column, text in _texts(change.after):
-            if text.isascii() or before.get(column) == text:
+        for column, raw in _texts(change.after):
+            if raw is None or raw.isascii():
+                continue
+            text = normalize(raw)
+            if text.isascii() or _has_text(change.before, column, raw):
                 continue
             if strange := _find_mixed_script(text):
                 mixed.setdefault(f"{change.source}: {text!r}: {strange}", "")
-            elif _looks(text).isascii():
-                whole.setdefault((column, text), change.source)
+            elif (looks := _looks(text)).isascii():
+                whole.setdefault((column, text, looks), change.source)
     if mixed:
         yield (
             f"{first_items([*mixed])}. These letters look like others: if this is not intended, "
@@ -846,8 +853,8 @@ def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> I
     known = _collect_known_texts(pets) if whole else {}
     similar = [
         f"{source}: {text!r} looks like the store's {twin!r}"
-        for (column, text), source in whole.items()
-        if (twin := known.get((column.partition(" ")[0], _looks(text))))
+        for (column, text, looks), source in whole.items()
+        if (twin := known.get((column, looks)))
     ]
     if similar:
         yield (
@@ -856,28 +863,41 @@ def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> I
         )
 
 
-def _texts(pet: Pet) -> Iterator[tuple[str, str]]:
-    """Yield each text of the pet with its column; for a tag, the column includes the tag's name."""
-    yield "name", normalize(pet.name)
-    yield "status", normalize(pet.status)
+def _texts(pet: Pet) -> list[tuple[Unit, str | None]]:
+    """Return each text of the pet with its column."""
+    texts: list[tuple[Unit, str | None]] = [("name", pet.name), ("status", pet.status)]
     if pet.category is not None:
-        yield "category", normalize(pet.category.name)
-    yield from ((f"tags {normalize(tag.name)}", normalize(tag.name)) for tag in pet.tags)
+        texts.append(("category", pet.category.name))
+    texts += [("tags", tag.name) for tag in pet.tags]
+    return texts
+
+
+def _has_text(pet: Pet | None, column: Unit, text: str) -> bool:
+    """Return true if the pet has this text in the column; in any of its tags."""
+    return pet is not None and any(
+        other == column and (own == text or normalize(own) == normalize(text))
+        for other, own in _texts(pet)
+    )
 
 
 def _find_mixed_script(text: str) -> str:
     """Return the first letter that is not in the main script of its word, with its Unicode name;
     "" if there is none. The main script is Latin if the word has a Latin letter.
     """
-    for word in _WORD.findall(text):
-        scripts = {letter: _script(letter) for letter in word}
-        found = {script for script in scripts.values() if script}
-        if len(found) > 1:
-            most = max(found, key=lambda script: sum(scripts[each] == script for each in word))
-            usual = "LATIN" if "LATIN" in found else most
-            odd = [each for each in scripts if scripts[each] and scripts[each] != usual]
-            return f"{odd[0]!r} is {unicodedata.name(odd[0], 'a letter of another script')}"
-    return ""
+    words = (word for word in _WORD.findall(text) if not word.isascii())
+    return next(filter(None, map(_find_odd_letter, words)), "")
+
+
+@lru_cache(maxsize=4096)
+def _find_odd_letter(word: str) -> str:
+    scripts = {letter: _script(letter) for letter in word}
+    found = {script for script in scripts.values() if script}
+    if len(found) < 2:
+        return ""
+    most = max(found, key=lambda script: sum(scripts[each] == script for each in word))
+    usual = "LATIN" if "LATIN" in found else most
+    odd = [each for each in scripts if scripts[each] and scripts[each] != usual]
+    return f"{odd[0]!r} is {unicodedata.name(odd[0], 'a letter of another script')}"
 
 
 @lru_cache(maxsize=4096)
@@ -889,7 +909,11 @@ def _script(letter: str) -> str:
 def _have_photos(column: pd.api.extensions.ExtensionArray, wanted: Collection[str]) -> match.Mask:
     """Return a mask of the lists whose first URL may be one of these."""
     if isinstance(column, ListArray):
-        return column.items.have_any(names_among(pd.Series(column.items.texts), wanted))
+        bounds = column.items.bounds()
+        filled = np.flatnonzero(np.diff(bounds))
+        result = np.zeros(len(column), dtype=bool)
+        result[filled] = names_among(pd.Series(column.items.texts), wanted, bounds[filled])
+        return result
     lists = column.to_numpy(dtype=object).tolist()
     return np.array([bool(each) and normalize(each[0]) in wanted for each in lists], dtype=bool)
 
@@ -968,7 +992,7 @@ def _find_missing(
     """
     snapshot, sheet, changes = compared.snapshot, compared.sheet, decisions.changes
     uncertain = [*decisions.uncertain, *(each.source for each in below)]
-    open_rows, elsewhere = find_open_rows(sheet), sheet.ids_elsewhere
+    elsewhere = sheet.ids_elsewhere
     in_doubt = {pet_id for pets in decisions.may_be.values() for pet_id in pets}
     places = np.flatnonzero(~decisions.sides.named)
     if base is None and not options.delete_missing:
@@ -977,12 +1001,15 @@ def _find_missing(
     places, old, new = _split_exported(snapshot, places, base)
     never_exported = plain_values(snapshot.rows["id"].array.take(new))
     never = _note_never_exported(sum(each not in in_doubt for each in never_exported))
-    pairs = _pair_lost_ids(snapshot, places, changes, open_rows)
+    adds = _select_merged(
+        [each for each in changes if isinstance(each, Add) and (each.pet_id or 0) < 1], sheet
+    )
+    pairs = _pair_lost_ids(snapshot, places, adds)
     # If the names differ, a row's place is weak evidence. It counts only if the pet would be
     # deleted.
     order = (snapshot if base is None else base).rows["id"]
     order = order if options.delete_missing else order[:0]
-    pairs += _pair_renamed(snapshot, places, changes, open_rows, sheet, order, pairs)
+    pairs += _pair_renamed(snapshot, places, adds, sheet, order, pairs)
     conflicts = [*_iter_lost_id_conflicts(pairs)]
     if not options.delete_missing:
         notes = [*_note_left_alone(len(places)), *never]
@@ -1134,19 +1161,11 @@ def _describe_uncovered(count: int) -> list[str]:
 
 
 def _pair_lost_ids(
-    snapshot: Snapshot,
-    places: match.Positions,
-    changes: Sequence[Change],
-    open_rows: Collection[int],
+    snapshot: Snapshot, places: match.Positions, adds: Sequence[Add]
 ) -> list[tuple[Pet, Add]]:
     """Return pairs of a pet in no row and an add that may be meant for it: both have the same name
     or the same photos.
     """
-    adds = [
-        each
-        for each in changes
-        if isinstance(each, Add) and (each.pet_id or 0) < 1 and each.row in open_rows
-    ]
     if not adds:
         return []
     names, photos = defaultdict[str, list[Add]](list), defaultdict[Hashable, list[Add]](list)
@@ -1164,8 +1183,7 @@ def _pair_lost_ids(
 def _pair_renamed(
     snapshot: Snapshot,
     places: match.Positions,
-    changes: Sequence[Change],
-    open_rows: Collection[int],
+    adds: Sequence[Add],
     sheet: Sheet,
     order: pd.Series[Any],
     known: Sequence[tuple[Pet, Add]],
@@ -1173,19 +1191,14 @@ def _pair_renamed(
     """Return pairs of a pet in no row and an add that may be meant for it under another name. The
     `known` pairs are omitted.
     """
-    adds = {
-        each.row: each
-        for each in changes
-        if isinstance(each, Add) and (each.pet_id or 0) < 1 and each.row in open_rows
-        if each.row is not None
-    }
     if not adds:
         return []
-    row_pets = {row: add.after for row, add in adds.items()}
+    by_row = {add.row: add for add in adds if add.row is not None}
+    row_pets = {row: add.after for row, add in by_row.items()}
     pets = {pet.id or 0: pet for pet in pets_at(snapshot.rows, places)}
     pairs = {(pet.id, add.row) for pet, add in known}
     return [
-        (pets[pet_id], adds[row])
+        (pets[pet_id], by_row[row])
         for pet_id, row in find_lost_rows(sheet, row_pets, pets, order.tolist())
         if (pet_id, row) not in pairs
     ]
@@ -1287,6 +1300,10 @@ _PASSES = 20
 """The maximum number of passes over the rows."""
 _FIRST_ROWS = 100
 """The number of rows that are read first, to see if the column may be sorted."""
+_PIECE, _SAMPLE = 1 << 17, 1_000
+"""The number of texts to search at once, and of those that show whether most values are
+repeated.
+"""
 
 
 class _Column(NamedTuple):
@@ -1325,9 +1342,7 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
     at = match.positions(sheet.rows["id"].array, base.rows)
     exported = np.flatnonzero(at >= 0)
     at, new = at[exported], len(at) - len(exported)
-    places = _find_places(
-        sheet.rows.index.get_indexer(pd.Index([each.row for each in updates])), exported
-    )
+    places = _find_places(sheet.rows, [each.row or 0 for each in updates], exported)
     found: list[Column] = []
     addresses: list[str] = []
     for unit in UNITS:
@@ -1341,11 +1356,13 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
         blanks = np.zeros(len(exported), dtype=bool)
         if unit in sheet.rows:
             blanks = is_blank(sheet.rows[unit].array)[exported]
-        known = _count_known([*edits.values()], base.rows, unit)
-        if known + int(blanks.sum()) < _MIN_SHIFTED and (
-            len(edits) - known > new or not _may_be_sorted(base.rows, at, unit, edits)
-        ):
-            continue
+        enough = _MIN_SHIFTED - int(blanks.sum())
+        if enough > 0:
+            may_be_sorted = _may_be_sorted(base.rows, at, unit, edits)
+            least = len(edits) if may_be_sorted else enough
+            known = _count_known([*edits.values()], base.rows, unit, least)
+            if known < enough and (len(edits) - known > new or not may_be_sorted):
+                continue
         column, blank = _read_unit(base.rows, at, unit, edits)
         # A value with another spelling has not moved.
         others = column.edited[column.after[column.edited] != column.before[column.edited]]
@@ -1367,28 +1384,42 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
     return _build_shifted(found, addresses)
 
 
-def _find_places(rows: match.Positions, exported: match.Positions) -> list[int]:
-    """Return the position of each row among the exported ones, -1 if it is none of them."""
-    places = np.searchsorted(exported, rows)
-    places[~np.isin(rows, exported)] = -1
-    found: list[int] = places.tolist()
-    return found
+def _find_places(frame: pd.DataFrame, rows: Sequence[int], exported: match.Positions) -> list[int]:
+    """Return, for each of these row numbers, the position of the row among the `exported` ones, -1
+    if it is none of them.
+    """
+    at = find_rows(frame, rows)
+    at = at[np.isin(at, exported, assume_unique=True)]
+    numbers = frame.index[at].tolist()
+    places = dict(zip(numbers, np.searchsorted(exported, at).tolist(), strict=True))
+    return [places.get(row, -1) for row in rows]
 
 
-def _count_known(pets: Sequence[Pet], frame: pd.DataFrame, unit: Unit) -> int:
+def _count_known(pets: Sequence[Pet], frame: pd.DataFrame, unit: Unit, enough: int) -> int:
     """Return how many of the pets may have the value of a pet in the frame in this unit: only such
-    a value may have moved.
+    a value may have moved. The number may be too low if it is `enough` or more.
     """
     parts = [_parts(pet, unit) for pet in pets]
-    wanted = {form for texts in parts for text in texts or () for form in folded_forms(text)}
+    forms = [None if each is None else [*map(folded_forms, each)] for each in parts]
+    wanted = {form for each in forms for pair in each or () for form in pair}
     items = _items(frame, unit)
     texts = frame[unit] if items is None else pd.Series(items.texts)
-    there = texts[folded_among(texts, wanted)].dropna().unique()
-    known = {form for text in there for form in folded_forms(text)} | {""}
-    return sum(
-        each is None or not any(known.isdisjoint(folded_forms(text)) for text in each)
-        for each in parts
-    )
+    known, count, size = {""}, 0, 0
+    for start in range(0, max(len(texts), 1), _PIECE):
+        some = texts.iloc[start : start + _PIECE]
+        first = some.iloc[:_SAMPLE]
+        if 2 * first.nunique() < len(first):
+            some = pd.Series(some.unique())
+        there = some[folded_among(some, wanted)].dropna().unique()
+        known.update(form for text in there for form in folded_forms(text))
+        if len(known) > size:
+            size = len(known)
+            count = sum(
+                each is None or not any(known.isdisjoint(pair) for pair in each) for each in forms
+            )
+        if count >= enough:
+            break
+    return count
 
 
 def _parts(pet: Pet, unit: Unit) -> list[str] | None:

@@ -789,7 +789,7 @@ class Decisions:
         """Raise _RowConflict if the row would replace a text of the store with the same text in a
         wrong encoding.
         """
-        for column in _TEXTS:
+        for column in _TEXTS if self._damaged else ():
             undamaged = self._damaged.get((row.number, column), "") if column in fields else ""
             had = None if current is None else cell(current, column)
             is_known = (

@@ -17,7 +17,7 @@ import pyarrow as pa
 from petsync.models import Category, Pet, Tag
 from petsync.table.cells import format_photo_urls, format_tags
 from petsync.table.columns import CLEARED, COLUMNS, Column
-from petsync.table.lists import count_items
+from petsync.table.lists import count_items, encode_pairs
 
 __all__ = [
     "COLUMNS_OF",
@@ -192,6 +192,8 @@ def differing_columns(expected: Pet, found: Pet) -> tuple[Column, ...]:
 
     `id` is not compared.
     """
+    if expected == found:
+        return ()
     return tuple(c for c in COLUMNS if c != "id" and not is_as_expected(expected, found, c))
 
 
@@ -316,7 +318,7 @@ def same_photos(expected: Iterable[str], found: Iterable[str]) -> bool:
 
 def tag_key(tag: Tag) -> tuple[int | None, str]:
     """Return the key that equal tags share."""
-    return known_id(tag.id), normalize(tag.name)
+    return tag.id or None, normalize(tag.name)
 
 
 def tag_names(tags: Iterable[Tag]) -> frozenset[str]:
@@ -392,7 +394,7 @@ _HAS: Mapping[Column, Callable[[Pet], object]] = {
     "status": lambda pet: normalize(pet.status),
     "category": lambda pet: normalize(_category(pet)),
     "category_id": lambda pet: known_id(_category_id(pet)) is not None,
-    "tags": lambda pet: _tag_keys(pet.tags),
+    "tags": lambda pet: any(tag_key(tag) != _NO_TAG for tag in pet.tags),
     "photo_urls": lambda pet: pet.photo_urls,
 }
 
@@ -509,7 +511,7 @@ class Vocabulary:
 
     def tag_named(self, name: str) -> Tag | None:
         """Return the store's tag with this name."""
-        return self._tags[0].get(normalize(name))
+        return _find_named(self._tags[0], name)
 
     def tag_numbered(self, identity: int) -> Tag | None:
         """Return the store's tag with this id."""
@@ -517,7 +519,7 @@ class Vocabulary:
 
     def category_named(self, name: str) -> Category | None:
         """Return the store's category with this name."""
-        return self._categories[0].get(normalize(name))
+        return _find_named(self._categories[0], name)
 
     def category_numbered(self, identity: int) -> Category | None:
         """Return the store's category with this id."""
@@ -573,22 +575,25 @@ class Vocabulary:
         """The categories, with the number of pets that have each."""
         if self.usage is not None:
             return self.usage.categories
-        numbers = self.frame["category_id"]
-        table = pa.table(
-            {
-                "number": pa.array(numbers.to_numpy(np.int64, na_value=0), mask=numbers.isna()),
-                "name": pa.array(self.frame["category"], from_pandas=True),
-            }
-        )
-        counts = table.group_by(["number", "name"]).aggregate([([], "count_all")])
-        rows = zip(*(column.to_pylist() for column in counts.columns), strict=True)
+        names = pa.array(self.frame["category"], pa.large_string(), from_pandas=True)
+        whole = names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
+        ids = self.frame["category_id"]
+        numbers = pa.array(ids.to_numpy(np.int64, na_value=0), mask=ids.isna().to_numpy())
+        codes, pairs = encode_pairs(whole, numbers)
+        counts = np.bincount(codes, minlength=len(pairs)).tolist()
         return Counter(
             {
                 Category(number, name): count
-                for number, name, count in rows
+                for (name, number), count in zip(pairs, counts, strict=True)
                 if number is not None or name is not None
             }
         )
+
+
+def _find_named(named: Mapping[str, T], name: str) -> T | None:
+    # A normalized name, which most names are, stays as it is.
+    found = named.get(name)
+    return named.get(normalize(name)) if found is None else found
 
 
 def _by_spelling(named: Mapping[str, T]) -> dict[str, T]:
@@ -628,6 +633,8 @@ def resolve_tags(old: Tags, tags: Iterable[Tag], vocabulary: Vocabulary) -> Tags
     A tag that stays therefore keeps its id and its unknown fields.
     """
     resolved = _resolve_tags(tags, old, vocabulary)
+    if not old:
+        return tuple(dict.fromkeys(resolved))
     rest = [tag for tag in old if tag in resolved]
     fresh = dict.fromkeys(tag for tag in resolved if tag not in rest)
     return (*rest, *fresh)
@@ -666,6 +673,8 @@ def _resolve_tags(
     that no other tag of the sheet matches, if there is one.
     """
     tags = list(sheet_tags)
+    if not old:
+        return [_tag(tag, old, vocabulary) for tag in tags]
     found: dict[int, Tag] = {}
     free = list(old)
     for place in sorted(range(len(tags)), key=lambda place: None in _parts(tags[place])):
@@ -698,9 +707,17 @@ def _among(sheet_tag: Tag, old: Sequence[Tag]) -> Tag | None:
 
     An equal tag has priority over one with more parts.
     """
-    candidates = [tag for tag in old if matches(sheet_tag, tag)]
-    exact = (tag for tag in candidates if tag_key(tag) == tag_key(sheet_tag))
-    return next(exact, candidates[0]) if candidates else None
+    key = tag_key(sheet_tag)
+    if key == _NO_TAG:
+        return None
+    candidates = []
+    for tag in old:
+        other = tag_key(tag)
+        if other == key:
+            return tag
+        if _fits(key, other):
+            candidates.append(tag)
+    return candidates[0] if candidates else None
 
 
 # Units: the parts of a pet that change as one. A category's name and id are one unit.
@@ -728,6 +745,9 @@ def find_row_columns(fields: Iterable[Column], values: Container[Column]) -> tup
 
     If only one column of a category changes, the row may have a value only in the other column.
     """
+    fields = tuple(fields)
+    if fields and "category" not in fields and "category_id" not in fields:
+        return tuple(field for field in fields if field in values)
     units = {unit: of for unit, of in COLUMNS_OF.items() if any(c in of for c in fields)}
     own = [column for column in fields if column in values]
     others = [column for of in units.values() for column in of if column in values]
@@ -766,7 +786,8 @@ _CONTENTS: Mapping[Unit, Callable[[Pet], Hashable]] = {
 
 def changed_columns(expected: Pet, found: Pet, unit: Unit) -> tuple[Column, ...]:
     """Return the columns of a unit in which a pet is not the same as expected."""
-    if getattr(expected, unit) is getattr(found, unit):
+    one, other = getattr(expected, unit), getattr(found, unit)
+    if one is other or one == other:
         return ()
     return tuple(c for c in COLUMNS_OF[unit] if not is_as_expected(expected, found, c))
 

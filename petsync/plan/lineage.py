@@ -43,7 +43,7 @@ from petsync.plan.fields import (
     unit_content,
 )
 from petsync.plan.match import iter_rows, merge_row
-from petsync.table.frame import has_action, has_id_in, ids_of, lacks_id, plain_values
+from petsync.table.frame import find_rows, has_action, has_id_in, ids_of, lacks_id, plain_values
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -290,7 +290,9 @@ def slots_of(sheet: Sheet) -> dict[int, _Gap]:
     `ignore` are left out.
     """
     frame = sheet.rows
-    lacking = lacks_id(frame) & ~has_action(frame, "ignore")
+    lacking = lacks_id(frame)
+    if lacking.any():
+        lacking[lacking] = ~has_action(frame.loc[lacking, ["action"]], "ignore")
     if "id" not in frame:
         return dict.fromkeys(frame.index[lacking].tolist(), (None, None))
     if not lacking.any():
@@ -302,10 +304,10 @@ def slots_of(sheet: Sheet) -> dict[int, _Gap]:
 def actions_of(sheet: Sheet, rows: Iterable[int]) -> dict[int, str]:
     """Return the actions of these rows, by row number; "" for `merge`."""
     frame = sheet.rows
-    some = frame.index.isin([*rows])
-    if not some.any():
+    some = find_rows(frame, rows)
+    if not len(some):
         return {}
-    actions = plain_values(frame["action"].array[some])
+    actions = plain_values(frame["action"].array.take(some))
     pairs = zip(frame.index[some].tolist(), actions, strict=True)
     return {row: "" if action == "merge" else action for row, action in pairs}
 
@@ -315,7 +317,7 @@ def read_row_pets(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> 
     wanted = [*rows]
     if not wanted:
         return {}
-    lines = iter_rows(sheet.rows, sheet.rows.index.isin(wanted))
+    lines = iter_rows(sheet.rows, find_rows(sheet.rows, wanted))
     return {row.number: merge_row(Pet(), row.values, vocabulary) for row in lines}
 
 

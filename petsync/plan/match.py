@@ -47,7 +47,7 @@ from petsync.table.frame import (
     select,
     unique_texts,
 )
-from petsync.table.lists import Items, ListArray, count_items
+from petsync.table.lists import Items, ListArray, blocks, count_items, find_similar, pick
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -93,8 +93,6 @@ _Array = pd.api.extensions.ExtensionArray
 
 _SPARSE = 4
 """The average distance between ids above which they are looked up by hashing."""
-_BLOCK = 4_096
-"""The number of lists to compare at once, so that their items stay in the processor's cache."""
 
 
 def positions(ids: _Array, pets: pd.DataFrame) -> Positions:
@@ -123,7 +121,8 @@ def find_unproved_ids(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
     lacking = (positions(ids, pets) < 0) & ~lacks_id(rows)
     if not lacking.any():
         return []
-    return [*dict.fromkeys(plain_values(ids[lacking & ~has_action(rows, "ignore")]))]
+    lacking[lacking] = ~has_action(rows.loc[lacking, ["action"]], "ignore")
+    return [*dict.fromkeys(plain_values(ids[lacking]))]
 
 
 def positions_of(ids: Collection[int], pets: pd.DataFrame) -> Positions:
@@ -160,11 +159,12 @@ def differences(
     if not len(at):
         return {unit: np.zeros(0, dtype=bool) for unit in UNITS}
     is_few = len(rows) <= FEW and len(pets) <= FEW
-    mask_of = _mask_few if is_few else _mask_many
     result: dict[Unit, Mask] = {}
     for unit in UNITS:
         masks = [
-            mask_of(rows[column].array, at, pets[column].array, places, _COMPARE[column])
+            (_COMPARE[column].mask_few if is_few else _COMPARE[column].mask)(
+                rows[column].array, at, pets[column].array, places
+            )
             for column in COLUMNS_OF[unit]
             if column in rows
         ]
@@ -192,22 +192,6 @@ def any_unit(masks: Mapping[Unit, Mask]) -> Mask:
     return mask
 
 
-def _mask_few(
-    cells: _Array, at: Positions, old: _Array, places: Positions, compare: _Comparison
-) -> Mask:
-    new, before = plain_values(cells), plain_values(old)
-    pairs = zip(at.tolist(), places.tolist(), strict=True)
-    return np.array([compare.differs(new[row], before[place]) for row, place in pairs], dtype=bool)
-
-
-def _mask_many(
-    cells: _Array, at: Positions, old: _Array, places: Positions, compare: _Comparison
-) -> Mask:
-    # Consecutive rows are taken without a copy.
-    is_range = at[-1] - at[0] + 1 == len(at)
-    return compare.mask(cells[at[0] : at[-1] + 1] if is_range else cells.take(at), old, places)
-
-
 def _find_positions(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> Positions:
     low, high = (int(known.min()), int(known.max())) if len(known) else (0, 0)
     if high - low > _SPARSE * len(known):
@@ -224,8 +208,14 @@ class _Comparison(NamedTuple):
 
     differs: Callable[[Any, Any], bool]
     """Compares a cell with a value; None for a blank cell and for no value."""
-    mask: Callable[[_Array, _Array, Positions], Mask]
-    """Compares cells with the values at these places."""
+    mask: Callable[[_Array, Positions, _Array, Positions], Mask]
+    """Compares the cells at these positions with the values at these places."""
+
+    def mask_few(self, cells: _Array, at: Positions, old: _Array, places: Positions) -> Mask:
+        """Do what `mask` does, one by one."""
+        new, before = plain_values(cells), plain_values(old)
+        pairs = zip(at.tolist(), places.tolist(), strict=True)
+        return np.array([self.differs(new[row], before[place]) for row, place in pairs], dtype=bool)
 
 
 def _compare_texts(meaning: Callable[[str | None], str], *, clears: bool = False) -> _Comparison:
@@ -234,16 +224,21 @@ def _compare_texts(meaning: Callable[[str | None], str], *, clears: bool = False
             return False
         return meaning(one) != meaning(other) or (clears and not meaning(one))
 
-    def mask(cells: _Array, old: _Array, places: Positions) -> Mask:
-        left, right = _arrow(cells), _arrow(old).take(pa.array(places))
-        unequal = pc.fill_null(pc.not_equal(left, right), fill_value=True)
-        result = _bools(pc.and_(pc.is_valid(left), unequal))
+    def mask(cells: _Array, at: Positions, old: _Array, places: Positions) -> Mask:
+        left, right = _arrow(cells), _arrow(old)
+        result = np.zeros(len(at), dtype=bool)
+        for part in blocks(len(at)):
+            mine = pick(left, at[part])
+            unequal = pc.not_equal(mine, pick(right, places[part]))
+            if unequal.null_count:
+                unequal = pc.and_(mine.is_valid(), pc.fill_null(unequal, fill_value=True))
+            result[part] = unequal.to_numpy(zero_copy_only=False)
         where = np.flatnonzero(result)
         if not len(where):
             return result
         pairs = zip(
-            left.take(pa.array(where)).to_pylist(),
-            right.take(pa.array(where)).to_pylist(),
+            left.take(pa.array(at[where])).to_pylist(),
+            right.take(pa.array(places[where])).to_pylist(),
             strict=True,
         )
         result[where] = [differs(one, other) for one, other in pairs]
@@ -257,11 +252,14 @@ def _compare_numbers() -> _Comparison:
     def differs(one: int | None, other: int | None) -> bool:
         return bool(one) and one != other
 
-    def mask(cells: _Array, old: _Array, places: Positions) -> Mask:
+    def mask(cells: _Array, at: Positions, old: _Array, places: Positions) -> Mask:
         left = cells.to_numpy(dtype=np.int64, na_value=0)
-        right = old.to_numpy(dtype=np.int64, na_value=0)[places]
-        unequal: Mask = (left != 0) & (left != right)
-        return unequal
+        right = old.to_numpy(dtype=np.int64, na_value=0)
+        result = np.zeros(len(at), dtype=bool)
+        for part in blocks(len(at)):
+            mine = left[at[part]]
+            result[part] = (mine != 0) & (mine != right[places[part]])
+        return result
 
     return _Comparison(differs, mask)
 
@@ -270,25 +268,30 @@ def _compare_lists(same: Callable[[Any, Any], bool]) -> _Comparison:
     def differs(one: Any, other: Any) -> bool:
         return isinstance(one, list) and one != other and not same(one, other)
 
-    def mask(cells: _Array, old: _Array, places: Positions) -> Mask:
+    def mask(cells: _Array, at: Positions, old: _Array, places: Positions) -> Mask:
         left, right = _items(cells), _items(old)
         if left is None or right is None:
-            return mask_of_lists(cells.to_numpy(dtype=object), old.to_numpy(dtype=object), places)
-        is_same_order = len(places) == len(right) and bool((places == np.arange(len(right))).all())
-        right = right if is_same_order else right.take(places)
-        result = ~left.are_missing() & left.differ(right)
+            return mask_of_lists(
+                cells.to_numpy(dtype=object), at, old.to_numpy(dtype=object), places
+            )
+        result = left.differ_at(at, right, places)
         some = np.flatnonzero(result)
-        pairs = zip(left.take(some).to_lists(), right.take(some).to_lists(), strict=True)
-        result[some] = [not same(one, other or ()) for one, other in pairs]
+        mine, theirs = left.take(at[some]), right.take(places[some])
+        result[some] = [
+            one is not None and not same(one, other or ())
+            for one, other in zip(mine.to_lists(), theirs.to_lists(), strict=True)
+        ]
         return result
 
-    def mask_of_lists(left: npt.NDArray[Any], right: npt.NDArray[Any], places: Positions) -> Mask:
-        result = np.zeros(len(left), dtype=bool)
-        for start in range(0, len(left), _BLOCK):
-            mine, theirs = left[start : start + _BLOCK], right[places[start : start + _BLOCK]]
+    def mask_of_lists(
+        left: npt.NDArray[Any], at: Positions, right: npt.NDArray[Any], places: Positions
+    ) -> Mask:
+        result = np.zeros(len(at), dtype=bool)
+        for part in blocks(len(at)):
+            mine, theirs, mask = left[at[part]], right[places[part]], result[part]
             for n in np.flatnonzero(mine != theirs):
                 one = mine[n]
-                result[start + n] = isinstance(one, list) and not same(one, theirs[n] or ())
+                mask[n] = isinstance(one, list) and not same(one, theirs[n] or ())
         return result
 
     return _Comparison(differs, mask)
@@ -617,14 +620,18 @@ class Candidates:
         return {row.number: pets[place] for row, place in pairs if place is not None}
 
 
-def names_among(names: pd.Series[Any], wanted: Collection[str]) -> Mask:
-    """Return a mask of the names whose normal form is among the wanted names."""
-    return _mask_among(names, wanted, lambda name: (normalize(name),))
+def names_among(
+    names: pd.Series[Any], wanted: Collection[str], at: Positions | None = None
+) -> Mask:
+    """Return a mask of the names, or only of those `at` these positions, whose normal form is among
+    the wanted names.
+    """
+    return _mask_among(_arrow(names.array), at, wanted, lambda name: (normalize(name),))
 
 
 def folded_among(texts: pd.Series[Any], wanted: Collection[str]) -> Mask:
     """Return a mask of the texts that have one of their `folded_forms` among the wanted ones."""
-    return _mask_among(texts, wanted, folded_forms, is_folded=True)
+    return _mask_among(_arrow(texts.array), None, wanted, folded_forms, is_folded=True)
 
 
 def folded_forms(text: str) -> tuple[str, str]:
@@ -633,7 +640,8 @@ def folded_forms(text: str) -> tuple[str, str]:
 
 
 def _mask_among(
-    texts: pd.Series[Any],
+    array: Any,
+    at: Positions | None,
     wanted: Collection[str],
     forms: Callable[[str], tuple[str, ...]],
     *,
@@ -641,14 +649,22 @@ def _mask_among(
 ) -> Mask:
     """Return a mask of the texts of which one of the `forms` is among the wanted ones."""
     wanted = frozenset(wanted)
-    array = pa.array(texts, from_pandas=True)
-    plain, unusual = (pc.utf8_lower(array), _UNUSUAL_CASE) if is_folded else (array, _UNUSUAL)
-    mask: Mask = np.array(pc.is_in(plain, value_set=pa.array(sorted(wanted), array.type)))
+    mask: Mask = np.zeros(len(array) if at is None else len(at), dtype=bool)
+    if not wanted:
+        return mask
+    whole = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    some = find_similar(whole, wanted, at)
+    texts = whole.take(pa.array(some if at is None else at[some]))
+    plain, unusual = (pc.utf8_lower(texts), _UNUSUAL_CASE) if is_folded else (texts, _UNUSUAL)
+    found: Mask = np.array(pc.is_in(plain, value_set=pa.array(sorted(wanted), texts.type)))
     # The form of a text with unusual characters or outer white space may still be a wanted one.
-    is_trimmed = pc.equal(pc.utf8_trim(array, _TRIMMED), array)
-    is_plain = pc.and_not(is_trimmed, pc.match_substring_regex(array, unusual))
+    is_trimmed = pc.equal(pc.utf8_trim(texts, _TRIMMED), texts)
+    is_plain = pc.and_not(is_trimmed, pc.match_substring_regex(texts, unusual))
     odd = np.flatnonzero(~np.array(pc.fill_null(is_plain, fill_value=True)))
-    mask[odd] = [not wanted.isdisjoint(forms(text)) for text in texts.iloc[odd].tolist()]
+    found[odd] = [
+        not wanted.isdisjoint(forms(text)) for text in texts.take(pa.array(odd)).to_pylist()
+    ]
+    mask[some] = found
     return mask
 
 
@@ -699,9 +715,12 @@ class Alignment:
     ) -> None:
         self.pets, self._frame, self._base = pets, sheet.rows, base
         self._suspect = list(suspect)
-        self.active = ~has_action(sheet.rows, "ignore")
-        self._deletes = has_action(sheet.rows, "delete")
-        self._adds = has_action(sheet.rows, *ADDING)
+        is_other = ~has_action(sheet.rows, "merge")
+        others = sheet.rows.loc[is_other, ["action"]]
+        self.active, self._deletes, self._adds = ~is_other, is_other.copy(), is_other.copy()
+        self.active[is_other] = ~has_action(others, "ignore")
+        self._deletes[is_other] = has_action(others, "delete")
+        self._adds[is_other] = has_action(others, *ADDING)
         self._places = _places(self._frame, pets)
         self.named = mask_named(self._places, sheet.blocked_ids, pets)
         self.ignored = int((~self.active).sum())

@@ -19,6 +19,7 @@ __all__ = [
     "EXTRA",
     "FEW",
     "Mask",
+    "find_rows",
     "frame_from_pets",
     "has_action",
     "has_id_in",
@@ -164,6 +165,20 @@ def has_action(frame: pd.DataFrame, *actions: str) -> Mask:
     if len(frame) <= FEW:
         return np.array([each in actions for each in plain_values(frame["action"].array)], bool)
     return frame["action"].isin(actions).to_numpy(dtype=bool)
+
+
+def find_rows(frame: pd.DataFrame, rows: Iterable[int]) -> npt.NDArray[np.intp]:
+    """Return the positions of these row numbers in the index of a sheet's frame, in ascending
+    order, without those that the index lacks.
+    """
+    wanted = np.array([*rows], dtype=np.int64)
+    if not frame.index.is_monotonic_increasing or not frame.index.is_unique or not len(frame):
+        return np.flatnonzero(frame.index.isin(wanted))
+    # The index needs no table of its hashes.
+    numbers, wanted = frame.index.to_numpy(), np.unique(wanted)
+    places = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+    found: npt.NDArray[np.intp] = places[numbers[places] == wanted]
+    return found
 
 
 def is_blank(column: pd.api.extensions.ExtensionArray) -> Mask:

@@ -5,7 +5,7 @@ is used.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Self
 
@@ -22,11 +22,15 @@ __all__ = [
     "ListArray",
     "ListDtype",
     "as_lists",
+    "blocks",
     "count_items",
+    "encode_pairs",
     "find_bounds",
+    "find_similar",
     "have_items",
     "join_items",
     "lists_of",
+    "pick",
     "share_tags",
     "shared_tag",
     "with_python_lists",
@@ -36,6 +40,10 @@ _TEXT = pa.large_string()
 _STR = pd.StringDtype(na_value=np.nan)
 _Objects = npt.NDArray[np.object_]
 _Codes = npt.NDArray[np.int64]
+_Places = npt.NDArray[np.integer[Any]]
+
+_BLOCK = 16_384
+"""The number of rows to compare at once."""
 
 
 # Equal tags as one object: a catalogue has few different tags on many pets.
@@ -163,9 +171,8 @@ class Items:
     def count(self) -> Counter[Any]:
         """Return the number of occurrences of each tag or URL, in order of first occurrence."""
         codes, kinds = self._find_kinds()
-        places, order = pd.factorize(codes)
-        counts = np.bincount(places, minlength=len(order)).tolist()
-        return Counter(dict(zip(kinds[order].tolist(), counts, strict=True)))
+        counts = np.bincount(codes, minlength=len(kinds)).tolist()
+        return Counter(dict(zip(kinds.tolist(), counts, strict=True)))
 
     def are_blank(self) -> npt.NDArray[np.bool_]:
         """Return a mask of the lists in which no item has a text other than white space, or an id
@@ -189,15 +196,31 @@ class Items:
         """Return a mask of the lists that differ from the list of `other` at the same position. A
         missing list equals an empty one.
         """
-        result: npt.NDArray[np.bool_] = np.diff(self.bounds()) != np.diff(other.bounds())
-        if result.any():
-            same = np.flatnonzero(~result)
-            result[same] = self.take(same).differ(other.take(same))
-            return result
-        unequal = _differ(self.names, other.names)
+        places = np.arange(len(self))
+        return self.differ_at(places, other, places)
+
+    def differ_at(self, at: _Places, other: Items, places: _Places) -> npt.NDArray[np.bool_]:
+        """Return a mask of the lists `at` these positions that differ from the list of `other` at
+        the `places`. A missing list equals an empty one.
+        """
+        result = np.zeros(len(at), dtype=bool)
+        mine, theirs = self.bounds(), other.bounds()
+        columns = [(pc.list_flatten(self.names), pc.list_flatten(other.names))]
         if self.ids is not None and other.ids is not None:
-            unequal |= _differ(self.ids, other.ids)
-        return self.have_any(unequal)
+            columns.append((pc.list_flatten(self.ids), pc.list_flatten(other.ids)))
+        for part in blocks(len(at)):
+            starts, sizes = _spans(mine, at[part])
+            others, other_sizes = _spans(theirs, places[part])
+            mask = result[part]
+            np.not_equal(sizes, other_sizes, out=mask)
+            if not sizes.any() or not other_sizes.any():
+                continue
+            left, right = _places_in(starts, sizes), _places_in(others, sizes, mask)
+            ends = np.cumsum(sizes)
+            for one, another in columns:
+                unequal = np.flatnonzero(_differ(pick(one, left), pick(another, right)))
+                mask[np.searchsorted(ends, unequal, side="right")] = True
+        return result
 
     def have(self, is_wanted: Callable[[Any], bool]) -> npt.NDArray[np.bool_]:
         """Return a mask of the lists with at least one wanted tag or URL. `is_wanted` is called
@@ -220,39 +243,106 @@ class Items:
         or URLs.
         """
         flat = pc.list_flatten(self.names)
-        codes, names = _encode(flat)
         if self.ids is None:
-            return codes, lists_of(names if flat.null_count else names[:-1])
-        codes_of_ids, ids = _encode(pc.list_flatten(self.ids))
-        places, pairs = pd.factorize(codes * len(ids) + codes_of_ids)
-        parts = (divmod(pair, len(ids)) for pair in pairs.tolist())
-        return places, lists_of([shared_tag(Tag(ids[n], names[name])) for name, n in parts])
+            codes, urls = _encode(flat)
+            return codes, lists_of(urls)
+        codes, pairs = encode_pairs(flat, pc.list_flatten(self.ids))
+        return codes, lists_of([shared_tag(Tag(number, name)) for name, number in pairs])
+
+
+def encode_pairs(
+    names: pa.Array, numbers: pa.Array
+) -> tuple[_Codes, list[tuple[str | None, int | None]]]:
+    """Return the position of each pair of a name and a number among the distinct pairs; and the
+    distinct pairs, in order of first occurrence.
+    """
+    codes, texts = _encode(names)
+    if not numbers.null_count:
+        # In most tables, each name has one number.
+        known = numbers.to_numpy()
+        number_of = np.zeros(len(texts), np.int64)
+        number_of[codes] = known
+        if (number_of[codes] == known).all():
+            return codes, [*zip(texts, number_of.tolist(), strict=True)]
+    more, ids = _encode(numbers)
+    places, pairs = pd.factorize(codes * len(ids) + more)
+    parts = (divmod(pair, len(ids)) for pair in pairs.tolist())
+    return places, [(texts[text], ids[number]) for text, number in parts]
 
 
 def _encode(values: pa.Array) -> tuple[_Codes, list[Any]]:
-    """Return the position of each value among the distinct values; and the distinct values, with
-    None as the last.
+    """Return the position of each value among the distinct values; and these, in order of first
+    occurrence.
     """
-    encoded = values.dictionary_encode()
-    known: list[Any] = encoded.dictionary.to_pylist()
-    codes = np.array(encoded.indices.cast(pa.int64()).fill_null(len(known)))
-    return codes, [*known, None]
+    encoded = values.dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
 
-def _differ(one: pa.LargeListArray, other: pa.LargeListArray) -> npt.NDArray[np.bool_]:
-    """Return a mask of the items that differ. Lists at the same position must be equally long."""
-    left, right = pc.list_flatten(one), pc.list_flatten(other)
-    unequal = pc.fill_null(pc.not_equal(left, right), fill_value=False)
-    result: npt.NDArray[np.bool_] = np.array(
-        pc.or_(unequal, pc.xor(left.is_null(), right.is_null())), dtype=bool
-    )
+def _differ(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return a mask of the items that differ."""
+    unequal = pc.not_equal(left, right)
+    if unequal.null_count:
+        is_other = pc.xor(left.is_null(), right.is_null())
+        unequal = pc.or_(pc.fill_null(unequal, fill_value=False), is_other)
+    result: npt.NDArray[np.bool_] = unequal.to_numpy(zero_copy_only=False)
     return result
+
+
+def blocks(size: int) -> Iterator[slice]:
+    """Yield the positions of `size` rows in blocks: what is computed from a block stays in the
+    processor's cache, and needs little memory.
+    """
+    return (slice(start, start + _BLOCK) for start in range(0, size, _BLOCK))
+
+
+def pick(values: pa.Array, places: _Places | slice) -> pa.Array:
+    """Return the values at these positions; without a copy if the positions are consecutive."""
+    if isinstance(places, slice):
+        return values[places]
+    if _are_consecutive(places):
+        return values.slice(int(places[0]), len(places))
+    return values.take(pa.array(places))
+
+
+def _are_consecutive(places: _Places) -> bool:
+    if not len(places) or places[-1] - places[0] + 1 != len(places):
+        return False
+    return bool((places[1:] - places[:-1] == 1).all())
+
+
+def _spans(bounds: _Codes, places: _Places) -> tuple[_Codes, _Codes]:
+    """Return where the lists at these positions begin among the items, and their lengths."""
+    if _are_consecutive(places):
+        part = bounds[places[0] : places[-1] + 2]
+        return part[:-1], part[1:] - part[:-1]
+    starts = bounds[places]
+    return starts, bounds[places + 1] - starts
+
+
+def _places_in(
+    starts: _Codes, sizes: _Codes, any_items: npt.NDArray[np.bool_] | None = None
+) -> _Codes | slice:
+    """Return the positions of the items of the lists that begin at `starts`, one list after the
+    other. The lists in the mask `any_items` may be shorter: the positions of their items are 0.
+    """
+    is_any = None if any_items is None or not any_items.any() else any_items
+    if is_any is None and (starts[:-1] + sizes[:-1] == starts[1:]).all():
+        return slice(int(starts[0]), int(starts[-1] + sizes[-1]))
+    ends = np.cumsum(sizes)
+    places: _Codes = np.repeat(starts - ends + sizes, sizes)
+    places += np.arange(len(places))
+    if is_any is not None:
+        places[np.repeat(is_any, sizes)] = 0
+    return places
 
 
 def find_bounds(lists: Any) -> _Codes:
     """Return where each list begins among the items of all lists, and where the last list ends. A
     missing list has no items.
     """
+    if isinstance(lists, pa.LargeListArray) and not lists.null_count:
+        offsets: _Codes = lists.offsets.to_numpy()
+        return offsets - offsets[0] if offsets[0] else offsets
     lengths = np.array(pc.list_value_length(lists).fill_null(0), dtype=np.int64)
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
@@ -269,6 +359,107 @@ def lists_of(values: Sequence[Any]) -> _Objects:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
+
+
+# Texts that end like others: a cheap test, which excludes most texts of a column.
+
+
+_WORD = 8
+_TAIL = 2 * _WORD
+"""The number of bytes at the end of a text that are compared, as two numbers of 64 bits. The
+highest byte of a number is its last one.
+"""
+_HIGH_BITS, _CASE_BITS = np.uint64(0x8080808080808080), np.uint64(0x2020202020202020)
+_LAST_BYTES = np.array([(1 << 64) - (1 << 64 - 8 * n) for n in range(_WORD + 1)], np.uint64)
+"""By number, a mask of so many last bytes."""
+_FACTORS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
+_SHIFT, _SLOTS = np.uint64(44), 1 << 20
+_Words = npt.NDArray[np.uint64]
+
+
+def find_similar(
+    texts: pa.LargeStringArray, wanted: Collection[str], at: _Places | None = None
+) -> _Places:
+    """Return the positions of the texts, or of those `at` these positions, that may equal one of
+    the `wanted` texts except for case, outer white space and Unicode's normal form; and of a few
+    others.
+
+    None of this changes which ASCII letters are at the end of a text. So a text is excluded if no
+    wanted text ends in its last ASCII letters, up to 16, ignoring case.
+    """
+    count = len(texts) if at is None else len(at)
+    if count < _BLOCK:
+        return np.arange(count)
+    known = _Ends(pa.array([" " * _TAIL, *wanted], _TEXT))
+    bounds = known.bounds[1:]
+    last = known.letters(bounds[:-1], bounds[1:])
+    before = known.letters_before(bounds[:-1], bounds[1:], last)
+    is_end, is_wanted = np.zeros((2, _SLOTS), dtype=bool)
+    for mask in _LAST_BYTES:
+        is_end[_slots(last & mask)] = is_wanted[_slots(last & mask)] = True
+        is_wanted[_slots(last, before & mask)] = True
+    found, result = _Ends(texts), np.zeros(count, dtype=bool)
+    for part in blocks(count):
+        places = np.arange(part.start, min(part.stop, count)) if at is None else at[part]
+        starts, ends = found.bounds[places], found.bounds[places + 1]
+        last, mask = found.letters(starts, ends), found.are_blank(starts, ends)
+        some = np.flatnonzero(is_end[_slots(last)] & ~mask)
+        before = found.letters_before(starts[some], ends[some], last[some])
+        mask[some] = is_wanted[_slots(last[some], before)]
+        result[part] = mask
+    return np.flatnonzero(result)
+
+
+class _Ends:
+    """The ends of texts, which are given by their bounds in the bytes of all texts."""
+
+    def __init__(self, texts: pa.LargeStringArray) -> None:
+        _, bounds, data = texts.buffers()
+        first = texts.offset
+        self.bounds: _Codes = np.frombuffer(bounds, np.int64)[first : first + len(texts) + 1]
+        padding = b"\0" * _WORD
+        self._bytes = np.frombuffer(
+            padding if data is None or data.size < _WORD else data, np.uint8
+        )
+        # For each byte, a number of it and the next 7 bytes.
+        size = len(self._bytes) - _WORD + 1
+        self._words = np.ndarray((size,), "<u8", self._bytes, strides=(1,))
+
+    def letters(self, starts: _Codes, ends: _Codes) -> _Words:
+        """Return the last ASCII letters of each text, up to 8, in lower case."""
+        words = self._words[np.maximum(ends - _WORD, 0)]
+        keep = _LAST_BYTES[np.minimum(ends - starts, _WORD)]
+        others = words & _HIGH_BITS
+        if others.any():
+            # Exclude all bytes up to the last one that is not ASCII.
+            for bits in (8, 16, 32):
+                others |= others >> np.uint64(bits)
+            keep &= ~((others >> np.uint64(7)) * np.uint64(255))
+        letters: _Words = (words | _CASE_BITS) & keep
+        return letters
+
+    def letters_before(self, starts: _Codes, ends: _Codes, last: _Words) -> _Words:
+        """Return the ASCII letters before the `last` ones, up to 8, if these are 8 letters."""
+        letters = self.letters(starts, np.maximum(ends - _WORD, starts))
+        letters[(last & _CASE_BITS) != _CASE_BITS] = 0
+        return letters
+
+    def are_blank(self, starts: _Codes, ends: _Codes) -> npt.NDArray[np.bool_]:
+        """Return a mask of the texts that begin or end with white space; and of others, such as
+        those whose end cannot be read as numbers.
+        """
+        last_place = len(self._bytes) - 1
+        first = self._bytes[np.minimum(starts, last_place)]
+        last = self._bytes[np.minimum(ends, last_place + 1) - 1]
+        blank: npt.NDArray[np.bool_] = (first <= ord(" ")) | (last <= ord(" ")) | (ends < _TAIL)
+        return blank
+
+
+def _slots(last: _Words, before: _Words | None = None) -> _Words:
+    """Return a hash of each number, or pair of numbers: the highest bits of a product."""
+    product = last * _FACTORS[0]
+    slots: _Words = (product if before is None else product ^ before * _FACTORS[1]) >> _SHIFT
+    return slots
 
 
 # The lists as a column of a DataFrame, for comparisons.
