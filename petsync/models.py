@@ -76,7 +76,7 @@ class Tag(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
         return f"Tag({self.id!r}, {self.name!r})" if self.extra is None else super().__repr__()
 
 
-class Pet(msgspec.Struct, frozen=True, kw_only=True):
+class Pet(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One pet of the store.
 
     Lists are converted to tuples. Two pets are equal if all their fields are equal.

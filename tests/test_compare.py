@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -22,6 +24,7 @@ from petsync.plan.guard import Guard
 from petsync.plan.match import folded_among, folded_forms, names_among
 from petsync.plan.plan import Plan
 from petsync.profile import LIVE, STANDARD, ServiceProfile
+from petsync.table import lists
 from petsync.table.columns import CLEARED
 from petsync.table.sheet import Sheet
 
@@ -183,32 +186,72 @@ def test_the_same_input_gives_the_same_plan(store: list[Pet], wanted: list[Pet])
     assert one.fingerprint == other.fingerprint
 
 
+STARTS = st.sampled_from(["", "the long name ", "the longer name of a pet "])
+_BLOCKS = (1, 3, lists._BLOCK)
+
+
+@contextmanager
+def in_blocks_of(size: int) -> Iterator[None]:
+    """Compare columns of this many rows in the way of large columns."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lists, "_BLOCK", size)
+        yield
+
+
 @given(
     st.lists(st.none() | st.text("aeé\u0301\u0308\u212b \t\x85\xa0\u2003\x1c가각", max_size=4)),
     st.sets(
         st.text("aeé\u0301\u0308\u212b가각", min_size=1, max_size=3).map(normalize), min_size=1
     ),
+    STARTS,
+    st.lists(st.integers(0, 5)),
 )
 def test_names_are_found_in_their_normal_form(
-    names: Sequence[str | None], wanted: frozenset[str]
+    names: Sequence[str | None], wanted: frozenset[str], start: str, places: Sequence[int]
 ) -> None:
     """The quick search by name finds the same names as a comparison one by one."""
-    column = pd.Series(names, dtype="str")
+    names = [None if name is None else start + name for name in names]
+    wanted = frozenset(normalize(start + name) for name in wanted)
+    column, at = pd.Series(names, dtype="str"), [n for n in places if n < len(names)]
     expected = [normalize(name) in wanted for name in names]
-    assert names_among(column, wanted).tolist() == expected
+    for size in _BLOCKS:
+        with in_blocks_of(size):
+            assert names_among(column, wanted).tolist() == expected
+            found = names_among(column, wanted, np.array(at, dtype=np.intp))
+            assert found.tolist() == [expected[n] for n in at]
 
 
 @given(
     st.lists(st.none() | st.text("aAéÉ\u0301ßẞſKİıµΜŉǰ \xa0\u2003\x1c", max_size=4)),
     st.sets(st.text("aAéÉ\u0301ßſKİıµμŉǰ \xa0", max_size=3).map(str.casefold), min_size=1),
+    STARTS,
 )
 def test_texts_are_found_in_their_folded_forms(
-    texts: Sequence[str | None], wanted: frozenset[str]
+    texts: Sequence[str | None], wanted: frozenset[str], start: str
 ) -> None:
     """The quick search without regard to case finds the same texts as a comparison one by one."""
+    texts = [None if text is None else start + text for text in texts]
+    wanted = frozenset(start + text for text in wanted)
     column = pd.Series(texts, dtype="str")
     expected = [text is not None and not wanted.isdisjoint(folded_forms(text)) for text in texts]
-    assert folded_among(column, wanted).tolist() == expected
+    for size in _BLOCKS:
+        with in_blocks_of(size):
+            assert folded_among(column, wanted).tolist() == expected
+
+
+@pytest.mark.parametrize("end", ["", "S", "Sir", "the 1st Sir", "Sir Rex, the 1st of all"])
+def test_texts_are_found_whatever_is_before_their_last_letters(end: str) -> None:
+    """A large column is searched by the last letters. The letter before these may have another
+    number of bytes in the other form, or be composed.
+    """
+    letters = ["", "x", *"éßſKİıµŉǰ가ⱥȺ", "e\u0301", "\u1112\u1161"]
+    texts = [f"{start}{letter}{end}" for start in ("of 16 bytes more ", "") for letter in letters]
+    column = pd.Series(["of 16 bytes more ", *texts], dtype="str")
+    with in_blocks_of(1):
+        for place, text in enumerate(texts, start=1):
+            found = [names_among(column, {normalize(text)})]
+            found += [folded_among(column, {form}) for form in folded_forms(text)]
+            assert all(mask[place] for mask in found), ascii(text)
 
 
 def test_lower_case_is_the_folded_form_of_usual_letters() -> None:

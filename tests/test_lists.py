@@ -16,8 +16,15 @@ from shop import sheet_of
 
 import petsync as ps
 from petsync.models import Pet, Tag
+from petsync.table import lists
 from petsync.table.arrow import PetTable, table_from_pets
-from petsync.table.frame import frame_from_pets, is_blank, pets_from_frame, plain_values
+from petsync.table.frame import (
+    find_rows,
+    frame_from_pets,
+    is_blank,
+    pets_from_frame,
+    plain_values,
+)
 from petsync.table.lists import (
     Items,
     ListArray,
@@ -97,12 +104,27 @@ def test_columns_are_searched_as_their_lists(column: tuple[Values, str], data: A
         )
     )
     differs = [(one or []) != (other or []) for one, other in zip(values, others, strict=True)]
-    mask = array.items.differ(array_of(others, kind).items)
-    assert mask.tolist() == differs
+    items = array_of(others, kind).items
+    assert array.items.differ(items).tolist() == differs
+    last = len(values) - 1
+    pairs = data.draw(st.lists(st.tuples(*[st.integers(0, last)] * 2)) if values else st.just([]))
+    at, places = (np.array([pair[n] for pair in pairs], dtype=np.intp) for n in range(2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lists, "_BLOCK", 3)
+        found = array.items.differ_at(at, items, places).tolist()
+    assert found == [(values[one] or []) != (others[other] or []) for one, other in pairs]
     replaced = data.draw(st.sets(st.integers(0, len(values) - 1))) if values else set()
     new = array.items.replace({at: others[at] for at in replaced}) if replaced else array.items
     result = [others[n] if n in replaced else each for n, each in enumerate(values)]
     assert new.to_lists().tolist() == result
+
+
+@given(st.lists(st.integers(2, 9)), st.sets(st.integers(0, 11)), st.booleans())
+def test_rows_are_found_by_number(numbers: list[int], wanted: set[int], is_sorted: bool) -> None:
+    """The positions of rows are found in any order of the rows."""
+    index = pd.Index(sorted({*numbers}) if is_sorted else numbers, dtype=np.int64)
+    expected = [n for n, number in enumerate(index.tolist()) if number in wanted]
+    assert find_rows(pd.DataFrame(index=index), wanted).tolist() == expected
 
 
 def test_equal_tags_are_one_object() -> None:

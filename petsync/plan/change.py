@@ -43,7 +43,7 @@ __all__ = [
 Kind = Literal["add", "update", "delete"]
 
 
-class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+class _Change(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind"):
     row: int | None
     """The row's number in the sheet, None for a pet that the sheet does not name."""
     source: str

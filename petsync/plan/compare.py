@@ -633,11 +633,19 @@ def _find_renumbered(
     """
     numbered = [each for each in changes if isinstance(each, Add) and (each.pet_id or 0) >= 1]
     adds = _select_merged(numbered, sheet)
-    free = {*plain_values(pets["id"].array[unnamed]), *displaced} if adds else set()
-    if not free:
+    free_pets = select(pets, unnamed | has_id_in(pets, displaced)) if adds else pets[:0]
+    if free_pets.empty:
         return []
-    by_name, by_photos = _index_pets(pets, adds)
+    free = {*ids_of(free_pets)}
     counts = Counter(photo_keys(add.after.photo_urls) for add in adds)
+    # Most adds resemble none of these few pets, and need no search among all pets.
+    by_name, by_photos = _index_pets(free_pets, adds)
+    adds = [
+        add
+        for add in adds
+        if normalize(add.after.name) in by_name or photo_keys(add.after.photo_urls) in by_photos
+    ]
+    by_name, by_photos = _index_pets(pets, adds) if adds else ({}, {})
     pairs: list[tuple[Add, Pet, tuple[Column, ...]]] = []
     for add in adds:
         photos = photo_keys(add.after.photo_urls)
@@ -836,7 +844,8 @@ def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> I
         if change.after is None:
             continue
         for column, raw in _texts(change.after):
-            if raw is None or raw.isascii():
+            # An update leaves the other columns as they are.
+            if raw is None or raw.isascii() or (change.before and column not in change.fields):
                 continue
             text = normalize(raw)
             if text.isascii() or _has_text(change.before, column, raw):

@@ -745,10 +745,13 @@ class Decisions:
                 self._check_coverage("category", normalize(row.values.get("category")), pet_id)
         if "tags" not in fields:
             return
+        new_tags = [tag for tag in new.tags if known_id(tag.id) is None]
+        if not new_tags:
+            return
         had = {normalize(tag.name) for tag in current.tags} if current is not None else set()
-        for tag in new.tags:
+        for tag in new_tags:
             name = normalize(tag.name)
-            if known_id(tag.id) is not None or name in had:
+            if name in had:
                 continue
             if name not in self._usual_tags:
                 self._usual_tags[name] = self._find_usual_tag(name)
@@ -864,7 +867,9 @@ class Decisions:
             self.remarks.categories.setdefault(str(name), []).append(row.number)
 
     def _is_new(self, category: str | None) -> bool:
-        return bool(normalize(category)) and self.vocabulary.category_named(str(category)) is None
+        if category is None or self.vocabulary.category_named(str(category)) is not None:
+            return False
+        return bool(normalize(category))
 
     def _is_new_tag(self, name: str | None) -> bool:
         return bool(normalize(name)) and self.vocabulary.tag_named(str(name)) is None

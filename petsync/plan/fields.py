@@ -199,7 +199,7 @@ def differing_columns(expected: Pet, found: Pet) -> tuple[Column, ...]:
 
 def find_filled_columns(pet: Pet) -> tuple[Column, ...]:
     """Return the columns in which the pet has a value, in the table's order, without `id`."""
-    return tuple(column for column, has in _HAS.items() if has(pet))
+    return tuple([column for column, has in _HAS.items() if has(pet)])
 
 
 def with_fields(pet: Pet, other: Pet, fields: Iterable[Column]) -> Pet:
@@ -408,7 +408,8 @@ Urls = tuple[str, ...]
 def resolve_photos(old: Urls, urls: Iterable[str]) -> Urls:
     """Return the given list, with the pet's spelling of each address that the pet has."""
     urls = tuple(urls)
-    return old if same_photos(old, urls) else _restore_spelling(photo_keys(urls), old, urls)
+    keys = photo_keys(urls)
+    return old if photo_keys(old) == keys else _restore_spelling(keys, old, urls)
 
 
 def merge_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str]) -> Urls | None:

@@ -396,10 +396,12 @@ def has_contradiction(values: RowValues, vocabulary: Vocabulary) -> bool:
     Users often change a category's name and leave the id beside it, so the name counts.
     """
     name, number = values.get("category") or "", known_id(values.get("category_id"))
-    if not normalize(name) or number is None:
+    if number is None:
         return False
     named = vocabulary.category_named(name)
-    if (named is not None and named.id == number) or vocabulary.knows(Category(number, name)):
+    if (named is not None and named.id == number) or not normalize(name):
+        return False
+    if vocabulary.knows(Category(number, name)):
         return False
     return bool(named or vocabulary.category_numbered(number))
 
@@ -437,7 +439,8 @@ def has_unknown_names(sheet: Sheet, vocabulary: Vocabulary) -> bool:
 
 
 def _name(old: str | None, values: RowValues, _: Vocabulary) -> Any:
-    return old if normalize(values["name"]) == normalize(old) else values["name"]
+    name = values["name"]
+    return old if name == old or normalize(name) == normalize(old) else name
 
 
 def _status(old: str | None, values: RowValues, _: Vocabulary) -> Any:

@@ -55,7 +55,7 @@ FieldRule = Literal[
 ]
 
 
-class Judgement(msgspec.Struct, frozen=True):
+class Judgement(msgspec.Struct, frozen=True, gc=False):
     """The result of judging a row."""
 
     after: Pet
@@ -153,8 +153,11 @@ class Judge:
         )
 
     def _find_lacking_photos(self, values: RowValues, current: Pet) -> frozenset[str]:
+        uploaded = self.uploads.photos(current)
+        if not uploaded:
+            return frozenset()
         there = frozenset(photo_keys(values["photo_urls"]))
-        return frozenset(url for url in self.uploads.photos(current) if normalize(url) not in there)
+        return frozenset(url for url in uploaded if normalize(url) not in there)
 
     def find_older_units(
         self, values: RowValues, current: Pet, old: Pet | None
