@@ -659,7 +659,7 @@ def _mask_among(
     some = find_similar(whole, wanted, at)
     texts = whole.take(pa.array(some if at is None else at[some]))
     plain, unusual = (pc.utf8_lower(texts), _UNUSUAL_CASE) if is_folded else (texts, _UNUSUAL)
-    found: Mask = np.array(pc.is_in(plain, value_set=pa.array(sorted(wanted), texts.type)))
+    found: Mask = np.array(pc.is_in(plain, value_set=pa.array([*wanted], texts.type)))
     # The form of a text with unusual characters or outer white space may still be a wanted one.
     is_trimmed = pc.equal(pc.utf8_trim(texts, _TRIMMED), texts)
     is_plain = pc.and_not(is_trimmed, pc.match_substring_regex(texts, unusual))

@@ -12,20 +12,21 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from petsync.client.api import AsyncApi
 from petsync.errors import SheetError
 from petsync.models import Category, Tag
 from petsync.plan.change import Snapshot
 from petsync.plan.fields import Usage, normalize
-from petsync.plan.match import positions
 from petsync.scale.executors import Workers
 from petsync.scale.parts import BASE_FOLDER, PartFolder
-from petsync.scale.reduce import ROW, PartFiles, Reduced, Wanted, find_named, reduce_part
+from petsync.scale.reduce import KEY, ROW, PartFiles, Reduced, Wanted, find_named, reduce_part
 from petsync.scale.sheets import SplitSheet, split_sheet
 from petsync.scale.snapshot import PARTS, snapshot_to
 from petsync.store.runs import History
@@ -94,7 +95,7 @@ class FolderComparer:
             ]
             whole = _Whole(now, sheet, base, options, parts, workers)
             await asyncio.to_thread(whole.reduce)
-            ids = await asyncio.to_thread(self._find_concerned, whole.sheet)
+            ids = await asyncio.to_thread(self._find_concerned)
             await asyncio.to_thread(whole.add_named, {*keep, *ids})
             return whole.snapshot, whole.sheet
 
@@ -103,14 +104,14 @@ class FolderComparer:
     ) -> PartFolder:
         return store or await snapshot_to(self.api, statuses, folder, number)
 
-    def _find_concerned(self, sheet: Sheet) -> set[int]:
+    def _find_concerned(self) -> set[int]:
         """Return the ids about which the journal knows more than the sheet and the store."""
         journal, url = self.history.journal, self.api.session.base_url
         renumbered = journal.read_renumbered(url)
         ids: set[int | None] = {*journal.read_reused(url), *journal.read_removed(url)}
         ids |= {*renumbered, *(each.pet_id for each in renumbered.values())}
         ids |= {*journal.read_restored(url)}
-        ids |= {each.pet_id for each in self.history.read_row_records(url, sheet, with_undone=True)}
+        ids |= {each.pet_id for each in journal.read_row_records(url, with_undone=True)}
         return {each for each in ids if each is not None}
 
 
@@ -158,28 +159,42 @@ class _Whole:
         """Return what other pets may have in common with the rows without a pet, and with the rows
         whose pet has another name.
         """
-        rows, pets = self.sheet.rows, self.snapshot.rows
-        places = positions(rows["id"].array, pets)
-        names = _texts(rows["name"]) if "name" in rows else [""] * len(rows)
+        rows, pets = self._rows, self._pets
+        keys = pc.fill_null(rows[KEY], 0).to_numpy()
+        places = pd.Index(pets["id"].to_numpy()).get_indexer(pd.Index(keys))
+        places[np.array(rows[KEY].is_null())] = -1
         is_new = places < 0
-        own = iter(_texts(pets["name"].iloc[places[~is_new]]))
-        photos: set[str] = set()
-        if "photo_urls" in rows:
-            lists = rows["photo_urls"].array[is_new].tolist()
-            photos = {normalize(url) for urls in lists for url in urls or ()}
-        wanted = {name for name, new in zip(names, is_new, strict=True) if new or next(own) != name}
+        names, photos = set[str](), set[str]()
+        if (header := self._split.columns.get("name")) is not None:
+            own = pets["name"].take(pa.array(np.where(is_new, 0, places))) if len(pets) else None
+            cells = rows[header].cast(pa.large_string())
+            is_other = is_new
+            if own is not None:
+                is_other = is_new | np.array(pc.fill_null(pc.not_equal(cells, own), True))
+            names = {*map(normalize, pc.unique(cells.filter(pa.array(is_other))).to_pylist())}
+        if (header := self._split.columns.get("photo_urls")) is not None:
+            for cell in rows[header].filter(pa.array(is_new)).to_pylist():
+                urls = cell.split() if isinstance(cell, str) else cell or ()
+                photos |= {normalize(url) for url in urls}
         return Wanted(
-            names=frozenset(wanted - {""}),
+            names=frozenset(names - {""}),
             photos=frozenset(photos - {""}),
             ids=frozenset({*ids, *self._split.neighbours}),
         )
 
     @property
+    def _rows(self) -> pa.Table:
+        return _join([self._split.unnumbered, *(each.rows for each in self._found)], ROW)
+
+    @property
+    def _pets(self) -> pa.Table:
+        return sorted_by_id(_join([each.pets for each in self._found], "id"))
+
+    @property
     def sheet(self) -> Sheet:
         """The sheet, with its base."""
-        rows = _join([self._split.unnumbered, *(each.rows for each in self._found)], ROW)
         statuses = frozenset[str]().union(*(each.statuses for each in self._found))
-        sheet = self._split.read(rows, self._options, statuses)
+        sheet = self._split.read(self._rows, self._options, statuses)
         if self._base is None:
             return sheet
         manifest = self._base.manifest
@@ -194,8 +209,7 @@ class _Whole:
     @property
     def snapshot(self) -> Snapshot:
         """The store's pets."""
-        manifest = self._store.manifest
-        pets = sorted_by_id(_join([each.pets for each in self._found], "id"))
+        manifest, pets = self._store.manifest, self._pets
         categories, tags = Counter[Category](), Counter[Tag]()
         for each in self._found:
             categories += each.categories
@@ -213,10 +227,6 @@ class _Whole:
 
 def _find_named(task: tuple[PartFiles, Wanted]) -> Reduced:
     return find_named(*task)
-
-
-def _texts(column: pd.Series[Any]) -> list[str]:
-    return [normalize(None if pd.isna(text) else text) for text in column]
 
 
 def _join(tables: Sequence[pa.Table], key: str) -> pa.Table:
