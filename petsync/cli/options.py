@@ -7,7 +7,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,6 +46,7 @@ __all__ = [
     "CompareOptions",
     "as_usage_error",
     "check_page",
+    "dask_option",
     "explain_round_names",
     "explain_sheet",
     "file_option",
@@ -401,6 +403,15 @@ _STRICT = click.option(
 )
 
 
+dask_option = click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Compare the parts of a folder on this Dask cluster: the scheduler's address, such as "
+    "tcp://host:8786, or its scheduler file. The workers must see the temporary files (TMPDIR) and "
+    "the sheet under the same paths.",
+)
+
+
 def plan_options(function: Callable[..., int]) -> Callable[..., int]:
     """Add the options for plans to a command; its function gets a `CompareOptions` as
     `compare_options`.
@@ -429,10 +440,14 @@ def plan_from_sheet(
     path: Path,
     compare_options: CompareOptions,
     on_progress: Callable[[Lookups], None] | None = None,
+    dask: str | None = None,
 ) -> tuple[Plan, Sheet]:
-    """Return the plan that brings the store into agreement with the sheet, and the sheet."""
+    """Return the plan that brings the store into agreement with the sheet, and the sheet. `dask` is
+    the cluster that compares the parts of a folder.
+    """
     sentinels = compare_options.planning.get("sentinels", ())
-    snapshot, sheet = read_inputs(store, path, compare_options, sentinels)
+    with nullcontext() if dask is None else _connect_dask(path, dask) as executor:
+        snapshot, sheet = read_inputs(store, path, compare_options, sentinels, executor)
     plan = store.plan(sheet, snapshot=snapshot, on_progress=on_progress, **compare_options.planning)
     return plan, sheet
 
@@ -454,13 +469,28 @@ def explain_sheet(
 
 
 def read_inputs(
-    store: Store, path: Path, compare_options: CompareOptions, keep: Iterable[int] = ()
+    store: Store,
+    path: Path,
+    compare_options: CompareOptions,
+    keep: Iterable[int] = (),
+    executor: Executor | None = None,
 ) -> tuple[Snapshot, Sheet]:
     """Return the current snapshot of the store, and the sheet as read for this store. If the sheet
-    is in parts, the snapshot has at least the pets with an id of `keep`.
+    is a folder, the `executor` compares its parts, and the snapshot has at least the pets with an
+    id of `keep`.
     """
-    with as_usage_error(compare_options.reading):
-        return store.read_with_snapshot(path, keep=keep, **compare_options.reading)
+    reading = compare_options.reading
+    with as_usage_error(reading):
+        return store.read_with_snapshot(path, keep=keep, executor=executor, **reading)
+
+
+def _connect_dask(path: Path, address: str) -> AbstractContextManager[Executor]:
+    from petsync.scale.executors import connect_dask
+    from petsync.sheets.files import is_in_parts
+
+    if not is_in_parts(path):
+        raise click.UsageError("--dask needs a folder or a pattern of Parquet files as the sheet.")
+    return connect_dask(address)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from petsync.cli.options import (
     CompareOptions,
     as_usage_error,
     check_page,
+    dask_option,
     explain_sheet,
     file_option,
     limit_option,
@@ -319,6 +320,7 @@ petsync plan catalogue.xlsx --why 4711
     help="Print which rules decide about this pet, instead of the plan; repeatable.",
 )
 @plan_options
+@dask_option
 @click.option(
     "--exit-code", is_flag=True, help="Let the exit code show the result, as described above."
 )
@@ -331,11 +333,13 @@ def plan_command(
     limit: int | None,
     why_ids: tuple[int, ...],
     compare_options: CompareOptions,
+    dask: str | None,
     exit_code: bool,
 ) -> int:
     """Show the changes that SHEET would make in the store.
 
-    SHEET is an .xlsx, .xlsm, .csv, .tsv or .txt file. petsync only reads from the store. A missing
+    SHEET is an .xlsx, .xlsm, .csv, .tsv or .txt file, or a folder or pattern of .parquet files, of
+    which any number is compared in little memory. petsync only reads from the store. A missing
     column or a blank cell changes nothing; [clear] empties a field; a row without an id is a new
     pet.
 
@@ -354,7 +358,7 @@ def plan_command(
         check_output(path, sheet, given_form)
     text = "Comparing the sheet with the store"
     with context.connect() as store, progress.show_lookups(context.err, text) as step:
-        plan, _ = plan_from_sheet(store, sheet, compare_options, step)
+        plan, _ = plan_from_sheet(store, sheet, compare_options, step, dask)
     warn_of_coverage(context, plan.coverage)
     save_and_print(context, plan, outputs, form, limit)
     code = verdict_code(plan)

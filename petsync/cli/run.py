@@ -454,11 +454,15 @@ def _write_outputs(
     """Write the requested files; return messages, and an exit code, which is not 0 if a file could
     not be written. The run itself is complete.
     """
+    from petsync.sheets.files import is_in_parts
     from petsync.store.runs import default_results_path
 
     lines: Lines = []
     code = 0
     request = outputs.read_request(report.plan)
+    in_parts = is_in_parts(report.plan.source)
+    if in_parts:
+        sheet = None
     # Write the results file first: it is a copy of the sheet as it is now.
     results = Path(request.results) if request.results else None
     if results is None and sheet is not None and report.plan.changes:
@@ -466,6 +470,8 @@ def _write_outputs(
     if results is not None:
         is_named = bool(request.results)
         code |= _write_results(report, sheet, results, outputs, lines, is_named=is_named)
+    elif in_parts:
+        lines.append(("No results file is written for a folder: --report lists the outcomes.", ""))
     elif sheet is None and not report.plan.undoes:
         lines.append(("No results file was written: the sheet is missing or was changed.", ""))
     if request.into_sheet and not report.plan.undoes:
@@ -624,9 +630,13 @@ def _check_fit(plan: Plan, sheet: Sheet | None, results: Path | None, page: Path
     """Raise UsageError if a file would replace the sheet or its base, or if the results file has
     the wrong extension.
     """
+    from petsync.sheets.files import is_in_parts
+
     for path in (results, page):
         if path is not None:
             must_differ(path, Path(plan.source))
+    if results is not None and is_in_parts(plan.source):
+        raise click.UsageError("--results cannot apply to a folder: --report lists the outcomes.")
     is_text = sheet is not None and sheet.tab == ""
     suffixes: tuple[str, ...] = (".csv", ".tsv", ".txt") if is_text else (".xlsx",)
     if sheet is not None and sheet.source.lower().endswith(".xlsm"):

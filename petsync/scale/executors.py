@@ -7,17 +7,20 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from petsync.errors import PetsyncError
+from petsync.errors import PetsyncError, SettingsError
 
-__all__ = ["Workers"]
+__all__ = ["Workers", "connect_dask"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
+_CONNECT_S = 30
 _ATTEMPTS = 3
 """How often a part is computed if the worker dies."""
 
@@ -76,6 +79,37 @@ class Workers:
             context = multiprocessing.get_context("spawn")
             self._own = ProcessPoolExecutor(_count_processors(), context)
         return self._own
+
+
+@contextmanager
+def connect_dask(address: str) -> Iterator[Executor]:
+    """Yield an executor that computes on the workers of a Dask cluster. `address` is that of the
+    scheduler, such as tcp://scheduler:8786, or a path of its scheduler file.
+
+    Raises SettingsError if the package `distributed` is missing, or the cluster cannot be reached.
+    """
+    try:
+        distributed = import_module("distributed")
+    except ImportError:
+        raise SettingsError(
+            "Dask is not installed", hint="Install it: pip install 'petsync[dask]'."
+        ) from None
+    is_address = "://" in address
+    if not is_address and not Path(address).is_file():
+        raise SettingsError(
+            f"{address!r} is neither the address of a Dask scheduler nor its scheduler file",
+            hint="An address looks like tcp://scheduler:8786.",
+        )
+    target = {"address": address} if is_address else {"scheduler_file": address}
+    try:
+        client = distributed.Client(**target, set_as_default=False, timeout=_CONNECT_S)
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"the Dask scheduler at {address} cannot be reached: {error}",
+            hint="Is it running, with the same version of Dask?",
+        ) from None
+    with client:
+        yield client.get_executor(retries=_ATTEMPTS - 1, pure=False)
 
 
 def _count_processors() -> int:

@@ -105,7 +105,7 @@ class PartFolder(msgspec.Struct, frozen=True):
     def locate(self, number: int) -> tuple[Path, str]:
         """Return the path and the SHA-256 of a part."""
         part = self.manifest.parts[number]
-        return self.path / part.file, part.sha256
+        return (self.path / part.file).absolute(), part.sha256
 
 
 def read_part(path: Path, sha256: str, columns: Sequence[str] = tuple(SCHEMA.names)) -> pa.Table:

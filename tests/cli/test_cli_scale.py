@@ -1,0 +1,232 @@
+"""Folders of Parquet files on the command line: exported, edited, planned, applied, and by Dask."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from commands import Shell
+
+from petsync.plan.plan import Plan
+from petsync.sandbox import Sandbox
+from petsync.scale.executors import Workers
+from petsync.scale.parts import BASE_FOLDER
+
+pytestmark = pytest.mark.slow
+
+SUPPORT = Path(__file__).parents[1] / "support"
+
+
+def edit(folder: Path, pet_id: int, name: str) -> None:
+    """Give a pet in one of the files another name."""
+    for path in folder.glob("*.parquet"):
+        table = pq.read_table(path)
+        rows = table.to_pylist()
+        for row in rows:
+            if row["id"] == pet_id:
+                row["name"] = name
+        pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
+
+
+def test_a_folder_is_exported_edited_planned_and_applied(box: Sandbox, shell: Shell) -> None:
+    """A folder takes the place of a sheet: it agrees after the export, its edits are planned with
+    their rows, and after the run it agrees again.
+    """
+    done = shell("export", "big", "--format", "parquet", "--url", box.url)
+    assert "6 pets" in done.err
+    assert "all 6 rows agree" in shell("plan", "big", "--url", box.url).out
+    edit(Path("big"), 2, "Mia II")
+    plan = shell("plan", "big", "--url", box.url, "-o", "plan.json")
+    assert "name: Mia -> Mia II" in plan.out
+    assert "1 to change" in plan.out
+    assert shell("apply", "plan.json", "--url", box.url, "--yes").code == 0
+    assert {pet.id: pet.name for pet in box.pets()}[2] == "Mia II"
+    assert "all 6 rows agree" in shell("plan", "big", "--url", box.url).out
+
+
+def test_a_new_row_of_a_folder_is_added_once(box: Sandbox, shell: Shell) -> None:
+    """A row without an id adds its pet in the first run, and no pet in the second one."""
+    shell("export", "big", "--format", "parquet", "--url", box.url)
+    path = sorted(Path("big").glob("*.parquet"))[5]
+    table = pq.read_table(path)
+    new = {**dict.fromkeys(table.column_names), "name": "Newcomer", "status": "available"}
+    pq.write_table(pa.Table.from_pylist([*table.to_pylist(), new], table.schema), path)
+    assert "1 to add" in shell("plan", "big", "--url", box.url).out
+    done = shell("apply", "big", "--url", box.url, "--yes")
+    assert done.code == 0, done.err
+    assert "0 to add" not in shell("plan", "big", "--url", box.url, "--exit-code").out
+    assert shell("plan", "big", "--url", box.url, "--exit-code").code == 0
+    assert [pet.name for pet in box.pets()].count("Newcomer") == 1
+
+
+def test_a_folder_is_applied(box: Sandbox, shell: Shell) -> None:
+    """`apply` takes the folder itself, and --why explains one of its pets."""
+    shell("export", "big", "--format", "parquet", "--url", box.url)
+    edit(Path("big"), 1, "Rex II")
+    assert "Rex II" in shell("plan", "big", "--url", box.url, "--why", "1").out
+    done = shell("apply", "big", "--url", box.url, "--yes", "--report", "report.html")
+    assert done.code == 0
+    assert {pet.id: pet.name for pet in box.pets()}[1] == "Rex II"
+    assert "Rex II" in Path("report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "text"),
+    [
+        (lambda folder: [each.unlink() for each in folder.glob("*.parquet")], "no Parquet file"),
+        (lambda folder: (folder / "part-00000.parquet").write_bytes(b"x"), "cannot be read"),
+        (lambda folder: rename(folder, "id", "number"), "no column of ids"),
+        (
+            lambda folder: rename(folder, "name", "call", only="part-00001.parquet"),
+            "has the columns",
+        ),
+        (lambda folder: next((folder / BASE_FOLDER).glob("*.parquet")).write_bytes(b""), "changed"),
+        (lambda folder: (folder / BASE_FOLDER / "petsync.json").write_text("{}"), "manifest"),
+        (lambda folder: (folder / BASE_FOLDER / "petsync.json").unlink(), "cannot be read"),
+    ],
+)
+def test_a_broken_folder_is_an_error(
+    break_it: object, text: str, box: Sandbox, shell: Shell
+) -> None:
+    """A folder that cannot be read completely is an error that names it; nothing is planned."""
+    shell("export", "big", "--format", "parquet", "--url", box.url)
+    assert callable(break_it)
+    break_it(Path("big"))
+    done = shell("plan", "big", "--url", box.url)
+    assert done.code in (1, 3)
+    assert text in done.err.replace("\n", " ")
+    assert "big" in done.err
+
+
+def rename(folder: Path, column: str, name: str, only: str = "*.parquet") -> None:
+    """Rename a column in the files."""
+    for path in folder.glob(only):
+        table = pq.read_table(path)
+        pq.write_table(table.rename_columns({column: name}), path)
+
+
+def test_an_export_needs_an_empty_folder(box: Sandbox, shell: Shell) -> None:
+    """An export never mixes its files with others."""
+    Path("big").mkdir()
+    Path("big/mine.txt").write_text("mine")
+    done = shell("export", "big", "--format", "parquet", "--url", box.url)
+    assert done.code == 1
+    assert "big is not empty" in done.err
+    assert [each.name for each in Path("big").iterdir()] == ["mine.txt"]
+    assert shell("export", "b", "--format", "parquet", "--force", "--url", box.url).code == 64
+
+
+def test_dask_needs_a_folder_and_a_scheduler(box: Sandbox, shell: Shell) -> None:
+    """--dask for a file, and an address without a scheduler, are errors."""
+    shell("export", "pets.csv", "--url", box.url)
+    assert shell("plan", "pets.csv", "--url", box.url, "--dask", "tcp://127.0.0.1:9").code == 64
+    shell("export", "big", "--format", "parquet", "--url", box.url)
+    done = shell("plan", "big", "--url", box.url, "--dask", "nowhere.json")
+    assert "neither the address of a Dask scheduler" in done.err
+
+
+def test_a_killed_process_changes_no_result(tmp_path: Path) -> None:
+    """If the process of a part dies, another one computes the part."""
+    code = (
+        "from dying import square; from petsync.scale.executors import Workers; import sys\n"
+        "if __name__ == '__main__':\n"
+        "    with Workers(None) as workers:\n"
+        "        print(*workers.run(square, [(n, sys.argv[1]) for n in range(10)]))\n"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    environment = {**os.environ, "PYTHONPATH": f"{SUPPORT}:{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run(
+        [sys.executable, str(script), str(marks)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [str(n * n) for n in range(10)]
+    assert {each.name for each in marks.iterdir()} == {"3", "8"}
+
+
+def test_an_executor_of_the_caller_is_used() -> None:
+    """The parts are computed by the executor that the caller gives."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as executor, Workers(executor) as workers:
+        assert list(workers.run(abs, [-1, 2])) == [1, 2]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Path]:
+    """A Dask cluster with two workers on this machine; its scheduler file."""
+    file = tmp_path / "scheduler.json"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{SUPPORT}:{os.environ.get('PYTHONPATH', '')}",
+        "DASK_DISTRIBUTED__WORKER__DAEMON": "False",
+    }
+    shared = ["--scheduler-file", str(file), "--no-dashboard"]
+    commands = [
+        ["scheduler", "--host", "127.0.0.1", "--port", "0", *shared],
+        *[["worker", "--host", "127.0.0.1", "--nthreads", "1", *shared]] * 2,
+    ]
+    with ExitStack() as stack:
+        for kind, *options in commands:
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-m", "dask", kind, *options],
+                    env=environment,
+                    cwd=tmp_path,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
+            stack.callback(process.terminate)
+        end = time.monotonic() + 120
+        while not file.exists() and time.monotonic() < end:
+            time.sleep(0.1)
+        yield file
+
+
+def test_a_dask_cluster_makes_the_same_plan(
+    box: Sandbox, shell: Shell, cluster: Path, tmp_path: Path
+) -> None:
+    """The plan of two workers of a Dask cluster is that of this machine, the workers send nothing,
+    and a killed worker changes no result.
+    """
+    shell("export", "big", "--format", "parquet", "--url", box.url)
+    edit(Path("big"), 2, "Mia II")
+    here = shell("plan", "big", "--url", box.url, "-o", "here.json")
+    before = Counter(box.requests)
+    there = shell("plan", "big", "--url", box.url, "-o", "d.json", "--dask", str(cluster))
+    assert (here.code, there.code) == (0, 0), there.err
+    plans = [Plan.load(name) for name in ("here.json", "d.json")]
+    assert plans[0].changes == plans[1].changes != ()
+    assert box.requests - before == {"findPetsByStatus": 1}
+    code = (
+        "from dying import square; from petsync.scale.executors import connect_dask; import sys\n"
+        "with connect_dask(sys.argv[1]) as executor:\n"
+        "    print(*executor.map(square, [(n, sys.argv[2]) for n in range(10)]))\n"
+    )
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    environment = {**os.environ, "PYTHONPATH": f"{SUPPORT}:{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(cluster), str(marks)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [str(n * n) for n in range(10)]
+    assert {each.name for each in marks.iterdir()} == {"3", "8"}
