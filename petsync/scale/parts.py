@@ -210,10 +210,13 @@ class PartWriter:
 
     def read(self, number: int) -> pa.Table:
         """Return the rows of a part, in the order in which they were written."""
-        return read_rows(self.files[number])
+        return read_rows([self.files[number]])
 
 
-def read_rows(path: Path) -> pa.Table:
-    """Return the rows in a temporary file of a `PartWriter`."""
-    with pa.ipc.open_stream(str(path)) as reader:
-        return reader.read_all()
+def read_rows(files: Sequence[Path]) -> pa.Table:
+    """Return the rows in temporary files of `PartWriter`s with the same schema."""
+    tables = []
+    for path in files:
+        with pa.ipc.open_stream(str(path)) as reader:
+            tables.append(reader.read_all())
+    return pa.concat_tables(tables)

@@ -44,8 +44,8 @@ _Mask = npt.NDArray[np.bool_]
 class PartFiles:
     """The files of one part."""
 
-    sheet: Path
-    """The sheet's rows, a temporary file of a `PartWriter`."""
+    sheet: tuple[Path, ...]
+    """The sheet's rows, in temporary files of `PartWriter`s."""
     columns: Mapping[str, str]
     """The sheet's column for each canonical column that it has."""
     store: tuple[Path, str]

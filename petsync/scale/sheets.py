@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from petsync.sheets.read import sheet_from_frame
 from petsync.table.options import ReadOptions
 from petsync.table.sheet import Sheet
 
-__all__ = ["SplitSheet", "find_files", "split_sheet"]
+__all__ = ["SheetFiles", "SplitFiles", "SplitTask", "find_files", "find_neighbours", "split_files"]
 
 _BATCH_ROWS = 1 << 16
 _TYPES = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int64Dtype()}
@@ -46,24 +47,63 @@ def find_files(path: str | Path) -> list[Path]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitSheet:
-    """A sheet whose rows are in temporary files, by the hash of their ids."""
+class SheetFiles:
+    """The files of a sheet, and their columns."""
 
     source: str
     """The path or pattern of the files."""
+    files: Sequence[Path]
+    """The files, in order."""
+    schema: pa.Schema
+    """The columns, with ROW and KEY."""
     columns: Mapping[str, str]
     """The header of each canonical column that the sheet has."""
-    parts: Sequence[Path]
-    """The temporary file of each part, with KEY and ROW."""
-    unnumbered: pa.Table
-    """The rows without an id that can be read."""
-    neighbours: frozenset[int]
-    """The nearest ids above and below these rows."""
-    rows: int
-    """The number of all rows."""
 
-    def read(self, rows: pa.Table, options: ReadOptions, statuses: frozenset[str]) -> Sheet:
-        """Return the sheet of these rows only. `statuses` are those of the store."""
+    @classmethod
+    def find(cls, path: str | Path, options: ReadOptions) -> SheetFiles:
+        """Return the files of a sheet. Raises SheetError if a file cannot be read, if the files
+        have different columns, or if there is no column of ids.
+        """
+        files = [each.absolute() for each in find_files(path)]
+        headers = _read_headers(files)
+        names = [field.name for field in headers]
+        mapper = Mapper.of(str(path), {**options.defaults, **options.mapping})
+        check_mapping(str(path), options.mapping, names)
+        if not mapper.score(names):
+            raise mapper.unusable_error([names])
+        columns = {column: names[at] for column, at in mapper.match(names, names).columns.items()}
+        if "id" not in columns:
+            raise SheetError(
+                f"{path} has no column of ids",
+                hint="A sheet of several files needs an id in the rows of the store's pets. Read "
+                "it as one table, for example with pandas.read_parquet, and plan that.",
+            )
+        schema = headers.append(pa.field(ROW, pa.int64())).append(pa.field(KEY, pa.int64()))
+        return cls(source=str(path), files=files, schema=schema, columns=columns)
+
+    def tasks(self, groups: int, folder: Path, parts: int) -> list[SplitTask]:
+        """Return the tasks that split the files into `parts`, in at most so many groups of
+        consecutive files. Each task has its own folder in `folder`.
+        """
+        rows = [_open(path).metadata.num_rows for path in self.files]
+        starts = [1, *(1 + int(end) for end in np.cumsum(rows))]
+        count = min(groups, len(self.files))
+        bounds = [round(n * len(self.files) / count) for n in range(count + 1)]
+        return [
+            SplitTask(
+                sheet=self,
+                files=self.files[first:end],
+                start=starts[first],
+                folder=folder / str(number),
+                parts=parts,
+            )
+            for number, (first, end) in enumerate(pairwise(bounds))
+        ]
+
+    def read(
+        self, rows: pa.Table, options: ReadOptions, statuses: frozenset[str], total: int
+    ) -> Sheet:
+        """Return the sheet of these rows out of a `total`. `statuses` are those of the store."""
         rows = rows.sort_by(ROW)
         frame = rows.drop_columns([ROW, KEY]).to_pandas(types_mapper=_TYPES.get)
         sheet = sheet_from_frame(
@@ -74,52 +114,83 @@ class SplitSheet:
             known_statuses=[*options.known_statuses, *statuses],
             numbers=rows[ROW].to_numpy(),
         )
-        return replace(sheet, source=self.source, agreeing=self.rows - len(rows))
+        return replace(sheet, source=self.source, agreeing=total - len(rows))
 
 
-def split_sheet(path: str | Path, options: ReadOptions, folder: Path, parts: int) -> SplitSheet:
-    """Split the rows of Parquet files into temporary files in a new `folder`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitTask:
+    """Some files of a sheet to split."""
 
-    The rows are numbered from 1 on, over all files in the order of their names. Raises SheetError
-    if a file cannot be read, if the files have different columns, or if no column is a canonical
-    one.
+    sheet: SheetFiles
+    files: Sequence[Path]
+    start: int
+    """The number of the first row."""
+    folder: Path
+    """The folder for the parts, which must not exist."""
+    parts: int
+    """The number of parts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitFiles:
+    """Files whose rows are in temporary files, by the hash of their ids."""
+
+    parts: Sequence[Path]
+    """The temporary file of each part."""
+    unnumbered: pa.Table
+    """The rows without an id that can be read."""
+    keys: pa.Array
+    """The nearest ids above and below these rows, and null where there is none in these files."""
+    rows: int
+    """The number of all rows."""
+
+
+def split_files(task: SplitTask) -> SplitFiles:
+    """Split the rows of some files into temporary files. Rows are numbered over all files of the
+    sheet.
     """
-    files = find_files(path)
-    headers = _read_headers(files)
-    names = [field.name for field in headers]
-    mapper = Mapper.of(str(path), {**options.defaults, **options.mapping})
-    check_mapping(str(path), options.mapping, names)
-    if not mapper.score(names):
-        raise mapper.unusable_error([names])
-    columns = {column: names[at] for column, at in mapper.match(names, names).columns.items()}
-    if "id" not in columns:
-        raise SheetError(
-            f"{path} has no column of ids",
-            hint="A sheet of several files needs an id in the rows of the store's pets. Read it as "
-            "one table, for example with pandas.read_parquet, and plan that.",
-        )
-    schema = headers.append(pa.field(ROW, pa.int64())).append(pa.field(KEY, pa.int64()))
-    lacking = [schema.empty_table()]
-    neighbours = _Neighbours()
-    total = 0
-    with PartWriter(folder, parts, schema, KEY) as writer:
-        for batch in _iter_batches(files):
-            keys = _read_keys(batch[columns["id"]])
-            numbers = pa.array(np.arange(total + 1, total + len(batch) + 1))
-            table = batch.append_column(ROW, numbers).append_column(KEY, keys)
-            neighbours.add(keys)
-            writer.write(table.cast(schema))
+    schema, header = task.sheet.schema, task.sheet.columns["id"]
+    lacking, edges = [schema.empty_table()], [pa.array([], pa.int64())]
+    number = task.start
+    with PartWriter(task.folder, task.parts, schema, KEY) as writer:
+        for batch in _iter_batches(task.files):
+            keys = _read_keys(batch[header])
+            numbers = pa.array(np.arange(number, number + len(batch)))
+            table = batch.append_column(ROW, numbers).append_column(KEY, keys).cast(schema)
+            writer.write(table)
             if keys.null_count:
-                lacking.append(table.filter(keys.is_null()).cast(schema))
-            total += len(batch)
-    return SplitSheet(
-        source=str(path),
-        columns=columns,
+                lacking.append(table.filter(keys.is_null()))
+            edges.append(_near_missing(keys))
+            number += len(batch)
+    return SplitFiles(
         parts=writer.files,
         unnumbered=pa.concat_tables(lacking),
-        neighbours=frozenset(neighbours.ids),
-        rows=total,
+        keys=_near_missing(pa.concat_arrays(edges)),
+        rows=number - task.start,
     )
+
+
+def find_neighbours(files: Sequence[SplitFiles]) -> frozenset[int]:
+    """Return the nearest ids above and below the rows without an id."""
+    near = _near_missing(pa.concat_arrays([each.keys for each in files]))
+    keys = near.to_pylist()
+    return frozenset(
+        key
+        for at, key in enumerate(keys)
+        if key is not None and None in keys[max(at - 1, 0) : at + 2]
+    )
+
+
+def _near_missing(keys: pa.Array) -> pa.Array:
+    """Return the first and the last key, and, with the missing ones between them, the keys beside
+    missing ones. The result has the same neighbours of missing keys as the whole.
+    """
+    is_missing = np.array(keys.is_null())
+    keep = is_missing.copy()
+    keep[:-1] |= is_missing[1:]
+    keep[1:] |= is_missing[:-1]
+    keep[:1] = keep[-1:] = True
+    return keys.filter(pa.array(keep))
 
 
 def _read_headers(files: Sequence[Path]) -> pa.Schema:
@@ -168,31 +239,3 @@ def _read_keys(cells: pa.ChunkedArray) -> pa.Array:
         except pa.ArrowInvalid:
             pass
     return pa.nulls(len(column), pa.int64())
-
-
-class _Neighbours:
-    """Collects the nearest ids above and below the rows without an id."""
-
-    def __init__(self) -> None:
-        self.ids: set[int] = set()
-        self._last: int | None = None
-        self._is_open = False
-
-    def add(self, keys: pa.Array) -> None:
-        """Take the ids of the next rows."""
-        is_valid = np.array(keys.is_valid())
-        places = np.flatnonzero(is_valid)
-        values = keys.drop_null().to_numpy()
-        if len(places) and self._is_open:
-            self.ids.add(int(values[0]))
-            self._is_open = False
-        lacking = np.flatnonzero(~is_valid)
-        if len(lacking):
-            after = np.searchsorted(places, lacking)
-            self.ids.update(values[after[after > 0] - 1].tolist())
-            self.ids.update(values[after[after < len(places)]].tolist())
-            if (after == 0).any() and self._last is not None:
-                self.ids.add(self._last)
-            self._is_open = self._is_open or bool((after == len(places)).any())
-        if len(values):
-            self._last = int(values[-1])

@@ -27,7 +27,7 @@ from petsync.plan.fields import Usage, normalize
 from petsync.scale.executors import Workers
 from petsync.scale.parts import BASE_FOLDER, PartFolder
 from petsync.scale.reduce import KEY, ROW, PartFiles, Reduced, Wanted, find_named, reduce_part
-from petsync.scale.sheets import SplitSheet, split_sheet
+from petsync.scale.sheets import SheetFiles, SplitFiles, find_neighbours, split_files
 from petsync.scale.snapshot import PARTS, snapshot_to
 from petsync.store.runs import History
 from petsync.table.arrow import PetTable, sorted_by_id
@@ -36,6 +36,9 @@ from petsync.table.options import ReadOptions
 from petsync.table.sheet import Sheet
 
 __all__ = ["FolderComparer"]
+
+_GROUPS = 16
+"""The maximum number of groups of files that are split at once."""
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -80,20 +83,23 @@ class FolderComparer:
             tempfile.TemporaryDirectory(prefix="petsync-") as temporary,
         ):
             folder = Path(temporary)
-            now, sheet = await _both(
+            (folder / "sheet").mkdir()
+            files = await asyncio.to_thread(SheetFiles.find, path, options)
+            tasks = files.tasks(_GROUPS, folder / "sheet", number)
+            now, split = await _both(
                 self._take_snapshot(store, statuses, folder / "store", number),
-                asyncio.to_thread(split_sheet, path, options, folder / "sheet", number),
+                asyncio.to_thread(lambda: [*workers.run(split_files, tasks)]),
             )
             parts = [
                 PartFiles(
-                    sheet=sheet.parts[n],
-                    columns=sheet.columns,
+                    sheet=tuple(each.parts[n] for each in split),
+                    columns=files.columns,
                     store=now.locate(n),
                     base=None if base is None else base.locate(n),
                 )
                 for n in range(number)
             ]
-            whole = _Whole(now, sheet, base, options, parts, workers)
+            whole = _Whole(now, files, split, base, options, parts, workers)
             await asyncio.to_thread(whole.reduce)
             ids = await asyncio.to_thread(self._find_concerned)
             await asyncio.to_thread(whole.add_named, {*keep, *ids})
@@ -135,13 +141,15 @@ class _Whole:
     def __init__(
         self,
         store: PartFolder,
-        sheet: SplitSheet,
+        files: SheetFiles,
+        split: Sequence[SplitFiles],
         base: PartFolder | None,
         options: ReadOptions,
         parts: Sequence[PartFiles],
         workers: Workers,
     ) -> None:
-        self._store, self._split, self._base, self._options = store, sheet, base, options
+        self._store, self._files, self._split = store, files, split
+        self._base, self._options = base, options
         self._parts, self._workers = parts, workers
         self._found: list[Reduced] = []
 
@@ -165,26 +173,28 @@ class _Whole:
         places[np.array(rows[KEY].is_null())] = -1
         is_new = places < 0
         names, photos = set[str](), set[str]()
-        if (header := self._split.columns.get("name")) is not None:
+        if (header := self._files.columns.get("name")) is not None:
             own = pets["name"].take(pa.array(np.where(is_new, 0, places))) if len(pets) else None
             cells = rows[header].cast(pa.large_string())
             is_other = is_new
             if own is not None:
                 is_other = is_new | np.array(pc.fill_null(pc.not_equal(cells, own), True))
             names = {*map(normalize, pc.unique(cells.filter(pa.array(is_other))).to_pylist())}
-        if (header := self._split.columns.get("photo_urls")) is not None:
+        if (header := self._files.columns.get("photo_urls")) is not None:
             for cell in rows[header].filter(pa.array(is_new)).to_pylist():
                 urls = cell.split() if isinstance(cell, str) else cell or ()
                 photos |= {normalize(url) for url in urls}
         return Wanted(
             names=frozenset(names - {""}),
             photos=frozenset(photos - {""}),
-            ids=frozenset({*ids, *self._split.neighbours}),
+            ids=frozenset({*ids, *find_neighbours(self._split)}),
         )
 
     @property
     def _rows(self) -> pa.Table:
-        return _join([self._split.unnumbered, *(each.rows for each in self._found)], ROW)
+        return _join(
+            [*(each.unnumbered for each in self._split), *(each.rows for each in self._found)], ROW
+        )
 
     @property
     def _pets(self) -> pa.Table:
@@ -194,7 +204,8 @@ class _Whole:
     def sheet(self) -> Sheet:
         """The sheet, with its base."""
         statuses = frozenset[str]().union(*(each.statuses for each in self._found))
-        sheet = self._split.read(self._rows, self._options, statuses)
+        total = sum(each.rows for each in self._split)
+        sheet = self._files.read(self._rows, self._options, statuses, total)
         if self._base is None:
             return sheet
         manifest = self._base.manifest
