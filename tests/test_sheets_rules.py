@@ -83,6 +83,8 @@ CASES = [
     Case("category-text", "category", "{'id': 1, 'name': 'Dogs'}", None, "a program", "Write Dogs"),
     Case("name-text", "name", "['Bello']", "('Bello',)", "for a list", "Write Bello"),
     Case("category-numbered", "category", "1:Dogs", "1:Dogs", "its number", "Write Dogs"),
+    Case("category-numbered", "category", f"{10**19}:Dogs", f"{10**19}:Dogs", "its number", ""),
+    Case("category-numbered", "category", '1:"Dogs', '1:"Dogs', "its number", ""),
     Case("nul-character", "name", None, "Bel\0lo", "NUL", "Type the value again"),
     Case("nul-character", "status", None, "so\0ld", "NUL", "Type the value again"),
     Case("nul-character", "id", None, "1\x002", "NUL", "Type the value again"),

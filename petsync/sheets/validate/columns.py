@@ -1416,7 +1416,10 @@ def _note_numbered(column: Column, exported: Container[str]) -> None:
     """Note numbers before the names of categories."""
     rows = rows_starting_with(column.cells.text, _NUMBER_BEGINS)
     for at, text in _matching_cells(column, rows, _NUMBERED, exported):
-        parsed = parse_tags(text)
+        try:
+            parsed = parse_tags(text)
+        except CellError:  # The number is too large, or a quote is not closed.
+            parsed = ()
         name = (parsed[0].name or None) if len(parsed) == 1 else None
         hint = f"Write {name}." if name else ""
         column.note(at, "category-numbered", suggestion=hint, meant=name)
