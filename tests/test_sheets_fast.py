@@ -464,6 +464,33 @@ def test_blanks_are_trimmed_alike(texts):
     assert cells.find_blank().tolist() == [not trim(text) for text in texts]
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    texts=st.lists(
+        st.text(
+            st.sampled_from("\0\t !az~éß茶\U0001f3f4") | st.characters(codec="utf-8"), max_size=4
+        )
+    ),
+    marks=st.binary(max_size=12) | st.sampled_from([bytes(range(256)), b"\0", b"az", b"\xff\0"]),
+    before=st.integers(0, 2),
+)
+def test_bytes_are_found_wherever_they_are(texts, marks, before):
+    """Bytes of a column are found at every position, and at the edges of every cell."""
+    cells = Cells(pa.array(["\0é"] * before + texts, pa.large_string()).slice(before))
+    encoded = [text.encode() for text in texts]
+    found = cells.utf8.find(marks)
+    assert found.tolist() == [n for n, byte in enumerate(b"".join(encoded)) if byte in marks]
+    owners = [row for row, text in enumerate(encoded) for byte in text if byte in marks]
+    assert cells.utf8.rows(found).tolist() == sorted({*owners})
+    assert cells.utf8.start_with(marks).tolist() == [text[:1] in each(marks) for text in encoded]
+    assert cells.utf8.end_with(marks).tolist() == [text[-1:] in each(marks) for text in encoded]
+
+
+def each(marks):
+    """Return the bytes one by one."""
+    return {bytes([mark]) for mark in marks}
+
+
 def test_equal_lists_are_not_one_list():
     """Equal lists of two rows are separate objects, so a change to one row changes no other."""
     column = column_of(["calm; shy", "calm; shy", '"calm"', '"calm"'])

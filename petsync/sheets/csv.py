@@ -21,7 +21,7 @@ from pyarrow import csv as arrow_csv
 from petsync._display import count
 from petsync.errors import SheetError
 from petsync.sheets.files import AS_ENCODED, AS_UTF8, MAX_LINE, EncodingError, Source
-from petsync.sheets.grid import ROW_NUMBER, Bools, CellEdits, CellKind, Fault, Grid, Rows
+from petsync.sheets.grid import ROW_NUMBER, Bools, CellEdits, CellKind, Cells, Fault, Grid, Rows
 from petsync.sheets.headers import Mapper
 from petsync.sheets.validate import text
 from petsync.table.cells import BLANKS
@@ -57,7 +57,7 @@ __all__ = [
 # there is only one way to read the block.
 
 
-BLOCK_SIZE = 1 << 20
+BLOCK_SIZE = 1 << 22
 """The size of a block, in bytes."""
 MAX_CELL_LENGTH = 131_072
 """The maximum number of characters of a cell: the default limit of `csv`."""
@@ -126,9 +126,11 @@ def _find_line_breaks(data: bytes, start: int, stop: int) -> _Positions:
     """
     raw = np.frombuffer(data, np.uint8)
     feeds = np.flatnonzero(raw[start:stop] == _LF)
-    if data.find(b"\r", start, stop) < 0:
+    is_return = raw[start:stop] == _CR
+    pairs = np.count_nonzero(is_return[feeds[feeds > 0] - 1])
+    if pairs == np.count_nonzero(is_return):
         return feeds
-    returns = np.flatnonzero(raw[start:stop] == _CR)
+    returns = np.flatnonzero(is_return)
     behind = np.minimum(returns + start + 1, len(raw) - 1)
     return np.union1d(feeds, returns[raw[behind] != _LF])
 
@@ -139,13 +141,14 @@ def _are_quotes_plain(raw: np.ndarray[Any, Any], quotes: _Positions, delimiter: 
     """
     if len(quotes) % 2:
         return False
-    edges = (delimiter, _LF, _CR)
     opening, closing = quotes[::2], quotes[1::2]
     doubled = opening[1:] == closing[:-1] + 1
-    before = np.isin(raw[opening - 1], edges)
+    is_edge = np.zeros(256, dtype=bool)
+    is_edge[[delimiter, _LF, _CR]] = True
+    before = is_edge[raw[opening - 1]]
     before[1:] |= doubled
     before[:1] |= opening[:1] == 0
-    behind = np.isin(raw[np.minimum(closing + 1, len(raw) - 1)], edges)
+    behind = is_edge[raw[np.minimum(closing + 1, len(raw) - 1)]]
     behind[:-1] |= doubled
     behind[-1:] |= closing[-1:] + 1 == len(raw)
     return bool(before.all() and behind.all())
@@ -168,7 +171,11 @@ def _parse_columns(
         )
     except pa.ArrowInvalid:
         return None
-    return [column.combine_chunks() for column in table.itercolumns()]
+    # A block is one chunk, unless it has no records.
+    return [
+        column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        for column in table.itercolumns()
+    ]
 
 
 # Reading CSV: detect the delimiter, decode strictly, and number each record by its first line.
@@ -369,6 +376,12 @@ def is_ragged(cells: Sequence[str], width: int) -> bool:
     return len(cells) < width or any(cell.strip() for cell in cells[width:])
 
 
+_JOINED_PARTS = 16
+"""So many parts of a column are joined at once. Arrow returns the memory of a large part as soon as
+it is freed, but that of small parts only with that of their neighbours, from other columns.
+"""
+
+
 class _Body:
     """The rows below the header, collected as Arrow columns."""
 
@@ -417,9 +430,13 @@ class _Body:
 
     def _add(self, lines: np.ndarray[Any, np.dtype[np.int64]], columns: Sequence[Any]) -> None:
         self._lines.append(lines)
+        is_full = len(self._lines) % _JOINED_PARTS == 0
         for parts, kinds, column in zip(self._column_parts, self._kinds, columns, strict=True):
-            kinds |= {self._size + at: kind for at, kind in text.kinds(column)}
-            parts.append(_unescape_column(column))
+            cells = Cells(column)
+            kinds |= {self._size + at: kind for at, kind in text.kinds(cells)}
+            parts.append(_unescape_column(cells))
+            if is_full:
+                parts[-_JOINED_PARTS:] = [pa.concat_arrays(parts[-_JOINED_PARTS:])]
         self._size += len(lines)
 
     def _pad_record(self, at: int, cells: list[str] | None) -> list[str]:
@@ -453,14 +470,14 @@ def _join_parts(parts: list[Any]) -> Any:
     return joined
 
 
-def _unescape_column(column: Any) -> Any:
+def _unescape_column(cells: Cells) -> Any:
     """Return the column without the apostrophes that `escape_formula` adds."""
-    guarded = pc.starts_with(column, "'")
-    if not pc.any(guarded).as_py():
-        return column
-    texts = column.filter(guarded).to_pylist()
+    guarded = pa.array(cells.utf8.start_with(b"'"))
+    if not guarded.true_count:
+        return cells.text
+    texts = cells.text.filter(guarded).to_pylist()
     unescaped = [text[1:] if _GUARDED.match(text) else text for text in texts]
-    return pc.replace_with_mask(column, guarded, pa.array(unescaped, pa.large_string()))
+    return pc.replace_with_mask(cells.text, guarded, pa.array(unescaped, pa.large_string()))
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,8 +28,6 @@ __all__ = [
     "TextBytes",
     "letter",
     "merge_rows",
-    "rows_starting_with",
-    "text_bytes",
 ]
 
 
@@ -38,15 +37,71 @@ __all__ = [
 Rows = np.ndarray[Any, np.dtype[np.intp]]
 Bytes = np.ndarray[Any, Any]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
+_NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 
-_PART_SIZE = 1 << 20
+_PART_SIZE = 1 << 18
+"""The bytes that are searched at once: their masks stay in the cache of the processor."""
+_MAX_COMPARISONS = 8
+"""Looking each byte up in a table costs as much as this number of comparisons."""
+_USUAL = b"\n " + bytes(range(ord("-"), ord(";") + 1)) + string.ascii_letters.encode()
+"""The bytes of most cells. The positions of all others are few, and are searched for only once."""
+_MIN_USUAL = 16
+"""So many usual bytes for each other byte make it worth to keep the positions of the others."""
 
 
-class TextBytes(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class TextBytes:
     """The UTF-8 of all cells, one after the other, and the offset of each cell and of the end."""
 
     data: np.ndarray[Any, np.dtype[np.uint8]]
     offsets: np.ndarray[Any, np.dtype[np.int64]]
+
+    @classmethod
+    def of(cls, text: Any) -> TextBytes:
+        """Return the bytes of an Arrow array of large_string, without copying them."""
+        _, places, content = text.buffers()
+        if places is None or content is None or not len(text):
+            return cls(np.zeros(0, dtype=np.uint8), np.zeros(len(text) + 1, dtype=np.int64))
+        offsets = np.frombuffer(places, np.int64)[text.offset : text.offset + len(text) + 1]
+        start, end = offsets[0], offsets[-1]
+        return cls(
+            np.frombuffer(content, np.uint8)[start:end], offsets - start if start else offsets
+        )
+
+    @cached_property
+    def first(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """The first byte of each cell; 0 for an empty cell."""
+        return self._edge(self.offsets[:-1])
+
+    @cached_property
+    def last(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """The last byte of each cell; 0 for an empty cell."""
+        return self._edge(self.offsets[1:] - 1)
+
+    @cached_property
+    def _extremes(self) -> tuple[int, int]:
+        """The lowest and the highest byte that occur."""
+        if not len(self.data):
+            return 256, -1
+        return int(self.data.min()), int(self.data.max())
+
+    @property
+    def is_empty(self) -> Bools:
+        """A mask of the empty cells."""
+        result: Bools = self.offsets[:-1] == self.offsets[1:]
+        return result
+
+    def has_only(self, marks: bytes) -> bool:
+        """Return true if all bytes are in the range from the first to the last of `marks`."""
+        lowest, highest = self._extremes
+        return marks[0] <= lowest and highest <= marks[-1]
+
+    def _edge(self, places: Rows) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        if not len(self.data):
+            return np.zeros(len(places), dtype=np.uint8)
+        edge: np.ndarray[Any, np.dtype[np.uint8]] = self.data.take(places, mode="clip")
+        edge[self.is_empty] = 0
+        return edge
 
     def places(self, matches: Callable[[Bytes], Bytes]) -> Rows:
         """Return the positions of the bytes that `matches` selects. `matches` gets one part at a
@@ -60,10 +115,26 @@ class TextBytes(NamedTuple):
 
     def find(self, marks: bytes) -> Rows:
         """Return the positions of the bytes that are in `marks`."""
-        if len(marks) == 1:
-            return self.places(lambda data: data == marks[0])
-        table = _table_of(marks)
-        return self.places(lambda data: table[data])
+        lowest, highest = self._extremes
+        marks = bytes(mark for mark in marks if lowest <= mark <= highest)
+        if not marks:
+            return _NO_ROWS
+        if _table_of(_USUAL)[[*marks]].any() or self._unusual is None:
+            return self.places(lambda data: _are_in(data, marks))
+        return self._unusual[_table_of(marks)[self.data[self._unusual]]]
+
+    @cached_property
+    def _unusual(self) -> Rows | None:
+        """The positions of the bytes that are not in _USUAL; None if these are many."""
+        parts: list[Rows] = []
+        remaining = len(self.data) // _MIN_USUAL
+        for at in range(0, len(self.data), _PART_SIZE):
+            found = np.flatnonzero(~_are_usual(self.data[at : at + _PART_SIZE]))
+            remaining -= len(found)
+            if remaining < 0:
+                return None
+            parts.append(found + at)
+        return np.concatenate(parts)
 
     def bytes_after(self, places: Rows, *, by: int = 1) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Return the bytes `by` positions after those at `places`; 0 after the last byte."""
@@ -77,25 +148,25 @@ class TextBytes(NamedTuple):
             return places
         return np.unique(np.searchsorted(self.offsets, places, side="right") - 1)
 
+    def rows_starting_with(self, marks: bytes) -> Rows:
+        """Return the rows of the cells whose first byte is one of `marks`."""
+        return np.flatnonzero(self.start_with(marks))
 
-def text_bytes(text: Any) -> TextBytes:
-    """Return the bytes of an Arrow array of large_string."""
-    _, places, content = text.buffers()
-    if places is None or content is None or not len(text):
-        return TextBytes(np.zeros(0, dtype=np.uint8), np.zeros(len(text) + 1, dtype=np.int64))
-    offsets = np.frombuffer(places, np.int64)[text.offset : text.offset + len(text) + 1]
-    start, end = offsets[0], offsets[-1]
-    return TextBytes(np.frombuffer(content, np.uint8)[start:end], offsets - start)
+    def start_with(self, marks: bytes) -> Bools:
+        """Return a mask of the cells whose first byte is one of `marks`."""
+        return self._are_in_cells(self.first, marks)
 
+    def end_with(self, marks: bytes) -> Bools:
+        """Return a mask of the cells whose last byte is one of `marks`."""
+        return self._are_in_cells(self.last, marks)
 
-def rows_starting_with(text: Any, marks: bytes) -> Rows:
-    """Return the rows of an Arrow array of large_string whose first byte is one of `marks`."""
-    data, offsets = text_bytes(text)
-    if not len(data):
-        return np.zeros(0, dtype=np.intp)
-    starts, ends = offsets[:-1], offsets[1:]
-    first = data[np.minimum(starts, len(data) - 1)]
-    return np.flatnonzero(_table_of(marks)[first] & (starts < ends))
+    def _are_in_cells(self, edge: Bytes, marks: bytes) -> Bools:
+        lowest, highest = (int(edge.min()), int(edge.max())) if len(edge) else (256, -1)
+        marks = bytes(mark for mark in marks if lowest <= mark <= highest)
+        if not marks:
+            return np.zeros(len(edge), dtype=bool)
+        mask = _are_in(edge, marks)
+        return mask & ~self.is_empty if 0 in marks else mask
 
 
 def merge_rows(*parts: Rows) -> Rows:
@@ -103,7 +174,43 @@ def merge_rows(*parts: Rows) -> Rows:
     filled = [rows for rows in parts if len(rows)]
     if len(filled) > 1:
         return np.unique(np.concatenate(filled))
-    return filled[0] if filled else np.zeros(0, dtype=np.intp)
+    return filled[0] if filled else _NO_ROWS
+
+
+def _are_in(data: Bytes, marks: bytes) -> Bytes:
+    """Return a mask of the bytes that are in `marks`."""
+    spans = _spans_of(marks)
+    if len(spans) > _MAX_COMPARISONS:
+        looked_up: Bytes = _table_of(marks)[data]
+        return looked_up
+    mask = _are_within(data, *spans[0])
+    for span in spans[1:]:
+        mask |= _are_within(data, *span)
+    return mask
+
+
+def _are_usual(data: Bytes) -> Bytes:
+    """Return a mask of the bytes in _USUAL."""
+    mask = _are_within(data | 0x20, ord("a"), ord("z"))
+    mask |= _are_within(data, ord("-"), ord(";"))
+    mask |= data == ord(" ")
+    mask |= data == ord("\n")
+    return mask
+
+
+def _are_within(data: Bytes, lowest: int, highest: int) -> Bytes:
+    # A byte below the lowest one wraps around to a large number.
+    is_within: Bytes = data == lowest if lowest == highest else data - lowest <= highest - lowest
+    return is_within
+
+
+@cache
+def _spans_of(marks: bytes) -> list[tuple[int, int]]:
+    """Return the first and the last byte of each run of consecutive bytes in `marks`."""
+    there = {*marks}
+    starts = (mark for mark in there if mark - 1 not in there)
+    ends = (mark for mark in there if mark + 1 not in there)
+    return list(zip(sorted(starts), sorted(ends), strict=True))
 
 
 @cache
@@ -155,7 +262,7 @@ class Fault(NamedTuple):
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cells:
     """The cells of one column."""
 
@@ -169,6 +276,11 @@ class Cells:
     def __len__(self) -> int:
         return len(self.text)
 
+    @cached_property
+    def utf8(self) -> TextBytes:
+        """The bytes of all cells."""
+        return TextBytes.of(self.text)
+
     def trim(self) -> Any:
         """Return the text without the whitespace around it, as an Arrow array."""
         rows = self._find_spaced()
@@ -181,21 +293,16 @@ class Cells:
 
     def find_blank(self) -> Bools:
         """Return a mask of the blank cells."""
-        offsets = text_bytes(self.text).offsets
-        empty: Bools = offsets[:-1] == offsets[1:]
+        empty = self.utf8.is_empty
         rows = self._find_spaced()
         if len(rows):
             trimmed = pc.utf8_trim(self.text.take(pa.array(rows)), characters=BLANKS)
             empty[rows] = np.asarray(pc.equal(pc.binary_length(trimmed), 0))
         return empty if self.kinds is None else empty & np.isin(self.kinds, _BLANK_KINDS)
 
-    def _find_spaced(self) -> np.ndarray[Any, Any]:
+    def _find_spaced(self) -> Rows:
         """Return the rows whose first or last byte may belong to whitespace."""
-        data, offsets = text_bytes(self.text)
-        filled = np.flatnonzero(offsets[:-1] < offsets[1:])
-        is_spaced = _table_of(_FIRST_BYTES)[data[offsets[filled]]]
-        is_spaced |= _table_of(_LAST_BYTES)[data[offsets[filled + 1] - 1]]
-        return filled[is_spaced]
+        return np.flatnonzero(self.utf8.start_with(_FIRST_BYTES) | self.utf8.end_with(_LAST_BYTES))
 
     @classmethod
     def concat(cls, parts: Sequence[Cells]) -> Cells:
@@ -208,16 +315,6 @@ class Cells:
             for part in parts
         ]
         return cls(pa.concat_arrays(texts), np.concatenate(kinds))
-
-    def part(self, start: int, stop: int) -> Cells:
-        """Return the cells from `start` up to but not including `stop`."""
-        kinds = None if self.kinds is None else self.kinds[start:stop]
-        return Cells(self.text.slice(start, max(stop - start, 0)), kinds)
-
-    def slices(self, size: int) -> Iterator[tuple[int, Cells]]:
-        """Yield the cells, `size` at a time, with the position of the first."""
-        for start in range(0, len(self), size):
-            yield start, self.part(start, start + size)
 
     def take(self, positions: np.ndarray[Any, Any]) -> Cells:
         """Return the cells at `positions`, in that order."""

@@ -8,6 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -314,8 +315,9 @@ def read_sheet(path: str | Path, **options: Unpack[SheetKeywords]) -> Sheet:
 
 def read_file(path: str | Path, options: ReadOptions) -> Sheet:
     """Return the file as a sheet. Raises SheetError and SettingsError as `read_sheet` does."""
-    with no_collection():
+    with no_collection(), ThreadPoolExecutor(1) as helper:
         source = load(Path(path), options.encoding)
+        digest = helper.submit(getattr, source, "digest")
         used_encoding = source.encoding
         columns = options.columns
         base, base_refused = find_base(source)
@@ -326,10 +328,10 @@ def read_file(path: str | Path, options: ReadOptions) -> Sheet:
         # A status that was exported is valid, even if the store does not use it any more.
         exported_statuses = () if base is None else base.rows["status"].dropna().unique()
         known = frozenset([*options.known_statuses, *exported_statuses])
-        origin = Origin(str(source.path), source.digest)
+        origin = Origin(str(source.path), digest.result())
         heads = grid.heads
         # Release the bytes, which may be many.
-        del source
+        del source, digest
         sheet = validate_grid(grid, origin, columns, (options.statuses, known), options.clear, base)
     # Arrow keeps freed memory for itself, which the comparison would need in addition.
     del grid
@@ -460,12 +462,13 @@ class _SheetReader:
             "photo_urls": columns.photos,
             ACTION: columns.actions,
         }
-        # Find these notes before the lists are validated: the lists take the most memory, and this
-        # step needs memory temporarily.
-        cell_notes = self._cell_notes()
-        for name in self.headers.columns:
-            self._validate_column(name, validators[name])
-        self.values.setdefault(ACTION, texts(["merge"] * len(self.grid.rows)))
+        with ThreadPoolExecutor(1) as helper:
+            found = helper.submit(self._cell_notes)
+            for name in self.headers.columns:
+                self._validate_column(name, validators[name])
+            cell_notes = found.result()
+        if ACTION not in self.values:
+            self.values[ACTION] = texts(["merge"] * len(self.grid.rows))
         self.notes.take(cell_notes)
         # The cells of a faulty row may be in the wrong columns, so drop the row's findings, except
         # those on its id.

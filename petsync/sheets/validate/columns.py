@@ -27,9 +27,8 @@ from petsync.sheets.grid import (
     Cells,
     Grid,
     Rows,
+    TextBytes,
     merge_rows,
-    rows_starting_with,
-    text_bytes,
 )
 from petsync.sheets.headers import ACTION, Headers, own_results
 from petsync.sheets.validate import findings
@@ -246,6 +245,10 @@ _FOLLOWERS = "".join(
 _MARKER_CURE = "Write {} to empty the field; put an apostrophe before the text if it is intended."
 _SUSPECT = f"[\\x{{FFFD}}\\x{{300}}-\\x{{36F}}]|[\u00c2-\u00f4][{re.escape(_FOLLOWERS)}]"
 
+_LETTER_LEAD = 0xC3
+"""The first byte, in UTF-8, of the letters from U+00C0 to U+00FF."""
+_SUSPECT_LEADS = bytes({char.encode()[0] for char in "\ufffd\u0300\u036f"} | {_LETTER_LEAD})
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -343,10 +346,13 @@ def _validate_distinct(
 
 def note_damage(column: Column) -> None:
     """Note texts that were decoded wrongly, and decomposed accents."""
-    text = column.cells.text
-    # Most cells are plain ASCII, and the pattern is slow.
-    rows = np.flatnonzero(~np.asarray(pc.string_is_ascii(text)))
-    suspect = pc.match_substring_regex(_take_rows(text, rows), _SUSPECT)
+    text, cell_bytes = column.cells.text, column.cells.utf8
+    # The pattern is slow, and most letters with an accent are before an ASCII character.
+    leads = cell_bytes.find(_SUSPECT_LEADS)
+    is_letter = cell_bytes.data[leads] == _LETTER_LEAD
+    leads = leads[~is_letter | (cell_bytes.bytes_after(leads, by=2) >= 0x80)]
+    rows = cell_bytes.rows(leads)
+    suspect = pc.match_substring_regex(text.take(pa.array(rows)), _SUSPECT)
     for at in rows[positions(suspect)].tolist():
         for rule, suggestion, meant in _damage(text[at].as_py()):
             column.note(at, rule, "", suggestion, meant=meant)
@@ -504,6 +510,7 @@ def _guess_id(text: str) -> tuple[str, str | None]:
 
 Numbers = pd.arrays.IntegerArray
 _PLAIN = r"^(?:0|-?[1-9][0-9]{0,17})$"
+_PLAIN_DIGITS = 18
 _IMPRECISE_ID = 10**15
 _RULES = {
     CellKind.BOOLEAN: "id-not-a-cell",
@@ -521,7 +528,7 @@ _CATEGORY_ID_CURES = {"id-not-a-number": "Write the category's number, or leave 
 def numbers(column: Column) -> Numbers:
     """Return the column as Int64, with missing values for cells without a usable number."""
     trimmed = column.cells.trim()
-    is_plain = np.asarray(pc.match_substring_regex(trimmed, _PLAIN)) & column.has_value
+    is_plain = _are_plain(column.cells, trimmed) & column.has_value
     values = pc.cast(pc.if_else(pa.array(is_plain), trimmed, "0"), pa.int64())
     exact = np.array(values.to_numpy(zero_copy_only=False))
     is_known = is_plain & ~_note_imprecise(column, exact)
@@ -534,6 +541,17 @@ def numbers(column: Column) -> Numbers:
             exact[at], is_known[at] = number, True
     _note_spaces(column, trimmed)
     return Numbers(exact, ~is_known)
+
+
+def _are_plain(cells: Cells, trimmed: Any) -> Bools:
+    """Return a mask of the cells with a whole number as petsync writes it; `trimmed` has the texts
+    without spaces.
+    """
+    if not cells.utf8.has_only(b"0123456789"):
+        return np.asarray(pc.match_substring_regex(trimmed, _PLAIN))
+    lengths = np.diff(cells.utf8.offsets)
+    is_padded: Bools = (cells.utf8.first == ord("0")) & (lengths > 1)
+    return (lengths >= 1) & (lengths <= _PLAIN_DIGITS) & ~is_padded
 
 
 def pet_ids(column: Column, base: Base | None) -> Numbers:
@@ -614,8 +632,8 @@ def _note_spaces(column: Column, trimmed: Any) -> None:
 
 
 T = TypeVar("T")
-_CHUNK_ROWS = 1 << 16
 _MAX_ITEMS = 20
+_NOT_IN_ADDRESSES = bytes(range(ord(" ") + 1)) + b'"|'
 _LIST_BEGINS = bytes({char.encode()[0] for char in BLANKS + "[({<"})
 _LISTED = f"^[{re.escape(BLANKS)}]*(?:{LIST_LITERAL.pattern})"
 _TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
@@ -662,18 +680,13 @@ def _lists(
     """Return the lists of all rows. Cells that `plain` accepts are read together and need no note;
     the others are validated one by one.
     """
-    parts: list[Items] = []
-    for start, cells in column.cells.slices(_CHUNK_ROWS):
-        has_value = column.has_value[start : start + len(cells)]
-        items, is_read = plain(cells, has_value & ~_are_program_lists(cells.text))
-        parts.append(items)
-        has_value[is_read] = False
-    pa.default_memory_pool().release_unused()
+    items, is_read = plain(column.cells, column.has_value & ~_are_program_lists(column.cells))
+    column.has_value[is_read] = False
     rows = positions(column.has_value)
     values = validate_each(column, validate) if rows else []
     others = {at: None if values[at] is None else [*values[at]] for at in rows}
     others |= {at: [] for at in positions(column.clear)}
-    items = Items.join(parts) if parts else Items.of([], has_ids=plain is _plain_tags)
+    pa.default_memory_pool().release_unused()
     return ListArray(items.replace(others) if others else items)
 
 
@@ -683,20 +696,60 @@ def _plain_tags(cells: Cells, has_value: Bools) -> tuple[Items, Bools]:
 
     Each distinct item of these cells is parsed once.
     """
-    split = pc.split_pattern(cells.text, ";")
-    coded = pc.dictionary_encode(split.flatten())
-    item_tags = [_plain_tag(item) for item in coded.dictionary.to_pylist()]
+    split = _split_before_semicolons(cells.utf8)
+    coded = pc.dictionary_encode(split.items)
+    item_tags = [_plain_tag(item.removeprefix(";")) for item in coded.dictionary.to_pylist()]
     numbers: dict[Tag | None, int] = {}
     number = np.array([numbers.setdefault(tag, len(numbers)) for tag in item_tags], dtype=np.int64)
     codes = number[coded.indices.to_numpy()]
-    is_plain = has_value & ~_rows_with_any(codes == numbers.get(None, -1), split)
-    is_plain &= ~_rows_with_repeats(pa.array(codes), split)
+    is_plain = has_value & ~split.rows_with(codes == numbers.get(None, -1))
+    is_plain &= ~split.rows_with_repeats(lambda distance: codes[:-distance] == codes[distance:])
     names = pa.array([tag and tag.name for tag in numbers], pa.large_string())
     ids = pa.array([tag and tag.id for tag in numbers], pa.int64())
     places = pa.array(codes)
     return Items(
-        _lists_of(names.take(places), split, is_plain), _lists_of(ids.take(places), split, is_plain)
+        split.lists_of(names.take(places), is_plain), split.lists_of(ids.take(places), is_plain)
     ), is_plain
+
+
+class _Split(NamedTuple):
+    """The items of all cells, one after the other, and the bounds of each cell's items."""
+
+    items: Any
+    bounds: np.ndarray[Any, np.dtype[np.int64]]
+
+    def rows_with(self, items: Bools) -> Bools:
+        """Return a mask of the rows with at least one item in the mask `items`."""
+        result = np.zeros(len(self.bounds) - 1, dtype=bool)
+        result[np.searchsorted(self.bounds, np.flatnonzero(items), side="right") - 1] = True
+        return result
+
+    def rows_with_repeats(self, are_equal: Callable[[int], Bools]) -> Bools:
+        """Return a mask of the rows with a repeated item, or with very many items. `are_equal`
+        returns which items equal the one that is so many items behind it.
+        """
+        counts = np.diff(self.bounds)
+        rows = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        repeating: Bools = counts > _MAX_ITEMS
+        for distance in range(1, min(_MAX_ITEMS, int(counts.max(initial=0)))):
+            is_same = are_equal(distance) & (rows[distance:] == rows[:-distance])
+            repeating[rows[:-distance][is_same]] = True
+        return repeating
+
+    def lists_of(self, items: pa.Array, rows: Bools) -> pa.LargeListArray:
+        """Return these values of the items as lists, null for rows that are not in the mask."""
+        return pa.LargeListArray.from_arrays(pa.array(self.bounds), items, mask=pa.array(~rows))
+
+
+def _split_before_semicolons(cell_bytes: TextBytes) -> _Split:
+    """Return the items of the cells, each with the semicolon before it, without copying them."""
+    marks = cell_bytes.find(b";")
+    places = _merge_places(cell_bytes.offsets, marks)
+    items = pa.LargeStringArray.from_buffers(
+        len(places) - 1, pa.py_buffer(places), pa.py_buffer(cell_bytes.data)
+    )
+    bounds = np.searchsorted(marks, cell_bytes.offsets) + np.arange(len(cell_bytes.offsets))
+    return _Split(items, bounds)
 
 
 def _plain_tag(item: str) -> Tag | None:
@@ -713,63 +766,73 @@ def _plain_tag(item: str) -> Tag | None:
 def _plain_photos(cells: Cells, has_value: Bools) -> tuple[Items, Bools]:
     """Return the URLs of cells that contain only distinct web URLs, and a mask of these cells."""
     text = cells.trim()
-    for mark, separator in (("\r", "\r\n"), ("|", " | ")):
-        if (text_bytes(text).data == ord(mark)).any():
-            text = pc.replace_substring(text, separator, "\n")
-    split = pc.split_pattern(text, "\n")
-    items = split.flatten()
-    is_plain = has_value & ~_rows_with_any(~_plain_addresses(items), split)
-    is_plain &= ~_rows_with_repeats(items, split)
-    return Items(_lists_of(items, split, is_plain)), is_plain
+    text_bytes = cells.utf8 if text is cells.text else TextBytes.of(text)
+    if len(text_bytes.find(b"\r|")):
+        split = _split_urls(text_bytes)
+    else:  # Arrow needs less memory.
+        lists = pc.split_pattern(text, "\n")
+        offsets = np.array(lists.offsets, dtype=np.int64)
+        split = _Split(lists.flatten(), offsets - offsets[0])
+    items = split.items
+
+    def are_equal(distance: int) -> Bools:
+        first, second = items.slice(0, len(items) - distance), items.slice(distance)
+        return np.asarray(pc.equal(first, second))
+
+    is_plain = has_value & ~split.rows_with(~_plain_addresses(items))
+    is_plain &= ~split.rows_with_repeats(are_equal)
+    return Items(split.lists_of(items, is_plain)), is_plain
+
+
+def _split_urls(cell_bytes: TextBytes) -> _Split:
+    """Return the items of trimmed cells. A bar of several in a row is left in its item, which is no
+    web URL then.
+    """
+    begins, ends = _find_breaks(cell_bytes)
+    offsets = cell_bytes.offsets
+    bounds = np.searchsorted(begins, offsets) + np.arange(len(offsets))
+    # Each item is followed by the separator after it, which is empty at the end of a cell.
+    places = np.empty(2 * int(bounds[-1]) + 1, dtype=np.int64)
+    places[:-1:2] = _merge_places(offsets[:-1], ends)
+    places[1::2] = _merge_places(begins, offsets[1:])
+    places[-1] = offsets[-1]
+    del begins, ends
+    pieces = pa.LargeStringArray.from_buffers(
+        len(places) - 1, pa.py_buffer(places), pa.py_buffer(cell_bytes.data)
+    )
+    return _Split(pieces.take(pa.array(np.arange(0, len(pieces), 2, dtype=np.uint32))), bounds)
+
+
+def _find_breaks(cell_bytes: TextBytes) -> tuple[Rows, Rows]:
+    """Return where the separators between the URLs of trimmed cells begin and end."""
+    data, breaks, bars = cell_bytes.data, cell_bytes.find(b"\n"), cell_bytes.find(b"|")
+    is_spaced = (data[bars - 1] == ord(" ")) & (cell_bytes.bytes_after(bars) == ord(" "))
+    bars = bars[is_spaced & (data[bars - 2] != ord("|"))]
+    begins, ends = breaks - (data[breaks - 1] == ord("\r")), breaks + 1
+    if not len(bars):
+        return begins, ends
+    return _merge_places(begins, bars - 1), _merge_places(ends, bars + 2)
+
+
+def _merge_places(first: Rows, second: Rows) -> Rows:
+    """Return the positions of both arrays, which are in order, in order."""
+    places = np.concatenate([first, second])
+    places.sort(kind="stable")
+    return places
 
 
 def _plain_addresses(items: Any) -> Bools:
     """Return a mask of the items that begin like a web URL, without a quote, a bar or
     whitespace.
     """
-    is_plain = np.asarray(
-        pc.or_(pc.starts_with(items, "https://"), pc.starts_with(items, "http://"))
-    )
-    data = text_bytes(items)
-    is_strange = (data.data <= ord(" ")) | (data.data == ord('"')) | (data.data == ord("|"))
+    begins = pc.starts_with(items, "https://")
+    if begins.false_count:
+        begins = pc.or_(begins, pc.starts_with(items, "http://"))
+    item_bytes = TextBytes.of(items)
+    is_plain = np.array(begins)
+    is_plain[item_bytes.rows(item_bytes.find(_NOT_IN_ADDRESSES))] = False
     # The last character may be whitespace that is not ASCII.
-    is_strange[data.offsets[1:][is_plain] - 1] |= data.data[data.offsets[1:][is_plain] - 1] > ord(
-        "~"
-    )
-    is_plain[data.rows(np.flatnonzero(is_strange))] = False
-    return is_plain
-
-
-def _item_bounds(split: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the start of each row's items, and the end of the last row's items."""
-    ends: np.ndarray[Any, np.dtype[np.int64]] = np.array(split.offsets, dtype=np.int64)
-    ends -= ends[0]
-    return ends
-
-
-def _rows_with_any(items: Bools, split: Any) -> Bools:
-    """Return a mask of the rows with at least one true item."""
-    result = np.zeros(len(split), dtype=bool)
-    result[np.searchsorted(_item_bounds(split), np.flatnonzero(items), side="right") - 1] = True
-    return result
-
-
-def _rows_with_repeats(items: Any, split: Any) -> Bools:
-    """Return a mask of the rows with a repeated item, or with very many items."""
-    counts = np.diff(_item_bounds(split))
-    rows = np.repeat(np.arange(len(counts)), counts)
-    repeating: Bools = counts > _MAX_ITEMS
-    for distance in range(1, min(_MAX_ITEMS, int(counts.max(initial=0)))):
-        first, second = items.slice(0, len(items) - distance), items.slice(distance)
-        is_same = np.asarray(pc.equal(first, second)) & (rows[distance:] == rows[:-distance])
-        repeating[rows[:-distance][is_same]] = True
-    return repeating
-
-
-def _lists_of(items: pa.Array, split: Any, rows: Bools) -> pa.LargeListArray:
-    """Return the items as lists, null for rows that are not in the mask."""
-    bounds = pa.array(_item_bounds(split))
-    return pa.LargeListArray.from_arrays(bounds, items, mask=pa.array(~rows))
+    return is_plain & (item_bytes.last <= ord("~"))
 
 
 def validate_tags(text: str) -> TextResult:
@@ -849,23 +912,22 @@ def _parse(
     return distinct, [Note(repeated, text, problem, "", form(distinct), True)]
 
 
-def _are_program_lists(text: Any) -> Bools:
+def _are_program_lists(cells: Cells) -> Bools:
     """Return a mask of the cells that begin like a list written by a program."""
-    is_list = np.zeros(len(text), dtype=bool)
-    rows = _with_brackets(text)
+    is_list = np.zeros(len(cells), dtype=bool)
+    rows = _with_brackets(cells)
     if len(rows):
-        matches = pc.match_substring_regex(text.take(pa.array(rows)), _LISTED)
+        matches = pc.match_substring_regex(cells.text.take(pa.array(rows)), _LISTED)
         is_list[rows[np.asarray(matches)]] = True
     return is_list
 
 
-def _with_brackets(text: Any) -> Rows:
+def _with_brackets(cells: Cells) -> Rows:
     """Return the rows of cells that begin with a bracket or whitespace, or contain a round bracket,
     as in `set()`.
     """
-    cell_bytes = text_bytes(text)
-    calls = cell_bytes.rows(cell_bytes.find(b"("))
-    return merge_rows(rows_starting_with(text, _LIST_BEGINS), calls)
+    calls = cells.utf8.rows(cells.utf8.find(b"("))
+    return merge_rows(cells.utf8.rows_starting_with(_LIST_BEGINS), calls)
 
 
 def note_list(text: str, items: list[T] | None, form: Callable[[Iterable[T]], str]) -> Note:
@@ -1130,12 +1192,10 @@ def note_separators(
             if trim(text) not in known():
                 hint = f"Write {marker} to empty the field."
                 notes.add(at, name, Note("placeholder-text", text, "", hint))
-    for at, text, names in _in_brackets(tags.text, known_tags) if tags is not None else ():
+    for at, text, names in _in_brackets(tags, known_tags) if tags is not None else ():
         if not has_marker(text, marker):
             notes.add(at, "tags", note_list(text, names, format_tags))
-    for at, text, count, meant in (
-        _tag_separators(tags.text, known_tags) if tags is not None else ()
-    ):
+    for at, text, count, meant in _tag_separators(tags, known_tags) if tags is not None else ():
         condition = f"these are {count} tags" if count > 1 else "that is intended"
         # With quotes around it, the suggestion would be one tag.
         quote_note = "" if '"' in meant else " (without quotes)"
@@ -1144,19 +1204,19 @@ def note_separators(
             "single tag."
         )
         notes.add(at, "tags", Note("tags-commas", text, "", hint, meant))
-    for at, text, meant in _photo_separators(photos.text, known_urls) if photos is not None else ():
+    for at, text, meant in _photo_separators(photos, known_urls) if photos is not None else ():
         problem_and_hint = (
             ("", "") if "\n" in meant else (_AT_END_PROBLEM, _AT_END_CURE.format(_short(meant)))
         )
         notes.add(at, "photo_urls", Note("photos-separators", text, *problem_and_hint, meant))
 
 
-def _tag_separators(text: Any, known_tags: Known) -> Iterator[tuple[int, str, int, str]]:
+def _tag_separators(cells: Cells, known_tags: Known) -> Iterator[tuple[int, str, int, str]]:
     """Yield the cells whose tags seem to be separated by something other than a semicolon: the row,
     the text, the number of tags that may be meant, and these tags as a cell's text.
     """
-    for at in _doubtful_tags(text).tolist():
-        cell = text[at].as_py()
+    for at in _doubtful_tags(cells).tolist():
+        cell = cells.text[at].as_py()
         if LIST_LITERAL.match(trim(cell)) or _bracketed_tags(cell) is not None:
             continue
         try:
@@ -1168,10 +1228,10 @@ def _tag_separators(text: Any, known_tags: Known) -> Iterator[tuple[int, str, in
             yield at, cell, len(names), "; ".join(names)
 
 
-def _in_brackets(text: Any, known_tags: Known) -> Iterator[tuple[int, str, list[Tag]]]:
+def _in_brackets(cells: Cells, known_tags: Known) -> Iterator[tuple[int, str, list[Tag]]]:
     """Yield the cells in brackets: the row, the text, and the tags that may be meant."""
-    for at in rows_starting_with(text, _OPENING).tolist():
-        cell = text[at].as_py()
+    for at in cells.utf8.rows_starting_with(_OPENING).tolist():
+        cell = cells.text[at].as_py()
         inner_text = _bracketed_tags(cell)
         if inner_text is None or LIST_LITERAL.match(trim(cell)):
             continue
@@ -1209,8 +1269,8 @@ def _parts(tag: Any, item: str, known_tags: Known) -> list[tuple[str, bool]]:
         return [(part, True) for part in parts]
 
 
-def _doubtful_tags(text: Any) -> Rows:
-    cell_bytes = text_bytes(text)
+def _doubtful_tags(cells: Cells) -> Rows:
+    text, cell_bytes = cells.text, cells.utf8
     rows = cell_bytes.rows(cell_bytes.find(_ASCII))
     for signs, pattern in ((_WIDE_LEADS, _WIDE), (_MARKUP_SIGNS, _MARKUP)):
         matching = cell_bytes.rows(cell_bytes.find(signs))
@@ -1222,12 +1282,12 @@ def _doubtful_tags(text: Any) -> Rows:
     return rows
 
 
-def _photo_separators(text: Any, known_urls: Known) -> Iterator[tuple[int, str, str]]:
+def _photo_separators(cells: Cells, known_urls: Known) -> Iterator[tuple[int, str, str]]:
     """Yield the cells whose URLs seem to be separated by something other than a line break or ` |
     `: the row, the text, and the URLs that may be meant, as a cell's text.
     """
-    for at in _doubtful_photos(text).tolist():
-        cell = text[at].as_py()
+    for at in _doubtful_photos(cells).tolist():
+        cell = cells.text[at].as_py()
         if LIST_LITERAL.match(trim(cell)) or strip_brackets(trim(cell)) is not None:
             continue
         try:
@@ -1243,11 +1303,11 @@ def _photo_separators(text: Any, known_urls: Known) -> Iterator[tuple[int, str, 
             yield at, cell, format_photo_urls(urls)
 
 
-def _doubtful_photos(text: Any) -> Rows:
+def _doubtful_photos(cells: Cells) -> Rows:
     """Return the rows whose URLs may have wrong separators, such as a bar without spaces, a comma
     at the end, `<`, or a URL directly after another one.
     """
-    cell_bytes = text_bytes(text)
+    cell_bytes = cells.utf8
     if not len(cell_bytes.data):
         return np.zeros(0, dtype=np.intp)
     bars = cell_bytes.find(b"|")
@@ -1259,7 +1319,7 @@ def _doubtful_photos(text: Any) -> Rows:
     following = cell_bytes.bytes_after(marks)
     is_last = cell_bytes.offsets[np.searchsorted(cell_bytes.offsets, marks + 1)] == marks + 1
     marks = marks[(following <= ord(" ")) | (following > ord("~")) | is_last]
-    wide = cell_bytes.places(lambda data: data >= min(_WIDE_LEADS))
+    wide = cell_bytes.find(_WIDE_LEADS)
     wide = wide[_WIDE_PAIRS[cell_bytes.data[wide], cell_bytes.bytes_after(wide)]]
     markup = cell_bytes.find(b"<")
     return cell_bytes.rows(merge_rows(bars, marks, wide, markup, _find_starts(cell_bytes)))
@@ -1273,8 +1333,9 @@ def _find_starts(cell_bytes: Any) -> Rows:
     ]
     starts = colons - 4 - (cell_bytes.data[colons - 1] | 0x20 == ord("s"))
     starts = starts[starts > 0]
+    starts = starts[_LETTERS[cell_bytes.data[starts - 1]]]
     cells = cell_bytes.offsets[np.searchsorted(cell_bytes.offsets, starts, side="right") - 1]
-    starts = starts[(starts != cells) & _LETTERS[cell_bytes.data[starts - 1]]]
+    starts = starts[starts != cells]
     is_bar = (cell_bytes.data[starts - 1] == ord(" ")) & (cell_bytes.data[starts - 2] == ord("|"))
     result: Rows = starts[~is_bar]
     return result
@@ -1404,7 +1465,7 @@ def _note_records(column: Column, rule: str, exported: Container[str], empty: st
     """Note texts that a program writes for a category or a list. `empty` is the suggestion if the
     list is empty.
     """
-    rows = _with_brackets(column.cells.text)
+    rows = _with_brackets(column.cells)
     for at, text in _matching_cells(column, rows, _RECORD, exported):
         parsed = program_tags(text)
         name = (parsed[0].name or None) if parsed and len(parsed) == 1 else None
@@ -1414,7 +1475,7 @@ def _note_records(column: Column, rule: str, exported: Container[str], empty: st
 
 def _note_numbered(column: Column, exported: Container[str]) -> None:
     """Note numbers before the names of categories."""
-    rows = rows_starting_with(column.cells.text, _NUMBER_BEGINS)
+    rows = column.cells.utf8.rows_starting_with(_NUMBER_BEGINS)
     for at, text in _matching_cells(column, rows, _NUMBERED, exported):
         try:
             parsed = parse_tags(text)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync.sheets.grid import Bools, Cells, Grid, Rows, rows_starting_with, text_bytes
+from petsync.sheets.grid import Bools, Cells, Grid, Rows
 from petsync.sheets.validate.rules import RULES
 from petsync.table.cells import (
     BLANKS,
@@ -43,6 +43,9 @@ __all__ = [
 T = TypeVar("T")
 
 _SKIPPED_BYTES = bytes({char.encode()[0] for char in BLANKS + "'"})
+_BLANK_BYTES = bytes({byte for char in BLANKS for byte in char.encode()})
+_WIDE_BYTES = bytes(range(0x80, 0x100))
+"""The bytes of characters that are not ASCII."""
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _BETWEEN = re.compile(r"[;\r\n]|(?<!\S)\|(?!\S)")
 
@@ -65,7 +68,14 @@ def bare_words(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
     word = marker_word(marker_core(marker))
     if not word:
         return
-    for at in np.flatnonzero(pc.equal(pc.utf8_lower(cells.trim()), word)).tolist():
+    # Only ASCII letters, and some letters that are not ASCII, are ASCII letters in lower case.
+    first, last = (_WIDE_BYTES + _first_bytes(each, each.upper()) for each in (word[0], word[-1]))
+    may_match = cells.utf8.start_with(_BLANK_BYTES + first) & cells.utf8.end_with(
+        _BLANK_BYTES + last
+    )
+    rows = np.flatnonzero(may_match)
+    texts = pc.utf8_trim(cells.text.take(pa.array(rows)), characters=BLANKS)
+    for at in rows[np.asarray(pc.equal(pc.utf8_lower(texts), word))].tolist():
         yield at, cells.text[at].as_py()
 
 
@@ -76,8 +86,8 @@ def markers_among_items(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
         return
     rows = np.arange(len(cells))
     if core[0].isascii() and not core[0].isalpha():
-        cell_bytes, marks = text_bytes(cells.text), _first_bytes(core[0], *_brackets(core))
-        rows = cell_bytes.rows(cell_bytes.find(marks))
+        marks = _first_bytes(core[0], *_brackets(core))
+        rows = cells.utf8.rows(cells.utf8.find(marks))
         rows = _with_word(cells.text, rows, core)
     for at in rows.tolist():
         text = cells.text[at].as_py()
@@ -91,7 +101,7 @@ def find_markers(cells: Cells, marker: str) -> tuple[Bools, Bools, Cells]:
     """
     is_marker, is_like = np.zeros(len(cells), dtype=bool), np.zeros(len(cells), dtype=bool)
     unescaped: dict[int, str] = {}
-    for at, text in _cells_like_marker(cells.text, marker):
+    for at, text in _cells_like_marker(cells, marker):
         if text.startswith("'"):
             unescaped[at] = text[1:]
         else:
@@ -113,19 +123,25 @@ def has_marker(text: str, marker: str) -> bool:
     )
 
 
-def _cells_like_marker(text: Any, marker: str) -> Iterator[tuple[int, str]]:
+def _cells_like_marker(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
     """Yield the positions and texts of cells that are or resemble the marker, ignoring case, spaces
     and apostrophes.
     """
     core = marker_core(marker)
     if not core:
         return
-    rows = np.arange(len(text))
+    text, rows = cells.text, np.arange(len(cells))
     if core[0].isascii() and not core[0].isalpha():
         # Without regard to case, no other character equals an ASCII character that is not a letter.
-        word = marker_word(core)[:1]
-        marks = _first_bytes(core[0], word, word.upper(), *_brackets(core))
-        rows = rows_starting_with(text, _SKIPPED_BYTES + marks)
+        word = marker_word(core)
+        first = _first_bytes(core[0], word[:1], word[:1].upper(), *_brackets(core))
+        last = _first_bytes(
+            core[-1], core[-1].upper(), word[-1:], word[-1:].upper(), *_brackets(core)
+        )
+        may_match = cells.utf8.start_with(_SKIPPED_BYTES + first) & cells.utf8.end_with(
+            _BLANK_BYTES + _WIDE_BYTES + last
+        )
+        rows = np.flatnonzero(may_match)
     for at in _with_word(text, rows, core).tolist():
         cell_text = text[at].as_py()
         if is_like_marker(cell_text, marker):

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync.sheets.grid import Bools, CellKind, Cells, Grid, rows_starting_with
+from petsync.sheets.grid import Bools, CellKind, Cells, Grid
 from petsync.sheets.headers import ACTION, Headers, fold_header, own_results
 from petsync.sheets.validate import text
 from petsync.sheets.validate.columns import Numbers
@@ -45,6 +45,8 @@ def find_copies(
     repeats = np.zeros(len(ids), dtype=bool)
     rows_with_id = np.flatnonzero(active & ~np.asarray(ids.isna()))
     numbers = ids[rows_with_id].to_numpy(dtype=np.int64)
+    if (numbers[1:] > numbers[:-1]).all():
+        return repeats
     is_repeated = pd.Series(numbers).duplicated(keep=False).to_numpy()
     rows, numbers = rows_with_id[is_repeated], numbers[is_repeated]
     if not len(rows):
@@ -364,7 +366,7 @@ def _headers(grid: Grid, headers: Headers) -> Iterator[tuple[int, str]]:
     if not first_letter:
         return
     initials = first_letter[:1].lower() + first_letter[:1].upper()
-    for at in rows_starting_with(grid.columns[position].text, initials).tolist():
+    for at in grid.columns[position].utf8.rows_starting_with(initials).tolist():
         texts = {n: text for n in headers.columns.values() if (text := trim(_text(grid, n, at)))}
         if len(texts) > 1 and all(
             fold_header(grid.header[n]) == fold_header(texts[n]) for n in texts
@@ -378,7 +380,7 @@ def _totals(grid: Grid, headers: Headers) -> Iterator[tuple[int, str]]:
     """
     ids, name = headers.columns.get("id"), headers.columns.get("name")
     if ids is not None:
-        for at in rows_starting_with(grid.columns[ids].text, _INITIALS).tolist():
+        for at in grid.columns[ids].utf8.rows_starting_with(_INITIALS).tolist():
             if _is_total(_text(grid, ids, at)):
                 yield at, _text(grid, ids, at)
     others = [position for position in headers.columns.values() if position != name]
@@ -413,14 +415,14 @@ def note_suspects(grid: Grid, headers: Headers, notes: Notes) -> None:
     is_csv = not grid.tab and grid.header_row > 0
     for name, position in headers.columns.items():
         cells = grid.columns[position]
-        for at in text.errors(cells.text):
+        for at in text.errors(cells):
             if _is_text(cells, at):
                 _note(cells, at, name, notes, "error-text")
         if is_csv and name in _CONVERTED:
-            for at in text.find_converted(cells.text):
+            for at in text.find_converted(cells):
                 _note(cells, at, name, notes, "looks-converted")
         if name in _UNSEEN:
-            for at, characters in text.find_invisible(cells.text):
+            for at, characters in text.find_invisible(cells):
                 if cells.kinds is not None and cells.kinds[at] == CellKind.DAMAGED:
                     continue
                 problem = (

@@ -19,8 +19,6 @@ from petsync.sheets.grid import (
     Cells,
     Rows,
     merge_rows,
-    rows_starting_with,
-    text_bytes,
 )
 from petsync.table.cells import BLANKS, trim
 
@@ -73,31 +71,31 @@ _SPACES = bytes({char.encode()[0] for char in _BLANKS})
 _BEFORE_QUOTE = f'^[{re.escape(_BLANKS)}]+"'
 
 
-def errors(text: Any) -> Iterator[int]:
-    """Yield the positions of texts in an Arrow array that are errors of a spreadsheet program."""
-    rows = rows_starting_with(text, b"#E")
-    for at, value in _matching_texts(text, rows, r"^(?:#|Err:5)"):
+def errors(cells: Cells) -> Iterator[int]:
+    """Yield the positions of texts that are errors of a spreadsheet program."""
+    rows = cells.utf8.rows_starting_with(b"#E")
+    for at, value in _matching_texts(cells.text, rows, r"^(?:#|Err:5)"):
         if _error_cause(value) is not None:
             yield at
 
 
-def kinds(raw: Any) -> Iterator[tuple[int, CellKind]]:
+def kinds(raw: Cells) -> Iterator[tuple[int, CellKind]]:
     """Yield the position and the kind of each special cell in a column of a CSV file: an error, or
     a text that begins like a formula or with spaces and a quote, or contains a NUL.
 
     An apostrophe before a text means that the text is intended; `raw` must still have the
     apostrophe.
     """
+    text, cell_bytes = raw.text, raw.utf8
     # Search for these first bytes all at once, because most columns have none of them.
-    if len(rows_starting_with(raw, b"#E=" + _SPACES)):
+    if len(cell_bytes.rows_starting_with(b"#E=" + _SPACES)):
         yield from ((at, CellKind.ERROR) for at in errors(raw))
-        for at, _ in _matching_texts(raw, rows_starting_with(raw, b"="), "^=[^=]"):
+        for at, _ in _matching_texts(text, cell_bytes.rows_starting_with(b"="), "^=[^=]"):
             yield at, CellKind.FORMULA
-        for at, _ in _matching_texts(raw, rows_starting_with(raw, _SPACES), _BEFORE_QUOTE):
+        for at, _ in _matching_texts(text, cell_bytes.rows_starting_with(_SPACES), _BEFORE_QUOTE):
             yield at, CellKind.QUOTED
-    cell_bytes = text_bytes(raw)
     for at in cell_bytes.rows(cell_bytes.find(b"\0")).tolist():
-        if not raw[at].as_py().startswith("'"):
+        if not text[at].as_py().startswith("'"):
             yield at, CellKind.DAMAGED
 
 
@@ -162,17 +160,17 @@ _CONVERTED = (
 )
 
 
-def find_converted(text: Any) -> Iterator[int]:
-    """Yield the positions in an Arrow array at which the text looks like a date or a number that a
-    program made from a typed text.
+def find_converted(cells: Cells) -> Iterator[int]:
+    """Yield the positions of the cells whose text looks like a date or a number that a program made
+    from a typed text.
     """
-    cell_bytes = text_bytes(text)
+    cell_bytes = cells.utf8
     hyphens = cell_bytes.find(b"-")
     hyphens = hyphens[cell_bytes.bytes_after(hyphens) - ord("0") < 10]
-    rows = merge_rows(rows_starting_with(text, b"0123456789"), cell_bytes.rows(hyphens))
+    rows = merge_rows(cell_bytes.rows_starting_with(b"0123456789"), cell_bytes.rows(hyphens))
     if not len(rows):
         return
-    matches = pc.match_substring_regex(text.take(pa.array(rows)), _CONVERTED)
+    matches = pc.match_substring_regex(cells.text.take(pa.array(rows)), _CONVERTED)
     yield from rows[np.flatnonzero(matches)].tolist()
 
 
@@ -243,6 +241,7 @@ second byte matches.
 """
 _PAIRS[[*range(9), 11, 12, *range(14, 32), 127]] = True
 _PAIRS[tuple(zip(*_LEADS, strict=True))] = True
+_UNSEEN_LEADS = bytes(np.flatnonzero(_PAIRS.any(axis=1)).tolist())
 _GENERAL = np.zeros(256, dtype=bool)
 _GENERAL[[*range(0x8B, 0x90), *range(0xAA, 0xAF)]] = True
 _JOINERS = "\u200c\u200d"
@@ -250,17 +249,17 @@ _MARKS = "\u061c\u200e\u200f"
 _FLAG = "\U0001f3f4"
 
 
-def find_invisible(text: Any) -> Iterator[tuple[int, str]]:
-    """Yield the cells of an Arrow array with invisible characters: `(position, characters)`."""
-    cell_bytes = text_bytes(text)
-    places = cell_bytes.places(lambda data: (data < ord(" ")) | (data > ord("~")))
+def find_invisible(cells: Cells) -> Iterator[tuple[int, str]]:
+    """Yield the cells with invisible characters: `(position, characters)`."""
+    cell_bytes = cells.utf8
+    places = cell_bytes.find(_UNSEEN_LEADS)
     places = places[_PAIRS[cell_bytes.data[places], cell_bytes.bytes_after(places)]]
     # Quotation marks and dashes, which are frequent, begin with the same two bytes as some of the
     # invisible characters.
     is_general = (cell_bytes.data[places] == 0xE2) & (cell_bytes.bytes_after(places) == 0x80)
     places = places[~is_general | _GENERAL[cell_bytes.bytes_after(places, by=2)]]
     for at in cell_bytes.rows(places).tolist():
-        characters = "".join(dict.fromkeys(_hidden_characters(text[at].as_py())))
+        characters = "".join(dict.fromkeys(_hidden_characters(cells.text[at].as_py())))
         if characters:
             yield at, characters
 
