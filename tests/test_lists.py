@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,6 +126,19 @@ def test_rows_are_found_by_number(numbers: list[int], wanted: set[int], is_sorte
     index = pd.Index(sorted({*numbers}) if is_sorted else numbers, dtype=np.int64)
     expected = [n for n, number in enumerate(index.tolist()) if number in wanted]
     assert find_rows(pd.DataFrame(index=index), wanted).tolist() == expected
+
+
+def test_the_items_of_missing_lists_do_not_count() -> None:
+    """A missing list may have items in an Arrow array: they are no part of the column."""
+    values = pa.array(["a", "b", "c", "d"], pa.large_string())
+    ends, mask = pa.array([0, 1, 3, 4]), pa.array([False, True, False])
+    filled = Items(pa.LargeListArray.from_arrays(ends, values, mask=mask))
+    empty = Items.of([["a"], None, ["d"]])
+    assert filled.texts.tolist() == empty.texts.tolist() == ["a", "d"]
+    assert filled.bounds().tolist() == empty.bounds().tolist() == [0, 1, 1, 2]
+    assert not filled.differ(empty).any()
+    assert not empty.slice(1, 2).differ(filled.slice(1, 2)).any()
+    assert filled.count() == empty.count() == {"a": 1, "d": 1}
 
 
 def test_equal_tags_are_one_object() -> None:

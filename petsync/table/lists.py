@@ -123,7 +123,7 @@ class Items:
     @property
     def texts(self) -> pd.api.extensions.ExtensionArray:
         """The names or URLs of all lists, one after the other."""
-        texts: pd.api.extensions.ExtensionArray = pd.array(pc.list_flatten(self.names), dtype=_STR)
+        texts: pd.api.extensions.ExtensionArray = pd.array(flatten(self.names), dtype=_STR)
         return texts
 
     def are_missing(self) -> npt.NDArray[np.bool_]:
@@ -157,7 +157,7 @@ class Items:
     def to_lists(self) -> _Objects:
         """Return the lists as Python lists, None for a missing one. Equal tags are one object."""
         if self.ids is None:
-            flat: list[Any] = pc.list_flatten(self.names).to_pylist()
+            flat: list[Any] = flatten(self.names).to_pylist()
         else:
             codes, kinds = self._find_kinds()
             flat = kinds[codes].tolist()
@@ -178,10 +178,10 @@ class Items:
         """Return a mask of the lists in which no item has a text other than white space, or an id
         other than 0.
         """
-        texts = pc.utf8_trim_whitespace(pc.list_flatten(self.names)).fill_null("")
+        texts = pc.utf8_trim_whitespace(flatten(self.names)).fill_null("")
         has_text = np.array(pc.not_equal(texts, ""), dtype=bool)
         if self.ids is not None:
-            has_text |= np.array(pc.list_flatten(self.ids).fill_null(0)) != 0
+            has_text |= np.array(flatten(self.ids).fill_null(0)) != 0
         return ~self.have_any(has_text)
 
     def encode(self) -> _Codes:
@@ -205,9 +205,9 @@ class Items:
         """
         result = np.zeros(len(at), dtype=bool)
         mine, theirs = self.bounds(), other.bounds()
-        columns = [(pc.list_flatten(self.names), pc.list_flatten(other.names))]
+        columns = [(flatten(self.names), flatten(other.names))]
         if self.ids is not None and other.ids is not None:
-            columns.append((pc.list_flatten(self.ids), pc.list_flatten(other.ids)))
+            columns.append((flatten(self.ids), flatten(other.ids)))
         for part in blocks(len(at)):
             starts, sizes = _spans(mine, at[part])
             others, other_sizes = _spans(theirs, places[part])
@@ -242,11 +242,11 @@ class Items:
         """Return the position of each item among the distinct tags or URLs; and the distinct tags
         or URLs.
         """
-        flat = pc.list_flatten(self.names)
+        flat = flatten(self.names)
         if self.ids is None:
             codes, urls = _encode(flat)
             return codes, lists_of(urls)
-        codes, pairs = encode_pairs(flat, pc.list_flatten(self.ids))
+        codes, pairs = encode_pairs(flat, flatten(self.ids))
         return codes, lists_of([shared_tag(Tag(number, name)) for name, number in pairs])
 
 
@@ -336,11 +336,29 @@ def _places_in(
     return places
 
 
+def flatten(lists: Any) -> Any:
+    """Return the items of all lists, one after the other; without a copy if possible."""
+    if not _are_missing_empty(lists):
+        return pc.list_flatten(lists)
+    first, last = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
+    return lists.values.slice(first, last - first)
+
+
+def _are_missing_empty(lists: Any) -> bool:
+    """Return true if no missing list has items, which then must be skipped."""
+    if not isinstance(lists, pa.LargeListArray):
+        return False
+    if not lists.null_count:
+        return True
+    size = lists.offsets[-1].as_py() - lists.offsets[0].as_py()
+    return bool(size == (pc.sum(pc.list_value_length(lists)).as_py() or 0))
+
+
 def find_bounds(lists: Any) -> _Codes:
     """Return where each list begins among the items of all lists, and where the last list ends. A
     missing list has no items.
     """
-    if isinstance(lists, pa.LargeListArray) and not lists.null_count:
+    if _are_missing_empty(lists):
         offsets: _Codes = lists.offsets.to_numpy()
         return offsets - offsets[0] if offsets[0] else offsets
     lengths = np.array(pc.list_value_length(lists).fill_null(0), dtype=np.int64)

@@ -738,7 +738,22 @@ class _Split(NamedTuple):
 
     def lists_of(self, items: pa.Array, rows: Bools) -> pa.LargeListArray:
         """Return these values of the items as lists, null for rows that are not in the mask."""
-        return pa.LargeListArray.from_arrays(pa.array(self.bounds), items, mask=pa.array(~rows))
+        counts = np.diff(self.bounds)
+        # Lists whose missing rows have no items are compared faster, and in less memory.
+        kept = items if rows.all() else _keep(items, np.repeat(rows, counts))
+        ends = np.cumsum(np.append(0, np.where(rows, counts, 0)))
+        return pa.LargeListArray.from_arrays(pa.array(ends), kept, mask=pa.array(~rows))
+
+
+def _keep(items: pa.Array, mask: Bools) -> pa.Array:
+    """Return the items in the mask; without copying texts if all others are empty."""
+    if pa.types.is_large_string(items.type) and not items.null_count:
+        _, offsets, data = items.buffers()
+        ends = np.frombuffer(offsets, np.int64)[items.offset : items.offset + len(items) + 1]
+        if not (np.diff(ends)[~mask]).any():
+            places = np.append(ends[:-1][mask], ends[-1])
+            return pa.LargeStringArray.from_buffers(len(places) - 1, pa.py_buffer(places), data)
+    return items.filter(pa.array(mask))
 
 
 def _split_before_semicolons(cell_bytes: TextBytes) -> _Split:
