@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from importlib import import_module
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Self, TypeVar
 
 from petsync.errors import PetsyncError, SettingsError
@@ -28,6 +30,9 @@ _ATTEMPTS = 3
 class Workers:
     """Computes parts with the given executor, or else with processes on this machine, one for each
     processor. It is a context: at its end, its own processes end.
+
+    The processes do not import the caller's `__main__`: a script that applies a plan before it
+    compares a folder would be run a second time.
     """
 
     def __init__(self, executor: Executor | None) -> None:
@@ -76,9 +81,30 @@ class Workers:
 
     def _get_own(self) -> ProcessPoolExecutor:
         if self._own is None:
-            context = multiprocessing.get_context("spawn")
-            self._own = ProcessPoolExecutor(_count_processors(), context)
+            self._own = ProcessPoolExecutor(
+                _count_processors(), _Context(), initializer=_ignore_interrupts
+            )
         return self._own
+
+
+class _Process(SpawnProcess):
+    def start(self) -> None:
+        """Start the process as if the caller had no `__main__`."""
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            super().start()
+        finally:
+            sys.modules["__main__"] = main
+
+
+class _Context(SpawnContext):
+    Process = _Process
+
+
+def _ignore_interrupts() -> None:
+    # Ctrl-C is for the caller, which then ends the processes.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
@@ -113,7 +139,9 @@ def connect_dask(address: str) -> Iterator[Executor]:
 
 
 def _count_processors() -> int:
-    return len(os.sched_getaffinity(0))
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _load(_: int) -> None:

@@ -135,12 +135,14 @@ def test_dask_needs_a_folder_and_a_scheduler(box: Sandbox, shell: Shell) -> None
 
 
 def test_a_killed_process_changes_no_result(tmp_path: Path) -> None:
-    """If the process of a part dies, another one computes the part."""
+    """If the process of a part dies, another one computes the part; and no process runs the script
+    of the caller a second time.
+    """
     code = (
         "from dying import square; from petsync.scale.executors import Workers; import sys\n"
-        "if __name__ == '__main__':\n"
-        "    with Workers(None) as workers:\n"
-        "        print(*workers.run(square, [(n, sys.argv[1]) for n in range(10)]))\n"
+        "print('begin', flush=True)\n"
+        "with Workers(None) as workers:\n"
+        "    print(*workers.run(square, [(n, sys.argv[1]) for n in range(10)]))\n"
     )
     script = tmp_path / "script.py"
     script.write_text(code)
@@ -154,7 +156,7 @@ def test_a_killed_process_changes_no_result(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert done.stdout.split() == [str(n * n) for n in range(10)]
+    assert done.stdout.split() == ["begin", *(str(n * n) for n in range(10))]
     assert {each.name for each in marks.iterdir()} == {"3", "8"}
 
 
