@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import petsync as ps
+from petsync.errors import PlanError
 from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
 from petsync.scale.parts import BASE_FOLDER
@@ -144,6 +145,85 @@ def test_the_plan_of_parts_is_that_of_the_whole(
     assert contents(plan) == contents(whole)
     assert plan.changes
     assert has_base == any("compared in parts" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize(
+    ("files", "options"),
+    [
+        # An id that a float may have rounded is not that of a pet.
+        ([{"id": pa.array([2.0**53, 1.0]), "name": ["Big", "Rex"]}], {}),
+        # Ids in different forms are the same id.
+        ([{"id": ["1", "2"]}, {"id": [" 1", "3"]}], {"delete_missing": True}),
+        ([{"id": ["1", "02", "3"]}, {"id": ["1.0", "2", None]}], {}),
+        ([{"id": pa.array([1.0, 2.5])}, {"id": pa.array([1.0, 3.0])}], {}),
+        # The neighbour of a new row is the nearest row that can be used.
+        (
+            [
+                {
+                    "id": [1, 2, None, None, 2, 3],
+                    "name": ["Rex", "Tom", "New", "Newer", "Tim", "Ada"],
+                    "status": ["available"] * 6,
+                }
+            ],
+            {},
+        ),
+        # Texts that empty a field, or that a program wrote, are no values.
+        ([{"id": [1, 4, 5], "name": ["Rex", "", "Odd"], "category": [None, None, "[]"]}], {}),
+        ([{"id": [5], "tags": pa.array([["\u00a0"]])}], {}),
+    ],
+)
+def test_cells_in_any_form_are_compared_as_in_memory(
+    files: list[dict[str, Any]], options: dict[str, Any], tmp_path: Path, threads: Executor
+) -> None:
+    """A row is left out only if a comparison in memory finds that it agrees."""
+    pets = [ps.Pet(id=n, name=name, status="available") for n, name in enumerate(NAMES[:3], 1)]
+    pets += [
+        ps.Pet(id=4, name="", status="available"),
+        ps.Pet(
+            id=5,
+            name="Odd",
+            status="available",
+            category=ps.Category(9, "[]"),
+            tags=(ps.Tag(8, "\u00a0"),),
+        ),
+        ps.Pet(id=2**53, name="Big", status="available"),
+    ]
+    folder = tmp_path / "pets"
+    folder.mkdir()
+    tables = [pa.table(each) for each in files]
+    for number, table in enumerate(tables):
+        pq.write_table(table, folder / f"{number}.parquet")
+    frame = pa.concat_tables(tables).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+    sheet = replace(sheet_from_frame(frame, first=1), source=str(folder))
+    with (
+        Sandbox(pets=pets) as box,
+        ps.connect(box.url, auth=ps.auth.bearer(box.token()), state=tmp_path / "state") as store,
+    ):
+        plan = store.plan(folder, executor=threads, **options)
+        whole = store.plan(sheet, **options)
+    assert contents(plan) == contents(whole)
+    assert plan.slots == whole.slots
+
+
+@pytest.mark.parametrize("columns", ["status", ["category", "tags"], "photo_urls"])
+def test_rows_in_parts_are_matched_by_name_only(
+    columns: Any, tmp_path: Path, threads: Executor
+) -> None:
+    """A match must look at every pet: without the name, the pets of rows that agree would be
+    missing, and the row would get another pet.
+    """
+    pets = [ps.Pet(id=n, name=name, status="sold") for n, name in enumerate(NAMES[:3], 1)]
+    folder = tmp_path / "pets"
+    folder.mkdir()
+    rows = {"id": [1, 2, 3, None], "name": [*NAMES[:3], "New"], "status": ["sold"] * 4}
+    pq.write_table(pa.table(rows), folder / "0.parquet")
+    with (
+        Sandbox(pets=pets) as box,
+        ps.connect(box.url, auth=ps.auth.bearer(box.token()), state=tmp_path / "state") as store,
+    ):
+        with pytest.raises(PlanError, match="without the name"):
+            store.plan(folder, executor=threads, match_on=columns)
+        assert store.plan(folder, executor=threads, match_on="name").adds
 
 
 def replace_name(pet: ps.Pet, name: str) -> ps.Pet:

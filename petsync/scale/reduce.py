@@ -27,7 +27,7 @@ from petsync.plan.match import names_among
 from petsync.scale.parts import read_part, read_rows
 from petsync.sheets.headers import ACTION
 from petsync.table.arrow import SCHEMA, rows_from_table
-from petsync.table.lists import Items
+from petsync.table.lists import Items, flatten
 
 __all__ = ["KEY", "ROW", "PartFiles", "Reduced", "Wanted", "find_named", "reduce_part"]
 
@@ -36,6 +36,8 @@ ROW = "petsync row"
 KEY = "petsync id"
 """The sheet's column with the id as int64."""
 _IDENTIFYING = ("id", "name", "photo_urls")
+_SPECIAL = r"^$|^[\[{]"
+"""The texts that may mean something else in a sheet, such as one that empties a field."""
 _KEPT_ACTIONS = ("", "merge", "update")
 _Mask = npt.NDArray[np.bool_]
 
@@ -64,6 +66,8 @@ class Wanted:
     """Their photos."""
     ids: frozenset[int] = frozenset()
     """Their ids."""
+    rows: frozenset[int] = frozenset()
+    """The numbers of their rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,12 +116,13 @@ def reduce_part(files: PartFiles) -> Reduced:
 
 
 def find_named(files: PartFiles, wanted: Wanted) -> Reduced:
-    """Return the pets with a wanted id, name or photo, with their rows. Some of them may also be
-    in the result of `reduce_part`.
+    """Return the pets with a wanted id, name, photo or row, with their rows. Some of them may also
+    be in the result of `reduce_part`.
     """
     sides = (files.store,) if files.base is None else (files.store, files.base)
-    ids = pa.concat_arrays([_find_wanted(side, wanted) for side in sides])
     rows, pets, base = read_rows(files.sheet), SCHEMA.empty_table(), SCHEMA.empty_table()
+    chosen = _select(rows, ROW, pa.array([*wanted.rows], pa.int64()))
+    ids = pa.concat_arrays([_combine(chosen[KEY]), *(_find_wanted(side, wanted) for side in sides)])
     if len(ids):
         pets = _select(read_part(*files.store), "id", ids)
         base = base if files.base is None else _select(read_part(*files.base), "id", ids)
@@ -179,7 +184,9 @@ def _positions(ids: npt.NDArray[np.int64], there: npt.NDArray[np.int64]) -> npt.
 
 
 def _are_equal(cells: pa.Array, values: pa.Array) -> _Mask:
-    """Return a mask of the cells that are missing or have exactly the value."""
+    """Return a mask of the cells that are missing, or have exactly the value and mean nothing
+    else.
+    """
     is_missing = np.array(cells.is_null())
     if types.is_null(cells.type):
         return is_missing
@@ -190,12 +197,16 @@ def _are_equal(cells: pa.Array, values: pa.Array) -> _Mask:
         if not (types.is_string(item) or types.is_large_string(item)) or cells.values.null_count:
             return is_missing
         lists = Items(cells.cast(pa.large_list(pa.large_string())))
-        return is_missing | ~lists.differ(Items(values.cast(lists.names.type)))
+        is_blank = np.array(pc.equal(pc.utf8_trim_whitespace(flatten(lists.names)), ""))
+        differ = lists.differ(Items(values.cast(lists.names.type))) | lists.have_any(is_blank)
+        return is_missing | ~differ
     if types.is_integer(cells.type) != types.is_integer(values.type):
         return is_missing
     try:
         same = pc.equal(cells.cast(values.type), values)
     except pa.ArrowInvalid:
         return is_missing
+    if types.is_large_string(values.type):
+        same = pc.and_(same, pc.invert(pc.match_substring_regex(values, _SPECIAL)))
     mask: _Mask = is_missing | np.array(pc.fill_null(same, fill_value=False))
     return mask

@@ -23,9 +23,11 @@ from petsync.sheets.read import sheet_from_frame
 from petsync.table.options import ReadOptions
 from petsync.table.sheet import Sheet
 
-__all__ = ["SheetFiles", "SplitFiles", "SplitTask", "find_files", "find_neighbours", "split_files"]
+__all__ = ["SheetFiles", "SplitFiles", "SplitTask", "find_files", "split_files"]
 
 _BATCH_ROWS = 1 << 16
+_EXACT = {pa.float64(): 1 << 53, pa.float32(): 1 << 24}
+"""The number below which a float type represents all whole numbers."""
 _TYPES = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int64Dtype()}
 
 
@@ -138,9 +140,7 @@ class SplitFiles:
     parts: Sequence[Path]
     """The temporary file of each part."""
     unnumbered: pa.Table
-    """The rows without an id that can be read."""
-    keys: pa.Array
-    """The nearest ids above and below these rows, and null where there is none in these files."""
+    """The rows without an id, or with one that needs a careful look."""
     rows: int
     """The number of all rows."""
 
@@ -150,7 +150,7 @@ def split_files(task: SplitTask) -> SplitFiles:
     sheet.
     """
     schema, header = task.sheet.schema, task.sheet.columns["id"]
-    lacking, edges = [schema.empty_table()], [pa.array([], pa.int64())]
+    lacking = [schema.empty_table()]
     number = task.start
     with PartWriter(task.folder, task.parts, schema, KEY) as writer:
         for batch in _iter_batches(task.files):
@@ -160,37 +160,12 @@ def split_files(task: SplitTask) -> SplitFiles:
             writer.write(table)
             if keys.null_count:
                 lacking.append(table.filter(keys.is_null()))
-            edges.append(_near_missing(keys))
             number += len(batch)
     return SplitFiles(
         parts=writer.files,
         unnumbered=pa.concat_tables(lacking),
-        keys=_near_missing(pa.concat_arrays(edges)),
         rows=number - task.start,
     )
-
-
-def find_neighbours(files: Sequence[SplitFiles]) -> frozenset[int]:
-    """Return the nearest ids above and below the rows without an id."""
-    near = _near_missing(pa.concat_arrays([each.keys for each in files]))
-    keys = near.to_pylist()
-    return frozenset(
-        key
-        for at, key in enumerate(keys)
-        if key is not None and None in keys[max(at - 1, 0) : at + 2]
-    )
-
-
-def _near_missing(keys: pa.Array) -> pa.Array:
-    """Return the first and the last key, and, with the missing ones between them, the keys beside
-    missing ones. The result has the same neighbours of missing keys as the whole.
-    """
-    is_missing = np.array(keys.is_null())
-    keep = is_missing.copy()
-    keep[:-1] |= is_missing[1:]
-    keep[1:] |= is_missing[:-1]
-    keep[:1] = keep[-1:] = True
-    return keys.filter(pa.array(keep))
 
 
 def _read_headers(files: Sequence[Path]) -> pa.Schema:
@@ -228,14 +203,20 @@ def _iter_batches(files: Sequence[Path]) -> Iterator[pa.Table]:
 
 
 def _read_keys(cells: pa.ChunkedArray) -> pa.Array:
-    """Return the ids as int64, null for cells that are not an integer."""
+    """Return the ids as int64, null for cells that are not certainly an integer, such as texts that
+    a program formatted, and floats that may be rounded.
+    """
     column = cells.combine_chunks()
     if types.is_string(column.type) or types.is_large_string(column.type):
-        is_number = pc.match_substring_regex(column, r"^-?[0-9]{1,18}$")
-        return pc.if_else(is_number, column, pa.scalar(None, column.type)).cast(pa.int64())
-    if types.is_integer(column.type) or types.is_floating(column.type):
-        try:
-            return column.cast(pa.int64())
-        except pa.ArrowInvalid:
-            pass
-    return pa.nulls(len(column), pa.int64())
+        is_certain = pc.match_substring_regex(column, r"^(0|-?[1-9][0-9]{0,17})$")
+    elif types.is_floating(column.type):
+        column = column.cast(pa.float64())
+        exact = _EXACT.get(cells.type, 0)
+        is_certain = pc.and_(pc.less(pc.abs(column), exact), pc.equal(column, pc.trunc(column)))
+    elif types.is_uint64(column.type):
+        is_certain = pc.less(column, 1 << 63)
+    elif types.is_integer(column.type):
+        return column.cast(pa.int64())
+    else:
+        return pa.nulls(len(column), pa.int64())
+    return pc.if_else(is_certain, column, pa.scalar(None, column.type)).cast(pa.int64())

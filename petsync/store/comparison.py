@@ -256,6 +256,12 @@ class SheetComparer:
             keep=guard.sentinels,
             executor=executor,
         )
+        if compared.sheet.agreeing and options.match_on and "name" not in options.match_on:
+            raise PlanError(
+                "a sheet that is compared in parts cannot be matched without the name",
+                hint="Also match on the name, or read the sheet as one table, for example with "
+                "pandas.read_parquet, and plan that.",
+            )
         compared = await self._continue_base(compared)
         if not options.two_way:
             must_have_columns(compared.sheet, matches_rows=bool(options.match_on))

@@ -27,7 +27,7 @@ from petsync.plan.fields import Usage, normalize
 from petsync.scale.executors import Workers
 from petsync.scale.parts import BASE_FOLDER, PartFolder
 from petsync.scale.reduce import KEY, ROW, PartFiles, Reduced, Wanted, find_named, reduce_part
-from petsync.scale.sheets import SheetFiles, SplitFiles, find_neighbours, split_files
+from petsync.scale.sheets import SheetFiles, SplitFiles, split_files
 from petsync.scale.snapshot import PARTS, snapshot_to
 from petsync.store.runs import History
 from petsync.table.arrow import PetTable, sorted_by_id
@@ -149,6 +149,7 @@ class _Whole:
         workers: Workers,
     ) -> None:
         self._store, self._files, self._split = store, files, split
+        self._total = sum(each.rows for each in split)
         self._base, self._options = base, options
         self._parts, self._workers = parts, workers
         self._found: list[Reduced] = []
@@ -167,7 +168,7 @@ class _Whole:
         """Return what other pets may have in common with the rows without a pet, and with the rows
         whose pet has another name.
         """
-        rows, pets = self._rows, self._pets
+        rows, pets, sheet = self._rows, self._pets, self.sheet
         keys = pc.fill_null(rows[KEY], 0).to_numpy()
         places = pd.Index(pets["id"].to_numpy()).get_indexer(pd.Index(keys))
         places[np.array(rows[KEY].is_null())] = -1
@@ -187,8 +188,33 @@ class _Whole:
         return Wanted(
             names=frozenset(names - {""}),
             photos=frozenset(photos - {""}),
-            ids=frozenset({*ids, *find_neighbours(self._split)}),
+            ids=frozenset({*ids, *self._read_uncertain_ids(sheet)}),
+            rows=self._find_neighbours(sheet),
         )
+
+    def _read_uncertain_ids(self, sheet: Sheet) -> set[int]:
+        """Return the ids in the rows that are not in a part, because their ids need a careful look.
+        Other rows may have the same ids.
+        """
+        rows = [row for each in self._split for row in each.unnumbered[ROW].to_pylist()]
+        found = {sheet.blocked_pets[row] for row in rows if row in sheet.blocked_pets}
+        if "id" in sheet.rows:
+            found.update(sheet.rows["id"].reindex(rows).dropna().tolist())
+        return found
+
+    def _find_neighbours(self, sheet: Sheet) -> frozenset[int]:
+        """Return the numbers of the nearest rows above and below the rows without a usable id, as
+        far as these neighbours agree with their pets.
+        """
+        here = self._rows[ROW].to_numpy()
+        frame = sheet.rows
+        has_id = frame.index[frame["id"].notna()] if "id" in frame else frame.index[:0]
+        lacking = np.sort(np.setdiff1d(here, has_id))
+        is_start = np.diff(lacking, prepend=-1) > 1
+        is_end = np.diff(lacking, append=self._total + 2) > 1
+        around = np.concatenate((lacking[is_start] - 1, lacking[is_end] + 1))
+        around = around[(around >= 1) & (around <= self._total)]
+        return frozenset(np.setdiff1d(around, here).tolist())
 
     @property
     def _rows(self) -> pa.Table:
@@ -204,8 +230,7 @@ class _Whole:
     def sheet(self) -> Sheet:
         """The sheet, with its base."""
         statuses = frozenset[str]().union(*(each.statuses for each in self._found))
-        total = sum(each.rows for each in self._split)
-        sheet = self._files.read(self._rows, self._options, statuses, total)
+        sheet = self._files.read(self._rows, self._options, statuses, self._total)
         if self._base is None:
             return sheet
         manifest = self._base.manifest

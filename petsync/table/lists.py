@@ -27,6 +27,7 @@ __all__ = [
     "encode_pairs",
     "find_bounds",
     "find_similar",
+    "flatten",
     "have_items",
     "join_items",
     "lists_of",
