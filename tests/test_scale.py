@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import petsync as ps
-from petsync.errors import PlanError
+from petsync.errors import PlanError, SheetError
 from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
 from petsync.scale.parts import BASE_FOLDER
@@ -169,6 +169,8 @@ def test_the_plan_of_parts_is_that_of_the_whole(
         ),
         # Texts that empty a field, or that a program wrote, are no values.
         ([{"id": [1, 4, 5], "name": ["Rex", "", "Odd"], "category": [None, None, "[]"]}], {}),
+        ([{"id": pa.array([1, 2**63 + 1], pa.uint64()), "name": ["Rex", "New"]}], {}),
+        ([{"id": [1, None], "name": [1, 2]}], {}),
         ([{"id": [5], "tags": pa.array([["\u00a0"]])}], {}),
     ],
 )
@@ -203,6 +205,31 @@ def test_cells_in_any_form_are_compared_as_in_memory(
         whole = store.plan(sheet, **options)
     assert contents(plan) == contents(whole)
     assert plan.slots == whole.slots
+
+
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [
+        ("name", ["Rex"]),
+        ("name", {"a": 1}),
+        ("name", b"Rex"),
+        ("status", ["sold"]),
+        ("action", [""]),
+    ],
+)
+def test_a_cell_that_is_no_text_is_an_error(
+    column: str, cell: Any, tmp_path: Path, threads: Executor
+) -> None:
+    """A list, a struct or bytes instead of a text is an error that names the column."""
+    folder = tmp_path / "pets"
+    folder.mkdir()
+    pq.write_table(pa.table({"id": [1, None], column: [cell, cell]}), folder / "0.parquet")
+    with (
+        Sandbox(pets=[ps.Pet(id=1, name="Rex", status="sold")]) as box,
+        ps.connect(box.url, auth=ps.auth.bearer(box.token()), state=tmp_path / "state") as store,
+        pytest.raises(SheetError, match=f"column {column} has"),
+    ):
+        store.plan(folder, executor=threads)
 
 
 @pytest.mark.parametrize("columns", ["status", ["category", "tags"], "photo_urls"])

@@ -449,6 +449,14 @@ def test_lists_of_many_cells_are_those_of_each(judge, careful, texts, data):
     assert {each for each in rules if each[1] not in DAMAGE} == expected
 
 
+@pytest.mark.parametrize("cell", ["|", " | ", "||", "| http://a", "http://a |", "\n"])
+def test_a_column_of_one_short_cell_is_read(cell: str) -> None:
+    """A separator is recognised at the first and the last byte of a column."""
+    column = column_of([cell])
+    expected = columns.validate_photos(cell) if trim(cell) else None
+    assert columns.photos(column)[0] == (expected.value if expected else None)
+
+
 DAMAGE = ("damaged-characters", "decomposed-characters")
 
 

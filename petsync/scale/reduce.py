@@ -10,7 +10,7 @@ A part is a pure function of its files, so it can be computed anywhere, and more
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -163,8 +163,7 @@ def _find_agreeing(rows: pa.Table, pets: pa.Table, files: PartFiles) -> _Mask:
     places = _positions(ids, pets["id"].to_numpy())
     mask = (places >= 0) & ~pd.Series(ids).duplicated(keep=False).to_numpy()
     if (action := files.columns.get(ACTION)) is not None:
-        actions = pc.fill_null(rows[action].cast(pa.large_string()), "")
-        mask &= np.array(pc.is_in(actions, value_set=pa.array(_KEPT_ACTIONS, pa.large_string())))
+        mask &= _have_any(_combine(rows[action]), _KEPT_ACTIONS)
     at = np.flatnonzero(mask)
     near = pets.take(pa.array(places[at]))
     some = rows.take(pa.array(at))
@@ -172,6 +171,21 @@ def _find_agreeing(rows: pa.Table, pets: pa.Table, files: PartFiles) -> _Mask:
         if column not in ("id", ACTION) and len(at):
             mask[at] &= _are_equal(_combine(some[header]), _combine(near[column]))
     return mask
+
+
+def _have_any(cells: pa.Array, texts: Sequence[str]) -> _Mask:
+    """Return a mask of the cells that are missing or have one of the texts."""
+    is_missing = np.array(cells.is_null())
+    if not _is_text(cells.type):
+        return is_missing
+    values = cells.cast(pa.large_string())
+    mask: _Mask = is_missing | np.array(pc.is_in(values, value_set=pa.array(texts, values.type)))
+    return mask
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 def _positions(ids: npt.NDArray[np.int64], there: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
@@ -201,6 +215,8 @@ def _are_equal(cells: pa.Array, values: pa.Array) -> _Mask:
         differ = lists.differ(Items(values.cast(lists.names.type))) | lists.have_any(is_blank)
         return is_missing | ~differ
     if types.is_integer(cells.type) != types.is_integer(values.type):
+        return is_missing
+    if types.is_large_string(values.type) and not _is_text(cells.type):
         return is_missing
     try:
         same = pc.equal(cells.cast(values.type), values)

@@ -18,13 +18,14 @@ from petsync.errors import SheetError
 from petsync.scale.parts import PartWriter
 from petsync.scale.reduce import KEY, ROW
 from petsync.sheets.files import PARQUET
-from petsync.sheets.headers import Mapper, check_mapping
+from petsync.sheets.headers import ACTION, Mapper, check_mapping
 from petsync.sheets.read import sheet_from_frame
 from petsync.table.options import ReadOptions
 from petsync.table.sheet import Sheet
 
 __all__ = ["SheetFiles", "SplitFiles", "SplitTask", "find_files", "split_files"]
 
+_TEXT_COLUMNS = frozenset({"name", "status", "category", ACTION})
 _BATCH_ROWS = 1 << 16
 _EXACT = {pa.float64(): 1 << 53, pa.float32(): 1 << 24}
 """The number below which a float type represents all whole numbers."""
@@ -80,6 +81,13 @@ class SheetFiles:
                 hint="A sheet of several files needs an id in the rows of the store's pets. Read "
                 "it as one table, for example with pandas.read_parquet, and plan that.",
             )
+        for column in _TEXT_COLUMNS & columns.keys():
+            kind = headers.field(columns[column]).type
+            if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+                raise SheetError(
+                    f"{path}: the column {columns[column]} has values of type {kind}, not texts",
+                    hint="Write it with texts.",
+                )
         schema = headers.append(pa.field(ROW, pa.int64())).append(pa.field(KEY, pa.int64()))
         return cls(source=str(path), files=files, schema=schema, columns=columns)
 
@@ -214,7 +222,7 @@ def _read_keys(cells: pa.ChunkedArray) -> pa.Array:
         exact = _EXACT.get(cells.type, 0)
         is_certain = pc.and_(pc.less(pc.abs(column), exact), pc.equal(column, pc.trunc(column)))
     elif types.is_uint64(column.type):
-        is_certain = pc.less(column, 1 << 63)
+        is_certain = pc.less(column, pa.scalar(1 << 63, pa.uint64()))
     elif types.is_integer(column.type):
         return column.cast(pa.int64())
     else:

@@ -821,9 +821,10 @@ def _split_urls(cell_bytes: TextBytes) -> _Split:
 def _find_breaks(cell_bytes: TextBytes) -> tuple[Rows, Rows]:
     """Return where the separators between the URLs of trimmed cells begin and end."""
     data, breaks, bars = cell_bytes.data, cell_bytes.find(b"\n"), cell_bytes.find(b"|")
-    is_spaced = (data[bars - 1] == ord(" ")) & (cell_bytes.bytes_after(bars) == ord(" "))
-    bars = bars[is_spaced & (data[bars - 2] != ord("|"))]
-    begins, ends = breaks - (data[breaks - 1] == ord("\r")), breaks + 1
+    one, two = np.maximum(bars - 1, 0), np.maximum(bars - 2, 0)
+    is_spaced = (data[one] == ord(" ")) & (cell_bytes.bytes_after(bars) == ord(" "))
+    bars = bars[is_spaced & (data[two] != ord("|"))]
+    begins, ends = breaks - (data[np.maximum(breaks - 1, 0)] == ord("\r")), breaks + 1
     if not len(bars):
         return begins, ends
     return _merge_places(begins, bars - 1), _merge_places(ends, bars + 2)
