@@ -36,7 +36,8 @@ def find_files(path: str | Path) -> list[Path]:
     """Return the Parquet files of a sheet, by name. Raises SheetError if there are none."""
     given = Path(path)
     if given.is_dir():
-        found = sorted(each for each in given.iterdir() if each.suffix.casefold() == PARQUET)
+        there = (each for each in given.iterdir() if not each.name.startswith("."))
+        found = sorted(each for each in there if each.suffix.casefold() == PARQUET)
     elif given.exists():
         found = [given]
     else:
@@ -81,7 +82,7 @@ class SheetFiles:
                 hint="A sheet of several files needs an id in the rows of the store's pets. Read "
                 "it as one table, for example with pandas.read_parquet, and plan that.",
             )
-        for column in _TEXT_COLUMNS & columns.keys():
+        for column in sorted(_TEXT_COLUMNS & columns.keys()):
             kind = headers.field(columns[column]).type
             if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
                 raise SheetError(

@@ -65,9 +65,9 @@ class FolderComparer:
         pets and that no other row or pet concerns.
 
         `store` is a snapshot of the store; without one, the store is read. The pets with an id of
-        `keep` stay. `executor` computes the parts; without one, processes on
-        this machine do. Temporary files take the space of both sides. Raises SheetError if the
-        sheet cannot be read, and the errors of `snapshot`.
+        `keep` stay. `executor` computes the parts; without one, processes on this machine do.
+        Temporary files take the space of both sides. Raises SheetError if the sheet cannot be read,
+        and the errors of `snapshot`.
         """
         base = await asyncio.to_thread(_find_base, Path(path))
         numbers = {len(each.manifest.parts) for each in (base, store) if each is not None}

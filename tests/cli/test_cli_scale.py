@@ -28,7 +28,7 @@ SUPPORT = Path(__file__).parents[1] / "support"
 
 def edit(folder: Path, pet_id: int, name: str) -> None:
     """Give a pet in one of the files another name."""
-    for path in folder.glob("*.parquet"):
+    for path in folder.glob("[!.]*.parquet"):
         table = pq.read_table(path)
         rows = table.to_pylist()
         for row in rows:
@@ -44,6 +44,7 @@ def test_a_folder_is_exported_edited_planned_and_applied(box: Sandbox, shell: Sh
     done = shell("export", "big", "--format", "parquet", "--url", box.url)
     assert "6 pets" in done.err
     assert "all 6 rows agree" in shell("plan", "big", "--url", box.url).out
+    Path("big/.part-00000.parquet").write_bytes(b"a copy that a program left")
     edit(Path("big"), 2, "Mia II")
     plan = shell("plan", "big", "--url", box.url, "-o", "plan.json")
     assert "name: Mia -> Mia II" in plan.out
