@@ -54,6 +54,7 @@ __all__ = [
     "find_rounds",
     "keyword_options",
     "limit_option",
+    "must_be_one_file",
     "plan_from_sheet",
     "plan_options",
     "read_inputs",
@@ -482,6 +483,16 @@ def read_inputs(
     reading = compare_options.reading
     with as_usage_error(reading):
         return store.read_with_snapshot(path, keep=keep, executor=executor, **reading)
+
+
+def must_be_one_file(sheet: Path) -> None:
+    """Raise UsageError for a folder or a pattern of Parquet files."""
+    from petsync.sheets.files import is_in_parts
+
+    if is_in_parts(sheet):
+        raise click.UsageError(
+            f"{sheet} is a folder or a Parquet file, which only `plan` and `apply` read as a sheet."
+        )
 
 
 def _connect_dask(path: Path, address: str) -> AbstractContextManager[Executor]:

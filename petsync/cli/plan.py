@@ -32,6 +32,7 @@ from petsync.cli.options import (
     explain_sheet,
     file_option,
     limit_option,
+    must_be_one_file,
     plan_from_sheet,
     plan_options,
     read_inputs,
@@ -105,6 +106,7 @@ def check_command(
     Exit codes: 0 if every row can be used, 3 if errors block rows or the sheet, 1 if the file
     cannot be read. With --strict, 3 for warnings too.
     """
+    must_be_one_file(sheet)
     if marked is not None:
         must_differ(marked, sheet)
         must_be_writable(marked)
@@ -187,6 +189,10 @@ def export_command(
     empty folder, and gets the base in the folder .petsync-base.
     """
     if form is not None:
+        if out.suffix.lower() in _SUFFIXES:
+            raise click.UsageError(
+                f"{out}: --format parquet makes a folder; leave out {out.suffix}."
+            )
         _check_folder_options(tags, force=force)
         return _export_folder(context, out, statuses, with_base=not no_base)
     _check_ending(out)
@@ -623,6 +629,7 @@ def _rehearse(
             _protect_sheet(plan, written)
             snapshot = store.snapshot()
         else:
+            must_be_one_file(source)
             snapshot, sheet = read_inputs(store, source, compare_options)
             plan = store.plan(
                 sheet, snapshot=snapshot, on_progress=show_lookups, **compare_options.planning

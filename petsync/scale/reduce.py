@@ -38,6 +38,8 @@ KEY = "petsync id"
 _IDENTIFYING = ("id", "name", "photo_urls")
 _SPECIAL = r"^$|^[\[{]"
 """The texts that may mean something else in a sheet, such as one that empties a field."""
+_MAX_EXACT = 1 << 24
+"""The number below which every float type represents all whole numbers."""
 _KEPT_ACTIONS = ("", "merge", "update")
 _Mask = npt.NDArray[np.bool_]
 
@@ -214,6 +216,12 @@ def _are_equal(cells: pa.Array, values: pa.Array) -> _Mask:
         is_blank = np.array(pc.equal(pc.utf8_trim_whitespace(flatten(lists.names)), ""))
         differ = lists.differ(Items(values.cast(lists.names.type))) | lists.have_any(is_blank)
         return is_missing | ~differ
+    if types.is_floating(cells.type) and types.is_integer(values.type):
+        # pandas writes whole numbers as floats if one of them is missing.
+        exact = pc.less(pc.abs(cells), _MAX_EXACT)
+        same = pc.and_(exact, pc.equal(cells, values.cast(cells.type, safe=False)))
+        are_same: _Mask = is_missing | np.array(pc.fill_null(same, fill_value=False))
+        return are_same
     if types.is_integer(cells.type) != types.is_integer(values.type):
         return is_missing
     if types.is_large_string(values.type) and not _is_text(cells.type):

@@ -71,6 +71,11 @@ class SheetFiles:
         files = [each.absolute() for each in find_files(path)]
         headers = _read_headers(files)
         names = [field.name for field in headers]
+        if len({*names, ROW, KEY}) < len(names) + 2:
+            raise SheetError(
+                f"{path} has two columns with the same name, or one named {ROW!r} or {KEY!r}",
+                hint="Rename the column.",
+            )
         mapper = Mapper.of(str(path), {**options.defaults, **options.mapping})
         check_mapping(str(path), options.mapping, names)
         if not mapper.score(names):
@@ -180,6 +185,8 @@ def split_files(task: SplitTask) -> SplitFiles:
 def _read_headers(files: Sequence[Path]) -> pa.Schema:
     """Return the columns of the files, with the types of texts and lists that hold any size."""
     schemas = [_open(path).schema_arrow.remove_metadata() for path in files]
+    if len({*schemas[0].names}) < len(schemas[0].names):
+        return schemas[0]
     for path, schema in zip(files, schemas, strict=True):
         if schema.names != schemas[0].names:
             raise SheetError(

@@ -86,6 +86,8 @@ def test_a_folder_is_applied(box: Sandbox, shell: Shell) -> None:
         (lambda folder: [each.unlink() for each in folder.glob("*.parquet")], "no Parquet file"),
         (lambda folder: (folder / "part-00000.parquet").write_bytes(b"x"), "cannot be read"),
         (lambda folder: rename(folder, "id", "number"), "no column of ids"),
+        (lambda folder: rename(folder, "status", "petsync row"), "Rename the column"),
+        (lambda folder: rename(folder, "status", "name"), "Rename the column"),
         (
             lambda folder: rename(folder, "name", "call", only="part-00001.parquet"),
             "has the columns",
@@ -124,6 +126,18 @@ def test_an_export_needs_an_empty_folder(box: Sandbox, shell: Shell) -> None:
     assert "big is not empty" in done.err
     assert [each.name for each in Path("big").iterdir()] == ["mine.txt"]
     assert shell("export", "b", "--format", "parquet", "--force", "--url", box.url).code == 64
+
+
+def test_commands_that_take_no_folder_say_so(box: Sandbox, shell: Shell) -> None:
+    """check and rehearse need a sheet in one file; an export to a folder has no file extension."""
+    shell("export", "big", "--format", "parquet", "--url", box.url)
+    for command in (("check", "big"), ("rehearse", "big", "--url", box.url)):
+        done = shell(*command)
+        assert done.code == 64
+        assert "only `plan` and `apply` read as a sheet" in done.err.replace("\n", " ")
+    done = shell("export", "b.parquet", "--format", "parquet", "--url", box.url)
+    assert "leave out .parquet" in done.err
+    assert not Path("b.parquet").exists()
 
 
 def test_dask_needs_a_folder_and_a_scheduler(box: Sandbox, shell: Shell) -> None:
