@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import msgspec
 import numpy as np
@@ -148,8 +145,8 @@ def write_part(path: Path, table: pa.Table) -> Part:
 class PartWriter:
     """Splits tables by the id of each row into temporary files, in bounded memory.
 
-    `key` is the column of the ids; rows without an id are left out. Close the writer, or use it as
-    a context, before the parts are read.
+    `key` is the column of the ids; rows without an id are left out. Close the writer before the
+    parts are read. Between two writes no file is open, so there may be any number of parts.
     """
 
     def __init__(
@@ -160,13 +157,9 @@ class PartWriter:
         self._schema, self._key = schema, key
         self._waiting: list[list[pa.Table]] = [[] for _ in range(parts)]
         self._rows = 0
-        self._stack = ExitStack()
         folder.mkdir()
-        options = pa.ipc.IpcWriteOptions(compression="lz4")
-        self._writers = [
-            self._stack.enter_context(pa.ipc.new_stream(str(path), schema, options=options))
-            for path in self.files
-        ]
+        for path in self.files:
+            self._append(path, schema.empty_table())
 
     def write(self, table: pa.Table) -> None:
         """Add the rows of a table. Its texts and lists may have offsets of 32 bits."""
@@ -183,30 +176,23 @@ class PartWriter:
             start = end
         self._rows += len(table)
         if self._rows >= _BUFFERED_ROWS:
-            self._flush()
+            self.close()
 
-    def _flush(self) -> None:
-        for writer, waiting in zip(self._writers, self._waiting, strict=True):
+    def close(self) -> None:
+        """Write all rows that are still in memory."""
+        for path, waiting in zip(self.files, self._waiting, strict=True):
             if waiting:
-                writer.write_table(pa.concat_tables(waiting).combine_chunks())
+                self._append(path, pa.concat_tables(waiting).combine_chunks())
                 waiting.clear()
         self._rows = 0
 
-    def close(self) -> None:
-        """Write all rows that are still in memory, and close the files."""
-        self._flush()
-        self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+    def _append(self, path: Path, table: pa.Table) -> None:
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        with (
+            path.open("ab") as file,
+            pa.ipc.new_stream(file, self._schema, options=options) as stream,
+        ):
+            stream.write_table(table)
 
     def read(self, number: int) -> pa.Table:
         """Return the rows of a part, in the order in which they were written."""
@@ -217,6 +203,8 @@ def read_rows(files: Sequence[Path]) -> pa.Table:
     """Return the rows in temporary files of `PartWriter`s with the same schema."""
     tables = []
     for path in files:
-        with pa.ipc.open_stream(str(path)) as reader:
-            tables.append(reader.read_all())
+        with pa.OSFile(str(path)) as file:
+            while file.tell() < file.size():
+                with pa.ipc.open_stream(file) as stream:
+                    tables.append(stream.read_all())
     return pa.concat_tables(tables)

@@ -98,8 +98,8 @@ class SheetFiles:
         return cls(source=str(path), files=files, schema=schema, columns=columns)
 
     def tasks(self, groups: int, folder: Path, parts: int) -> list[SplitTask]:
-        """Return the tasks that split the files into `parts`, in at most so many groups of
-        consecutive files. Each task has its own folder in `folder`.
+        """Return at most `groups` tasks that split the files into `parts`, each with consecutive
+        files and its own folder in `folder`.
         """
         rows = [_open(path).metadata.num_rows for path in self.files]
         starts = [1, *(1 + int(end) for end in np.cumsum(rows))]
@@ -166,15 +166,16 @@ def split_files(task: SplitTask) -> SplitFiles:
     schema, header = task.sheet.schema, task.sheet.columns["id"]
     lacking = [schema.empty_table()]
     number = task.start
-    with PartWriter(task.folder, task.parts, schema, KEY) as writer:
-        for batch in _iter_batches(task.files):
-            keys = _read_keys(batch[header])
-            numbers = pa.array(np.arange(number, number + len(batch)))
-            table = batch.append_column(ROW, numbers).append_column(KEY, keys).cast(schema)
-            writer.write(table)
-            if keys.null_count:
-                lacking.append(table.filter(keys.is_null()))
-            number += len(batch)
+    writer = PartWriter(task.folder, task.parts, schema, KEY)
+    for batch in _iter_batches(task.files):
+        keys = _read_keys(batch[header])
+        numbers = pa.array(np.arange(number, number + len(batch)))
+        table = batch.append_column(ROW, numbers).append_column(KEY, keys)
+        writer.write(table)
+        if keys.null_count:
+            lacking.append(table.filter(keys.is_null()).cast(schema))
+        number += len(batch)
+    writer.close()
     return SplitFiles(
         parts=writer.files,
         unnumbered=pa.concat_tables(lacking),

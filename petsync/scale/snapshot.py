@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import shutil
 import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,13 +16,23 @@ import pyarrow as pa
 from petsync._files import make_folder, write_atomically
 from petsync.client.api import AsyncApi
 from petsync.client.loaders import by_status, resolve_copies
-from petsync.errors import SheetError
-from petsync.scale.parts import BASE_FOLDER, MANIFEST, Manifest, PartFolder, PartWriter, write_part
+from petsync.errors import SettingsError, SheetError
+from petsync.scale.parts import (
+    BASE_FOLDER,
+    MANIFEST,
+    Manifest,
+    Part,
+    PartFolder,
+    PartWriter,
+    write_part,
+)
 
 __all__ = ["PARTS", "export_to", "snapshot_to"]
 
 PARTS = 64
 """The default number of parts."""
+MAX_PARTS = 65_536
+"""The maximum number of parts."""
 
 
 async def snapshot_to(
@@ -36,8 +47,14 @@ async def snapshot_to(
 
     The pets are those of `loaders.snapshot`, sorted by id in each part. The manifest is written
     last: without it, the folder is not complete. Raises the errors of `snapshot`, and SheetError if
-    the folder is not empty or cannot be written or, with `is_whole`, if a query failed.
+    the folder is not empty or cannot be written or, with `is_whole`, if a query failed; and
+    SettingsError for an unusable number of parts.
     """
+    if not 1 <= parts <= MAX_PARTS:
+        raise SettingsError(
+            f"partitions={parts} is not a number from 1 to {MAX_PARTS:,}",
+            hint="A part of 100,000 to 500,000 pets is a good size.",
+        )
     await asyncio.to_thread(_prepare, folder)
     taken_at = datetime.now(UTC)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".petsync-") as temporary:
@@ -55,9 +72,10 @@ async def snapshot_to(
         for number in range(parts):
             rows = await asyncio.to_thread(_read_part, writers, number)
             table, again = await resolve_copies(api, rows)
-            path = folder / f"part-{number:05d}.parquet"
+            path = Path(temporary, f"part-{number:05d}.parquet")
             written.append(await asyncio.to_thread(write_part, path, table))
             reread += again
+        _move_files(Path(temporary), folder, written)
     manifest = Manifest(
         store=api.session.base_url,
         taken_at=taken_at.isoformat(timespec="seconds"),
@@ -87,11 +105,19 @@ async def export_to(
     if not with_base:
         return await snapshot_to(api, statuses, folder, parts, is_whole=True)
     await asyncio.to_thread(_prepare, folder)
-    base = await snapshot_to(api, statuses, folder / BASE_FOLDER, parts, is_whole=True)
-    for part in base.manifest.parts:
-        content = await asyncio.to_thread((base.path / part.file).read_bytes)
-        await asyncio.to_thread(write_atomically, folder / part.file, content, error=SheetError)
-    return base
+    # Until everything is there, the folder has only a temporary one, which an error removes.
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".petsync-") as temporary:
+        base = await snapshot_to(api, statuses, Path(temporary, "base"), parts, is_whole=True)
+        sheet = Path(temporary, "sheet")
+        await asyncio.to_thread(shutil.copytree, base.path, sheet)
+        _move_files(sheet, folder, base.manifest.parts)
+        base.path.rename(folder / BASE_FOLDER)
+    return PartFolder(folder / BASE_FOLDER, base.manifest)
+
+
+def _move_files(source: Path, folder: Path, parts: Sequence[Part]) -> None:
+    for part in parts:
+        (source / part.file).rename(folder / part.file)
 
 
 def _prepare(folder: Path) -> None:
