@@ -387,16 +387,19 @@ class CompareOptions:
     """Keywords of `Store.read`."""
     planning: Mapping[str, Any]
     """Keywords of `Store.plan` and `Store.why`."""
+    dask: str | None = None
+    """The Dask cluster that compares the parts of a folder."""
 
     def __bool__(self) -> bool:
-        return bool(self.reading or self.planning)
+        return bool(self.reading or self.planning or self.dask)
 
     @property
     def flags(self) -> str:
         """The names of the options on the command line, separated by commas."""
         keywords = (*iter_keywords(ReadKeywords), *iter_keywords(PlanKeywords))
         flags = {each.name: _flag(each) for each in keywords} | {"strict": "--strict"}
-        return ", ".join(flags[name] for name in (*self.reading, *self.planning))
+        dask = ["--dask"] if self.dask else []
+        return ", ".join([flags[name] for name in (*self.reading, *self.planning)] + dask)
 
 
 _STRICT = click.option(
@@ -424,7 +427,8 @@ def plan_options(function: Callable[..., int]) -> Callable[..., int]:
     ) -> int:
         if options.pop("strict"):
             planning["strict"] = True
-        return function(*args, compare_options=CompareOptions(reading, planning), **options)
+        compare_options = CompareOptions(reading, planning, options.pop("dask", None))
+        return function(*args, compare_options=compare_options, **options)
 
     return sheet_options(_STRICT(keyword_options(PlanKeywords, "planning")(call_with_asked)))
 
@@ -441,14 +445,10 @@ def plan_from_sheet(
     path: Path,
     compare_options: CompareOptions,
     on_progress: Callable[[Lookups], None] | None = None,
-    dask: str | None = None,
 ) -> tuple[Plan, Sheet]:
-    """Return the plan that brings the store into agreement with the sheet, and the sheet. `dask` is
-    the cluster that compares the parts of a folder.
-    """
+    """Return the plan that brings the store into agreement with the sheet, and the sheet."""
     sentinels = compare_options.planning.get("sentinels", ())
-    with nullcontext() if dask is None else _connect_dask(path, dask) as executor:
-        snapshot, sheet = read_inputs(store, path, compare_options, sentinels, executor)
+    snapshot, sheet = read_inputs(store, path, compare_options, sentinels)
     plan = store.plan(sheet, snapshot=snapshot, on_progress=on_progress, **compare_options.planning)
     return plan, sheet
 
@@ -474,14 +474,13 @@ def read_inputs(
     path: Path,
     compare_options: CompareOptions,
     keep: Iterable[int] = (),
-    executor: Executor | None = None,
 ) -> tuple[Snapshot, Sheet]:
     """Return the current snapshot of the store, and the sheet as read for this store. If the sheet
-    is a folder, the `executor` compares its parts, and the snapshot has at least the pets with an
-    id of `keep`.
+    is a folder, the snapshot has at least the pets with an id of `keep`.
     """
-    reading = compare_options.reading
-    with as_usage_error(reading):
+    reading, dask = compare_options.reading, compare_options.dask
+    connected = nullcontext() if dask is None else _connect_dask(path, dask)
+    with as_usage_error(reading), connected as executor:
         return store.read_with_snapshot(path, keep=keep, executor=executor, **reading)
 
 

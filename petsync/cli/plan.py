@@ -339,7 +339,6 @@ def plan_command(
     limit: int | None,
     why_ids: tuple[int, ...],
     compare_options: CompareOptions,
-    dask: str | None,
     exit_code: bool,
 ) -> int:
     """Show the changes that SHEET would make in the store.
@@ -364,7 +363,7 @@ def plan_command(
         check_output(path, sheet, given_form)
     text = "Comparing the sheet with the store"
     with context.connect() as store, progress.show_lookups(context.err, text) as step:
-        plan, _ = plan_from_sheet(store, sheet, compare_options, step, dask)
+        plan, _ = plan_from_sheet(store, sheet, compare_options, step)
     warn_of_coverage(context, plan.coverage)
     save_and_print(context, plan, outputs, form, limit)
     code = verdict_code(plan)

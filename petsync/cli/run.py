@@ -27,6 +27,7 @@ from petsync.cli.options import (
     PENDING,
     CompareOptions,
     check_page,
+    dask_option,
     explain_round_names,
     file_option,
     keyword_options,
@@ -249,6 +250,7 @@ petsync apply plan.json --yes --rate 20 --report report.html
 )
 @run_options
 @plan_options
+@dask_option
 @click.pass_obj
 def apply_command(
     context: Context,
