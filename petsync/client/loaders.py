@@ -60,8 +60,6 @@ __all__ = [
 # look_up: getPetById for many ids, a few at a time.
 
 
-TargetT = TypeVar("TargetT", bound=TableTarget)
-
 Found = Pet | FailedLookup | None
 """The result of one look-up."""
 
@@ -226,6 +224,8 @@ def _require_answer(pet_id: int, found: Pet | FailedLookup | None) -> Pet | None
 
 # The status queries of a snapshot. Its coverage names the queries that failed.
 
+
+TargetT = TypeVar("TargetT", bound=TableTarget)
 
 log = logging.getLogger(__name__)
 _GENERAL_ERRORS = (AuthError, RateLimitedError, RedirectError, UnavailableError)

@@ -82,10 +82,6 @@ class Reduced:
     """The store's pets."""
     base: pa.Table
     """The pets at the export."""
-    agreeing: int = 0
-    """The number of rows that agree with their pets, and are not in `rows`."""
-    total: int = 0
-    """The number of pets in the store."""
     statuses: frozenset[str] = frozenset()
     """The statuses of the store's pets."""
     categories: Counter[Category] = field(default_factory=Counter)
@@ -109,8 +105,6 @@ def reduce_part(files: PartFiles) -> Reduced:
         rows=rows.filter(pa.array(~agrees)),
         pets=_without(pets, agreeing),
         base=_without(base, agreeing),
-        agreeing=int(agrees.sum()),
-        total=len(pets),
         statuses=frozenset(pc.unique(pets["status"]).drop_null().to_pylist()),
         categories=vocabulary.used_categories,
         tags=vocabulary.used_tags,

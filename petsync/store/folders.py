@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -161,8 +162,7 @@ class _Whole:
     def add_named(self, ids: Iterable[int]) -> None:
         """Add the pets with these ids, and those that the rows concern by a name or a photo."""
         wanted = self._find_wanted(ids)
-        tasks = [(files, wanted) for files in self._parts]
-        self._found += self._workers.run(_find_named, tasks)
+        self._found += self._workers.run(partial(find_named, wanted=wanted), self._parts)
 
     def _find_wanted(self, ids: Iterable[int]) -> Wanted:
         """Return what other pets may have in common with the rows without a pet, and with the rows
@@ -259,10 +259,6 @@ class _Whole:
             left_out=manifest.pets - len(pets),
             usage=Usage(categories, tags),
         )
-
-
-def _find_named(task: tuple[PartFiles, Wanted]) -> Reduced:
-    return find_named(*task)
 
 
 def _join(tables: Sequence[pa.Table], key: str) -> pa.Table:
