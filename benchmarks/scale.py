@@ -2,7 +2,7 @@
 
     python benchmarks/scale.py [PETS …]
 
-The store's side and the export are folders of `snapshot_to`; one of a hundred rows is edited. The
+The store's side and the export are folders of `snapshot_to`; one of 128 rows is edited. The
 plan needs no request. `--run` makes one plan in a process of its own, and prints what it needed.
 """
 
@@ -35,8 +35,6 @@ from petsync.table.arrow import SCHEMA
 URL = "http://127.0.0.1:9/v2"
 PARTS = 64
 CHUNK = 250_000
-EDITED = 100
-"""One of so many rows is edited."""
 READS, PEAK_MIB, SPEED_UP = 3.0, 1536.0, 1.7
 """The goals: the time beside that of reading both sides, the memory of each process, and the speed
 of two workers beside that of one.

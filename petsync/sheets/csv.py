@@ -377,8 +377,9 @@ def is_ragged(cells: Sequence[str], width: int) -> bool:
 
 
 _JOINED_PARTS = 16
-"""So many parts of a column are joined at once. Arrow returns the memory of a large part as soon as
-it is freed, but that of small parts only with that of their neighbours, from other columns.
+"""The number of parts of a column that are joined at once. Arrow returns the memory of a large part
+as soon as it is freed, but that of small parts only with that of their neighbours, from other
+columns.
 """
 
 

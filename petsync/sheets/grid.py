@@ -46,7 +46,7 @@ _MAX_COMPARISONS = 8
 _USUAL = b"\n " + bytes(range(ord("-"), ord(";") + 1)) + string.ascii_letters.encode()
 """The bytes of most cells. The positions of all others are few, and are searched for only once."""
 _MIN_USUAL = 16
-"""So many usual bytes for each other byte make it worth to keep the positions of the others."""
+"""The positions of unusual bytes are kept if there are at least as many usual bytes for each."""
 
 
 @dataclass(frozen=True, eq=False)

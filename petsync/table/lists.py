@@ -390,7 +390,7 @@ highest byte of a number is its last one.
 """
 _HIGH_BITS, _CASE_BITS = np.uint64(0x8080808080808080), np.uint64(0x2020202020202020)
 _LAST_BYTES = np.array([(1 << 64) - (1 << 64 - 8 * n) for n in range(_WORD + 1)], np.uint64)
-"""By number, a mask of so many last bytes."""
+"""By number of bytes, a mask of the last bytes."""
 _FACTORS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
 _SHIFT, _SLOTS = np.uint64(44), 1 << 20
 _Words = npt.NDArray[np.uint64]

@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 from commands import Shell
 
+import petsync as ps
 from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
 from petsync.scale.executors import Workers
-from petsync.scale.parts import BASE_FOLDER
+from petsync.scale.parts import BASE_FOLDER, PartFolder
 
 pytestmark = pytest.mark.slow
 
@@ -128,6 +129,30 @@ def test_an_export_needs_an_empty_folder(box: Sandbox, shell: Shell) -> None:
     assert shell("export", "b", "--format", "parquet", "--force", "--url", box.url).code == 64
 
 
+def test_a_failed_export_can_be_repeated(box: Sandbox, shell: Shell) -> None:
+    """An export that fails leaves no files behind, so that the next one finds an empty folder."""
+    url = f"{box.url}/nowhere"
+    assert shell("export", "big", "--format", "parquet", "--url", url).code != 0
+    assert [*Path("big").iterdir()] == []
+    assert shell("export", "big", "--format", "parquet", "--url", box.url).code == 0
+
+
+@pytest.mark.parametrize("partitions", [0, -1, 100_000])
+def test_the_number_of_parts_is_checked(partitions: int, box: Sandbox, tmp_path: Path) -> None:
+    """A number of parts that cannot be used is an error before anything is written."""
+    with ps.connect(box.url) as store, pytest.raises(ps.errors.SettingsError, match="partitions="):
+        store.snapshot_to(tmp_path / "now", partitions=partitions)
+    assert not (tmp_path / "now").exists()
+
+
+def test_there_may_be_more_parts_than_open_files(box: Sandbox, tmp_path: Path) -> None:
+    """The number of parts is not limited by the number of files that a process may open."""
+    with ps.connect(box.url) as store:
+        store.snapshot_to(tmp_path / "now", partitions=3_000)
+    parts = PartFolder.open(tmp_path / "now")
+    assert sum(len(parts.read(number)) for number in range(3_000)) == 6
+
+
 def test_commands_that_take_no_folder_say_so(box: Sandbox, shell: Shell) -> None:
     """check and rehearse need a sheet in one file; an export to a folder has no file extension."""
     shell("export", "big", "--format", "parquet", "--url", box.url)
@@ -147,6 +172,11 @@ def test_dask_needs_a_folder_and_a_scheduler(box: Sandbox, shell: Shell) -> None
     shell("export", "big", "--format", "parquet", "--url", box.url)
     done = shell("plan", "big", "--url", box.url, "--dask", "nowhere.json")
     assert "neither the address of a Dask scheduler" in done.err
+    why = shell("plan", "big", "--url", box.url, "--dask", "nowhere.json", "--why", "1")
+    assert "neither the address of a Dask scheduler" in why.err
+    shell("plan", "big", "--url", box.url, "-o", "plan.json")
+    saved = shell("apply", "plan.json", "--url", box.url, "--dask", "nowhere.json")
+    assert "leave out --dask" in saved.err
 
 
 def test_a_killed_process_changes_no_result(tmp_path: Path) -> None:

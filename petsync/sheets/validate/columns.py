@@ -726,7 +726,7 @@ class _Split(NamedTuple):
 
     def rows_with_repeats(self, are_equal: Callable[[int], Bools]) -> Bools:
         """Return a mask of the rows with a repeated item, or with very many items. `are_equal`
-        returns which items equal the one that is so many items behind it.
+        returns which items equal the item at this distance behind them.
         """
         counts = np.diff(self.bounds)
         rows = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
