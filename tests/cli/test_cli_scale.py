@@ -129,6 +129,21 @@ def test_an_export_needs_an_empty_folder(box: Sandbox, shell: Shell) -> None:
     assert shell("export", "b", "--format", "parquet", "--force", "--url", box.url).code == 64
 
 
+def test_a_plan_of_one_file_loads_nothing_for_folders(box: Sandbox, shell: Shell) -> None:
+    """A plan of a small sheet imports neither Dask nor fsspec nor what folders need."""
+    shell("export", "pets.csv", "--url", box.url)
+    code = (
+        "import sys; from petsync.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print({'dask', 'distributed', 'fsspec', 'petsync.scale'} & {*sys.modules})\n"
+    )
+    command = [sys.executable, "-c", code, "plan", "pets.csv", "--url", box.url]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "all 6 rows agree" in done.stdout
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
 def test_a_failed_export_can_be_repeated(box: Sandbox, shell: Shell) -> None:
     """An export that fails leaves no files behind, so that the next one finds an empty folder."""
     url = f"{box.url}/nowhere"
