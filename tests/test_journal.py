@@ -8,8 +8,10 @@ import sqlite3
 import stat
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from queue import Empty
+from random import Random
 from typing import Any
 
 import msgspec
@@ -21,6 +23,7 @@ from journals import PETS, STARTED, STORE, begin_run, intended, result, small_pl
 from shop import error_at, plan_of, sheet_saying
 
 from petsync.apply.journal import Journal, RunSession
+from petsync.apply.journal.writer import _Queue
 from petsync.errors import InterruptedRunError, PetsyncError, PlanError, StalePlanError
 from petsync.images.upload import uploads_to
 from petsync.models import Category, Pet, Tag
@@ -685,6 +688,45 @@ def test_a_thousand_changes_cost_the_loop_little_and_no_memory(journal: Journal)
         await closed(session)
 
     asyncio.run(work())
+
+
+def test_a_short_wait_for_the_next_item_ends() -> None:
+    """The writer waits for further items for what is left of a millisecond, also if that is less
+    than the wait takes to begin. `queue.SimpleQueue` waits forever then.
+    """
+    queue, random = _Queue(), Random(1)
+    ended = threading.Event()
+
+    def work() -> None:
+        for _ in range(100_000):
+            queue.put((None, None))
+            assert queue.get() == (None, None)
+            with suppress(Empty):
+                queue.get(random.random() * 1e-6)
+        ended.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    assert ended.wait(120)
+
+
+def test_the_queue_gives_each_item_once_and_in_order() -> None:
+    """However the two threads meet: no item is lost, none comes twice, and none waits."""
+    queue, random = _Queue(), Random(2)
+    items = [(None, object()) for _ in range(20_000)]
+
+    def fill() -> None:
+        for item in items:
+            queue.put(item)  # type: ignore[arg-type]
+            if random.random() < 0.1:
+                time.sleep(random.random() * 1e-4)
+
+    thread = threading.Thread(target=fill)
+    thread.start()
+    taken = [queue.get(60) for _ in items]
+    thread.join()
+    assert taken == items
+    with pytest.raises(Empty):
+        queue.get()
 
 
 def test_what_cannot_be_written_down_is_reported_and_never_waited_for(journal: Journal) -> None:

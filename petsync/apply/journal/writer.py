@@ -192,6 +192,34 @@ Waiter = asyncio.Future[None]
 _QueuedItem = tuple[Item | None, Waiter | None]
 
 
+class _Queue:
+    """A queue that any thread can fill, also in a finalizer, and that one thread empties.
+
+    `SimpleQueue.get` of CPython can wait forever if its timeout ends before it begins to wait. So
+    this class waits for a lock, whose timeouts are exact.
+    """
+
+    def __init__(self) -> None:
+        self._items: SimpleQueue[_QueuedItem | None] = SimpleQueue()
+        self._wakeup = threading.Lock()
+        self._wakeup.acquire()
+
+    def put(self, item: _QueuedItem | None) -> None:
+        self._items.put(item)
+        with suppress(RuntimeError):  # Another thread may have released it first.
+            if self._wakeup.locked():
+                self._wakeup.release()
+
+    def get(self, timeout: float = 0.0) -> _QueuedItem | None:
+        """Return the next item. Raises Empty if there is none within `timeout` seconds."""
+        until = time.monotonic() + timeout
+        while True:
+            with suppress(Empty):
+                return self._items.get_nowait()
+            if not self._wakeup.acquire(timeout=max(0.0, until - time.monotonic())):
+                return self._items.get_nowait()
+
+
 class Writer:
     """Writes the items of one session in its own thread until `end`. Without items, it writes
     heartbeats.
@@ -203,7 +231,7 @@ class Writer:
         self._path, self._connection, self._lock = path, connection, lock
         self._in_use = in_use
         self._file = path.stat()
-        self._queue: SimpleQueue[_QueuedItem | None] = SimpleQueue()
+        self._queue = _Queue()
         self._unwritten: list[_QueuedItem] = []
         self.lock_error: LockedError | None = None
         """The error after another process has taken over, else None."""
@@ -266,7 +294,7 @@ class Writer:
         group = self._unwritten
         written = time.monotonic()
         try:
-            each = self._queue.get(timeout=HEARTBEAT_S)
+            each = self._queue.get(HEARTBEAT_S)
             now = time.monotonic()
             until, gather = (
                 now + _MAX_DELAY_S,
@@ -277,7 +305,7 @@ class Writer:
                 if each[1] is not None:
                     until = min(until, gather)
                 # Without a waiter, wait longer: an intent may follow, and both then share one sync.
-                each = self._queue.get(timeout=max(0.0, until - time.monotonic()))
+                each = self._queue.get(max(0.0, until - time.monotonic()))
         except Empty:
             return group, True
         return group, False
@@ -321,7 +349,7 @@ class Writer:
         """Give an error to the waiters of items that are still queued after the end."""
         with suppress(Empty):
             while True:
-                group = self._queue.get_nowait()
+                group = self._queue.get()
                 if group is not None and group[1] is not None:
                     _notify([group[1]], self.closed_error)
 
