@@ -93,7 +93,7 @@ def resumed(plan: Plan, target: MemoryTarget, state: Path, **options: Any) -> Re
     """Return the report of the run after another session."""
     journal = Journal.open(state, create=False)
     session = journal.resume("run")
-    before = build_earlier_results(plan, journal.entries("run"), 0.0)
+    before = build_earlier_results(plan, lambda: journal.entries("run"), 0.0)
     return asyncio.run(ran(plan, target, session, before=before, **options))
 
 

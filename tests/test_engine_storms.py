@@ -209,7 +209,7 @@ async def one_session(
 ) -> Report | None:
     """Return the report of a session; None if it was killed after this number of loop turns."""
     before = (
-        build_earlier_results(plan, list(journal.entries.values()), 0.0)
+        build_earlier_results(plan, lambda: list(journal.entries.values()), 0.0)
         if journal.entries
         else NO_EARLIER_RESULTS
     )

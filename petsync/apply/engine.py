@@ -62,8 +62,9 @@ from petsync.plan.report import (
     Progress,
     Report,
     Result,
+    RunResults,
+    collect_results,
     result_of,
-    without_request,
 )
 from petsync.protocol.operations import Traffic
 from petsync.table.columns import COLUMNS, Column
@@ -155,7 +156,7 @@ def _find_unassigned(changes: Sequence[Change]) -> dict[int, Add]:
 def settle(
     unknown: Iterable[int],
     changes: Sequence[Change],
-    results: Mapping[int, Result],
+    results: RunResults,
     known: Collection[int],
     pets: Iterable[Pet],
 ) -> dict[int, int]:
@@ -176,7 +177,7 @@ def settle(
 def find_edited(
     unknown: Iterable[int],
     changes: Sequence[Change],
-    results: Mapping[int, Result],
+    results: RunResults,
     known: Collection[int],
     pets: Iterable[Pet],
 ) -> dict[int, Pet]:
@@ -190,11 +191,9 @@ def find_edited(
     )
 
 
-def _find_claimed_ids(changes: Sequence[Change], results: Mapping[int, Result]) -> set[int | None]:
+def _find_claimed_ids(changes: Iterable[Change], results: RunResults) -> set[int | None]:
     """Return the ids that the service assigned to adds, and those that the plan has for adds."""
-    ids = {result.assigned_id for result in results.values()}
-    ids.update(change.pet_id for change in changes if isinstance(change, Add))
-    return ids
+    return {*results.assigned_ids, *(c.pet_id for c in changes if isinstance(c, Add))}
 
 
 def mark_confirmed(result: Result, pet_id: int) -> Result:
@@ -740,19 +739,20 @@ NO_EARLIER_RESULTS = EarlierResults()
 """The earlier results of a new run."""
 
 
-def build_earlier_results(plan: Plan, entries: Iterable[Entry], seconds: float) -> EarlierResults:
-    """Return the results with which a resumed run starts, from the entries of its journal.
-    `seconds` is the duration of the run so far.
+def build_earlier_results(
+    plan: Plan, read_entries: Callable[[], Iterable[Entry]], seconds: float
+) -> EarlierResults:
+    """Return the results with which a resumed run starts. `read_entries` returns the entries of its
+    journal, and `seconds` is the duration of the run so far.
     """
-    entries = list(entries)
-    shared_ids = _find_shared_ids(entries)
+    shared_ids = _find_shared_ids(read_entries())
     shared: dict[int, int] = {}
     unverified: dict[int, int] = {}
-    results: dict[int, Result] = {}
+    results = RunResults(plan.changes)
     retryable: dict[int, Result] = {}
     started: set[int] = set()
     uncertain: set[int] = set()
-    for entry in entries:
+    for entry in read_entries():
         change = plan.changes[entry.number]
         if is_unassigned(change) and entry.assigned_id in shared_ids and entry.cause != "overwrote":
             shared[entry.number] = entry.assigned_id or 0
@@ -813,7 +813,7 @@ def give_up(
     """
     cause: Cause = "undone" if undone_by else "replanned"
     why = f"not sent: run {undone_by} undid this run" if undone_by else _REPLANNED
-    results = {**earlier.results}
+    results = RunResults(plan.changes, earlier.results)
     decided: list[Result] = []
     held = {**earlier.unsendable}
     for number, change in enumerate(plan.changes):
@@ -858,7 +858,8 @@ def settle_superseded(
             decided.append(result)
         elif number in added:
             held[number] = result
-    results = {**earlier.results, **{result.number: result for result in decided}}
+    results = RunResults(plan.changes, earlier.results)
+    results.update({result.number: result for result in decided})
     return replace(earlier, results=results, unsendable=held), decided
 
 
@@ -889,7 +890,8 @@ def settle_overruled(
                 why = f"run {run} has changed this pet since: plan again"
                 decided.append(result_of(number, change, "conflict", "superseded", why))
                 break
-    results = {**earlier.results, **{result.number: result for result in decided}}
+    results = RunResults(plan.changes, earlier.results)
+    results.update({result.number: result for result in decided})
     return replace(earlier, results=results), decided
 
 
@@ -972,12 +974,14 @@ def _find_shared_ids(entries: Iterable[Entry]) -> frozenset[int]:
 
     Several entries have such an id, or one entry with the id has the cause "same-id".
     """
-    assigned = [e for e in entries if e.pet_id is None and e.assigned_id is not None]
-    counts = Counter(entry.assigned_id for entry in assigned)
-    disputed = {entry.assigned_id for entry in assigned if entry.cause == "same-id"}
-    return frozenset(
-        i for i, count in counts.items() if i is not None and (count > 1 or i in disputed)
-    )
+    assigned = [
+        (each.assigned_id, each.cause)
+        for each in entries
+        if each.pet_id is None and each.assigned_id is not None
+    ]
+    counts = Counter(assigned_id for assigned_id, _ in assigned)
+    disputed = {assigned_id for assigned_id, cause in assigned if cause == "same-id"}
+    return frozenset(i for i, count in counts.items() if count > 1 or i in disputed)
 
 
 def result_from(entry: Entry, change: Change) -> Result:
@@ -1339,7 +1343,7 @@ async def run(
         plan=plan,
         started=started,
         seconds=round(earlier.seconds + time.monotonic() - start, 3),
-        results=(*engine.results(), *without_request(plan)),
+        results=collect_results(plan, engine.results(), stopped),
         stopped=stopped,
     )
 
@@ -1357,12 +1361,12 @@ class _Engine:
         self._named_ids = {each.pet_id: each.source for each in plan.vacant}
         self._sender, self._options, self._on_progress = sender, options, on_progress
         self._target, self._recorder = sender.target, sender.recorder
-        self._results: dict[int, Result] = dict(earlier.results)
+        self._results = RunResults(plan.changes, earlier.results)
         self._retryable, self._unsendable = earlier.retryable, earlier.unsendable
         self._is_given_up, self._is_replanned = earlier.is_given_up, earlier.is_replanned
         self._failed_here: set[int] = set()
         self._unknown_since = dict.fromkeys(earlier.uncertain, _now())
-        self._counts = Counter(result.outcome for result in self._results.values())
+        self._counts = self._results.count_outcomes()
         self._claims = Claims(plan.changes, is_shared=not sender.target.assigns_unique_ids)
         self._add_lock = asyncio.Lock()
         self._resend_counts: Counter[int] = Counter()
@@ -1377,15 +1381,14 @@ class _Engine:
         await run_to_end(self._run_guarded(), self._stopper.interrupt)
         return self._stopper.reason
 
-    def results(self) -> Iterator[Result]:
-        """Yield the result of each change."""
-        why = "not started, because the run was stopped" if self._stopper.reason else "not started"
-        for number, change in enumerate(self._changes):
-            result = self._results.get(number)
-            if result is None and number in self._sender.on_wire:
-                result = result_of(number, change, "unknown", "cut-off", CUT_OFF)
-            known = result or self._retryable.get(number)
-            yield known or result_of(number, change, "not sent", "not-begun", why)
+    def results(self) -> RunResults:
+        """Return the results of the changes that were started in this process or an earlier one."""
+        for number in self._sender.on_wire.difference(self._results):
+            change = self._changes[number]
+            self._results[number] = result_of(number, change, "unknown", "cut-off", CUT_OFF)
+        for number, result in self._retryable.items():
+            self._results.setdefault(number, result)
+        return self._results
 
     async def _run_guarded(self) -> None:
         try:
@@ -1760,9 +1763,8 @@ class _Engine:
     def _find_unsettled(self) -> list[int]:
         return [
             number
-            for number, result in self._results.items()
-            if result.outcome == "unknown"
-            and result.assigned_id is None
+            for number in self._results.find("unknown")
+            if self._results[number].assigned_id is None
             and number not in self._edited
             and is_unassigned(self._changes[number])
         ]
@@ -1801,7 +1803,7 @@ class _Engine:
         """Read the pets of the changes in `_unread` again: reading them back did not confirm these
         changes.
         """
-        results = {n: r for n, r in self._results.items() if n in self._unread}
+        results = {n: self._results[n] for n in sorted(self._unread) if n in self._results}
         ids = {n: r.pet_id if r.assigned_id is None else r.assigned_id for n, r in results.items()}
         for number, pet_id in ids.items():
             change = self._changes[number]

@@ -1,23 +1,54 @@
-"""Plan files: JSON, readable only by the owner, written atomically."""
+"""Plan files: JSON or Parquet, readable only by the owner, written atomically.
+
+A Parquet file has a row for each change, conflict and blocked row, so that other programs can query
+it. petsync reads the changes from it block by block: they need not fit into memory.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import IO, TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from petsync._files import landing, write_atomically
 from petsync.errors import PlanError
-from petsync.plan.plan import Plan
+from petsync.plan.change import Blocked, Change, Conflict, LongChanges
+from petsync.plan.plan import Plan, build_changed_error, decode_saved_plan
 
-__all__ = ["load_plan", "save_plan"]
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+__all__ = ["PARQUET", "is_plan_file", "load_plan", "read_long_plan", "save_plan", "write_long_plan"]
+
+PARQUET = ".parquet"
+"""The suffix of plan files in Parquet."""
+_KEY, _BLOCKS = b"petsync.plan", b"petsync.blocks"
+"""The names of the file's metadata: the plan without its lists, and the number of row groups with
+changes.
+"""
+_BLOCK = 2_048
+"""The number of changes in a row group."""
+
+T = TypeVar("T", Change, Conflict, Blocked)
+R = TypeVar("R", Conflict, Blocked)
 
 
 def save_plan(plan: Plan, path: str | Path) -> Path:
-    """Write the plan to a file that only its owner can read, and return the path.
+    """Write the plan to a file that only its owner can read, and return the path: as Parquet if the
+    path ends with `.parquet`, else as JSON.
 
     Raises PlanError if the file cannot be written.
     """
-    write_atomically(Path(path), plan.to_json(), private=True, error=PlanError)
-    return Path(path)
+    target = Path(path)
+    if target.suffix.casefold() == PARQUET:
+        write_atomically(
+            target, lambda file: write_long_plan(plan, file), private=True, error=PlanError
+        )
+    else:
+        write_atomically(target, plan.to_json(), private=True, error=PlanError)
+    return target
 
 
 def load_plan(path: str | Path) -> Plan:
@@ -30,9 +61,160 @@ def load_plan(path: str | Path) -> Plan:
     try:
         if source.exists():
             landing(source)
+        if source.suffix.casefold() == PARQUET:
+            return read_long_plan(source, str(source))
         return Plan.from_json(source.read_bytes(), str(source))
     except OSError as error:
         raise PlanError(
-            f"{source} cannot be read: {error.strerror}",
+            f"{source} cannot be read: {error.strerror or error}",
             hint="Make a plan with `petsync plan SHEET -o PLAN.json`.",
         ) from None
+
+
+def is_plan_file(path: str | Path) -> bool:
+    """Return true if the file is a plan by its name (.json) or, as Parquet, by its content."""
+    source = Path(path)
+    if source.suffix.casefold() != PARQUET:
+        return source.suffix.casefold() == ".json"
+    try:
+        metadata = _open(source, str(source)).schema_arrow.metadata
+        return source.is_file() and _KEY in (metadata or {})
+    except (OSError, PlanError):
+        return False
+
+
+# Plans in Parquet.
+
+
+def write_long_plan(plan: Plan, file: IO[bytes]) -> None:
+    """Write the plan as Parquet."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rest = msgspec.structs.replace(plan, changes=(), conflicts=(), blocked=())
+    saved = msgspec.json.encode({"fingerprint": plan.fingerprint, "plan": rest})
+    blocks = -(-len(plan.changes) // _BLOCK)
+    schema = pa.schema(
+        [
+            ("kind", pa.string()),
+            ("id", pa.int64()),
+            ("name", pa.string()),
+            ("row", pa.int64()),
+            ("source", pa.string()),
+            ("fields", pa.list_(pa.string())),
+            ("json", pa.large_string()),
+        ],
+        metadata={_KEY: saved, _BLOCKS: str(blocks)},
+    )
+    with pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer:
+        _write_rows(writer, plan.changes, lambda c: c.kind, _name_of, lambda c: c.fields)
+        _write_rows(
+            writer,
+            plan.conflicts,
+            lambda _: "conflict",
+            _name_of,
+            lambda conflict: [clash.column for clash in conflict.clashes],
+        )
+        _write_rows(writer, plan.blocked, lambda _: "blocked", lambda row: row.name, lambda _: ())
+
+
+def _name_of(change: Change | Conflict) -> str | None:
+    pet = change.before or change.after
+    return None if pet is None else pet.name
+
+
+def read_long_plan(source: Path | bytes, where: str, *, is_trusted: bool = False) -> Plan:
+    """Return the plan in a Parquet file, or in its content. The file stays open, so that the plan
+    can be used after the file was replaced or deleted. If it `is_trusted`, its fingerprint is not
+    checked.
+
+    Raises PlanError if the file is damaged or was edited, or has no plan in the format of this
+    version of petsync.
+    """
+    file = _open(source, where)
+    metadata = file.schema_arrow.metadata or {}
+    if _KEY not in metadata:
+        raise PlanError(
+            f"{where} is not a plan of petsync",
+            hint="Make a plan with `petsync plan SHEET -o PLAN.parquet`.",
+        )
+    fingerprint, plan = decode_saved_plan(metadata[_KEY], where)
+    blocks, groups = int(metadata[_BLOCKS]), file.metadata
+    sizes = (groups.row_group(number).num_rows for number in range(blocks))
+
+    def read(number: int) -> bytes:
+        return b",".join(each.encode() for each in _read_column(file, number, "json", where))
+
+    rest = range(blocks, groups.num_row_groups)
+    plan = msgspec.structs.replace(
+        plan,
+        changes=LongChanges(sizes, read),
+        conflicts=tuple(_decode_rows(file, rest, "conflict", Conflict, where)),
+        blocked=tuple(_decode_rows(file, rest, "blocked", Blocked, where)),
+    )
+    if is_trusted:
+        plan.remember_fingerprint(fingerprint)
+    elif plan.fingerprint != fingerprint:
+        raise build_changed_error(where)
+    return plan
+
+
+def _open(source: Path | bytes, where: str) -> pq.ParquetFile:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        opened = pa.BufferReader(source) if isinstance(source, bytes) else source.open("rb")
+        return pq.ParquetFile(opened, page_checksum_verification=True)
+    except pa.ArrowException as error:
+        raise _build_damaged_error(where, error) from None
+
+
+def _read_column(file: pq.ParquetFile, group: int, column: str, where: str) -> list[str]:
+    import pyarrow as pa
+
+    try:
+        texts: list[str] = file.read_row_group(group, columns=[column]).column(0).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise _build_damaged_error(where, error) from None
+    return texts
+
+
+def _decode_rows(
+    file: pq.ParquetFile, groups: Iterable[int], kind: str, row_type: type[R], where: str
+) -> Iterator[R]:
+    """Yield the rows of a kind in these row groups. All rows of a group have the same kind."""
+    for group in groups:
+        if _read_column(file, group, "kind", where)[0] == kind:
+            for text in _read_column(file, group, "json", where):
+                yield msgspec.json.decode(text, type=row_type)
+
+
+def _build_damaged_error(where: str, error: Exception) -> PlanError:
+    return PlanError(
+        f"{where} is damaged: {str(error).splitlines()[0]}", hint="Make the plan again."
+    )
+
+
+def _write_rows(
+    writer: pq.ParquetWriter,
+    rows: Sequence[T],
+    kind_of: Callable[[T], str],
+    name_of: Callable[[T], str | None],
+    fields_of: Callable[[T], Sequence[str]],
+) -> None:
+    import pyarrow as pa
+
+    for first in range(0, len(rows), _BLOCK):
+        block = rows[first : first + _BLOCK]
+        columns = {
+            "kind": map(kind_of, block),
+            "id": (each.pet_id for each in block),
+            "name": map(name_of, block),
+            "row": (each.row for each in block),
+            "source": (each.source for each in block),
+            "fields": map(fields_of, block),
+            "json": (msgspec.json.encode(each).decode() for each in block),
+        }
+        lists = {name: list(values) for name, values in columns.items()}
+        writer.write_table(pa.table(lists, schema=writer.schema))

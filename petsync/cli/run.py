@@ -429,8 +429,8 @@ def confirm_plan(context: Context, plan: Plan, yes: bool, limit: int | None = 20
     ):
         return True
     if context.as_json:
-        kinds = {"adds": plan.adds, "updates": plan.updates, "deletes": plan.deletes}
-        counts = {name: len(changes) for name, changes in kinds.items()}
+        summary = plan.summary()
+        counts = {name: getattr(summary, name) for name in ("adds", "updates", "deletes")}
         context.show_json({"dry_run": True, "store": plan.store, **counts, "exit_code": PENDING})
     return False
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, Literal
+from itertools import accumulate
+from typing import ClassVar, Literal, overload
 
 import msgspec
 import pandas as pd
@@ -28,6 +30,7 @@ __all__ = [
     "Coverage",
     "Delete",
     "FailedLookup",
+    "LongChanges",
     "Snapshot",
     "Update",
     "describe_limits",
@@ -115,6 +118,61 @@ class Delete(_Change, frozen=True, kw_only=True, tag="delete"):
 
 
 Change = Add | Update | Delete
+_RECENT = 4
+"""The number of blocks of `LongChanges` that stay decoded."""
+_block_decoder = msgspec.json.Decoder(tuple[Change, ...])
+
+
+class LongChanges(Sequence[Change]):
+    """The changes of a plan that is too long to be in memory: a block of them is decoded when one
+    of its changes is read.
+
+    `sizes` are the numbers of changes in the blocks. `read` returns the changes of a block as JSON,
+    with commas between them.
+    """
+
+    def __init__(self, sizes: Iterable[int], read: Callable[[int], bytes]) -> None:
+        self._starts = (0, *accumulate(sizes))
+        self._read = read
+        self._recent: dict[int, tuple[Change, ...]] = {}
+        self.fingerprints: dict[bytes, str] = {}
+        """The known fingerprints of plans with these changes, by the SHA-256 of the plan's rest."""
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    @overload
+    def __getitem__(self, place: int) -> Change: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Change, ...]: ...
+    def __getitem__(self, place: int | slice) -> Change | tuple[Change, ...]:
+        if isinstance(place, slice):
+            return tuple(self[number] for number in range(*place.indices(len(self))))
+        number = range(len(self))[place]
+        block = bisect_right(self._starts, number) - 1
+        return self._decode(block)[number - self._starts[block]]
+
+    def __iter__(self) -> Iterator[Change]:
+        for block in range(len(self._starts) - 1):
+            yield from self._decode(block)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        pairs = zip(self, other, strict=False)
+        return len(self) == len(other) and all(one == another for one, another in pairs)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the changes as JSON, with commas between them, block by block."""
+        return map(self._read, range(len(self._starts) - 1))
+
+    def _decode(self, block: int) -> tuple[Change, ...]:
+        found = self._recent.get(block)
+        if found is None:
+            found = _block_decoder.decode(b"[" + self._read(block) + b"]")
+            # Another thread may read the old dict.
+            self._recent = dict([*self._recent.items(), (block, found)][-_RECENT:])
+        return found
 
 
 class Clash(msgspec.Struct, frozen=True, kw_only=True):

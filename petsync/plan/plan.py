@@ -14,7 +14,17 @@ import pandas as pd
 from petsync._display import Where, as_file, as_html, as_text, count, from_file
 from petsync.errors import GuardError, PlanError
 from petsync.models import Category, Pet
-from petsync.plan.change import Add, Blocked, Change, Clash, Conflict, Coverage, Delete, Update
+from petsync.plan.change import (
+    Add,
+    Blocked,
+    Change,
+    Clash,
+    Conflict,
+    Coverage,
+    Delete,
+    LongChanges,
+    Update,
+)
 from petsync.plan.fields import (
     UNITS,
     cell,
@@ -54,7 +64,9 @@ __all__ = [
     "StaleRows",
     "Summary",
     "both_sides",
+    "build_changed_error",
     "conflicts_of",
+    "decode_saved_plan",
     "describe_clashes",
     "describe_drift",
     "frame_of",
@@ -989,8 +1001,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The options of the comparison."""
     guard: Guard = Guard()
     """The guard of the plan."""
-    changes: tuple[Change, ...] = ()
-    """The changes: adds with an id, adds without one, updates, deletes."""
+    changes: Sequence[Change] = ()
+    """The changes: adds with an id, adds without one, updates, deletes. They are a tuple or, in a
+    long plan from a file, a `LongChanges`.
+    """
     conflicts: tuple[Conflict, ...] = ()
     """The conflicts, including those in which the sheet wins."""
     blocked: tuple[Blocked, ...] = ()
@@ -1041,6 +1055,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     shifted: tuple[Column, ...] = ()
     """The columns that seem to be sorted or shifted apart from the other columns."""
 
+    def __post_init__(self) -> None:
+        if isinstance(self.changes, list):  # msgspec decodes a sequence as a list.
+            msgspec.structs.force_setattr(self, "changes", tuple(self.changes))
+
     @property
     def adds(self) -> tuple[Add, ...]:
         """The pets to add."""
@@ -1071,23 +1089,38 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the whole plan. Plans with equal changes still differ in `created`."""
-        digest = hashlib.sha256()
-        for piece in self.pieces():
-            digest.update(piece)
-        return digest.hexdigest()
+        if not isinstance(self.changes, LongChanges):
+            return self._compute_fingerprint()
+        known, rest = self.changes.fingerprints, hashlib.sha256(self._encode_rest()).digest()
+        return known.get(rest) or known.setdefault(rest, self._compute_fingerprint())
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the plan's JSON in pieces, because the whole may need as much memory as the
         plan.
         """
         # JSON escapes quotes in texts, so this key occurs only once.
-        around = msgspec.json.encode(msgspec.structs.replace(self, changes=()))
-        head, key, tail = around.partition(b'"changes":[')
+        head, key, tail = self._encode_rest().partition(b'"changes":[')
         yield head + key
-        for first in range(0, len(self.changes), _PIECE):
-            piece = msgspec.json.encode(self.changes[first : first + _PIECE])[1:-1]
-            yield b"," + piece if first else piece
+        for number, piece in enumerate(self._encode_changes()):
+            yield b"," + piece if number else piece
         yield tail
+
+    def _encode_rest(self) -> bytes:
+        return msgspec.json.encode(msgspec.structs.replace(self, changes=()))
+
+    def _encode_changes(self) -> Iterator[bytes]:
+        """Yield the JSON of consecutive changes, with commas between them."""
+        if isinstance(self.changes, LongChanges):
+            yield from self.changes.pieces()
+            return
+        for first in range(0, len(self.changes), _PIECE):
+            yield msgspec.json.encode(self.changes[first : first + _PIECE])[1:-1]
+
+    def _compute_fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for piece in self.pieces():
+            digest.update(piece)
+        return digest.hexdigest()
 
     @property
     def needs_count(self) -> bool:
@@ -1138,8 +1171,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             adds=kinds["add"],
             updates=kinds["update"],
             deletes=kinds["delete"],
-            namesakes=sum(add.namesake is not None for add in self.adds),
-            shifted=[c for c in self.shifted if any(c in each.fields for each in self.updates)],
+            namesakes=sum(
+                isinstance(each, Add) and each.namesake is not None for each in self.changes
+            ),
+            shifted=[
+                column
+                for column in self.shifted
+                if any(each.kind == "update" and column in each.fields for each in self.changes)
+            ],
             sentinels=dict.fromkeys(watched),
         )
         return msgspec.structs.replace(self, verdict=verdict)
@@ -1254,8 +1293,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> bytes:
         """Return the plan as the content of a file: one JSON object with its fingerprint."""
-        body = msgspec.json.encode({"fingerprint": self.fingerprint, "plan": self})
-        return msgspec.json.format(body, indent=1)
+        body = b"".join(
+            (b'{"fingerprint":"', self.fingerprint.encode(), b'","plan":', *self.pieces())
+        )
+        return msgspec.json.format(body + b"}", indent=1)
 
     @classmethod
     def from_json(cls, body: bytes, where: str = "the plan") -> Plan:
@@ -1263,20 +1304,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises PlanError if it is invalid, was changed, or has another format.
         """
-        try:
-            # Read only the format first: in another format, the rest may be different.
-            found = msgspec.json.decode(body, type=_FormatOnly).plan.format
-            if found != PLAN_FORMAT:
-                raise _of_another(found, where)
-            saved = msgspec.json.decode(body, type=_SavedPlan)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise PlanError(f"{where} is not a plan of petsync: {error}") from None
-        if saved.plan.fingerprint != saved.fingerprint or saved.plan.to_json() != body:
-            raise PlanError(
-                f"{where} was changed after it was made: its fingerprint does not match",
-                hint="Make the plan again, and apply it unchanged.",
-            )
-        return saved.plan
+        fingerprint, plan = decode_saved_plan(body, where)
+        if plan.fingerprint != fingerprint or plan.to_json() != body:
+            raise build_changed_error(where)
+        return plan
+
+    def remember_fingerprint(self, fingerprint: str) -> None:
+        """Use this fingerprint of a plan with `LongChanges`, instead of computing it."""
+        if isinstance(self.changes, LongChanges):
+            rest = hashlib.sha256(self._encode_rest()).digest()
+            self.changes.fingerprints[rest] = fingerprint
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
@@ -1286,6 +1323,31 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         return as_html(self)
+
+
+def decode_saved_plan(body: bytes, where: str) -> tuple[str, Plan]:
+    """Return the fingerprint and the plan in `{"fingerprint": …, "plan": …}`, without a check that
+    they match.
+
+    Raises PlanError if the JSON is invalid or has another format.
+    """
+    try:
+        # Read only the format first: in another format, the rest may be different.
+        found = msgspec.json.decode(body, type=_FormatOnly).plan.format
+        if found != PLAN_FORMAT:
+            raise _of_another(found, where)
+        saved = msgspec.json.decode(body, type=_SavedPlan)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise PlanError(f"{where} is not a plan of petsync: {error}") from None
+    return saved.fingerprint, saved.plan
+
+
+def build_changed_error(where: str) -> PlanError:
+    """Return the error for a plan that does not match its fingerprint."""
+    return PlanError(
+        f"{where} was changed after it was made: its fingerprint does not match",
+        hint="Make the plan again, and apply it unchanged.",
+    )
 
 
 class _Format(msgspec.Struct, frozen=True):

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import cached_property, reduce
+from typing import Literal, get_args, overload
 
 import msgspec
+import numpy as np
 import pandas as pd
 
 from petsync._display import as_html, as_text
 from petsync.errors import InterruptedRunError
 from petsync.models import Pet
-from petsync.plan.change import Change
+from petsync.plan.change import Change, LongChanges
 from petsync.plan.plan import Plan
 from petsync.plan.rounds import Counts, Difference, Round, SheetChange, exit_code_of
 from petsync.protocol.operations import Traffic
@@ -23,6 +25,7 @@ __all__ = [
     "OUTCOMES",
     "Cause",
     "Entry",
+    "LongResults",
     "Outcome",
     "PastRun",
     "Progress",
@@ -31,10 +34,13 @@ __all__ = [
     "RoundReport",
     "Rounds",
     "RunKind",
+    "RunResults",
+    "collect_results",
     "collect_undone_pets",
     "find_undoing_runs",
     "has_left",
     "left_in",
+    "merge_results",
     "result_of",
     "runs_of",
     "without_request",
@@ -145,8 +151,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The start, ISO 8601 in UTC."""
     seconds: float
     """The duration in seconds."""
-    results: tuple[Result, ...]
-    """The results, in the plan's order."""
+    results: Sequence[Result]
+    """The results, in the plan's order: a tuple or, for a long plan, a `LongResults`."""
     stopped: str = ""
     """The reason why the run ended early, "" if it did not."""
 
@@ -157,22 +163,32 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         Rows that agree or are ignored are `unchanged`. Rows that were left out of the plan are `not
         sent`. A row with several results counts once, with the worst one.
         """
-        counts = Counter(result.outcome for result in self.results if result.row is None)
-        counts.update(result.outcome for result in self.by_row().values())
+        if isinstance(self.results, LongResults):
+            counts = self.results.outcomes.copy()
+        else:
+            counts = Counter(result.outcome for result in self.iter_worst())
         counts["unchanged"] += self.plan.unchanged + self.plan.ignored
         counts["not sent"] += self.plan.left_out
         return {outcome: counts[outcome] for outcome in OUTCOMES}
+
+    def iter_worst(self) -> Iterator[Result]:
+        """Yield the results in their order, one for each row: the worst of several, with all their
+        messages.
+        """
+        return _iter_worst(self.results, self.repeated)
+
+    @property
+    def repeated(self) -> Mapping[int, Sequence[Result]]:
+        """The results of each row that has several, by row number."""
+        if isinstance(self.results, LongResults):
+            return self.results.repeated
+        return _find_repeated(self.results)
 
     def by_row(self) -> dict[int, Result]:
         """Return a result for each row that has one: the worst of several, with all their
         messages.
         """
-        rows: dict[int, Result] = {}
-        for result in self.results:
-            if result.row is not None:
-                known = rows.get(result.row)
-                rows[result.row] = result if known is None else _merge_results(known, result)
-        return rows
+        return {result.row: result for result in self.iter_worst() if result.row is not None}
 
     @property
     def exit_code(self) -> int:
@@ -208,6 +224,184 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         return as_html(self)
+
+
+def _find_repeated(results: Sequence[Result]) -> dict[int, list[Result]]:
+    """Return the results of each row that has several, by row number."""
+    numbers = (-1 if result.row is None else result.row for result in results)
+    rows, counts = np.unique(np.fromiter(numbers, np.int64, len(results)), return_counts=True)
+    repeated = set(rows[(counts > 1) & (rows >= 0)].tolist())
+    found = defaultdict[int, list[Result]](list)
+    for result in results if repeated else ():
+        if result.row is not None and result.row in repeated:
+            found[result.row].append(result)
+    return found
+
+
+def _iter_worst(
+    results: Iterable[Result], repeated: Mapping[int, Sequence[Result]]
+) -> Iterator[Result]:
+    for result in results:
+        several = () if result.row is None else repeated.get(result.row, ())
+        if not several:
+            yield result
+        elif result.number == several[0].number:
+            yield merge_results(several)
+
+
+def merge_results(several: Iterable[Result]) -> Result:
+    """Return the worst of a row's results, with the messages of all."""
+    return reduce(_merge_two, several)
+
+
+class RunResults(MutableMapping[int, Result]):
+    """The results of a plan's changes, by number. They take one byte each, as long as few of them
+    have messages of their own.
+    """
+
+    def __init__(self, changes: Sequence[Change], results: Mapping[int, Result] = {}) -> None:
+        self._changes = changes
+        self._codes = bytearray(len(changes))
+        self._kinds: list[tuple[Outcome, Cause, str] | None] = [None]
+        self._code_of: dict[tuple[Outcome, Cause, str] | None, int] = {}
+        self._assigned_ids: dict[int, int] = {}
+        self._others: dict[int, Result] = {}
+        self._size = 0
+        if isinstance(results, RunResults):
+            self._codes, self._kinds = results._codes.copy(), results._kinds.copy()
+            self._code_of, self._others = results._code_of.copy(), results._others.copy()
+            self._assigned_ids, self._size = results._assigned_ids.copy(), results._size
+        else:
+            self.update(results)
+
+    def __getitem__(self, number: int) -> Result:
+        if (result := self._others.get(number)) is not None:
+            return result
+        kind = self._kinds[self._codes[number]] if number in range(len(self._codes)) else None
+        if kind is None:
+            raise KeyError(number)
+        assigned_id = self._assigned_ids.get(number)
+        return result_of(number, self._changes[number], *kind, assigned_id)
+
+    def __setitem__(self, number: int, result: Result) -> None:
+        kind = result.outcome, result.cause, result.message
+        code = self._code_of.get(kind)
+        if code is None and len(self._kinds) <= _MAX_CODE:
+            code = self._code_of[kind] = len(self._kinds)
+            self._kinds.append(kind)
+        self._discard(number)
+        self._size += 1
+        if code is None:
+            self._others[number] = result
+            return
+        self._codes[number] = code
+        if result.assigned_id is not None:
+            self._assigned_ids[number] = result.assigned_id
+
+    def __delitem__(self, number: int) -> None:
+        if number not in self:
+            raise KeyError(number)
+        self._discard(number)
+
+    def __contains__(self, number: object) -> bool:
+        is_coded = isinstance(number, int) and self._codes[number : number + 1] > b"\0"
+        return is_coded or number in self._others
+
+    def __iter__(self) -> Iterator[int]:
+        return (number for number in range(len(self._codes)) if number in self)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def count_outcomes(self) -> Counter[Outcome]:
+        """Return the number of results with each outcome."""
+        counts = Counter(result.outcome for result in self._others.values())
+        for code, kind in enumerate(self._kinds):
+            if kind is not None:
+                counts[kind[0]] += self._codes.count(code)
+        return counts
+
+    def find(self, outcome: Outcome) -> list[int]:
+        """Return the numbers of the changes with this outcome."""
+        codes = [c for c, kind in enumerate(self._kinds) if kind is not None and kind[0] == outcome]
+        found = np.flatnonzero(np.isin(np.frombuffer(self._codes, np.uint8), codes)).tolist()
+        return sorted([*found, *(n for n, each in self._others.items() if each.outcome == outcome)])
+
+    @property
+    def assigned_ids(self) -> set[int]:
+        """The ids that the service assigned."""
+        others = {each.assigned_id for each in self._others.values()} - {None}
+        return {*self._assigned_ids.values(), *(each for each in others if each is not None)}
+
+    def _discard(self, number: int) -> None:
+        self._size -= number in self
+        self._codes[number] = 0
+        self._assigned_ids.pop(number, None)
+        self._others.pop(number, None)
+
+
+_MAX_CODE = 255
+
+
+class LongResults(Sequence[Result]):
+    """The results of a long plan: those of its changes, and the `rest` without a change."""
+
+    def __init__(self, changes: Sequence[Change], results: RunResults, rest: Sequence[Result]):
+        self._changes, self._results, self._rest = changes, results, tuple(rest)
+
+    def __len__(self) -> int:
+        return len(self._changes) + len(self._rest)
+
+    @overload
+    def __getitem__(self, place: int) -> Result: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Result, ...]: ...
+    def __getitem__(self, place: int | slice) -> Result | tuple[Result, ...]:
+        if isinstance(place, slice):
+            return tuple(self[number] for number in range(*place.indices(len(self))))
+        number = range(len(self))[place]
+        changes = len(self._changes)
+        return self._results[number] if number < changes else self._rest[number - changes]
+
+    def __iter__(self) -> Iterator[Result]:
+        for number in range(len(self._changes)):
+            yield self._results[number]
+        yield from self._rest
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        pairs = zip(self, other, strict=False)
+        return len(self) == len(other) and all(one == another for one, another in pairs)
+
+    @cached_property
+    def repeated(self) -> Mapping[int, Sequence[Result]]:
+        """The results of each row that has several, by row number."""
+        return _find_repeated(self)
+
+    @cached_property
+    def outcomes(self) -> Counter[Outcome]:
+        """The number of rows, and of pets in no row, with each outcome."""
+        counts = self._results.count_outcomes()
+        counts.update(result.outcome for result in self._rest)
+        for several in self.repeated.values():
+            counts.subtract(result.outcome for result in several)
+            counts[merge_results(several).outcome] += 1
+        return counts
+
+
+def collect_results(plan: Plan, results: RunResults, stopped: str) -> Sequence[Result]:
+    """Return the results of all changes, followed by those for which nothing is sent. Changes that
+    `results` lacks were not started; `stopped` is why the run ended early, or "".
+    """
+    why = "not started, because the run was stopped" if stopped else "not started"
+    for number, change in enumerate(plan.changes if len(results) < len(plan.changes) else ()):
+        if number not in results:
+            results[number] = result_of(number, change, "not sent", "not-begun", why)
+    rest = without_request(plan)
+    if isinstance(plan.changes, LongChanges):
+        return LongResults(plan.changes, results, tuple(rest))
+    return (*results.values(), *rest)
 
 
 def result_of(
@@ -264,7 +458,7 @@ def without_request(plan: Plan) -> Iterator[Result]:
         number += 1
 
 
-def _merge_results(one: Result, other: Result) -> Result:
+def _merge_two(one: Result, other: Result) -> Result:
     worse = max(one, other, key=lambda result: _WORST.index(result.outcome))
     texts = [_describe(result) for result in (one, other)]
     return msgspec.structs.replace(

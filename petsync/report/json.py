@@ -208,7 +208,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "pets": plan.pets,
         "refusals": [describe_limits([refusal]) for refusal in plan.verdict.refusals],
         "notes": plan.notes,
-        "changes": plan.changes,
+        "changes": tuple(plan.changes),
     }
 
 

@@ -18,7 +18,7 @@ from petsync.plan.change import Add, Change, Conflict, Delete, release_of
 from petsync.plan.guard import CAPACITY_CURE, Refusal
 from petsync.plan.options import SEND_SHEET
 from petsync.plan.plan import Plan, Summary, iter_stale_rows
-from petsync.plan.report import OUTCOMES, Cause, Outcome, Report, Result
+from petsync.plan.report import OUTCOMES, Cause, Outcome, Report, Result, merge_results
 from petsync.table.cells import make_visible
 from petsync.table.sheet import FINDING_FIELDS, Finding, Findings, Sheet
 
@@ -561,7 +561,7 @@ def results_by_cause(
     run_id = "" if is_over else report.run_id
     undoes = report.plan.undoes
     groups = _group_by(
-        _worst_by_row(report), lambda result: (result.outcome, result.cause), limit, {}
+        report.iter_worst(), lambda result: (result.outcome, result.cause), limit, {}
     )
     ordered = sorted(
         groups, key=lambda key: (RANK.index(key[0]), key[1] in SHOWN_CAUSES, -groups[key].total)
@@ -578,14 +578,6 @@ def _limit_brief(listing: Listing[Result], cause: Cause, limit: int | None) -> L
     if limit is not None and cause in BRIEF_CAUSES:
         listing.shown = listing.shown[:_MAX_BRIEF]
     return listing
-
-
-def _worst_by_row(report: Report) -> Iterator[Result]:
-    rows = report.by_row()
-    for result in report.results:
-        worst = result if result.row is None else rows.pop(result.row, None)
-        if worst is not None:
-            yield worst
 
 
 def findings_by_rule(sheet: Sheet, limit: int | None) -> list[Listing[Finding]]:
@@ -954,10 +946,10 @@ def format_outcomes(report: Report) -> str:
 
 def _outcomes_sent_in_part(report: Report) -> Iterator[Outcome]:
     """Yield the outcome of each row that also has an applied result."""
-    sent_rows = {result.row for result in report.results if result.outcome == "applied"}
-    for row, result in report.by_row().items():
-        if row in sent_rows and result.outcome != "applied":
-            yield result.outcome
+    for several in report.repeated.values():
+        worst = merge_results(several).outcome
+        if worst != "applied" and any(result.outcome == "applied" for result in several):
+            yield worst
 
 
 def _note_applied(rows: int) -> str:

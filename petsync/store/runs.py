@@ -446,7 +446,7 @@ def default_results_path(sheet: Sheet) -> Path:
 
 def assigns_ids(plan: Plan) -> bool:
     """Return true if the plan gives ids to rows of the sheet."""
-    return bool(plan.recognised) or any(change.pet_id is None for change in plan.adds)
+    return bool(plan.recognised) or any(map(is_unassigned, plan.changes))
 
 
 def _report_for_sheet(report: Report, sheet: Sheet) -> Report:
@@ -563,7 +563,8 @@ class Runs:
             await check_sentinels(plan, target)
         run_session = await in_thread(partial(journal.resume, past.run_id))
         # Read the entries only now: under the lock no other process writes any.
-        earlier = build_earlier_results(plan, journal.entries(past.run_id), past.seconds)
+        read_entries = partial(journal.entries, past.run_id)
+        earlier = build_earlier_results(plan, read_entries, past.seconds)
         earlier = _update_earlier(plan, past, earlier, journal, run_session, gives_up=gives_up)
         options = ApplyOptions.of(journal.options(past.run_id), given)
         return await self._execute(

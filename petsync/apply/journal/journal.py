@@ -287,7 +287,7 @@ class Journal:
         fingerprint, LockedError if a process works on the store, and PetsyncError if the journal
         cannot be written.
         """
-        body = None if plan is None else pack_plan(plan.pieces())
+        body = None if plan is None else pack_plan(plan)
         run = Run(
             id=run_id,
             kind=kind,

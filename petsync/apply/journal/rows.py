@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import os
 import os.path
@@ -16,7 +17,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -31,16 +32,18 @@ from petsync.apply.engine import result_from
 from petsync.apply.journal.schema import (
     NAME,
     Lock,
+    body_checksum,
     claim_lock,
     format_time,
     read_lock,
     row_checksum,
     seconds_between,
 )
+from petsync.apply.planfile import read_long_plan, write_long_plan
 from petsync.errors import PetsyncError, PlanError
 from petsync.models import Category, Pet
 from petsync.plan.base import SentRun
-from petsync.plan.change import Add, Change, Delete, Update
+from petsync.plan.change import Add, Change, Delete, LongChanges, Update
 from petsync.plan.lineage import (
     Identity,
     RemovedPet,
@@ -59,8 +62,8 @@ from petsync.plan.report import (
     Report,
     Result,
     RunKind,
-    result_of,
-    without_request,
+    RunResults,
+    collect_results,
 )
 
 __all__ = [
@@ -188,6 +191,11 @@ def _note_name(text: str) -> str:
 # Rows of runs, and of the sessions in which processes work on runs.
 
 
+P = TypeVar("P")
+_PARQUET = b"PAR1"
+"""The first bytes of a Parquet file."""
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """The row of a run in the database, without the plan and the payload."""
 
@@ -215,14 +223,33 @@ def insert_run(
     """Insert the row of a run; `plan` is the result of `pack_plan`."""
     values = msgspec.structs.astuple(run)
     body = (run.id, plan, payload)
-    row = (*values, row_checksum(values), *body[1:], row_checksum(body))
+    row = (*values, row_checksum(values), *body[1:], body_checksum(body))
     connection.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
-def pack_plan(pieces: Iterable[bytes]) -> bytes:
-    """Return a plan's JSON, compressed piece by piece: the whole text is never in memory."""
+def pack_plan(plan: Plan) -> bytes:
+    """Return the plan as the journal stores it: JSON compressed with zlib or, for a plan with
+    `LongChanges`, Parquet.
+    """
+    if isinstance(plan.changes, LongChanges):
+        file = io.BytesIO()
+        write_long_plan(plan, file)
+        return file.getvalue()
+    # The whole text is never in memory.
     packer = zlib.compressobj(1)
-    return b"".join(map(packer.compress, pieces)) + packer.flush()
+    return b"".join(map(packer.compress, plan.pieces())) + packer.flush()
+
+
+def _unpack_plan(body: bytes | None, plan_type: type[P]) -> Plan | P | None:
+    """Return the plan that `pack_plan` packed: a `plan_type` from JSON, or a Plan from Parquet.
+    Return None if it has a format that this petsync cannot read.
+    """
+    try:
+        if body is not None and body.startswith(_PARQUET):
+            return read_long_plan(body, "the journal", is_trusted=True)
+        return msgspec.json.decode(zlib.decompress(body or b""), type=plan_type)
+    except (zlib.error, ValueError, PlanError):
+        return None
 
 
 def read_runs(connection: sqlite3.Connection, store: str | None = None) -> list[Run]:
@@ -248,11 +275,7 @@ def read_plan(connection: sqlite3.Connection, run_id: str) -> Plan:
     run = read_run(connection, run_id)
     if run.kind == "upload":
         raise PlanError(f"run {run_id} is an upload of images, which has no plan")
-    body, _ = _read_body(connection, run_id)
-    try:
-        plan = msgspec.json.decode(zlib.decompress(body or b""), type=Plan)
-    except (zlib.error, ValueError):
-        plan = None
+    plan = _unpack_plan(_read_body(connection, run_id)[0], Plan)
     if plan is None or plan.format != PLAN_FORMAT:
         raise PlanError(
             f"the plan of run {run_id} has a format that this petsync cannot read",
@@ -319,7 +342,7 @@ def find_run_of_process(connection: sqlite3.Connection, since: str) -> str | Non
 
 def _read_body(connection: sqlite3.Connection, run_id: str) -> tuple[bytes | None, bytes]:
     row = connection.execute(_BODY, (run_id,)).fetchone()
-    if row_checksum(row[:3]) != row[3]:
+    if body_checksum(row[:3]) != row[3]:
         raise _build_damaged_run_error(run_id)
     return row[1], row[2]
 
@@ -431,26 +454,18 @@ _STOP_REASONS = {"running": "it is still running", "killed": "the process was ki
 
 def rebuild_report(past: PastRun, plan: Plan, entries: Iterable[Entry]) -> Report:
     """Return the report of a run so far, from the entries of its journal."""
-    by_number = {entry.number: entry for entry in entries}
     stopped = _STOP_REASONS.get(past.stopped or past.state, past.stopped)
+    results = RunResults(plan.changes)
+    for entry in entries:
+        results[entry.number] = result_from(entry, plan.changes[entry.number])
     return Report(
         run_id=past.run_id,
         plan=plan,
         started=past.started,
         seconds=past.seconds,
-        results=(*_iter_results(plan, by_number, stopped), *without_request(plan)),
+        results=collect_results(plan, results, stopped),
         stopped=stopped,
     )
-
-
-def _iter_results(plan: Plan, entries: dict[int, Entry], stopped: str) -> Iterator[Result]:
-    why = "not started, because the run was stopped" if stopped else "not started"
-    for number, change in enumerate(plan.changes):
-        entry = entries.get(number)
-        if entry is None:
-            yield result_of(number, change, "not sent", "not-begun", why)
-        else:
-            yield result_from(entry, change)
 
 
 # Records: which row without an id became which pet.
@@ -548,10 +563,14 @@ def row_payload(plan: Plan) -> bytes:
     """Return the payload of a run, from which later runs recognise the rows of its sheet. It is b""
     if there is nothing to record.
     """
-    updates = {each.row: each.after for each in plan.changes if isinstance(each, Update)}
+    slots = plan.slots.keys()
+    updates = {
+        each.row: each.after
+        for each in (plan.changes if slots else ())
+        if isinstance(each, Update) and each.row in slots
+    }
     adds = {each.row for each in plan.changes if isinstance(each, Add) and each.pet_id is None}
     held_rows = {each.row for each in plan.conflicts} | {each.row for each in plan.blocked}
-    slots = plan.slots.keys()
     rows = [
         _Row(
             row=row,
@@ -772,15 +791,13 @@ def read_sent_runs(connection: sqlite3.Connection, store: str, base: str) -> lis
     return [_remove_undone(run, hidden.get(run.run, {})) for run in runs.values()]
 
 
-def _plan_head(connection: sqlite3.Connection, run: str) -> _PlanHead | None:
-    body, _ = _read_body(connection, run)
-    try:
-        return msgspec.json.decode(zlib.decompress(body or b""), type=_PlanHead)
-    except (zlib.error, ValueError):
-        return None
+def _plan_head(connection: sqlite3.Connection, run: str) -> Plan | _PlanHead | None:
+    return _unpack_plan(_read_body(connection, run)[0], _PlanHead)
 
 
-def _sent_run(connection: sqlite3.Connection, run: str, source: str, head: _PlanHead) -> SentRun:
+def _sent_run(
+    connection: sqlite3.Connection, run: str, source: str, head: Plan | _PlanHead
+) -> SentRun:
     sent, unseen = list[Change](), list[Update]()
     entries = [_decode_entry(row) for row in connection.execute(_CHANGES_OF_RUN, (run,))]
     already = {each.number for each in entries if each.cause in ("already-so", "already-gone")}
@@ -804,13 +821,10 @@ def _sent_run(connection: sqlite3.Connection, run: str, source: str, head: _Plan
     return SentRun(run, source, head.tab, tuple(sent), tuple(unseen), head.categories, held)
 
 
-def _read_changes(connection: sqlite3.Connection, run: str) -> tuple[Change, ...]:
+def _read_changes(connection: sqlite3.Connection, run: str) -> Sequence[Change]:
     """Return the changes of the run's plan; () if they cannot be read."""
-    body, _ = _read_body(connection, run)
-    try:
-        return msgspec.json.decode(zlib.decompress(body or b""), type=_PlanChanges).changes
-    except (zlib.error, ValueError):
-        return ()
+    plan = _unpack_plan(_read_body(connection, run)[0], _PlanChanges)
+    return () if plan is None else plan.changes
 
 
 def _build_change(entry: Entry) -> Change | None:

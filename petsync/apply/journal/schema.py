@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import os
 import platform
 import secrets
@@ -35,6 +36,7 @@ __all__ = [
     "TABLES",
     "VERSION",
     "Lock",
+    "body_checksum",
     "build_closed_error",
     "build_locked_error",
     "build_taken_over_error",
@@ -514,6 +516,29 @@ _encoder = msgspec.json.Encoder()
 def row_checksum(values: tuple[Any, ...]) -> int:
     """Return the CRC-32 of the values' JSON array, in which bytes are base64."""
     return zlib.crc32(_encoder.encode(values))
+
+
+def body_checksum(values: tuple[Any, ...]) -> int:
+    """Return the result of `row_checksum` for values that may have long bytes, of which only a part
+    is encoded at a time.
+    """
+    checksum, separator = 0, b"["
+    for value in values:
+        checksum = zlib.crc32(separator, checksum)
+        if isinstance(value, bytes):
+            checksum = zlib.crc32(b'"', checksum)
+            for first in range(0, len(value), _CHUNK):
+                chunk = binascii.b2a_base64(value[first : first + _CHUNK], newline=False)
+                checksum = zlib.crc32(chunk, checksum)
+            checksum = zlib.crc32(b'"', checksum)
+        else:
+            checksum = zlib.crc32(_encoder.encode(value), checksum)
+        separator = b","
+    return zlib.crc32(b"]", checksum)
+
+
+_CHUNK = 3 << 20
+"""A number of bytes that base64 encodes without padding."""
 
 
 # File locks that show whether a process is writing to a journal.
