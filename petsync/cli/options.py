@@ -52,6 +52,7 @@ __all__ = [
     "file_option",
     "find_round",
     "find_rounds",
+    "is_saved_plan",
     "keyword_options",
     "limit_option",
     "must_be_one_file",
@@ -532,6 +533,15 @@ def verdict_code(plan: Plan) -> int:
 
 
 # Saved plans.
+
+
+def is_saved_plan(path: Path) -> bool:
+    """Return true if the path of a plan or a sheet is that of a saved plan."""
+    if path.suffix.lower() != ".parquet":
+        return path.suffix.lower() == ".json"
+    from petsync.apply.planfile import is_plan_file
+
+    return is_plan_file(path)
 
 
 def read_plan(store: Store, path: Path) -> tuple[Plan, Sheet | None]:

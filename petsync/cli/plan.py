@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from importlib import import_module
 from os.path import lexists
 from pathlib import Path
@@ -31,6 +32,7 @@ from petsync.cli.options import (
     dask_option,
     explain_sheet,
     file_option,
+    is_saved_plan,
     limit_option,
     must_be_one_file,
     plan_from_sheet,
@@ -280,6 +282,7 @@ def _read_base(store: Store, statuses: tuple[str, ...], tags: tuple[str, ...]) -
 FORMATS = ("text", "json", "html", "xlsx", "md")
 _BY_SUFFIX = {
     ".json": "json",
+    ".parquet": "json",
     ".html": "html",
     ".htm": "html",
     ".xlsx": "xlsx",
@@ -304,8 +307,8 @@ petsync plan catalogue.xlsx --why 4711
     "--output",
     "outputs",
     multiple=True,
-    help="Save the plan: as .json to apply it later, as .html, .xlsx, .md or .txt to "
-    "read it; repeatable.",
+    help="Save the plan: as .json to apply it later, or as .parquet if it is very long; as .html, "
+    ".xlsx, .md or .txt to read it; repeatable.",
 )
 @click.option(
     "--format",
@@ -426,6 +429,22 @@ def check_output(path: Path, sheet: Path | None, form: str | None) -> None:
     must_be_writable(path)
     if path.suffix.lower() == ".xlsx" and path.is_file():
         _must_not_be_export(path)
+    if path.suffix.lower() == ".parquet":
+        _must_not_be_sheet(path, sheet)
+
+
+def _must_not_be_sheet(path: Path, sheet: Path | None) -> None:
+    """Raise UsageError if the path is that of a Parquet file that is not a plan, or if the file
+    would become a part of the sheet.
+    """
+    if lexists(path) and not is_saved_plan(path):
+        raise click.UsageError(f"{path} is not a plan: it would be overwritten.")
+    if sheet is None:
+        return
+    folder = sheet if sheet.is_dir() else sheet.parent
+    is_part = sheet.is_dir() or (not sheet.is_file() and fnmatch(path.name, sheet.name))
+    if is_part and path.parent.resolve() == folder.resolve():
+        raise click.UsageError(f"{path} would be a part of the sheet: use another folder.")
 
 
 def _must_not_be_export(path: Path) -> None:
@@ -526,7 +545,7 @@ petsync rehearse plan.json --faults 429=0.05,drop_after=0.02 --seed 7
 
 
 @as_command("rehearse", examples=_REHEARSE_EXAMPLES)
-@click.argument("source", metavar="PLAN.json|SHEET", type=click.Path(path_type=Path))
+@click.argument("source", metavar="PLAN|SHEET", type=click.Path(path_type=Path))
 @click.option(
     "--faults",
     default="",
@@ -580,7 +599,7 @@ def rehearse_command(
     (petsync rehearses it anyway), 5 for conflicts or a plan that was applied before, 7 if the run
     would stop early or was interrupted.
     """
-    is_plan = source.suffix.lower() == ".json"
+    is_plan = is_saved_plan(source)
     _check_files(source, output, keep, page)
     _check_faults(faults, seed)
     if is_plan and compare_options:

@@ -30,6 +30,7 @@ from petsync.cli.options import (
     dask_option,
     explain_round_names,
     file_option,
+    is_saved_plan,
     keyword_options,
     limit_option,
     plan_from_sheet,
@@ -214,7 +215,7 @@ petsync apply plan.json --yes --rate 20 --report report.html
 
 
 @as_command("apply", examples=_APPLY_EXAMPLES)
-@click.argument("source", metavar="PLAN.json|SHEET", type=click.Path(path_type=Path))
+@click.argument("source", metavar="PLAN|SHEET", type=click.Path(path_type=Path))
 @click.option("-y", "--yes", is_flag=True, help="Apply without asking.")
 @file_option(
     "--results",
@@ -275,7 +276,7 @@ def apply_command(
     them, 4 if the guard refuses the plan, 5 for conflicts or a plan that was applied before, 6 if
     another run uses this store, 7 if stopped.
     """
-    is_plan = source.suffix.lower() == ".json"
+    is_plan = is_saved_plan(source)
     if is_plan and compare_options:
         raise click.UsageError(
             f"A saved plan is applied as it is: leave out {compare_options.flags}."
