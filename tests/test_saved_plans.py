@@ -7,11 +7,13 @@ from __future__ import annotations
 import os
 import random
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,9 +23,11 @@ from test_engine import carry_out
 from triples import Triple, row_of, triples
 
 import petsync as ps
+from petsync.apply import planfile
 from petsync.cli.run import is_sheet_plan
 from petsync.errors import PetsyncError, PlanError, StalePlanError
 from petsync.models import MAX_ID, Category, Pet, Tag
+from petsync.plan.change import LongChanges
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report
 from petsync.sandbox import Sandbox
@@ -70,6 +74,17 @@ def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
     """Yield a store that is connected to the sandbox, with its own state folder."""
     with ps.connect(box.url, state=tmp_path / "state") as store:
         yield store
+
+
+Long = Callable[[Plan], Plan]
+"""Saves a plan in Parquet with two changes in each block, and loads it."""
+
+
+@pytest.fixture
+def long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Long:
+    """Return a function that returns a plan with `LongChanges`."""
+    monkeypatch.setattr(planfile, "_BLOCK", 2)
+    return lambda plan: Plan.load(plan.save(tmp_path / "long.parquet"))
 
 
 def saved(store: ps.Store, folder: Path) -> Path:
@@ -165,6 +180,42 @@ class TestTampering:
             changed = BODY[:place] + new + BODY[place + length :]
             if changed != BODY:
                 self.is_refused(changed)
+
+    def test_every_byte_of_parquet(self, long: Long, tmp_path: Path) -> None:
+        """A plan in Parquet with one byte changed is refused, or is still the same plan: no program
+        needs each byte of the format.
+        """
+        path = tmp_path / "plan.parquet"
+        PLAN.save(path)
+        body, refused = path.read_bytes(), 0
+        for place in range(0, len(body), 7):
+            path.write_bytes(body[:place] + bytes([body[place] ^ 0x41]) + body[place + 1 :])
+            try:
+                assert Plan.load(path) == PLAN
+            except PlanError:
+                refused += 1
+        assert refused > len(body) / 28
+        path.write_bytes(body[: len(body) // 2])
+        with pytest.raises(PlanError, match=r"plan\.parquet"):
+            Plan.load(path)
+
+    def test_another_plan_in_parquet(self, tmp_path: Path) -> None:
+        """A plan in Parquet whose rows or values were replaced is refused, and so is a table."""
+        path = tmp_path / "plan.parquet"
+        PLAN.save(path)
+        table, name = pq.read_table(path), r"plan\.parquet"
+        text = pa.array([each.replace("Max", "Moritz") for each in table["json"].to_pylist()])
+        for other in (
+            table.slice(1),
+            table.set_column(6, "json", text.cast(pa.large_string())),
+            table.drop_columns(["name"]),
+            table.replace_schema_metadata(None),
+        ):
+            with pq.ParquetWriter(path, other.schema) as writer:
+                for start in range(len(other)):
+                    writer.write_table(other.slice(start, 1))
+            with pytest.raises(PlanError, match=name):
+                Plan.load(path)
 
     def test_a_part_of_the_file(self) -> None:
         """A truncated plan file is refused."""
@@ -273,6 +324,56 @@ class TestFile:
             assert read == PLAN
             assert read.fingerprint == PLAN.fingerprint
             assert path.read_bytes() == BODY
+
+    @pytest.mark.parametrize("suffix", [".parquet", ".PARQUET"])
+    def test_parquet_gives_the_plan_back(self, suffix: str, long: Long, tmp_path: Path) -> None:
+        """A plan in Parquet equals the saved plan, has its fingerprint and its JSON, and can be
+        saved again; only its owner can read the file.
+        """
+        path, again = tmp_path / f"plan{suffix}", tmp_path / "again.parquet"
+        assert PLAN.save(path) == path
+        read = Plan.load(path)
+        assert isinstance(read.changes, LongChanges)
+        assert read == PLAN
+        assert {PLAN, read} == {PLAN}
+        assert (read.fingerprint, hash(read)) == (PLAN.fingerprint, hash(PLAN))
+        assert (read.to_json(), repr(read), read.summary()) == (BODY, repr(PLAN), PLAN.summary())
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        path.unlink()  # The open file stays readable.
+        read.save(again)
+        assert Plan.load(again) == PLAN
+        part = read.select(actions="update")
+        assert part == PLAN.select(actions="update")
+        assert replace(read, created="2026-11-21T00:00:00+00:00").fingerprint != PLAN.fingerprint
+
+    def test_parquet_has_a_row_for_each_change(self, tmp_path: Path) -> None:
+        """Other programs find the kind, the pet and the row of each change, conflict and blocked
+        row, and all of it as JSON.
+        """
+        PLAN.save(tmp_path / "plan.parquet")
+        table = pq.read_table(tmp_path / "plan.parquet")
+        kinds = [*(c.kind for c in PLAN.changes), *["conflict"] * len(PLAN.conflicts), "blocked"]
+        assert table["kind"].to_pylist() == kinds
+        rows = (*PLAN.changes, *PLAN.conflicts, *PLAN.blocked)
+        assert table["id"].to_pylist() == [each.pet_id for each in rows]
+        assert table["row"].to_pylist() == [each.row for each in rows]
+        first = msgspec.json.decode(table["json"][0].as_py())
+        assert (first["kind"], first["after"]["name"]) == ("add", table["name"][0].as_py())
+
+    def test_changes_are_read_by_their_position(self, long: Long) -> None:
+        """Changes of a long plan have positions, slices and an order, as those of any plan."""
+        changes, expected = long(PLAN).changes, PLAN.changes
+        size = len(expected)
+        assert len(changes) == size > 3
+        assert [changes[n] for n in range(-size, size)] == [*expected, *expected]
+        assert changes[1:3] == expected[1:3]
+        assert (changes[::-1], changes[5:]) == (expected[::-1], expected[5:])
+        assert [*changes] == [*expected]
+        assert changes != expected[1:]
+        assert changes != "changes"
+        for place in (size, -size - 1):
+            with pytest.raises(IndexError):
+                changes[place]
 
     def test_plans_are_equal_that_say_the_same(self) -> None:
         """Plans are compared by value, and a plan that differs in one field is not equal."""

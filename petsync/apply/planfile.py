@@ -7,6 +7,8 @@ it. petsync reads the changes from it block by block: they need not fit into mem
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
@@ -18,6 +20,7 @@ from petsync.plan.change import Blocked, Change, Conflict, LongChanges
 from petsync.plan.plan import Plan, build_changed_error, decode_saved_plan
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
 __all__ = ["PARQUET", "is_plan_file", "load_plan", "read_long_plan", "save_plan", "write_long_plan"]
@@ -30,6 +33,9 @@ changes.
 """
 _BLOCK = 2_048
 """The number of changes in a row group."""
+
+_DAMAGE = (ValueError, LookupError, NotImplementedError)
+"""The errors of a damaged file, besides OSError without an errno."""
 
 T = TypeVar("T", Change, Conflict, Blocked)
 R = TypeVar("R", Conflict, Blocked)
@@ -76,10 +82,11 @@ def is_plan_file(path: str | Path) -> bool:
     source = Path(path)
     if source.suffix.casefold() != PARQUET:
         return source.suffix.casefold() == ".json"
+    if not source.is_file():
+        return False
     try:
-        metadata = _open(source, str(source)).schema_arrow.metadata
-        return source.is_file() and _KEY in (metadata or {})
-    except (OSError, PlanError):
+        return _KEY in (_open(source).schema_arrow.metadata or {})
+    except (OSError, *_DAMAGE):
         return False
 
 
@@ -88,24 +95,12 @@ def is_plan_file(path: str | Path) -> bool:
 
 def write_long_plan(plan: Plan, file: IO[bytes]) -> None:
     """Write the plan as Parquet."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     rest = msgspec.structs.replace(plan, changes=(), conflicts=(), blocked=())
     saved = msgspec.json.encode({"fingerprint": plan.fingerprint, "plan": rest})
     blocks = -(-len(plan.changes) // _BLOCK)
-    schema = pa.schema(
-        [
-            ("kind", pa.string()),
-            ("id", pa.int64()),
-            ("name", pa.string()),
-            ("row", pa.int64()),
-            ("source", pa.string()),
-            ("fields", pa.list_(pa.string())),
-            ("json", pa.large_string()),
-        ],
-        metadata={_KEY: saved, _BLOCKS: str(blocks)},
-    )
+    schema = _build_schema().with_metadata({_KEY: saved, _BLOCKS: str(blocks)})
     with pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer:
         _write_rows(writer, plan.changes, lambda c: c.kind, _name_of, lambda c: c.fields)
         _write_rows(
@@ -131,27 +126,29 @@ def read_long_plan(source: Path | bytes, where: str, *, is_trusted: bool = False
     Raises PlanError if the file is damaged or was edited, or has no plan in the format of this
     version of petsync.
     """
-    file = _open(source, where)
-    metadata = file.schema_arrow.metadata or {}
-    if _KEY not in metadata:
-        raise PlanError(
-            f"{where} is not a plan of petsync",
-            hint="Make a plan with `petsync plan SHEET -o PLAN.parquet`.",
+    with _refusing_damage(where):
+        file = _open(source)
+        metadata = file.schema_arrow.metadata or {}
+        if _KEY not in metadata:
+            raise PlanError(
+                f"{where} is not a plan of petsync",
+                hint="Make a plan with `petsync plan SHEET -o PLAN.parquet`.",
+            )
+        fingerprint, plan = decode_saved_plan(metadata[_KEY], where)
+        blocks, groups = int(metadata[_BLOCKS]), file.metadata
+        if (
+            not file.schema_arrow.equals(_build_schema())
+            or not 0 <= blocks <= groups.num_row_groups
+        ):
+            raise ValueError("its columns or row groups are not those of a plan")
+        sizes = [groups.row_group(number).num_rows for number in range(blocks)]
+        rest = range(blocks, groups.num_row_groups)
+        plan = msgspec.structs.replace(
+            plan,
+            changes=LongChanges(sizes, partial(_read_block, file, where)),
+            conflicts=tuple(_decode_rows(file, rest, "conflict", Conflict)),
+            blocked=tuple(_decode_rows(file, rest, "blocked", Blocked)),
         )
-    fingerprint, plan = decode_saved_plan(metadata[_KEY], where)
-    blocks, groups = int(metadata[_BLOCKS]), file.metadata
-    sizes = (groups.row_group(number).num_rows for number in range(blocks))
-
-    def read(number: int) -> bytes:
-        return b",".join(each.encode() for each in _read_column(file, number, "json", where))
-
-    rest = range(blocks, groups.num_row_groups)
-    plan = msgspec.structs.replace(
-        plan,
-        changes=LongChanges(sizes, read),
-        conflicts=tuple(_decode_rows(file, rest, "conflict", Conflict, where)),
-        blocked=tuple(_decode_rows(file, rest, "blocked", Blocked, where)),
-    )
     if is_trusted:
         plan.remember_fingerprint(fingerprint)
     elif plan.fingerprint != fingerprint:
@@ -159,41 +156,61 @@ def read_long_plan(source: Path | bytes, where: str, *, is_trusted: bool = False
     return plan
 
 
-def _open(source: Path | bytes, where: str) -> pq.ParquetFile:
+def _build_schema() -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            ("kind", pa.string()),
+            ("id", pa.int64()),
+            ("name", pa.string()),
+            ("row", pa.int64()),
+            ("source", pa.string()),
+            ("fields", pa.list_(pa.string())),
+            ("json", pa.large_string()),
+        ]
+    )
+
+
+def _open(source: Path | bytes) -> pq.ParquetFile:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        opened = pa.BufferReader(source) if isinstance(source, bytes) else source.open("rb")
-        return pq.ParquetFile(opened, page_checksum_verification=True)
-    except pa.ArrowException as error:
-        raise _build_damaged_error(where, error) from None
+    opened = pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(str(source))
+    return pq.ParquetFile(opened, page_checksum_verification=True)
 
 
-def _read_column(file: pq.ParquetFile, group: int, column: str, where: str) -> list[str]:
-    import pyarrow as pa
+def _read_block(file: pq.ParquetFile, where: str, number: int) -> bytes:
+    """Return the changes in a row group as JSON, with commas between them."""
+    with _refusing_damage(where):
+        return ",".join(_read_column(file, number, "json")).encode()
 
-    try:
-        texts: list[str] = file.read_row_group(group, columns=[column]).column(0).to_pylist()
-    except (OSError, pa.ArrowException) as error:
-        raise _build_damaged_error(where, error) from None
+
+def _read_column(file: pq.ParquetFile, group: int, column: str) -> list[str]:
+    texts: list[str] = file.read_row_group(group, columns=[column]).column(0).to_pylist()
     return texts
 
 
 def _decode_rows(
-    file: pq.ParquetFile, groups: Iterable[int], kind: str, row_type: type[R], where: str
+    file: pq.ParquetFile, groups: Iterable[int], kind: str, row_type: type[R]
 ) -> Iterator[R]:
     """Yield the rows of a kind in these row groups. All rows of a group have the same kind."""
     for group in groups:
-        if _read_column(file, group, "kind", where)[0] == kind:
-            for text in _read_column(file, group, "json", where):
+        if _read_column(file, group, "kind")[0] == kind:
+            for text in _read_column(file, group, "json"):
                 yield msgspec.json.decode(text, type=row_type)
 
 
-def _build_damaged_error(where: str, error: Exception) -> PlanError:
-    return PlanError(
-        f"{where} is damaged: {str(error).splitlines()[0]}", hint="Make the plan again."
-    )
+@contextmanager
+def _refusing_damage(where: str) -> Iterator[None]:
+    """In the block, raise PlanError if the file is damaged. An OSError of the system stays."""
+    try:
+        yield
+    except (OSError, *_DAMAGE) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        reason = (str(error).splitlines() or [""])[0]
+        raise PlanError(f"{where} is damaged: {reason}", hint="Make the plan again.") from None
 
 
 def _write_rows(
